@@ -26,7 +26,7 @@ from workbench.clusters import Cluster, Link, Node, graph, star
 from workbench.clusters.cluster import Name
 from workbench.decentralised import ring
 from workbench.runtime import Context, Message, Program, simulate
-from workbench.runtime.max_min import max_min_rates, max_min_rates_of_many
+from workbench.runtime.coupled_share import max_min_rates, max_min_rates_of_many
 
 MESSAGES = 5
 SIZES = (10, 100, 1_000, 10_000)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from time import process_time
 from typing import Any
 
@@ -18,17 +19,12 @@ from workbench.clusters import (
     UnknownNodeError,
     full_mesh,
     graph,
+    load_testbed,
     star,
 )
+from workbench.names import UnknownNameError
 
 LINK = Link(8e6)
-
-
-def test_link_over_a_schedule_by_hand() -> None:
-    link = Link(Schedule.of([(0, 8e6), (2, 16e6)]), tensor_s=0.25, latency_s=0.1)
-    assert link.transfer_s([1_000_000]) == 0.25 + 1
-    assert link.transfer_s([1_000_000], start_s=1.25) == 0.25 + 0.5 + 0.25
-    assert str(link) == "8 to 16 Mbit/s in 2 steps over 2 s, 0 ms a transmission, 100 ms latency"
 
 
 def test_links_are_found_by_index_and_by_name() -> None:
@@ -36,8 +32,9 @@ def test_links_are_found_by_index_and_by_name() -> None:
     cluster = Cluster([Node("a"), Node("b")], {("b", "a"): back, (0, "b"): LINK})
     assert cluster.links == {(0, 1): LINK, (1, 0): back}
     assert cluster.link("a", 1) is LINK
-    assert cluster.targets(0) == (1,)
-    assert len(cluster) == 2
+    assert cluster.targets(0) == cluster.targets("a") == (1,)
+    with pytest.raises(UnknownNodeError, match="unknown node 17"):
+        cluster.targets(17)
 
 
 def test_a_missing_link_tells_where_links_lead() -> None:
@@ -152,13 +149,6 @@ def test_pairs_of_a_graph_need_no_order() -> None:
         assert graph(3, pairs, LINK) == chain
 
 
-def test_where_links_lead_by_index_and_by_name() -> None:
-    cluster = star(2, 2, LINK)
-    assert cluster.targets(0) == cluster.targets("worker0") == (2, 3)
-    with pytest.raises(UnknownNodeError, match="unknown node 17"):
-        cluster.targets(17)
-
-
 def test_many_nodes_are_looked_up_at_once() -> None:
     """A ring of 20,000 nodes: seconds where a look-up goes through all names or links."""
     count = 20_000
@@ -191,3 +181,81 @@ def test_shows_its_nodes_and_links() -> None:
         ("pi", "server0", "8 Mbit/s, 0 ms a transmission"),
         ("server0", "pi", "8 Mbit/s, 0 ms a transmission"),
     ]
+
+
+def test_link_over_a_schedule_by_hand() -> None:
+    link = Link(Schedule.of([(0, 8e6), (2, 16e6)]), tensor_s=0.25, latency_s=0.1)
+    assert link.transfer_s([1_000_000]) == 0.25 + 1
+    assert link.transfer_s([1_000_000], start_s=1.25) == 0.25 + 0.5 + 0.25
+    assert str(link) == "8 to 16 Mbit/s in 2 steps over 2 s, 0 ms a transmission, 100 ms latency"
+
+
+def test_transfer_by_hand() -> None:
+    link = Link(bandwidth_bps=8e6, overhead_s=0.5, tensor_s=0.25)
+    assert link.transfer_s([1_000_000, 500_000]) == 1.5 + 2 * 0.25  # the overhead is apart
+    assert link.transfer_s([]) == 0
+
+
+def test_tensors_below_the_split_bound_get_a_share_of_the_bandwidth() -> None:
+    link = Link(bandwidth_bps=8e6, split_bytes=1_000_000, whole_share=0.5)
+    assert link.transfer_s([1_000_000]) == 1.0
+    assert link.transfer_s([999_999]) == pytest.approx(2 * 0.999999)
+
+
+def test_bandwidth_over_time_is_given_as_pairs_or_as_a_schedule() -> None:
+    pairs = [(0, 1e6), (1, 2e6)]
+    link = Link(bandwidth_bps=pairs)
+    assert link == Link(Schedule.of(pairs)) == Link(np.array(pairs))  # type: ignore[arg-type]
+    assert hash(link) == hash(Link(Schedule.of(pairs)))
+    assert link.bandwidth == Schedule.of(pairs)
+    assert link.transfer_s([250_000]) == 1.5
+    assert str(link).startswith("1 to 2 Mbit/s in 2 steps")
+    assert replace(link, overhead_s=1.0).bandwidth == link.bandwidth
+    assert Link(8e6).bandwidth == Link(np.int64(8_000_000)).bandwidth == 8e6  # type: ignore[arg-type]
+
+
+test_link_refused = refusals(
+    Link,
+    {"bandwidth_bps": 1e6},
+    {
+        "bandwidth_bps": {
+            "above 0 bits per second": [0, -1, math.nan],
+            "bandwidth_bps: '1e6' is not a schedule; give a number, pairs": ["1e6"],
+            "bandwidth_bps: None is not a schedule": [None],
+            "bandwidth_bps is True; give a number": [True],
+            "bandwidth_bps: .* give pairs of": [[1e6, 2e6]],
+            "bandwidth_bps: the schedule starts at 1.0 s": [[(1, 1e6)]],
+            "bandwidth_bps: .* Schedule.sampled": [lambda t: 1e6],
+        },
+        "overhead_s": {"overhead_s is": [-0.1, math.inf, "0.1"]},
+        "tensor_s": {"tensor_s is nan; it must be finite and at least 0": [math.nan]},
+        "latency_s": {r"latency_s is \[1\]; give a number": [[1]]},
+        "split_bytes": {"split_bytes is .*; it must be at least 0": [-1, math.nan]},
+        "whole_share": {"whole_share is": [0, 1.5, "1"]},
+    },
+)
+
+
+@pytest.mark.parametrize("link", [Link(1e6), Link([(0, 1e6), (5, 2e6)])], ids=["fixed", "varying"])
+@pytest.mark.parametrize(
+    ("tensor_bytes", "start_s"),
+    [([-5], 0), ([5, math.nan], 0), ([math.inf], 0), ([1e308] * 2, 0), ([5], -1), ([5], math.nan)],
+)
+def test_transfers_that_cannot_be_are_refused(
+    link: Link, tensor_bytes: list[float], start_s: float
+) -> None:
+    with pytest.raises(ValueError, match="sizes and the time are finite and not negative"):
+        link.transfer_s(tensor_bytes, start_s)
+
+
+def test_numbers_of_another_precision_become_floats() -> None:
+    numbers: dict[str, Any] = {"bandwidth_bps": np.float32(1e4), "latency_s": np.float16(0.5)}
+    link = Link(**numbers)
+    assert link == Link(1e4, latency_s=0.5)
+    assert {type(link.bandwidth), type(link.latency_s)} == {float}
+
+
+def test_an_unknown_testbed_names_the_right_ones() -> None:
+    assert load_testbed("dynacomm")["workers"]["count"] == 8
+    with pytest.raises(UnknownNameError, match="Did you mean 'dynacomm'"):
+        load_testbed("dynacom")

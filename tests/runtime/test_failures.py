@@ -131,18 +131,18 @@ class TestErrorsThatAreNoException:
             await context.sleep(2)
             raise error
 
-        told = failure(program)
-        assert f"program of bad (node 1) failed at 2 s: {type(error).__name__}" in str(told)
-        assert told.__cause__ is error
-        assert holds_results(told.run)
+        caught = failure(program)
+        assert f"program of bad (node 1) failed at 2 s: {type(error).__name__}" in str(caught)
+        assert caught.__cause__ is error
+        assert holds_results(caught.run)
 
     def test_of_its_work(self, error: BaseException) -> None:
         def work() -> None:
             raise error
 
-        told = failure(failing(lambda context: context.compute(work, cost_s=1)))
-        assert told.__cause__ is error
-        assert holds_results(told.run)
+        caught = failure(failing(lambda context: context.compute(work, cost_s=1)))
+        assert caught.__cause__ is error
+        assert holds_results(caught.run)
 
     def test_while_it_is_cut_off(self, error: BaseException) -> None:
         async def stubborn(context: Context) -> None:
@@ -157,8 +157,8 @@ class TestErrorsThatAreNoException:
             await context.sleep(1)
             return "done"
 
-        told = rf"a \(node 0\), cut off at 1 s, raised {type(error).__name__}"
-        with pytest.warns(CutOffWarning, match=told):
+        warning = rf"a \(node 0\), cut off at 1 s, raised {type(error).__name__}"
+        with pytest.warns(CutOffWarning, match=warning):
             run = simulate(Cluster([Node("a")]), [program])
         assert run.results == {0: "done"}
 
@@ -183,12 +183,13 @@ def test_an_error_that_is_no_exception_reaches_who_awaits_the_task() -> None:
     assert simulate(Cluster([Node("a")]), [program]).results == {0: "k"}
 
 
-def test_what_ends_python_while_progress_is_told_ends_it() -> None:
-    def leave(now_s: float, events: int) -> None:
-        raise SystemExit(3)
+@pytest.mark.parametrize("error", [SystemExit(3), KeyError("display")])
+def test_an_error_of_what_shows_progress_is_no_programs(error: BaseException) -> None:
+    def show(now_s: float, events: int) -> None:
+        raise error
 
-    with pytest.raises(SystemExit):
-        simulate(pair(MBPS), [sends(1e6), idle], progress=leave)
+    with pytest.raises(type(error)):
+        simulate(pair(MBPS), [sends(1e6), idle], progress=show)
 
 
 def test_a_program_that_is_not_async_is_told() -> None:
@@ -198,51 +199,32 @@ def test_a_program_that_is_not_async_is_told() -> None:
     assert "a program must be an `async def`" in str(failure(program))  # type: ignore[arg-type]
 
 
-def test_an_error_of_what_shows_progress_is_no_programs() -> None:
-    def show(now_s: float, events: int) -> None:
-        raise KeyError("display")
+LOOPS: dict[str, tuple[float, Any]] = {
+    "sleep": (2.0, lambda context: context.sleep(0)),
+    "compute": (2.0, lambda context: context.compute(int, cost_s=0)),
+    "spawn": (2.0, lambda context: context.spawn(context.sleep(0))),
+    "1e-300 s": (0.0, lambda context: context.sleep(1e-300)),
+    "1e-17 s": (0.0, lambda context: context.sleep(1e-17)),
+}
 
-    with pytest.raises(KeyError, match="display"):
-        simulate(pair(MBPS), [idle, idle], progress=show)
 
-
-@pytest.mark.parametrize(
-    "loop",
-    [
-        lambda context: context.sleep(0),
-        lambda context: context.compute(int, cost_s=0),
-        lambda context: context.spawn(context.sleep(0)),
-    ],
-    ids=["sleep", "compute", "spawn"],
-)
+@pytest.mark.parametrize(("from_s", "loop"), LOOPS.values(), ids=LOOPS)
 @pytest.mark.parametrize("until_s", [None, 5])
 def test_a_loop_in_which_no_time_passes_is_refused(
-    loop: Any, until_s: float | None, monkeypatch: pytest.MonkeyPatch
+    from_s: float, loop: Any, until_s: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(simulation, "MOST_AT_ONCE", 100_000)
 
     async def program(context: Context) -> None:
-        await context.sleep(2)
+        await context.sleep(from_s)
         while True:
             await loop(context)
 
-    with pytest.raises(ProgramError, match=r"two \(node 1\) failed at 2 s.*no time passes") as told:
+    message = r"two \(node 1\) failed at .* no time passes, or less than a picosecond"
+    with pytest.raises(ProgramError, match=message) as caught:
         simulate(pair(MBPS), [sends(1e6), program], until_s=until_s)
-    assert told.value.run.links[0].messages == 1
-
-
-@pytest.mark.parametrize("seconds", [1e-300, 1e-17])
-def test_sleeps_that_hardly_move_the_clock_are_refused(
-    seconds: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(simulation, "MOST_AT_ONCE", 100_000)
-
-    async def program(context: Context) -> None:
-        while True:
-            await context.sleep(seconds)
-
-    with pytest.raises(ProgramError, match=r"two \(node 1\) failed at .*less than a picosecond"):
-        simulate(pair(MBPS), [sends(1e6), program])
+    assert caught.value.run.end_s == pytest.approx(from_s, abs=1e-9)
+    assert caught.value.run.links[0].messages == (from_s > 1)
 
 
 def test_sleep_too_short_for_the_clock_is_no_loop() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.runtime import progressive_filling
-from workbench.runtime.max_min import max_min_rates, max_min_rates_of_many
+from workbench.runtime.coupled_share import max_min_rates, max_min_rates_of_many
 
 Problem = tuple[list[float], list[list[int]], list[float]]
 

@@ -43,11 +43,11 @@ def written(console: Console) -> str:
 
 def test_a_terminal_sees_steps_and_is_left_clean(clock: Clock) -> None:
     console = terminal()
-    with progress.steps("Figure 11", 3, console) as told:
+    with progress.steps("Figure 11", 3, console) as step:
         for number in range(3):
-            told(f"{number} workers")
+            step(f"{number} workers")
             clock.now_s += 2
-            told.virtual(1234.5, 6789)
+            step.virtual(1234.5, 6789)
     text = written(console)
     assert "Figure 11: step 1 of 3, 2 s, 0 workers, 1,234.5 virtual seconds, 6,789 events" in text
     assert "Figure 11: step 3 of 3, 6 s, 2 workers" in text
@@ -56,9 +56,9 @@ def test_a_terminal_sees_steps_and_is_left_clean(clock: Clock) -> None:
 
 def test_what_is_soon_over_shows_nothing(clock: Clock) -> None:
     console = terminal()
-    with progress.steps("Figure 12", 9, console) as told:
+    with progress.steps("Figure 12", 9, console) as step:
         for number in range(9):
-            told(str(number))
+            step(str(number))
             clock.now_s += 0.9 * progress.AFTER_S / 9
     assert written(console) == ""
 
@@ -84,9 +84,9 @@ def test_the_line_is_not_written_over_at_every_call(clock: Clock) -> None:
     ids=["pipe", "dumb"],
 )
 def test_logs_are_left_alone(console: Console, clock: Clock) -> None:
-    with progress.steps("Figure 10", 2, console) as told:
+    with progress.steps("Figure 10", 2, console) as step:
         clock.now_s += 60
-        told("sequential")
+        step("sequential")
     assert written(console) == ""
 
 
@@ -94,9 +94,9 @@ def test_a_failure_goes_through_and_the_terminal_is_left_clean(clock: Clock) -> 
     console = terminal()
 
     def interrupted() -> None:
-        with progress.steps("Figure 10", 2, console) as told:
+        with progress.steps("Figure 10", 2, console) as step:
             clock.now_s += 60
-            told("sequential")
+            step("sequential")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -110,10 +110,10 @@ import time
 from workbench.runtime import progress
 progress.AFTER_S, progress.EVERY_S = {after_s}, 0.0
 print("before")
-with progress.steps("Figure 10", 2) as told:
-    told("sequential")
-    told("dynacomm")
-    told.within("half way"){stopped}
+with progress.steps("Figure 10", 2) as step:
+    step("sequential")
+    step("dynacomm")
+    step.within("half way"){stopped}
 print("after")
 """
 
@@ -142,16 +142,18 @@ def executed(source: str, folder: Path, fails: bool) -> list[dict[str, Any]]:
     """Outputs of a cell that papermill has run, as they are stored."""
     import papermill
 
-    given, made = folder / "given.ipynb", folder / "made.ipynb"
+    source_file, run_file = folder / "given.ipynb", folder / "made.ipynb"
     cell: dict[str, Any] = {"cell_type": "code", "id": "a", "metadata": {}, "source": source}
     cell |= {"outputs": [], "execution_count": None}
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     notebook = {"cells": [cell], "metadata": {"kernelspec": kernel}}
-    given.write_text(json.dumps(notebook | {"nbformat": 4, "nbformat_minor": 5}))
+    source_file.write_text(json.dumps(notebook | {"nbformat": 4, "nbformat_minor": 5}))
     failing = pytest.raises(papermill.PapermillExecutionError, match="ValueError")
     with failing if fails else contextlib.nullcontext():
-        papermill.execute_notebook(str(given), str(made), progress_bar=False, kernel_name="python3")
-    cells: list[dict[str, Any]] = json.loads(made.read_text())["cells"]
+        papermill.execute_notebook(
+            str(source_file), str(run_file), progress_bar=False, kernel_name="python3"
+        )
+    cells: list[dict[str, Any]] = json.loads(run_file.read_text())["cells"]
     code = next(cell for cell in cells if "progress.steps" in "".join(cell["source"]))
     for output in code["outputs"]:
         for holder, key in ((output, "text"), (output.get("data", {}), "text/plain")):

@@ -257,7 +257,7 @@ def test_invariants(
             )
             assert sends[number].size_bytes * 8 <= room_bits + 1e-6
     # the makespan is never below what the busiest link or interface needs
-    ways = [
+    shared = [
         *((uplinks[node], [send for send in sends if send.source == node]) for node in uplinks),
         *((downlinks[node], [send for send in sends if send.target == node]) for node in downlinks),
         *(
@@ -265,7 +265,7 @@ def test_invariants(
             for pair, link in links.items()
         ),
     ]
-    for capacity, through in ways:
+    for capacity, through in shared:
         bits = sum(send.size_bytes for send in through) * 8
         first_s = min((send.at_s for send in through), default=0.0)
         assert run.end_s >= first_s + Schedule.of(capacity).seconds_for(bits, first_s) - 1e-9

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,12 +59,27 @@ class State:
         raise KeyError("diverged")
 
 
-class Ran(NamedTuple):
-    results: Any
-    end_s: float
-    events: int
-    rows: list[Any]
-    numbers: list[int]
+def states_of(count: int, *, parallel: bool = True) -> list[Synchronized[State]]:
+    return [Synchronized(State(), parallel=parallel) for _ in range(count)]
+
+
+def numbers(states: list[Synchronized[State]]) -> list[int]:
+    return [state.value.number for state in states]
+
+
+def cluster_of(count: int, cores: int = 1) -> Cluster:
+    return Cluster([Node(f"n{at}", cores=cores) for at in range(count)])
+
+
+def stepping(states: list[Synchronized[State]], count: int = 3, cost_s: float = 1.0) -> Program:
+    """Several steps of a node's state."""
+
+    async def program(context: Context) -> None:
+        for _ in range(count):
+            step = partial(State.step, add=1)
+            await context.compute(step, cost_s=cost_s, on=states[context.node])
+
+    return program
 
 
 def exchange(states: list[Synchronized[State]], costs_s: list[float]) -> list[Program]:
@@ -90,13 +105,12 @@ def exchange(states: list[Synchronized[State]], costs_s: list[float]) -> list[Pr
     return [forgiving] * len(states)
 
 
-def ran(costs_s: list[float], threads: int, **options: Any) -> Ran:
-    states = [Synchronized(State(), parallel=True) for _ in costs_s]
+def ran(costs_s: list[float], threads: int, **options: Any) -> tuple[Any, ...]:
+    states = states_of(len(costs_s))
     cluster = full_mesh(len(costs_s), LINK)
     run = simulate(cluster, exchange(states, costs_s), trace=True, threads=threads, **options)
     assert run.trace is not None
-    numbers = [state.value.number for state in states]
-    return Ran(run.results, run.end_s, run.events, run.trace.frame.rows(), numbers)
+    return run.results, run.end_s, run.events, run.trace.frame.rows(), numbers(states)
 
 
 @settings(max_examples=20, deadline=None)
@@ -121,7 +135,7 @@ def test_work_of_different_nodes_runs_at_once() -> None:
         return await context.compute(Meeting.meet, cost_s=1, on=states[context.node])
 
     states = [Synchronized(Meeting(), parallel=True) for _ in range(2)]
-    run = simulate(Cluster([Node("a"), Node("b")]), [program] * 2, threads=2)
+    run = simulate(cluster_of(2), [program] * 2, threads=2)
     assert sorted(run.results.values()) == [0, 1]
 
 
@@ -162,19 +176,15 @@ def test_new_threads_round_as_the_first_does() -> None:
     assert printed.split() == ["1", "True"]
 
 
-def test_a_single_node_and_a_single_thread_use_no_other_thread() -> None:
-    async def program(context: Context) -> None:
-        for _ in range(3):
-            await context.compute(partial(State.step, add=1), cost_s=1, on=states[context.node])
-
-    for nodes, threads in ((1, 4), (3, 1)):
-        states = [Synchronized(State(), parallel=True) for _ in range(nodes)]
-        simulate(Cluster([Node(f"n{at}") for at in range(nodes)]), [program] * nodes)
-        if threads == 1:
-            states = [Synchronized(State(), parallel=True) for _ in range(nodes)]
-            cluster = Cluster([Node(f"n{at}") for at in range(nodes)])
-            simulate(cluster, [program] * nodes, threads=1)
-        assert {name for one in states for name in one.value.threads} == {"MainThread"}
+@pytest.mark.parametrize(
+    ("nodes", "threads", "parallel"),
+    [(1, 4, True), (3, 1, True), (3, 3, False)],
+    ids=["a single node", "a single thread", "no promise"],
+)
+def test_work_stays_in_the_main_thread(nodes: int, threads: int, parallel: bool) -> None:
+    states = states_of(nodes, parallel=parallel)
+    simulate(cluster_of(nodes), [stepping(states)] * nodes, threads=threads)
+    assert {name for state in states for name in state.value.threads} == {"MainThread"}
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -182,15 +192,10 @@ def test_a_failure_comes_when_its_seconds_are_over(threads: int) -> None:
     async def fails(context: Context) -> None:
         await context.compute(State.fail, cost_s=2, on=states[context.node])
 
-    async def steps(context: Context) -> None:
-        for _ in range(5):
-            step = partial(State.step, add=1)
-            await context.compute(step, cost_s=0.75, on=states[context.node])
-
-    states = [Synchronized(State(), parallel=True) for _ in range(3)]
-    cluster = Cluster([Node("a"), Node("b"), Node("c")])
-    with pytest.raises(ProgramError, match=r"b \(node 1\) failed at 2 s: KeyError") as caught:
-        simulate(cluster, [steps, fails, steps], trace=True, threads=threads)
+    states = states_of(3)
+    steps = stepping(states, 5, 0.75)
+    with pytest.raises(ProgramError, match=r"n1 \(node 1\) failed at 2 s: KeyError") as caught:
+        simulate(cluster_of(3), [steps, fails, steps], trace=True, threads=threads)
     assert caught.value.run.trace is not None
     assert len(caught.value.run.trace.frame) == 4
     one = State()
@@ -214,11 +219,9 @@ def test_whoever_looks_at_the_state_sees_the_work_done(threads: int) -> None:
         await context.compute(partial(State.step, add=4), cost_s=1, on=own)
         return seen
 
-    states = [Synchronized(State(), parallel=True) for _ in range(3)]
-    cluster = Cluster([Node(f"n{at}") for at in range(3)])
-    assert set(map(tuple, simulate(cluster, [program] * 3, threads=threads).results.values())) == {
-        (7,)
-    }
+    states = states_of(3)
+    run = simulate(cluster_of(3), [program] * 3, threads=threads)
+    assert list(run.results.values()) == [[7]] * 3
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -232,19 +235,9 @@ def test_two_cores_step_one_state_in_the_order_in_which_they_began(threads: int)
         for task in tasks:
             await task
 
-    states = [Synchronized(State(), parallel=True) for _ in range(2)]
-    cluster = Cluster([Node(f"n{at}", cores=2) for at in range(2)])
-    simulate(cluster, [program] * 2, threads=threads)
-    assert [state.value.number for state in states] == [(1 * 3 + 1) * 3 + 2] * 2
-
-
-def test_work_without_a_promise_stays_in_the_main_thread() -> None:
-    async def program(context: Context) -> None:
-        await context.compute(partial(State.step, add=1), cost_s=1, on=states[context.node])
-
-    states = [Synchronized(State()) for _ in range(3)]
-    simulate(Cluster([Node(f"n{at}") for at in range(3)]), [program] * 3, threads=3)
-    assert {name for one in states for name in one.value.threads} == {"MainThread"}
+    states = states_of(2)
+    simulate(cluster_of(2, cores=2), [program] * 2, threads=threads)
+    assert numbers(states) == [(1 * 3 + 1) * 3 + 2] * 2
 
 
 class Draws:
@@ -310,12 +303,7 @@ def test_work_that_seeds_a_global_generator_each_time_is_told(seeded_before: boo
 
 
 def test_what_user_code_draws_before_and_between_runs_is_its_own() -> None:
-    async def program(context: Context) -> None:
-        for _ in range(2):
-            await context.compute(partial(State.step, add=1), cost_s=1, on=states[context.node])
-
-    states = [Synchronized(State(), parallel=True) for _ in range(2)]
-    simulation = Simulation(full_mesh(2, LINK), [program] * 2, threads=2)
+    simulation = Simulation(full_mesh(2, LINK), [stepping(states_of(2), 2)] * 2, threads=2)
     for until_s in (0.5, 1.5, None):
         random.random()
         run = simulation.run(until_s)
@@ -361,54 +349,33 @@ def test_a_state_is_held_once() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_work_that_looks_at_a_synchronized_state_is_refused(threads: int) -> None:
     """Two that wait for each other would wait for ever."""
+    states = states_of(2)
+
+    def look(_: State, other: Synchronized[State]) -> int:
+        time.sleep(0.01)
+        return other.value.number
 
     async def program(context: Context) -> None:
-        look = (_look_at_first, _look_at_second)[context.node]
-        await context.compute(look, cost_s=1, on=PAIR[context.node])
+        own, other = states[context.node], states[1 - context.node]
+        await context.compute(partial(look, other=other), cost_s=1, on=own)
 
     with pytest.raises(ProgramError, match="work looks at a Synchronized state"):
-        simulate(Cluster([Node("a"), Node("b")]), [program] * 2, threads=threads)
-
-
-PAIR = [Synchronized(State(), parallel=True), Synchronized(State(), parallel=True)]
-
-
-def _first() -> Synchronized[State]:
-    return PAIR[0]
-
-
-def _second() -> Synchronized[State]:
-    return PAIR[1]
-
-
-def _look_at_first(state: State) -> int:
-    time.sleep(0.01)
-    return _first().value.number
-
-
-def _look_at_second(state: State) -> int:
-    time.sleep(0.01)
-    return _second().value.number
+        simulate(cluster_of(2), [program] * 2, threads=threads)
 
 
 def test_ctrl_c_leaves_each_state_whole() -> None:
     """Work that has begun is done when the run is over, as if it had been done at once."""
-
-    async def program(context: Context) -> None:
-        for _ in range(3):
-            step = partial(State.step, add=1)
-            await context.compute(step, cost_s=1, on=states[context.node])
 
     async def interrupts(context: Context) -> None:
         await context.sleep(1.5)
         raise KeyboardInterrupt
 
     for threads in (1, 3):
-        states = [Synchronized(State(), parallel=True) for _ in range(3)]
-        cluster = Cluster([Node(f"n{at}") for at in range(4)])
-        whole = Simulation(cluster, [*[program] * 3, interrupts], threads=threads)
+        states = states_of(3)
+        programs = [*[stepping(states)] * 3, interrupts]
+        whole = Simulation(cluster_of(4), programs, threads=threads)
         assert whole.run().interrupted
-        assert [state.value.number for state in states] == [13] * 3
+        assert numbers(states) == [13] * 3
         assert whole.run().ended == "done"
         whole.close()
         assert not [one for one in threading.enumerate() if one.name.startswith("workbench")]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,20 +62,3 @@ def test_seed_and_epoch_decide() -> None:
 def test_a_data_set_means_its_training_samples() -> None:
     digits = load("digits").limit(train=64, seed=1)
     assert sum(map(len, batches(digits, 10, 0, 0))) == 64
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"workers": 11}, "11 workers cannot share 10 samples"),
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"worker": 2, "workers": 2}, "worker 2 is not one of 0 to 1"),
-        ({"workers": 0}, "workers is 0; it must be a whole number of at least 1"),
-        ({"epoch": -1}, "epoch is -1"),
-        ({"seed": -1}, "seed is -1"),
-    ],
-)
-def test_what_cannot_be_is_refused(options: dict[str, Any], words: str) -> None:
-    usual = {"samples": 10, "batch_size": 2, "seed": 0, "epoch": 0}
-    with pytest.raises(ValueError, match=words):
-        batches(**{**usual, **options})

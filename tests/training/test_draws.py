@@ -15,7 +15,7 @@ from workbench import datasets, dynacomm, training
 from workbench.clusters import Link
 from workbench.datasets import Dataset
 from workbench.errors import UserError
-from workbench.training.draws import draws_at_random, is_known, may_run_in_parallel
+from workbench.training.setup import draws_at_random, is_known, may_run_in_parallel
 from workbench.zoo import MODELS
 
 X, Y = np.ones((2, 3), np.float32), np.array([0, 1])
@@ -69,7 +69,7 @@ class Child(nn.Linear):
 
 
 class Late(nn.Module):
-    """Draws in its third step of training, when whoever looked at the first one sees nothing."""
+    """Draws in its third step of training, which a look at the first does not show."""
 
     def __init__(self) -> None:
         super().__init__()

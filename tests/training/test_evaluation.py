@@ -83,12 +83,3 @@ def test_gives_modes_back_after_an_error() -> None:
     with pytest.raises(ValueError, match="outputs"):
         evaluate(model, torch.ones(2, 5), torch.tensor([0, 9]))
     assert model.training
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match="0 samples"):
-        evaluate(Table(), torch.ones(0, 5), torch.zeros(0, dtype=torch.int64))
-    with pytest.raises(ValueError, match="2 samples and 1 labels"):
-        evaluate(Table(), torch.ones(2, 5), torch.zeros(1, dtype=torch.int64))
-    with pytest.raises(ValueError, match="batch_size is 0"):
-        evaluate(Table(), torch.ones(2, 5), torch.zeros(2, dtype=torch.int64), 0)

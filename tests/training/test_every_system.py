@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ import pytest
 import torch
 
 from tests.event_loop import in_event_loop
+from tests.refusals import refusals
 from tests.short_trainings import DIGITS
 from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, olpb, parallel
 from workbench.clusters import Link, Schedule, full_mesh
@@ -38,6 +39,7 @@ from workbench.runtime import (
     Restart,
     SimulationError,
     SlowDown,
+    progress,
 )
 from workbench.training import (
     RunOptions,
@@ -177,9 +179,10 @@ REPEATED = (
 )  # fmt: skip
 
 
-def digest(name: str, **given: Any) -> str:
+@cache
+def digest(name: str, **options: Any) -> str:
     """Hash of every bit that a training ends with; other processes import this."""
-    found = finished(name, **given)
+    found = finished(name, **options)
     made = hashlib.sha256(repr((found.run.end_s, found.run.events)).encode())
     for one in models(found):
         made.update(one.numpy().tobytes())
@@ -207,13 +210,13 @@ class TestSameBits:
             cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "4242"},
         )
-        assert json.loads(there) == {name: digest(name) for name in REPEATED}
+        assert json.loads(there) == {name: digest(name, threads=1) for name in REPEATED}
 
     def test_a_running_event_loop_learns_the_same_bits(self) -> None:
         async def cell() -> str:
-            return digest("plans change")
+            return digest.__wrapped__("plans change")
 
-        assert in_event_loop(cell()) == digest("plans change")
+        assert in_event_loop(cell()) == digest("plans change", threads=1)
 
 
 class TestColumns:
@@ -288,6 +291,21 @@ class TestSetups:
             system.train("lenet5")
 
 
+test_options = refusals(
+    RunOptions,
+    {},
+    {
+        "faults": {
+            "faults is SlowDown.*; give a list": [SlowDown(0, 1.0, 2.0, 3.0)],
+            "5: give a Crash": [[5]],
+        },
+        "trace": {"trace is 'yes'; give True or False": ["yes"]},
+        "progress": {"progress is 5; give True, or a function": [5]},
+        "threads": {"threads is 0; it must be a whole number of at least 1": [0]},
+    },
+)
+
+
 class TestFaults:
     @each_system
     def test_all_trainings_have_the_same_keywords(self, system: System) -> None:
@@ -295,28 +313,11 @@ class TestFaults:
         named = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
         assert named[-4:] == ["faults", "trace", "progress", "threads"]
 
-    def test_what_costs_time_alone_is_taken(self) -> None:
-        slow = SlowDown(0, 1.0, 2.0, 3.0)
-        check_losing_nothing([slow])
-
     def test_the_first_that_loses_is_named(self) -> None:
         slow = SlowDown(0, 1.0, 2.0, 3.0)
+        check_losing_nothing([slow])
         with pytest.raises(ValueError, match=r"Crash\(node=1, at_s=2\) loses .* without end; stop"):
             check_losing_nothing([slow, Crash(1, 2), Restart(1, 3)], "stop")
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"faults": SlowDown(0, 1.0, 2.0, 3.0)}, "faults is SlowDown.*; give a list"),
-            ({"faults": [5]}, "5: give a Crash"),
-            ({"trace": "yes"}, "trace is 'yes'; give True or False"),
-            ({"progress": 5}, "progress is 5; give True, or a function"),
-            ({"threads": 0}, "threads is 0; it must be a whole number of at least 1"),
-        ],
-    )
-    def test_options_that_no_run_takes(self, options: dict[str, Any], message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            RunOptions(**options)
 
     @each_system
     def test_options_are_refused_in_a_call(self, system: System) -> None:
@@ -387,9 +388,9 @@ class TestEarlyEnds:
         )
 
     def test_several_lines_stay_apart(self) -> None:
-        told = failed(None, "deadlock:\na waits").splitlines()
-        assert told[:2] == ["deadlock:", "a waits"]
-        assert told[2].startswith("(0 of 6 epochs were done")
+        lines = failed(None, "deadlock:\na waits").splitlines()
+        assert lines[:2] == ["deadlock:", "a waits"]
+        assert lines[2].startswith("(0 of 6 epochs were done")
 
 
 RUN = SYSTEMS["dynacomm"].train(replace(SYSTEMS["dynacomm"].setup, epochs=1)).run
@@ -475,14 +476,14 @@ class TestProgress:
     def test_true_shows_it(self, system: System, monkeypatch: pytest.MonkeyPatch) -> None:
         lines: list[str] = []
 
-        class Kept:
+        class Kept(progress.Line):
             def __call__(self, text: str) -> None:
                 lines.append(text)
 
             def close(self, text: str | None = None) -> None:
                 lines.append(f"last: {text}")
 
-        monkeypatch.setattr(shell, "Line", Kept)
+        monkeypatch.setattr(progress, "Line", Kept)
         shown, plain = system.train(system.setup, progress=True), system.train(system.setup)
         assert all(map(torch.equal, models(shown), models(plain)))
         rows, what = counted(plain), "iterations" if isinstance(plain, dlion.Trained) else "epochs"

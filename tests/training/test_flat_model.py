@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from math import prod
 
@@ -16,7 +17,16 @@ from tests.profiles.modules import DataDependent, RandomGraph
 from tests.training.modules import Awkward
 from workbench import zoo
 from workbench.profiles import ModelProfile, profile_model
-from workbench.training import Layout, flatten, gradient_step, model_layout
+from workbench.training import (
+    Layout,
+    average_buffers,
+    evaluate,
+    flatten,
+    get_buffers,
+    gradient_step,
+    model_layout,
+    set_buffers,
+)
 
 X, Y = torch.randn(8, 5, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 4
 
@@ -58,6 +68,8 @@ def test_random_modules_lie_as_their_profile_says(data: st.DataObject) -> None:
 
 def test_modules_in_their_order_too() -> None:
     module = DataDependent()
+    with pytest.raises(ValueError, match='by="modules"'):
+        flatten(module, (4,))
     layout = model_layout(module, (4,), by="modules")
     check_covers(layout, profile_model(module, (4,), by="modules"))
 
@@ -126,54 +138,56 @@ class TestVectors:
         assert not bool(mine.any())
         assert bool(its.any())
 
-    def test_a_module_that_was_converted_is_refused(self) -> None:
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda module: module.double(), "flatten it again"),
+            (lambda module: module.requires_grad_(True), "never be updated; flatten it again"),
+            (lambda module: setattr(module.head, "weight", nn.Parameter(X)), "another 'weight'"),
+        ],
+        ids=["converted", "no longer frozen", "replaced"],
+    )
+    def test_are_left_by_no_change_unseen(
+        self, change: Callable[[nn.Module], object], message: str
+    ) -> None:
         flat = flatten(Awkward(), (5,))
-        flat.module.double()
-        with pytest.raises(ValueError, match="flatten it again"):
-            gradient_step(flat, X.double(), Y)
-
-    def test_a_parameter_that_is_no_longer_frozen_is_refused(self) -> None:
-        flat = flatten(Awkward(), (5,))
-        flat.module.requires_grad_(True)
-        with pytest.raises(ValueError, match="would never be updated; flatten it again"):
+        change(flat.module)
+        with pytest.raises(ValueError, match=message):
             gradient_step(flat, X, Y)
 
-    def test_a_parameter_that_was_replaced_is_refused(self) -> None:
-        module = Awkward()
-        flat = flatten(module, (5,))
-        module.head.weight = nn.Parameter(torch.zeros(4, 6))
-        with pytest.raises(ValueError, match="another 'weight'"):
-            gradient_step(flat, X, Y)
+
+def test_runs_of_layers_are_slices() -> None:
+    layout = model_layout(zoo.build("lenet5", "meta"), (1, 28, 28))
+    bounds = [0, 156, 2572, 50692, 60856, 61706]  # 6(25+1), 16(150+1), 120·401, 84·121, 10·85
+    assert layout.starts == tuple(bounds)
+    assert layout.layers_slice(2, 4) == slice(156, 60856)
 
 
-class TestSlices:
-    LAYOUT = model_layout(zoo.build("lenet5", "meta"), (1, 28, 28))
-
-    def test_runs_of_layers(self) -> None:
-        bounds = [0, 156, 2572, 50692, 60856, 61706]  # 6(25+1), 16(150+1), 120·401, 84·121, 10·85
-        assert self.LAYOUT.starts == tuple(bounds)
-        assert self.LAYOUT.layers_slice(2, 4) == slice(156, 60856)
-
-    @pytest.mark.parametrize("layers", [(0, 1), (3, 2), (1, 6)])
-    def test_layers_that_are_not_there_are_refused(self, layers: tuple[int, int]) -> None:
-        with pytest.raises(ValueError, match="not within 1 to 5"):
-            self.LAYOUT.layers_slice(*layers)
+def normalised() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
 
 
-class TestRefusals:
-    def test_mixed_types(self) -> None:
-        module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).double())
-        with pytest.raises(ValueError, match=r"torch\.float32, torch\.float64.*module\.float\(\)"):
-            flatten(module, (2,))
+def test_buffers_are_no_part_of_the_vector_but_follow_training() -> None:
+    flat = flatten(normalised(), (3,))
+    assert flat.layout.size == 3 * 4 + 4 + 4 + 4
+    before = get_buffers(flat.module)
+    x, y = torch.arange(12.0).reshape(4, 3), torch.arange(4)
+    gradient_step(flat, x, y)
+    after = get_buffers(flat.module)
+    assert not torch.equal(before["1.running_mean"], after["1.running_mean"])
+    assert int(after["1.num_batches_tracked"]) == 1
+    trained = evaluate(flat.module, x, y)
+    set_buffers(flat.module, before)
+    assert evaluate(flat.module, x, y) != trained
+    set_buffers(flat.module, after)
+    assert evaluate(flat.module, x, y) == trained
 
-    def test_nothing_to_send(self) -> None:
-        with pytest.raises(ValueError, match="no parameters"):
-            flatten(nn.ReLU(), (2,))
 
-    def test_an_input_that_does_not_fit(self) -> None:
-        with pytest.raises(ValueError, match="does not fit"):
-            flatten(Awkward(), (7,))
-
-    def test_control_flow_by_data(self) -> None:
-        with pytest.raises(ValueError, match='by="modules"'):
-            flatten(DataDependent(), (4,))
+def test_buffers_are_averaged_over_workers() -> None:
+    sets = [
+        {"mean": torch.tensor([1.0, 3.0]), "count": torch.tensor(4)},
+        {"mean": torch.tensor([2.0, 5.0]), "count": torch.tensor(7)},
+    ]
+    averaged = average_buffers(sets)
+    assert averaged["mean"].tolist() == [1.5, 4.0]
+    assert int(averaged["count"]) == 7

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F  # noqa: N812
 
+from tests.long import usually
 from tests.short_trainings import DIGITS
 from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, olpb
 from workbench.clusters import Link, full_mesh
@@ -91,7 +92,7 @@ def servers(module: nn.Module, **options: Any) -> dynacomm.Setup:
 
 
 def tiers(module: nn.Module, sgd: Sgd = SGD) -> hiertrain.Setup:
-    given = problem_of(
+    problem = problem_of(
         profile_model(module, SHAPE),
         flops_per_s={"device": 1e8, "edge": 1e9, "cloud": 1e10},
         device_edge_bps=8e6,
@@ -100,7 +101,7 @@ def tiers(module: nn.Module, sgd: Sgd = SGD) -> hiertrain.Setup:
         backward_over_forward=2.0,
         overhead_s=0.01,
     )
-    return hiertrain.Setup(module, DATA, given, epochs=2, sgd=sgd)
+    return hiertrain.Setup(module, DATA, problem, epochs=2, sgd=sgd)
 
 
 def placed(module: nn.Module, *names: str) -> Trained[Any]:
@@ -161,7 +162,7 @@ def each(weights: Any) -> list[Tensor]:
     return [torch.as_tensor(one) for one in (weights if several else [weights])]
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("pattern", usually(("not the middle", "adapters"), PATTERNS))
 @pytest.mark.parametrize("system", ALONE)
 def test_one_machine_has_the_weights_of_a_plain_loop(
     system: str, pattern: str, monkeypatch: pytest.MonkeyPatch
@@ -288,7 +289,10 @@ class TestMessages:
         assert set(exchange(self.MODULE, 3, system).transfers["bytes"]) == {self.BYTES}
 
 
-@pytest.mark.parametrize("pattern", ["the last", "adapters", "not the middle"])
+TIMED = ("the last", "adapters", "not the middle")
+
+
+@pytest.mark.parametrize("pattern", usually(TIMED[1:], TIMED))
 class TestTimes:
     """What a plan takes in simulation is what its cost model says."""
 

@@ -8,7 +8,6 @@ from torch import nn
 
 from tests.training.modules import Dropping
 from workbench import datasets
-from workbench.names import UnknownNameError
 from workbench.profiles import profile_model
 from workbench.training.models import check_model, initialise, make_model, profile_of
 
@@ -68,12 +67,3 @@ def test_the_global_generator_stays() -> None:
 def test_options_reach_the_model() -> None:
     model = initialise("lenet5", 1, classes=3)
     assert model(torch.zeros(1, 1, 28, 28)).shape == (1, 3)
-
-
-def test_anything_but_a_model_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="lenet5"):
-        initialise("lenet", 1)
-    with pytest.raises(ValueError, match="Linear has its weights already; give the function"):
-        initialise(nn.Linear(2, 2), 1)
-    with pytest.raises(ValueError, match=r"makes no torch\.nn\.Module but dict"):
-        initialise(dict, 1)  # type: ignore[arg-type]

@@ -23,6 +23,7 @@ from tests.profiles.modules import (
     Siamese,
     TwoInputs,
 )
+from tests.refusals import refusals
 from tests.training.modules import Awkward, Dropping
 from workbench import zoo
 from workbench.graphs import UntraceableError
@@ -217,10 +218,7 @@ def test_every_cut_of_the_zoo_gives_the_models_bits(name: str) -> None:
 @pytest.mark.parametrize("samples", [1, 2, 5])
 def test_every_cut_of_awkward_modules(make: Any, shape: Any, samples: int) -> None:
     module = make().double().eval()
-    pieces = cut(module, shape, input_dtype="float64")
-    profile = profile_model(module, shape, input_dtype="float64")
-    assert pieces.layers == profile.layers
-    assert list(pieces.crossing_bytes) == profile.table["output_bytes"].to_list()[:-1]
+    check_layers(module, shape, "float64")
     check_cuts(module, shape, samples)
 
 
@@ -229,11 +227,15 @@ def test_every_cut_of_awkward_modules(make: Any, shape: Any, samples: int) -> No
 def test_every_cut_of_random_modules(data: st.DataObject) -> None:
     module = RandomGraph.draw(data)
     with fixed_threads():
-        pieces = cut(module, (4,))
-        profile = profile_model(module, (4,))
-        assert pieces.layers == profile.layers
-        assert list(pieces.crossing_bytes) == profile.table["output_bytes"].to_list()[:-1]
+        check_layers(module, (4,), "float32")
         check_cuts(module.double().eval(), (4,), 3)
+
+
+def check_layers(module: nn.Module, shape: Any, dtype: str) -> None:
+    pieces = cut(module, shape, input_dtype=dtype)
+    profile = profile_model(module, shape, input_dtype=dtype)
+    assert pieces.layers == profile.layers
+    assert list(pieces.crossing_bytes) == profile.table["output_bytes"].to_list()[:-1]
 
 
 @pytest.mark.parametrize("name", ["lenet5", "resnet20_cifar"])
@@ -431,55 +433,44 @@ def overlapping(two: Two, x: Tensor) -> Any:
     return left * right
 
 
-class TestRefusals:
-    def test_control_flow_by_data(self) -> None:
-        with pytest.raises(UntraceableError, match="DataDependent cannot be traced"):
-            cut(DataDependent(), (4,))
+def summing(two: Two, x: Tensor) -> Any:
+    x = two.first(x)
+    return two.second(x) + x.sum(0)
 
-    @pytest.mark.parametrize(
-        ("forward", "message"),
-        [
-            (halves, "calls '__getitem__' with arguments that neither stay the same nor grow"),
-            (one_by_one, "makes more or fewer calls, or tensors, as the number of samples changes"),
-            (two_by_two, "calls 'cat' with arguments that neither stay the same nor grow"),
-            (doubled, "DoubledBackward"),
-            (overlapping, "behind layer 1: '__getitem__' .* is one of several views that cross"),
-        ],
-        ids=["halves", "one by one", "two by two", "a gradient of its own", "overlapping views"],
-    )
-    def test_what_cannot_be_run_again(
-        self, forward: Callable[[Two, Tensor], Any], message: str
-    ) -> None:
-        with pytest.raises(ValueError, match=f"Two cannot be cut.*{message}"):
-            cut(Two(forward), (4,))
 
-    def test_several_layers_in_one_part(self) -> None:
-        with pytest.raises(ValueError, match="'lstm' alone makes layers 2 to 3"):
-            cut(Language(), (7,), input_dtype="int64")
+GROW = "arguments that neither stay the same nor grow"
+test_refused = refusals(
+    cut,
+    {"module": nn.Linear(4, 4), "input_shape": (4,)},
+    {
+        "module": {
+            "DataDependent cannot be traced": [DataDependent()],
+            f"Two cannot be cut.*calls '__getitem__' with {GROW}": [Two(halves)],
+            "makes more or fewer calls, or tensors, as the number of samples": [Two(one_by_one)],
+            f"calls 'cat' with {GROW}": [Two(two_by_two)],
+            "Two cannot be cut.*DoubledBackward": [Two(doubled)],
+            "behind layer 1: '__getitem__' .* is one of several views": [Two(overlapping)],
+            "'mul_' of layer 1 changes in place what layer 2": [Early()],
+            r"behind layer 1: 'sum' of shape \(4,\)": [Two(summing)],
+        },
+        "input_shape": {"does not fit": [(7,)]},
+    },
+)
+test_layers_refused = refusals(
+    cut(InPlace(), (4,)).run,
+    {"first": 1, "last": 3, "tensors": [torch.zeros(2, 4)]},
+    {
+        "last": {"layers 1 to 4 are not within 1 to 3": [4]},
+        "tensors": {"layer 1 of InPlace takes 1 tensors, not 2": [[torch.zeros(2, 4)] * 2]},
+    },
+)
 
-    def test_changes_in_place_that_come_too_early(self) -> None:
-        with pytest.raises(ValueError, match=r"'mul_' of layer 1 changes in place what layer 2"):
-            cut(Early(), (4,))
 
-    def test_what_is_no_tensor_of_samples(self) -> None:
-        def summing(two: Two, x: Tensor) -> Any:
-            x = two.first(x)
-            return two.second(x) + x.sum(0)
+def test_control_flow_by_data_has_an_error_of_its_own() -> None:
+    with pytest.raises(UntraceableError):
+        cut(DataDependent(), (4,))
 
-        with pytest.raises(ValueError, match=r"behind layer 1: 'sum' of shape \(4,\)"):
-            cut(Two(summing), (4,))
 
-    def test_an_input_that_does_not_fit(self) -> None:
-        with pytest.raises(ValueError, match="does not fit"):
-            cut(Awkward(), (7,))
-
-    def test_layers_that_are_not_there(self) -> None:
-        pieces = cut(InPlace(), (4,))
-        with pytest.raises(ValueError, match="layers 2 to 4 are not within 1 to 3"):
-            pieces.run(2, 4, inputs_of((4,), 2, torch.float32))
-
-    def test_tensors_that_do_not_cross_there(self) -> None:
-        model, shape = small("resnet20_cifar")
-        pieces = cut(model, shape)
-        with pytest.raises(ValueError, match="layer 3 of Sequential takes 2 tensors, not 1"):
-            pieces.run(3, 20, inputs_of((16, 32, 32), 1, torch.float32))
+def test_several_layers_in_one_part_are_refused() -> None:
+    with pytest.raises(ValueError, match="'lstm' alone makes layers 2 to 3"):
+        cut(Language(), (7,), input_dtype="int64")

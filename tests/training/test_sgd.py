@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from itertools import pairwise
-from typing import Any
 
 import pytest
 import torch
@@ -89,24 +88,3 @@ def test_gradients_stay_and_frozen_parameters_too() -> None:
         sgd.step(flat.parameters, flat.gradients, velocity)
         assert torch.equal(flat.gradients, before)
     assert torch.equal(module.first.bias, frozen)
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"learning_rate": 0.0}, "learning_rate is 0.0"),
-        ({"learning_rate": float("nan")}, "learning_rate is nan"),
-        ({"learning_rate": 0.1, "momentum": 1.0}, "momentum is 1.0"),
-        ({"learning_rate": 0.1, "momentum": -0.1}, "momentum is -0.1"),
-        ({"learning_rate": 0.1, "weight_decay": -1.0}, "weight_decay is -1.0"),
-        ({"learning_rate": 0.1, "nesterov": True}, "nesterov needs"),
-    ],
-)
-def test_numbers_that_cannot_be_are_refused(values: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        Sgd(**values)
-
-
-def test_vectors_of_different_sizes_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"\(3,\), \(2,\), \(3,\)"):
-        Sgd(0.1).step(torch.zeros(3), torch.zeros(2), torch.zeros(3))

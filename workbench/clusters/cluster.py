@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 from workbench.checks import listed, whole
@@ -184,8 +185,6 @@ def star(
 
     `workers` and `servers` are the nodes, or how many: then ``worker0, ...`` and ``server0, ...``.
     `up` is every link from a worker to a server, `down` back, as `up` by default.
-
-    Raises ValueError: no workers, no servers, or anything but nodes and links.
     """
     ends, hubs = _members("worker", workers), _members("server", servers)
     if not (ends and hubs):
@@ -193,10 +192,9 @@ def star(
             f"a star has {len(ends)} workers and {len(hubs)} servers; give at least one of each"
         )
     links: dict[tuple[Name, Name], Link] = {}
-    for worker in range(len(ends)):
-        for server in range(len(ends), len(ends) + len(hubs)):
-            links[worker, server] = up
-            links[server, worker] = up if down is None else down
+    for worker, server in product(range(len(ends)), range(len(ends), len(ends) + len(hubs))):
+        links[worker, server] = up
+        links[server, worker] = up if down is None else down
     return Cluster([*ends, *hubs], links)
 
 
@@ -204,19 +202,15 @@ def full_mesh(nodes: int | Sequence[Node], link: Link) -> Cluster:
     """Every node linked with every other, both ways; a number makes ``node0, node1, ...``."""
     _check_link("link", link)
     ends = _members("node", nodes)
-    pairs = [(one, two) for one in range(len(ends)) for two in range(one)]
-    return graph(ends, pairs, link)
+    return graph(ends, combinations(range(len(ends)), 2), link)
 
 
 def graph(nodes: int | Sequence[Node], pairs: Iterable[tuple[Name, Name]], link: Link) -> Cluster:
-    """Nodes of which these pairs are linked, both ways, each by a link like `link`.
-
-    Raises ValueError: anything but pairs, nodes that do not exist, or anything but nodes and links.
-    """
+    """Nodes of which these pairs are linked, both ways, each by a link like `link`."""
     _check_link("link", link)
     links: dict[tuple[Name, Name], Link] = {}
-    for one, two in _checked_pairs(pairs):
-        links[one, two] = links[two, one] = link
+    for first, second in _checked_pairs(pairs):
+        links[first, second] = links[second, first] = link
     return Cluster(_members("node", nodes), links)
 
 

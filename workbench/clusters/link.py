@@ -33,12 +33,6 @@ class Link:
         In (0, 1]; 1, as by default, makes all tensors equal.
     latency_s
         Seconds from the end of a transfer to its delivery; the link is free again meanwhile.
-
-    Raises
-    ------
-    ValueError
-        A bandwidth, bound or share out of range, a time that is negative or not finite, or
-        anything but a number.
     """
 
     bandwidth_bps: float | Schedule | Sequence[tuple[float, float]]
@@ -79,8 +73,6 @@ class Link:
 
         Where the bandwidth changes over time, the transmission starts at `start_s`; `tensor_s` of
         each tensor passes before the bytes do.
-
-        Raises ValueError: sizes or a start that are negative or not finite.
         """
         sizes = tuple(tensor_bytes)
         bits = self.weighted_bytes(sizes) * 8

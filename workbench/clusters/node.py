@@ -28,11 +28,6 @@ class Node:
         (start_s, value), or a `Schedule`; kept as a `Schedule`.
     uplink_bps, downlink_bps
         Bits per second that all its transfers out, or in, share; None for no limit.
-
-    Raises
-    ------
-    ValueError
-        No name, fewer than one core, a speed or capacity that is 0 or not a legal schedule.
     """
 
     name: str

@@ -34,12 +34,6 @@ class Schedule:
     values
         In the unit of what is scheduled (bits per second, or a speed). A 0 halts service until
         the next value; the last must be above 0.
-
-    Raises
-    ------
-    ValueError
-        No values, as many starts as values not, unordered or not finite starts, a first start
-        that is not 0, a value that is not a number, negative or not finite, or 0 for ever.
     """
 
     starts_s: tuple[float, ...]
@@ -84,8 +78,6 @@ class Schedule:
         """Make a schedule of a number or of (start_s, value) pairs; return a schedule as it is.
 
         The rows of a polars frame of two columns, start and value, are such pairs.
-
-        Raises ValueError: anything else, or no legal schedule.
         """
         what: Any = value
         if isinstance(what, Schedule):
@@ -125,32 +117,19 @@ class Schedule:
             The file, text in UTF-8.
         scale
             Factor on every value, above 0: 1e6 for a file in Mbit/s.
-
-        Raises
-        ------
-        ValueError
-            A row that is not two numbers (the error names its line), no legal schedule, a factor
-            out of range, or a file in another encoding.
         """
         if not isinstance(path, str | Path):
             raise UserError(f"path is {path!r}; give a file, such as 'trace.csv'")
         if not 0 < check_number("scale", scale) < math.inf:
             raise UserError(f"scale is {scale}; it must be above 0 and finite")
         pairs = [(start_s, value * scale) for start_s, value in _read_pairs(Path(path))]
-        try:
-            return cls.of(pairs)
-        except ValueError as error:
-            raise UserError(f"{path}: {error}") from None
+        return capacity(str(path), pairs)
 
     @classmethod
     def sampled(
         cls, function: Callable[[float], float], *, step_s: float, end_s: float
     ) -> Schedule:
-        """Sample a function of time at 0, `step_s`, ... before `end_s`; each value holds a step.
-
-        Raises ValueError: a step or an end that is not above 0, more than `MOST_SAMPLES` steps, or
-        values that make no legal schedule.
-        """
+        """Sample a function of time at 0, `step_s`, ... before `end_s`; each value holds a step."""
         for name, seconds in (("step_s", step_s), ("end_s", end_s)):
             if not 0 < check_number(name, seconds) < math.inf:
                 raise UserError(f"{name} is {seconds}; it must be above 0 s")

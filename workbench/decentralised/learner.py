@@ -22,8 +22,8 @@ from workbench.training import (
     gradient_step,
     set_buffers,
 )
-from workbench.training.draws import may_run_in_parallel
 from workbench.training.repeatable import STEP, derive
+from workbench.training.setup import may_run_in_parallel
 from workbench.training.trained import DivergedError
 
 if TYPE_CHECKING:

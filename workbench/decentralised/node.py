@@ -49,7 +49,7 @@ class Checkpoint(NamedTuple):
 
     at: int  # the sender's epoch, one more than the last when it has finished; or its iteration
     parameters: Tensor
-    buffers: Mapping[str, Tensor]  # weigh nothing on the links, as in `workbench.training.buffers`
+    buffers: Mapping[str, Tensor]  # weigh nothing on the links, as in `workbench.training`
     more: Any = None  # what the exchange needs beside
 
 

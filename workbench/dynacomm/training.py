@@ -24,7 +24,7 @@ from workbench.names import choose
 from workbench.profiles import LayerTimes
 from workbench.runtime import Fault, Run, Synchronized
 from workbench.training import RunOptions, Trained, TrainingError
-from workbench.training.draws import may_run_in_parallel
+from workbench.training.setup import may_run_in_parallel
 
 if TYPE_CHECKING:
     from torch import Tensor

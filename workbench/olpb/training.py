@@ -29,9 +29,8 @@ from workbench.olpb.programs.scan import BackwardPasses, Counts, Learner
 from workbench.profiles import profile_model
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
 from workbench.training import RunOptions, TrainingError
-from workbench.training.losses import cross_entropy
+from workbench.training.evaluation import cross_entropy, dtype_of
 from workbench.training.passes import Batches, shared_by_places
-from workbench.training.tensors import dtype_of
 
 if TYPE_CHECKING:
     import polars as pl

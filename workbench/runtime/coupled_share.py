@@ -1,24 +1,31 @@
 """Interfaces that depend on each other, since some transfers cross two of them.
 
-A change at one of them may change every rate. A few transfers are looked at one after the other;
-many are in arrays, on which a settlement takes a few operations. In either case a transfer's bits
-are counted, and its end computed, when its own rate changes, and only then.
+A change at one of them may change every rate. Of max-min fair rates none can grow but at the cost
+of another that is no larger. All rates rise together; where an interface is full, or a transfer at
+its own cap, those concerned stay and the others go on (Bertsekas and Gallager, Data Networks, 1992,
+6.5.2). A few transfers are looked at one after the other; many are in arrays. In either case a
+transfer's bits are counted, and its end computed, when its own rate changes, and only then.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from workbench.runtime.flows import SCALE, Flow, Interface, parts
 from workbench.runtime.kernel import refuse_endless
-from workbench.runtime.max_min import max_min_rates, max_min_rates_of_many
 
 MANY = 64
 """Transfers from which on arrays are faster."""
 _CAP, _LIMIT, _LEFT, _SINCE, _RATE, _END = range(6)
+
+Vector = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 
 class CoupledShare:
@@ -36,7 +43,7 @@ class CoupledShare:
 
     def interfaces(self) -> list[Interface]:
         """Return those that are shared still."""
-        return [one for one in self._places if one.share is self]
+        return [interface for interface in self._places if interface.share is self]
 
     def add(self, interface: Interface) -> None:
         """Take an interface in, or note its capacity."""
@@ -63,8 +70,8 @@ class CoupledShare:
     def settle(self, now_s: float) -> float:
         """Set the rates after a change; return when the next transfer ends, infinity if never."""
         places, flows = self._places, self.flows
-        crossed = [[places[one] for one in f.interfaces if one.share is self] for f in flows]
-        rates_bps = max_min_rates([f.bps for f in flows], crossed, [one.bps for one in places])
+        crossed = [[places[i] for i in f.interfaces if i.share is self] for f in flows]
+        rates_bps = max_min_rates([f.bps for f in flows], crossed, [i.bps for i in places])
         for flow, rate_bps in zip(flows, rates_bps, strict=True):
             flow.run_at(rate_bps, now_s)
         return min([flow.end_s for flow in flows], default=math.inf)
@@ -112,7 +119,7 @@ class LargeCoupledShare(CoupledShare):
         """Note that a transfer's cap, its limit, or the interfaces that it shares have changed."""
         place = flow.place
         self._state[: _LIMIT + 1, place] = flow.bps, flow.limit_bps
-        through = [self._places[one] + 1 for one in flow.interfaces if one.share is self]
+        through = [self._places[i] + 1 for i in flow.interfaces if i.share is self]
         self._crossed[:, place] = through if len(through) == 2 else (through[0], 0)
 
     def leave(self, flow: Flow, now_s: float) -> None:
@@ -159,3 +166,92 @@ class LargeCoupledShare(CoupledShare):
         for flow in ended:
             self.leave(flow, by_s)
         return sorted(ended, key=lambda flow: flow.number)
+
+
+def max_min_rates(
+    caps_bps: Sequence[float],
+    crossed: Sequence[Sequence[int]],
+    capacities_bps: Sequence[float],
+) -> list[float]:
+    """Rates, one transfer after the other.
+
+    The fullest interface is found by a heap: as others stay, an interface's share only grows.
+
+    `caps_bps` is what each transfer reaches at most on its own link (infinity allowed if it crosses
+    an interface), `crossed` the interfaces that it crosses, as indices into `capacities_bps`, none
+    twice.
+    """
+    rates_bps = [-1.0] * len(caps_bps)
+    left_bps = list(capacities_bps)
+    members: list[list[int]] = [[] for _ in capacities_bps]
+    for transfer, interfaces in enumerate(crossed):
+        for interface in interfaces:
+            members[interface].append(transfer)
+    counts = [len(transfers) for transfers in members]
+    rising = sorted(range(len(caps_bps)), key=caps_bps.__getitem__, reverse=True)
+    shares = [(left_bps[i] / count, i) for i, count in enumerate(counts) if count]
+    heapify(shares)
+
+    def settle(transfer: int, bps: float) -> None:
+        rates_bps[transfer] = bps
+        for interface in crossed[transfer]:
+            counts[interface] -= 1
+            left_bps[interface] = max(0.0, left_bps[interface] - bps)
+
+    while rising:
+        if rates_bps[rising[-1]] >= 0:
+            rising.pop()
+            continue
+        share_bps, fullest = shares[0] if shares else (math.inf, -1)
+        if fullest >= 0:
+            now_bps = left_bps[fullest] / counts[fullest] if counts[fullest] else math.inf
+            if now_bps != share_bps:
+                heappop(shares)
+                if counts[fullest]:
+                    heappush(shares, (now_bps, fullest))
+                continue
+        if caps_bps[rising[-1]] <= share_bps:
+            transfer = rising.pop()
+            settle(transfer, caps_bps[transfer])
+        else:
+            for transfer in members[fullest]:
+                if rates_bps[transfer] < 0:
+                    settle(transfer, share_bps)
+    return rates_bps
+
+
+def max_min_rates_of_many(caps_bps: Vector, crossed: Places, capacities_bps: Vector) -> Vector:
+    """Rates, many transfers at once.
+
+    As others stay, shares only grow. So all interfaces are full whose share is the least among
+    those that their transfers cross, and the caps of these; and a transfer stays at its cap if no
+    share is below that.
+
+    `crossed` are the two interfaces of each transfer, in rows; an interface of infinite capacity
+    where it crosses a single one.
+    """
+    rates_bps = np.empty(len(caps_bps))
+    left_bps, interfaces = capacities_bps.copy(), len(capacities_bps)
+    rising = np.arange(len(caps_bps))
+    first, second = crossed
+    while True:
+        counts = np.bincount(first, minlength=interfaces)
+        counts += np.bincount(second, minlength=interfaces)
+        shares = left_bps / np.maximum(counts, 1)
+        of_first, of_second = shares.take(first), shares.take(second)
+        bps = np.minimum(caps_bps, np.minimum(of_first, of_second))
+        rates_bps[rising] = bps
+        open_ = np.zeros(interfaces, bool)
+        for ends, most_bps in ((first, of_first), (second, of_second)):
+            open_[ends.take((bps < most_bps).nonzero()[0])] = True
+        goes_on = open_.take(first) & open_.take(second) & (bps < caps_bps)
+        later = goes_on.nonzero()[0]
+        if not len(later):
+            return rates_bps
+        stays = (~goes_on).nonzero()[0]
+        bps = bps.take(stays)
+        for ends in (first, second):
+            left_bps -= np.bincount(ends.take(stays), bps, interfaces)
+        np.maximum(left_bps, 0.0, out=left_bps)
+        first, second = first.take(later), second.take(later)
+        rising, caps_bps = rising.take(later), caps_bps.take(later)

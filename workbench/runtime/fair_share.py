@@ -135,9 +135,9 @@ class FairShare:
         """Take out the limits that rates are above; the transfers stay."""
         over = []
         while self._limits and self._limits[0][0] < self.level_bps:
-            one = heappop(self._limits)
-            if self._is_limited(one):
-                over.append((one[2], min(one[2].bps, self.level_bps)))
+            entry = heappop(self._limits)
+            if self._is_limited(entry):
+                over.append((entry[2], min(entry[2].bps, self.level_bps)))
         return over
 
     def pop_ended(self, by_s: float) -> list[Flow]:
@@ -213,11 +213,11 @@ class FairShare:
         self._entries += 1
         heappush(self._limits, (flow.limit_bps, self._entries, flow))
         if len(self._limits) > 16 + 4 * len(self.interface.flows):
-            self._limits = [one for one in self._limits if self._is_limited(one)]
+            self._limits = [entry for entry in self._limits if self._is_limited(entry)]
             heapify(self._limits)
 
-    def _is_limited(self, one: tuple[float, int, Flow]) -> bool:
-        limit_bps, _, flow = one
+    def _is_limited(self, entry: tuple[float, int, Flow]) -> bool:
+        limit_bps, _, flow = entry
         return flow.share is self and flow.limit_bps == limit_bps
 
     def _renew(self, group: Group) -> None:
@@ -251,7 +251,7 @@ class FairShare:
 
     def _purge(self, heap: list[Any], entry: str) -> None:
         if len(heap) > 16 + 4 * len(self._by_cap):
-            heap[:] = [one for one in heap if one[1] == getattr(one[2], entry)]
+            heap[:] = [item for item in heap if item[1] == getattr(item[2], entry)]
             heapify(heap)
 
 

@@ -6,22 +6,58 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from typing import Any
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
 
 from workbench.checks import check_number, check_whole, whole
 from workbench.clusters.cluster import Cluster, Name, check_cluster
 from workbench.errors import UserError
-from workbench.runtime.kernel import Purpose, stream
+from workbench.runtime.trace import Row
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MOST_FAULTS = 1_000_000
 
-Row = tuple[str, str, str, float, float, int]
-"""Of a trace: node, lane, label, start_s, end_s, bytes."""
+
+class Purpose(IntEnum):
+    """First part of a stream's key; `workbench.training.repeatable` and data sets have 0 to 15."""
+
+    PROGRAM = 16
+    LOSSES = 17
+    CRASHES = 18
+    SLOW_DOWNS = 19
+    OUTAGES = 20
+
+
+def stream(seed: int, purpose: Purpose, *which: int) -> np.random.Generator:
+    """Return the generator of a purpose, and of a node, link or restart.
+
+    The numbers are a spawn key: put into the seed itself, zeros would be lost, since NumPy fills a
+    seed up with zeros, so that [7], [7, 0] and [7, 0, 0] are the same.
+    """
+    import numpy as np
+
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose, *which)))
 
 
 @dataclass(frozen=True)
 class Fault:
     """Something that goes wrong at a time."""
+
+    def __post_init__(self) -> None:
+        values = vars(self)
+        for name, value in values.items():
+            is_node = name in ("node", "source", "target")
+            if is_node and not isinstance(value, str) and whole(value) is None:
+                raise UserError(f"{self}: {value!r} is not a node; give its index or its name")
+            if name.endswith("_s"):
+                check_number(f"{name} of {self}", value)
+        if "at_s" in values and not 0 <= values["at_s"] < math.inf:
+            raise UserError(f"{self}: at_s must be finite and not negative")
+        from_s, to_s = values.get("from_s", 0.0), values.get("to_s", math.inf)
+        if not (0 <= from_s < math.inf and from_s < to_s):
+            raise UserError(f"{self}: from_s must be finite, not negative, and before to_s")
 
 
 @dataclass(frozen=True)
@@ -39,10 +75,6 @@ class Crash(Fault):
     node: Name
     at_s: float
 
-    def __post_init__(self) -> None:
-        _check_nodes(self, self.node)
-        _instant(self, self.at_s)
-
 
 @dataclass(frozen=True)
 class Restart(Fault):
@@ -59,10 +91,6 @@ class Restart(Fault):
     node: Name
     at_s: float
 
-    def __post_init__(self) -> None:
-        _check_nodes(self, self.node)
-        _instant(self, self.at_s)
-
 
 @dataclass(frozen=True)
 class SlowDown(Fault):
@@ -74,8 +102,7 @@ class SlowDown(Fault):
     factor: float
 
     def __post_init__(self) -> None:
-        _check_nodes(self, self.node)
-        _interval(self, self.from_s, self.to_s)
+        super().__post_init__()
         if not 0 < check_number(f"factor of {self}", self.factor) < math.inf:
             raise UserError(f"factor of {self} must be above 0 and finite: how many times slower")
 
@@ -84,19 +111,14 @@ class SlowDown(Fault):
 class LinkDown(Fault):
     """A link carries nothing between two times: what it carries, queues or is given is lost.
 
-    A message that only the link's latency still delays arrives.
-
-    For an outage that only delays, give the link a bandwidth `Schedule` with zeros.
+    A message that only the link's latency still delays arrives. For an outage that only delays,
+    give the link a bandwidth `Schedule` with zeros.
     """
 
     source: Name
     target: Name
     from_s: float
     to_s: float = math.inf
-
-    def __post_init__(self) -> None:
-        _check_nodes(self, self.source, self.target)
-        _interval(self, self.from_s, self.to_s)
 
 
 @dataclass(frozen=True)
@@ -110,32 +132,13 @@ class Lossy(Fault):
     to_s: float = math.inf
 
     def __post_init__(self) -> None:
-        _check_nodes(self, self.source, self.target)
-        _interval(self, self.from_s, self.to_s)
+        super().__post_init__()
         if not 0 <= check_number(f"probability of {self}", self.probability) <= 1:
             raise UserError(f"probability of {self} must be between 0 and 1")
 
 
-def _check_nodes(fault: object, *nodes: Any) -> None:
-    for node in nodes:
-        if not isinstance(node, str) and whole(node) is None:
-            raise UserError(f"{fault}: {node!r} is not a node; give its index or its name")
-
-
-def _instant(fault: object, at_s: float) -> None:
-    if not 0 <= check_number(f"at_s of {fault}", at_s) < math.inf:
-        raise UserError(f"{fault}: at_s must be finite and not negative")
-
-
-def _interval(fault: object, from_s: float, to_s: float) -> None:
-    for name, seconds in (("from_s", from_s), ("to_s", to_s)):
-        check_number(f"{name} of {fault}", seconds)
-    if not (0 <= from_s < math.inf and from_s < to_s):
-        raise UserError(f"{fault}: from_s must be finite, not negative, and before to_s")
-
-
 def check_faults(faults: Any) -> tuple[Fault, ...]:
-    """Return faults as a tuple; a ValueError for a single fault, or anything else."""
+    """Return faults as a tuple; refuse a single fault, or anything else."""
     if isinstance(faults, str | Fault | Set | Mapping) or not isinstance(faults, Iterable):
         raise UserError(
             f"faults is {faults!r}; give a list, such as [Crash('worker0', at_s=5)], since those "
@@ -176,12 +179,6 @@ def draw_faults(
         Mean seconds that one lasts.
     slow_factor
         How many times slower.
-
-    Raises
-    ------
-    ValueError
-        A time or factor that is not above 0, or times so short that more than a million faults
-        would be drawn.
     """
     number = check_whole("seed", seed, 0)
     check_cluster(cluster)
@@ -193,13 +190,10 @@ def draw_faults(
         if not 0 < check_number(name, value) < math.inf:
             raise UserError(f"{name} is {value}; it must be above 0 and finite")
     nodes, links = len(cluster), len(cluster.links)
+    lasting = (nodes, down_s), (nodes, slow_s), (links, link_down_s)
     expected = sum(
         count * until_s / (every_s + length_s)
-        for every_s, length_s, count in (
-            (crash_every_s, down_s, nodes),
-            (slow_every_s, slow_s, nodes),
-            (link_down_every_s, link_down_s, links),
-        )
+        for every_s, (count, length_s) in zip(every.values(), lasting, strict=True)
         if every_s is not None
     )
     if expected > MOST_FAULTS:
@@ -257,4 +251,4 @@ def fault_rows(faults: Iterable[Fault], cluster: Cluster, end_s: float) -> list[
             what = "down" if isinstance(fault, LinkDown) else "lossy"
             label = f"link to {cluster.names[cluster.index(fault.target)]} {what}"
             rows.append(row(fault.source, label, fault.from_s, fault.to_s))
-    return [one for one in rows if one[3] <= one[4]]
+    return [entry for entry in rows if entry[3] <= entry[4]]

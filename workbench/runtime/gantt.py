@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -11,10 +13,12 @@ import polars as pl
 from workbench import figures
 from workbench.errors import UserError
 from workbench.names import check_name
-from workbench.runtime.sublanes import sublanes
 
 if TYPE_CHECKING:
     import altair as alt
+
+Row = tuple[str, str]
+"""A node, and a lane or sub-lane on it."""
 
 COLOURINGS: Final = ("lane", "label", "node")
 """Columns of a trace that can give the spans their colour."""
@@ -133,6 +137,7 @@ def _bars(
     # A border parts few bars well, but of a bar of half a pixel it would be all that is seen.
     border: dict[str, Any] = {} if few else {"strokeWidth": 0}
     shades = [1, 1] if few else [1, 0.72]
+    has_legend = legend and len(kinds) <= len(figures.PALETTE)
     bars: alt.Chart = chart.mark_bar(**border).encode(
         x=alt.X(
             "start:Q",
@@ -145,9 +150,7 @@ def _bars(
             "kind:N",
             title=None,
             scale=alt.Scale(domain=kinds, range=_colours(len(kinds))),
-            legend=alt.Legend(symbolType="square", values=legend)
-            if legend and len(kinds) <= len(figures.PALETTE)
-            else None,
+            legend=alt.Legend(symbolType="square", values=legend) if has_legend else None,
         ),
         opacity=alt.Opacity("turn:N", scale=alt.Scale(domain=[0, 1], range=shades), legend=None),
         tooltip=[
@@ -166,16 +169,13 @@ def _texts(chart: alt.Chart, kinds: list[str]) -> alt.Chart:
     import altair as alt
 
     inks = ["white" if _dark(colour) else figures.INK for colour in _colours(len(kinds))]
+    ink = f"{json.dumps(dict(zip(kinds, inks, strict=True)))}[datum.kind]"
     texts: alt.Chart = (
         chart.mark_text(baseline="middle")
-        .transform_calculate(middle="(datum.start + datum.end) / 2", ink=_switch(kinds, inks))
+        .transform_calculate(middle="(datum.start + datum.end) / 2", ink=ink)
         .encode(x=alt.X("middle:Q"), text=alt.Text("label:N"), color=alt.Color("ink:N", scale=None))
     )
     return texts
-
-
-def _switch(kinds: list[str], inks: list[str]) -> str:
-    return f"{json.dumps(dict(zip(kinds, inks, strict=True)))}[datum.kind]"
 
 
 def _colours(count: int) -> list[str]:
@@ -186,3 +186,47 @@ def _colours(count: int) -> list[str]:
 def _dark(colour: str) -> bool:
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 128
+
+
+def sublanes(frame: pl.DataFrame) -> tuple[list[Row], list[Row]]:
+    """Distribute a trace's spans so that no two on one row overlap, on as few rows as that takes.
+
+    Returns each span's row, and all rows: lanes as they first appear, each followed by its
+    sub-lanes, ``lane, lane 2, lane 3, ...``.
+
+    In the order of their starts, each span goes to the first row of its lane that is free. Times
+    are compared in whole nanoseconds, so that spans which only rounding lets overlap share a row,
+    as do those that touch. A span of no length overlaps those that begin before and end after it.
+    """
+    spans: dict[Row, list[int]] = {}
+    for index, row in enumerate(frame.select("node", "lane").iter_rows()):
+        spans.setdefault(row, []).append(index)
+    start_ns, end_ns = (list(map(nanoseconds, frame[name])) for name in ("start_s", "end_s"))
+    rows: list[Row] = [("", "")] * len(frame)
+    order: list[Row] = []
+    for (node, lane), members in spans.items():
+        places = _places((start_ns[index], end_ns[index], index) for index in members)
+        unused = (row for n in count(2) if (row := (node, f"{lane} {n}")) not in spans)
+        names = [(node, lane), *islice(unused, max(places.values()))]
+        order += names
+        for index, place in places.items():
+            rows[index] = names[place]
+    return rows, order
+
+
+def nanoseconds(seconds: float) -> int:
+    """Round to whole nanoseconds, the resolution of trace viewers."""
+    return round(seconds * 1e9)
+
+
+def _places(spans: Iterable[tuple[int, int, int]]) -> dict[int, int]:
+    """Place of each span: the first that is free when it starts, the shorter span first."""
+    places: dict[int, int] = {}
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    for start_ns, end_ns, index in sorted(spans):
+        while busy and busy[0][0] <= start_ns:
+            heappush(free, heappop(busy)[1])
+        places[index] = heappop(free) if free else len(busy)
+        heappush(busy, (end_ns, places[index]))
+    return places

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import simpy
@@ -13,10 +15,9 @@ from simpy.events import Process
 from workbench.clusters import Node
 from workbench.errors import UserError
 from workbench.runtime.faults import Crash, Restart
-from workbench.runtime.kernel import FIRST, Kernel
+from workbench.runtime.kernel import FIRST
 from workbench.runtime.messages import Mailbox
-from workbench.runtime.pipe import Pipe
-from workbench.runtime.state import Cores, Endpoint, State
+from workbench.runtime.pipe import Endpoint, Pipe, State
 
 if TYPE_CHECKING:
     from workbench.runtime.context import Context, Program
@@ -41,24 +42,24 @@ class CutOff(BaseException):
 class SimulatedTask(Generic[T]):
     """See `workbench.runtime.Task`."""
 
-    __slots__ = ("_cancel", "_cancelled", "ends", "error", "process", "waiting")
+    __slots__ = ("_cancelled", "_error", "_host", "_process", "ends", "waiting")
 
-    def __init__(self, cancel: Callable[[Process], None]) -> None:
-        self._cancel = cancel
+    def __init__(self, host: Host, work: Awaitable[T]) -> None:
+        self._host = host
         self._cancelled = False
+        self._error: BaseException | None = None
         self.waiting = 0  # who awaits it
         self.ends: list[Callable[[], None]] = []  # called in the moment in which it ends
-        self.error: BaseException | None = None
-        self.process: Process
+        self._process = host.run(self._run(work), work)
 
-    async def run(self, work: Awaitable[T]) -> T | None:
+    async def _run(self, work: Awaitable[T]) -> T | None:
         """Wait for the work, keeping its exception for the coroutine that awaits the task."""
         try:
             return await work
         except BaseException as error:  # SystemExit and asyncio's CancelledError, too
             if not self.waiting or isinstance(error, CutOff | KeyboardInterrupt):
                 raise
-            self.error = error
+            self._error = error
             return None
         finally:
             for end in self.ends:
@@ -66,7 +67,7 @@ class SimulatedTask(Generic[T]):
 
     def done(self) -> bool:
         """Whether it has ended: with a result, by an exception, or cancelled."""
-        return self.process.triggered
+        return self._process.triggered
 
     def cancelled(self) -> bool:
         """Whether it was cancelled."""
@@ -76,34 +77,62 @@ class SimulatedTask(Generic[T]):
         """End it where it waits; False if it had ended."""
         if self.done():
             return False
-        self._cancel(self.process)
+        self._host.cancel_task(self._process)
         self._cancelled = True
         return True
+
+    def end(self) -> None:
+        """Cancel it; if it runs at this moment, where it waits next in this instant."""
+        env = self._host.state.env
+        if self._process is env.active_process:
+            env.call_at(env.now, lambda _: self.end(), FIRST)
+        else:
+            self.cancel()
 
     def result(self) -> T:
         """What it returned; raises what it raised, and RuntimeError before it has ended."""
         if not self.done():
             raise RuntimeError("the task has not ended; await it")
-        if self.error is not None:
-            raise self.error
+        if self._error is not None:
+            raise self._error
         if self._cancelled:
             from asyncio import CancelledError
 
             raise CancelledError("the task was cancelled")
-        if not self.process.ok:  # it had failed before anybody awaited it
-            raise cast(BaseException, self.process.value)
-        return cast(T, self.process.value)
+        if not self._process.ok:  # it had failed before anybody awaited it
+            raise cast(BaseException, self._process.value)
+        return cast(T, self._process.value)
 
     def __await__(self) -> Generator[simpy.Event, Any, T]:
-        refusal = None if self.done() else cast(Kernel, self.process.env).refusal("this task")
+        refusal = None if self.done() else self._host.state.env.refusal("this task")
         if refusal is not None:
             yield refusal
         self.waiting += 1
         try:
-            yield self.process
+            yield self._process
         finally:
             self.waiting -= 1
         return self.result()
+
+
+class Cores:
+    """How many cores of a node are `free`, and the queue of those who wait for one.
+
+    A node has new ones after a restart, so that what is left of before frees none of these.
+    """
+
+    __slots__ = ("free", "turns")
+
+    def __init__(self, count: int) -> None:
+        self.free = count
+        self.turns: deque[simpy.Event] = deque()
+
+    def release(self) -> None:
+        """Pass a core to the first in the queue, or keep it free."""
+        if self.turns:
+            self.turns.popleft().succeed()
+        else:
+            self.free += 1
 
 
 class Host(Endpoint):
@@ -191,22 +220,11 @@ class Host(Endpoint):
         process._ok, process._value = True, None
         self.state.env.schedule(process)
 
-    def end_task(self, task: SimulatedTask[Any]) -> None:
-        """Cancel a task; one that runs at this moment, where it waits next in this instant."""
-        if task.process is self.state.env.active_process:
-
-            def end(_: simpy.Event) -> None:
-                task.cancel()
-
-            self.state.env.call(end, FIRST)
-        else:
-            task.cancel()
-
     def _cut_off(self, process: Process, coroutine: Coroutine[Any, Any, Any], work: Any) -> None:
         target = process.target
         if target is not None and target.callbacks is not None:
             # The event may have failed already, with nobody left to hear of it.
-            target.callbacks = [one for one in target.callbacks if one != process._resume]
+            target.callbacks = [call for call in target.callbacks if call != process._resume]
             if not isinstance(target, Process):
                 target.defused = True
         ended = inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
@@ -229,17 +247,11 @@ class Host(Endpoint):
             if crashes != (place % 2 == 0):
                 there = "up" if place % 2 == 0 else "down"
                 raise UserError(f"{fault}: {self.name} is {there} already then")
-            comes_back = place + 1 < len(faults)
+            crash = partial(self._crash, place + 1 < len(faults))
+            act = crash if crashes else self._restart
+            self.state.fault_events[self.state.env.call_at(fault.at_s, act, FIRST)] = self.index
 
-            def act(_: simpy.Event, crashes: bool = crashes, comes_back: bool = comes_back) -> None:
-                if crashes:
-                    self._crash(comes_back)
-                else:
-                    self._restart()
-
-            self.state.fault_events[self.state.env.call(act, FIRST, fault.at_s)] = self.index
-
-    def _crash(self, comes_back: bool) -> None:
+    def _crash(self, comes_back: bool, _: simpy.Event) -> None:
         """Stop at once, losing everything but the trace."""
         self.up = False
         was_running = self.main is not None
@@ -250,7 +262,7 @@ class Host(Endpoint):
             pipe.drop()
         self.state.pending += (was_running and comes_back) - was_running
 
-    def _restart(self) -> None:
+    def _restart(self, _: simpy.Event) -> None:
         """Come back with an empty memory."""
         self.up = True
         self.restarts += 1

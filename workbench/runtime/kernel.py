@@ -1,7 +1,7 @@
-"""What makes a run repeatable: a clock, a total order of events, and streams of random numbers.
+"""The clock of a simulation: SimPy's, with a total order of events.
 
-SimPy is the kernel. Events are processed in the order of (time, priority, sequence), so that the
-same programs always meet the same events.
+Events are processed in the order of (time, priority, sequence), so that the same programs always
+meet the same events.
 """
 
 from __future__ import annotations
@@ -9,17 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import IntEnum
 from heapq import heapify, heappush
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import simpy
 from simpy.events import EventPriority
 
 from workbench.errors import UserError
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FIRST = EventPriority(0)
 """Faults, before all else in their instant."""
@@ -86,16 +82,10 @@ class Kernel(simpy.Environment):
             f"{what} belongs to {which}; a program uses the context that it is called with"
         )
 
-    def call(
-        self, callback: Callback, priority: EventPriority, delay_s: float = 0.0
-    ) -> simpy.Event:
-        """Call back after a delay, before or after what else happens in that instant."""
-        return self.call_at(callback, self._now + delay_s, priority)
-
     def call_at(
-        self, callback: Callback, at_s: float, priority: EventPriority = NORMAL
+        self, at_s: float, callback: Callback, priority: EventPriority = NORMAL
     ) -> simpy.Event:
-        """Call back at a time that is not over."""
+        """Call back at a time that is not over, before or after what else happens then."""
         event = simpy.Event(self)
         event.callbacks.append(callback)
         event._ok, event._value = True, None
@@ -103,7 +93,7 @@ class Kernel(simpy.Environment):
         return event
 
     def cancel(self, event: simpy.Event) -> None:
-        """Drop an event of `call` or `call_at`.
+        """Drop an event of `call_at`.
 
         Cancelled events leave the queue once they are more than half of it: its length stays
         proportional to what may still happen, at a constant cost per event.
@@ -120,10 +110,6 @@ class Kernel(simpy.Environment):
             self._purged += before - len(queue)
             self._cancelled = 0
 
-    def coming(self) -> Iterator[simpy.Event]:
-        """Events to come that call anything back, in no order."""
-        return (event for *_, event in self.queue if event.callbacks)
-
     def advance(self, to_s: float) -> None:
         """Let time pass until the next event at most."""
         self._now = to_s
@@ -139,24 +125,3 @@ class Kernel(simpy.Environment):
 def refuse_endless(what: str) -> NoReturn:
     """Raise an OverflowError: something would end later than a float holds."""
     raise OverflowError(f"{what} would end after more seconds than a number holds")
-
-
-class Purpose(IntEnum):
-    """First part of a stream's key; `workbench.training.repeatable` and data sets have 0 to 15."""
-
-    PROGRAM = 16
-    LOSSES = 17
-    CRASHES = 18
-    SLOW_DOWNS = 19
-    OUTAGES = 20
-
-
-def stream(seed: int, purpose: Purpose, *which: int) -> np.random.Generator:
-    """Return the generator of a purpose, and of a node, link or restart.
-
-    The numbers are a spawn key: put into the seed itself, zeros would be lost, since NumPy fills a
-    seed up with zeros, so that [7], [7, 0] and [7, 0, 0] are one.
-    """
-    import numpy as np
-
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose, *which)))

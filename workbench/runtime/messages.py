@@ -41,12 +41,6 @@ class Message:
     control
         A few bits of a protocol, such as a request whose answer pays for the round trip: it
         queues on the link like any other but costs no overhead, and has no size.
-
-    Raises
-    ------
-    ValueError
-        A size that is not a number, negative, too large, or not the sum of the tensors'; a control
-        message with a size; a sender that is not an index, a topic that is not text.
     """
 
     sender: int
@@ -247,8 +241,8 @@ class Mailbox:
             self._want(wait)
         elif len(waits) > _FEW:
             self._wanted = {}
-            for one in waits:
-                self._want(one)
+            for other in waits:
+                self._want(other)
 
     def _want(self, wait: Wait) -> None:
         assert self._wanted is not None

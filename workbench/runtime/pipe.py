@@ -1,24 +1,69 @@
-"""One direction of a link in a simulation."""
+"""The links of a running simulation, its nodes as these see them, and what all parts share."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import simpy
 from simpy.events import Timeout
 
-from workbench.clusters import Link, Schedule
-from workbench.runtime.faults import LinkDown, Lossy
-from workbench.runtime.flows import Flow
-from workbench.runtime.kernel import FIRST, Purpose, refuse_endless, stream
-from workbench.runtime.messages import Message, Transfer
-from workbench.runtime.state import Endpoint
+from workbench.clusters import Cluster, Link, Node, Schedule
+from workbench.runtime.faults import LinkDown, Lossy, Purpose, stream
+from workbench.runtime.flows import Flow, Interface
+from workbench.runtime.kernel import FIRST, Kernel, refuse_endless
+from workbench.runtime.messages import Mailbox, Message, Transfer
+from workbench.runtime.sharing import Sharing
+from workbench.runtime.threads import Threads
+from workbench.runtime.trace import Row
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+@dataclass(eq=False)
+class State:
+    """The state of a run, which its nodes and links read and change.
+
+    `rows` are those of the trace, None if nothing is recorded; `delivered_s` and `ended_s` when the
+    last message arrived and the last program or task ended; `pending` counts programs that run or
+    will restart, and messages on their way; `failure` is the node whose program failed, and its
+    exception; `fault_events` are events of faults, with the node that one may restart.
+    """
+
+    cluster: Cluster
+    seed: int
+    threads: Threads
+    rows: list[Row] | None
+    env: Kernel = field(default_factory=Kernel)
+    results: dict[int, Any] = field(default_factory=dict)
+    delivered_s: float = 0.0
+    ended_s: float = 0.0
+    pending: int = 0
+    failure: tuple[int, BaseException] | None = None
+    fault_events: dict[simpy.Event, int | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.sharing = Sharing(self.env)
+
+
+class Endpoint:
+    """A node as its links see it.
+
+    `uplink` and `downlink` are None where the interface is not limited, `watchers` lists that grow
+    by each transfer from or to the node; `up` is False from a crash to the restart.
+    """
+
+    def __init__(self, state: State, index: int, node: Node) -> None:
+        self.state, self.index, self.name = state, index, node.name
+        self.uplink = None if node.uplink is None else Interface(node.uplink)
+        self.downlink = None if node.downlink is None else Interface(node.downlink)
+        self.mailbox = Mailbox(state.env)
+        self.watchers: list[list[Transfer]] = []
+        self.up = True
 
 
 class Pipe:
@@ -95,12 +140,9 @@ class Pipe:
         def rise(_: simpy.Event) -> None:
             self.down -= 1
 
-        self._at(fault.from_s, fall)
-        if fault.to_s < math.inf:
-            self._at(fault.to_s, rise)
-
-    def _at(self, at_s: float, act: Callable[[simpy.Event], None]) -> None:
-        self.state.fault_events[self.env.call(act, FIRST, at_s)] = None
+        for at_s, act in ((fault.from_s, fall), (fault.to_s, rise)):
+            if at_s < math.inf:
+                self.state.fault_events[self.env.call_at(at_s, act, FIRST)] = None
 
     def _start(self, message: Message) -> None:
         self.current = message

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
@@ -49,14 +49,9 @@ AFTER_S = 1.0
 
 
 class Line:
-    """A line that each call overwrites.
+    """A line that each call overwrites, `after_s` seconds after it was made at the earliest.
 
-    Parameters
-    ----------
-    console
-        Where to write; standard error, or the notebook, by default.
-    after_s
-        Seconds before anything is shown.
+    It is written to standard error, or the notebook, unless a console is given.
     """
 
     def __init__(self, console: Console | None = None, after_s: float = 0.0) -> None:
@@ -167,22 +162,35 @@ def steps(title: str, total: int, console: Console | None = None) -> Iterator[St
 
 
 @contextmanager
-def shown(until_s: float | None = None, console: Console | None = None) -> Iterator[Progress]:
+def showing(
+    text: Callable[[float, int], str], console: Console | None = None
+) -> Iterator[Progress]:
+    """Show the text for the virtual seconds and events so far while a simulation runs."""
+    line, last = Line(console), ""
+
+    def show(now_s: float, events: int) -> None:
+        nonlocal last
+        line(last := text(now_s, events))
+
+    try:
+        yield show
+    finally:
+        line.close(last)
+
+
+def shown(
+    until_s: float | None = None, console: Console | None = None
+) -> AbstractContextManager[Progress]:
     """Show virtual seconds, events and their rate while a run goes on.
 
     ``with progress.shown() as show: simulate(..., progress=show)``; `simulate` does so itself
     with ``progress=True``.
     """
     target = "" if until_s is None else f" of {until_s:g}"
-    line, last = Line(console), ""
+    began_s = time.perf_counter()
 
-    def show(now_s: float, events: int) -> None:
-        nonlocal last
-        rate = events / max(line.elapsed_s, 1e-9)
-        last = f"{now_s:,.3f}{target} virtual seconds, {events:,} events ({rate:,.0f} a second)"
-        line(last)
+    def text(now_s: float, events: int) -> str:
+        rate = events / max(time.perf_counter() - began_s, 1e-9)
+        return f"{now_s:,.3f}{target} virtual seconds, {events:,} events ({rate:,.0f} a second)"
 
-    try:
-        yield show
-    finally:
-        line.close(last)
+    return showing(text, console)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from workbench.runtime.host import Host
     from workbench.runtime.messages import Message
-    from workbench.runtime.state import State
+    from workbench.runtime.pipe import State
     from workbench.runtime.trace import Trace
 
 Ended = Literal["done", "stopped", "interrupted", "failed", "deadlock"]
@@ -114,7 +114,7 @@ def deadlock_report(state: State, hosts: Sequence[Host]) -> str:
     lines = ["deadlock: nothing is on its way any more, and programs still wait for messages"]
     for host in hosts:
         waits = _states(host, state.cluster.names)
-        lines += [f"  {host.name} (node {host.index}) {one}" for one in waits]
+        lines += [f"  {host.name} (node {host.index}) {wait}" for wait in waits]
     return "\n".join(lines)
 
 
@@ -139,7 +139,8 @@ def _states(host: Host, names: Sequence[str]) -> list[str]:
 
 
 def _listed(messages: list[Message], names: Sequence[str]) -> str:
-    shown = [f"{one.topic!r} from {names[one.sender]}" for one in messages[:_MOST_UNREAD]]
+    first = messages[:_MOST_UNREAD]
+    shown = [f"{message.topic!r} from {names[message.sender]}" for message in first]
     if len(messages) > _MOST_UNREAD:
         shown.append(f"{len(messages) - _MOST_UNREAD} more")
     return ", ".join(shown) or "none"

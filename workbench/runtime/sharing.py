@@ -33,9 +33,8 @@ class Sharing:
     def __init__(self, env: Kernel) -> None:
         self.env = env
         self._numbers = 0
-        self._touched: dict[Interface, None] = {}
-        self._placed: dict[Flow, None] = {}  # to be given a place, or another one
-        self._called = False
+        self._touched: dict[Interface, None] = {}  # in this instant; settled at its end
+        self._placed: dict[Flow, None] = {}  # that need a place, or another
 
     def join(self, flow: Flow) -> None:
         """Let a flow begin."""
@@ -64,15 +63,14 @@ class Sharing:
             of.change = None
 
     def _touch(self, interfaces: Iterable[Interface]) -> None:
+        if not self._touched:
+            self.env.call_at(self.env.now, self._settle, LAST)
         for interface in interfaces:
             self._touched[interface] = None
-        if not self._called:
-            self._called = True
-            self.env.call(self._settle, LAST)
 
     def _settle(self, _: simpy.Event) -> None:
         touched, placed = self._touched, self._placed
-        self._touched, self._placed, self._called = {}, {}, False
+        self._touched, self._placed = {}, {}
         now_s = self.env.now
         shares: dict[Share, None] = {}  # whose rates may change
         for share in [interface.share for interface in touched]:
@@ -124,7 +122,7 @@ class Sharing:
             at_s = interface.capacity.next_change_s(now_s)
             if at_s < math.inf:
                 change = partial(self._interface_changes, interface)
-                interface.change = self.env.call_at(change, at_s)
+                interface.change = self.env.call_at(at_s, change)
 
     def _unshare(self, interface: Interface) -> None:
         """Take an interface out of its share, with its flows, which need places."""
@@ -156,7 +154,7 @@ class Sharing:
         if isinstance(cap, Schedule) and flow.change is None:
             at_s = cap.next_change_s(now_s)
             if at_s < math.inf:
-                flow.change = self.env.call_at(partial(self._flow_changes, flow), at_s)
+                flow.change = self.env.call_at(at_s, partial(self._flow_changes, flow))
         if not through:
             self._run_alone(flow, flow.bps)
             if flow.bps > flow.limit_bps:
@@ -177,11 +175,12 @@ class Sharing:
         if len(through) == 1:
             fair = through[0].share = FairShare(through[0], self.env.now)
             return fair
-        coupled = [one.share for one in through if isinstance(one.share, CoupledShare)]
+        shared = (interface.share for interface in through)
+        coupled = [share for share in shared if isinstance(share, CoupledShare)]
         if coupled:
             whole = max(coupled, key=lambda share: len(share.flows))
         else:
-            many = sum(len(one.flows) for one in through) > MANY
+            many = sum(len(interface.flows) for interface in through) > MANY
             whole = LargeCoupledShare() if many else CoupledShare()
         for interface in through:
             if interface.share is None:
@@ -194,7 +193,7 @@ class Sharing:
         """Move the interfaces and flows of a share."""
         interfaces = share.interfaces()
         flows = dict.fromkeys(
-            flow for one in interfaces for flow in one.flows if flow.share is share
+            flow for interface in interfaces for flow in interface.flows if flow.share is share
         )
         for interface in interfaces:
             whole.add(interface)
@@ -219,7 +218,7 @@ class Sharing:
             return
         self._displace(flow)
         if rate_bps:
-            flow.timer = self.env.call_at(partial(self._ends, flow), flow.end_s)
+            flow.timer = self.env.call_at(flow.end_s, partial(self._ends, flow))
 
     # What comes
 
@@ -232,7 +231,7 @@ class Sharing:
         share.due_s = due_s
         if due_s < math.inf:
             ends = partial(self._share_ends, share, due_s)
-            share.timer = self.env.call_at(ends, max(due_s, self.env.now))
+            share.timer = self.env.call_at(max(due_s, self.env.now), ends)
 
     def _ends(self, flow: Flow, _: simpy.Event | None = None) -> None:
         self.leave(flow)

@@ -14,8 +14,9 @@ from simpy.events import Timeout
 
 from workbench.checks import is_number
 from workbench.errors import UserError
+from workbench.runtime.faults import Purpose, stream
 from workbench.runtime.host import CutOff, Host, SimulatedTask
-from workbench.runtime.kernel import EXPIRY, RUNNING, Purpose, refuse_endless, stream
+from workbench.runtime.kernel import EXPIRY, RUNNING, refuse_endless
 from workbench.runtime.messages import Message, Transfer, Wait
 from workbench.runtime.threads import Synchronized, refuse_async
 
@@ -196,9 +197,10 @@ class SimulatedContext:
             wanted = wait.wanted(self._host.state.cluster.names)
             wait.event.fail(TimeoutError(f"no message{wanted} within {timeout_s} s"))
 
-        if not self._env.now + timeout_s < math.inf:
+        until_s = self._env.now + timeout_s
+        if not until_s < math.inf:
             refuse_endless(f"a wait of {self.name}")
-        wait.timer = self._env.call(expire, EXPIRY, timeout_s)
+        wait.timer = self._env.call_at(until_s, expire, EXPIRY)
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -213,9 +215,7 @@ class SimulatedContext:
         """Run a coroutine beside the program."""
         _check_awaitable("spawn", work)
         self._check_run()
-        task = SimulatedTask[T](self._host.cancel_task)
-        task.process = self._host.run(task.run(work), work)
-        return task
+        return SimulatedTask(self._host, work)
 
     async def first(self, *works: Awaitable[T]) -> tuple[int, T]:
         """Wait for the first of several."""
@@ -223,9 +223,9 @@ class SimulatedContext:
             await self._refuse_elsewhere()
         if not works:
             raise UserError("first is given nothing to wait for; give tasks or coroutines")
-        for one in works:
-            _check_awaitable("first", one)
-        tasks = [one if isinstance(one, SimulatedTask) else self.spawn(one) for one in works]
+        for work in works:
+            _check_awaitable("first", work)
+        tasks = [work if isinstance(work, SimulatedTask) else self.spawn(work) for work in works]
         own = [task for task, work in zip(tasks, works, strict=True) if task is not work]
         places = [place for place, task in enumerate(tasks) if task.done()]
         ended = simpy.Event(self._env)
@@ -236,7 +236,7 @@ class SimulatedContext:
                 ended.succeed()
                 for task in own:
                     if task is not tasks[place]:
-                        self._host.end_task(task)
+                        task.end()
 
         try:
             for place, task in enumerate(tasks):
@@ -250,7 +250,7 @@ class SimulatedContext:
             for task in tasks:
                 task.waiting -= 1
             for task in own:
-                self._host.end_task(task)
+                task.end()
 
     def watch(self) -> list[Transfer]:
         """Collect this node's transfers."""
@@ -281,7 +281,7 @@ def _check_awaitable(by: str, work: Any) -> None:
     hint = f", called, as in context.{by}(work(context))" if callable(work) else ""
     if isinstance(work, list | tuple):
         hint = ", or several one by one" if by == "first" else ""
-        for one in work:
-            if inspect.iscoroutine(one):
-                one.close()  # Python would warn that nobody awaited it
+        for item in work:
+            if inspect.iscoroutine(item):
+                item.close()  # Python would warn that nobody awaited it
     raise TypeError(f"{by} is given {work!r}; give a coroutine{hint}")

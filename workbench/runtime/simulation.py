@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, NoReturn
 
 import simpy
@@ -27,7 +27,7 @@ from workbench.runtime.faults import (
     fault_rows,
 )
 from workbench.runtime.host import Host
-from workbench.runtime.pipe import Pipe
+from workbench.runtime.pipe import Pipe, State
 from workbench.runtime.progress import Progress, check_progress, shown
 from workbench.runtime.run import (
     DeadlockError,
@@ -40,7 +40,6 @@ from workbench.runtime.run import (
     failure_report,
 )
 from workbench.runtime.simulated import SimulatedContext
-from workbench.runtime.state import State
 from workbench.runtime.threads import Threads, thread_count
 from workbench.runtime.trace import Trace
 
@@ -114,28 +113,16 @@ def simulate(
     simulation = Simulation(
         cluster, programs, seed=seed, trace=trace, faults=faults, threads=threads
     )
-    try:
-        if progress is True:
-            with shown(until_s) as show:
-                return simulation.run(until_s, show)
-        return simulation.run(until_s, progress or None)
-    finally:
-        simulation.close()
-
-
-class _ProgressFailedError(Exception):
-    """A function that was to show progress raised an exception."""
-
-    def __init__(self, cause: Exception) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
+    showing = shown(until_s) if progress is True else nullcontext(progress or None)
+    with closing(simulation), showing as show:
+        return simulation.run(until_s, show)
 
 
 class Simulation:
-    """Programs on a cluster, run step by step; `simulate` is the short form.
+    """Programs on a cluster, run step by step; `simulate`, whose parameters these are, is shorter.
 
     After the last `run`, `close` ends the programs that still run, and the threads. `results` holds
-    what programs have returned so far, by node. Parameters are those of `simulate`.
+    what programs have returned so far, by node.
     """
 
     def __init__(
@@ -153,6 +140,7 @@ class Simulation:
         self.state = state = State(cluster, seed, workers, [] if trace else None)
         self.cluster, self.env, self.results = cluster, state.env, state.results
         self._midway = False  # within an event, which only a program's failure ends cleanly
+        self._not_shown: BaseException | None = None  # what a function raised that shows progress
         self.faults = check_faults(faults)
         of_node = _by_node(cluster, programs)
         self.hosts = [
@@ -165,11 +153,11 @@ class Simulation:
         }
         for (source, target), pipe in self.pipes.items():
             self.hosts[source].pipes[target] = pipe
-        self._inject()
         self._begun = False
+        self._schedule_faults()
 
-    def _inject(self) -> None:
-        """Schedule all faults; they come first in their instant, in the order of the list."""
+    def _schedule_faults(self) -> None:
+        """They come first in their instant, in the order of the list."""
         index = self.cluster.index
         crashes: dict[int, list[Crash | Restart]] = {}
         for fault in self.faults:
@@ -188,16 +176,9 @@ class Simulation:
         """Go on until all is done, or until a time; call again to go on from there.
 
         A program that failed, or that Ctrl-C interrupted, is over, without a result and without
-        a restart; the others go on when this is called again.
-
-        Raises
-        ------
-        ValueError
-            `until_s` is not a time, or in the past.
-        ProgramError, DeadlockError
-            A program failed, or all wait for each other; the error's `run` holds the rest.
-        SimulationError
-            An earlier call was cut off between two programs, so what is left is not whole.
+        a restart; the others go on when this is called again. Errors are those of `simulate`, and
+        a SimulationError if an earlier call was cut off between two programs, so that what is left
+        is not whole.
         """
         end_s = math.inf if until_s is None else check_number("until_s", until_s)
         if math.isnan(end_s):
@@ -219,12 +200,11 @@ class Simulation:
             with self.env.running(), _rare_collections(len(self.hosts)):
                 self._step_to(end_s, progress)
             self.state.threads.settle()
-        except _ProgressFailedError as error:
-            raise error.cause from None
         except KeyboardInterrupt:
             return self.result("interrupted")
         except BaseException as error:  # programs may raise SystemExit or CancelledError, too
-            if self.state.failure is None and not isinstance(error, Exception):
+            no_exception = self.state.failure is None and not isinstance(error, Exception)
+            if no_exception or error is self._not_shown:
                 raise
             cause = error if self.state.failure is None else self.state.failure[1]
             raise ProgramError(
@@ -232,7 +212,7 @@ class Simulation:
             ) from cause
         if not self.state.pending:
             return self.result("done")
-        if not any(map(self._can_wake, self.env.coming())):
+        if not any(self._can_wake(event) for *_, event in self.env.queue if event.callbacks):
             raise DeadlockError(deadlock_report(self.state, self.hosts), self.result("deadlock"))
         self.env.advance(end_s)
         return self.result("stopped")
@@ -263,8 +243,9 @@ class Simulation:
     def _tell(self, progress: Progress) -> None:
         try:
             progress(self.env.now, self.env.events)
-        except Exception as error:  # not a program's, which has an error of its own
-            raise _ProgressFailedError(error) from error
+        except Exception as error:
+            self._not_shown = error
+            raise
 
     def _refuse_loop(self) -> NoReturn:
         counts: Counter[Host] = Counter()

@@ -78,7 +78,7 @@ class Synchronized(Generic[S]):
                 "another comes as an argument or in a message"
             )
         if self._item is not None:
-            self._item.finish()
+            self._item.run(wait=True)
             self._item = None
         return self._value
 
@@ -91,33 +91,32 @@ class Synchronized(Generic[S]):
 class WorkItem:
     """Work that runs once, in whichever thread comes first; its error is raised with its result."""
 
-    __slots__ = ("_begun", "_done", "_error", "_result", "_work")
+    __slots__ = ("_error", "_lock", "_result", "_work")
 
     def __init__(self, work: Callable[[], Any]) -> None:
-        self._work: Callable[[], Any] | None = work
-        self._begun, self._done = threading.Lock(), threading.Event()
+        self._work: Callable[[], Any] | None = work  # None once it has run
+        self._lock = threading.Lock()  # held while it runs
         self._result: Any = None
         self._error: BaseException | None = None
 
     @property
     def done(self) -> bool:
         """Whether it has run."""
-        return self._done.is_set()
+        return self._work is None
 
     @property
     def begun(self) -> bool:
         """Whether it runs or has run."""
-        return self._begun.locked()
+        return self.done or self._lock.locked()
 
-    def run(self) -> None:
-        """Run it, unless it has begun."""
-        if not self._begun.acquire(blocking=False):
+    def run(self, *, wait: bool = False) -> None:
+        """Run it, unless it has begun; then return, or wait for its end."""
+        if not self._lock.acquire(blocking=wait):
             return
-        work, self._work = self._work, None
-        assert work is not None
-        _working.here = True
         try:
-            self._result = work()
+            if self._work is not None:
+                _working.here = True
+                self._result = self._work()
         except KeyboardInterrupt as error:  # Ctrl-C comes to the main thread alone
             self._error = error
             raise
@@ -125,16 +124,12 @@ class WorkItem:
             self._error = error
         finally:
             _working.here = False
-            self._done.set()
-
-    def finish(self) -> None:
-        """Wait until it has run; run it here if it has not begun."""
-        self.run()
-        self._done.wait()
+            self._work = None
+            self._lock.release()
 
     def result(self) -> Any:
         """What it returned; raises what it raised."""
-        self.finish()
+        self.run(wait=True)
         if self._error is not None:
             raise self._error
         if isinstance(self._result, CoroutineType):
@@ -170,7 +165,11 @@ class Threads:
         """Begin work on a state, now or when its result is needed at the latest."""
         item = state.prepare(work)
         if state.parallel:
-            self._watch(item)
+            if self._generators is None:
+                self._generators = GlobalGenerators()
+            if len(self._watched) >= _CHECK_EVERY:
+                self._check()
+            self._watched.append(item)
         if self.count == 1 or not state.parallel:
             item.run()
             return item
@@ -180,9 +179,9 @@ class Threads:
             self._alone = item
             return item
         self._alone = None
-        for one in (alone, item):
-            if one is not None:
-                self._submit(one)
+        for waiting in (alone, item):
+            if waiting is not None:
+                self._submit(waiting)
         return item
 
     def _submit(self, item: WorkItem) -> None:
@@ -198,13 +197,6 @@ class Threads:
         self._executor.submit(item.run)
         self._latest = item
 
-    def _watch(self, item: WorkItem) -> None:
-        if self._generators is None:
-            self._generators = GlobalGenerators()
-        if len(self._watched) >= _CHECK_EVERY:
-            self._check()
-        self._watched.append(item)
-
     def _check(self) -> None:
         """Raise a UserError if a global generator has moved since the first parallel work."""
         if self._generators is not None and (moved := self._generators.moved()):
@@ -217,15 +209,9 @@ class Threads:
         self._watched = [item for item in self._watched if not item.done]
 
     def settle(self) -> None:
-        """Finish the parallel work that was begun.
-
-        Raises
-        ------
-        UserError
-            A global generator of random numbers has moved.
-        """
+        """Finish the parallel work that was begun."""
         for item in self._watched:
-            item.finish()
+            item.run(wait=True)
         self._check()
         self._restore()
 

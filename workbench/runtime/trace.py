@@ -12,7 +12,6 @@ import polars as pl
 
 from workbench import atomic
 from workbench.errors import UserError
-from workbench.runtime.sublanes import nanoseconds, sublanes
 
 if TYPE_CHECKING:
     import altair as alt
@@ -25,6 +24,10 @@ SCHEMA = {
     "end_s": pl.Float64,
     "bytes": pl.Int64,
 }
+
+
+Row = tuple[str, str, str, float, float, int]
+"""Of a trace: node, lane, label, start_s, end_s, bytes."""
 
 
 class Span(NamedTuple):
@@ -55,7 +58,7 @@ class Trace:
             raise UserError(f"span ends before it starts: {backwards.row(0, named=True)}")
 
     @classmethod
-    def of(cls, spans: Iterable[tuple[str, str, str, float, float, int]]) -> Trace:
+    def of(cls, spans: Iterable[Row]) -> Trace:
         """Make a trace of spans, or of plain tuples like them."""
         rows = list(spans)
         columns = zip(*rows, strict=True) if rows else ([] for _ in SCHEMA)
@@ -93,10 +96,7 @@ class Trace:
         end_s: float | None = None,
         column: str = "double",
     ) -> alt.LayerChart:
-        """Draw a row for every lane of every node, a bar for every span.
-
-        Options as of `workbench.runtime.gantt.gantt`.
-        """
+        """Draw a row for every lane of every node, as `workbench.runtime.gantt.gantt` says."""
         from workbench.runtime.gantt import gantt
 
         return gantt(
@@ -121,12 +121,21 @@ def chrome_trace(frame: pl.DataFrame) -> str:
     Complete events ("ph": "X") of Google's Trace Event Format, in microseconds to three decimals.
     Viewers expect that events of one thread do not overlap: such lanes get several threads.
     """
+    from workbench.runtime.gantt import nanoseconds, sublanes
+
     rows, order = sublanes(frame)
     nodes = {
         node: 1 + place for place, node in enumerate(frame["node"].unique(maintain_order=True))
     }
     threads = {row: 1 + place for place, row in enumerate(order)}
-    events: list[dict[str, Any]] = []
+
+    def name(what: str, named: str, process: int, thread: int) -> dict[str, Any]:
+        """Metadata event that names a row; its ids set the row's position."""
+        ids = {"pid": process, "tid": thread}
+        return {"name": f"{what}_name", "ph": "M", **ids, "args": {"name": named}}
+
+    events = [name("process", node, process, 0) for node, process in nodes.items()]
+    events += [name("thread", row[1], nodes[row[0]], thread) for row, thread in threads.items()]
     for row, (node, lane, label, start_s, end_s, size_bytes) in zip(
         rows, frame.iter_rows(), strict=True
     ):
@@ -143,19 +152,4 @@ def chrome_trace(frame: pl.DataFrame) -> str:
         if size_bytes:
             event["args"] = {"bytes": size_bytes}
         events.append(event)
-    named = [_name("process", node, process, 0) for node, process in nodes.items()]
-    named += [
-        _name("thread", lane, nodes[node], thread) for (node, lane), thread in threads.items()
-    ]
-    return json.dumps({"traceEvents": named + events, "displayTimeUnit": "ms"})
-
-
-def _name(what: str, name: str, process: int, thread: int) -> dict[str, Any]:
-    """Metadata event that names a row; its ids set the row's position."""
-    return {
-        "name": f"{what}_name",
-        "ph": "M",
-        "pid": process,
-        "tid": thread,
-        "args": {"name": name},
-    }
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})

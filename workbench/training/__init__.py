@@ -20,17 +20,21 @@ differently. PyTorch itself is imported when one of these functions needs it.
 """
 
 from workbench.training.batches import batches
-from workbench.training.buffers import average_buffers, get_buffers, set_buffers
-from workbench.training.evaluation import Evaluation, evaluate
-from workbench.training.flat_model import FlatModel, flatten
-from workbench.training.gradient import gradient_step
-from workbench.training.layout import Layout, model_layout
-from workbench.training.losses import LOSSES, Loss
+from workbench.training.evaluation import LOSSES, Evaluation, Loss, evaluate, gradient_step
+from workbench.training.flat_model import (
+    FlatModel,
+    Layout,
+    average_buffers,
+    flatten,
+    get_buffers,
+    model_layout,
+    set_buffers,
+)
 from workbench.training.models import initialise
 from workbench.training.pieces import Pieces, cut
 from workbench.training.quantise import Quantised, quantise
 from workbench.training.repeatable import fixed_threads, generator, seeded
-from workbench.training.setup import Setup
+from workbench.training.setup import Setup, WholeBatches
 from workbench.training.sgd import Sgd
 from workbench.training.shell import (
     OneModel,
@@ -43,7 +47,6 @@ from workbench.training.shell import (
     train,
 )
 from workbench.training.trained import DivergedError, Epochs, Trained, TrainingError
-from workbench.training.whole_batches import WholeBatches
 
 __all__ = [
     "LOSSES",

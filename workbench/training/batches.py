@@ -37,11 +37,6 @@ def batches(
         Samples in a batch of one worker.
     epoch, worker
         From 0.
-
-    Raises
-    ------
-    ValueError
-        More workers than samples, or a number out of range.
     """
     if isinstance(samples, Dataset):
         count = len(samples.y_train)

@@ -1,21 +1,136 @@
-"""Loss and accuracy of a model on samples."""
+"""A model on samples: its loss and accuracy, and the gradient of a step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from workbench.checks import check_whole
 from workbench.errors import UserError
-from workbench.training.losses import Loss, check_outputs, cross_entropy
-from workbench.training.tensors import as_tensor, check_pairs
+from workbench.training.flat_model import FlatModel
+from workbench.training.repeatable import STEP, seeded
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
+
+Loss = Callable[["Tensor", "Tensor"], "Tensor"]
+"""From outputs (N x classes) and labels (N) to a mean over samples."""
+
+
+def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Negative logarithm of the label's softmax probability."""
+    from torch.nn import functional
+
+    return functional.cross_entropy(outputs, labels)
+
+
+def squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Squared distance of the outputs from one at the label and zero elsewhere, over classes."""
+    from torch.nn import functional
+
+    wanted = functional.one_hot(labels, outputs.shape[1]).to(outputs.dtype)
+    return functional.mse_loss(outputs, wanted)
+
+
+LOSSES: dict[str, Loss] = {"cross_entropy": cross_entropy, "squared_error": squared_error}
+
+
+def check_outputs(outputs: object, labels: Tensor) -> Tensor:
+    """Return a model's outputs if they are scores, one for each class of each sample."""
+    import torch
+
+    if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2 or len(outputs) != len(labels):
+        given = f"type {type(outputs).__name__}"
+        if isinstance(outputs, torch.Tensor):
+            given = f"shape {tuple(outputs.shape)}"
+        raise UserError(
+            f"the model gives outputs of {given} for {len(labels)} samples; "
+            "a classifier gives a tensor of samples x classes"
+        )
+    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < outputs.shape[1]:
+        raise UserError(
+            f"labels go from {int(labels.min())} to {int(labels.max())}, but the model has "
+            f"{outputs.shape[1]} outputs, for labels from 0"
+        )
+    return outputs
+
+
+def as_tensor(samples: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
+    """Return an array or tensor as a tensor on a device, copied only where it must be."""
+    import torch
+
+    if isinstance(samples, torch.Tensor):
+        return samples.to(device)
+    # PyTorch has no tensors that cannot be written to, which those of a data set cannot.
+    own = samples if samples.flags.writeable else np.array(samples)
+    return torch.from_numpy(own).to(device)
+
+
+def check_pairs(x: NDArray[Any] | Tensor, y: NDArray[Any] | Tensor) -> int:
+    """Return the number of samples, if each has one label."""
+    import torch
+
+    for name, value in (("x", x), ("y", y)):
+        if not (isinstance(value, np.ndarray | torch.Tensor) and value.ndim):
+            raise UserError(f"{name} is {value!r}; give an array or tensor, a row for each sample")
+    if len(x) != len(y) or not len(x):
+        raise UserError(f"{len(x)} samples and {len(y)} labels; one label each, at least one")
+    return len(x)
+
+
+def number_type(module: torch.nn.Module) -> torch.dtype:
+    """Type in which a module is given samples: that of its trained parameters."""
+    return next(weight.dtype for weight in module.parameters() if weight.requires_grad)
+
+
+def dtype_of(module: torch.nn.Module) -> str:
+    """`number_type` by name, as profiles take it."""
+    return str(number_type(module)).removeprefix("torch.")
+
+
+def gradient_step(
+    flat: FlatModel,
+    x: NDArray[Any] | Tensor,
+    y: NDArray[Any] | Tensor,
+    *,
+    loss: Loss = cross_entropy,
+    seed: int | None = None,
+) -> float:
+    """Write the gradient of the mean loss over a batch into ``flat.gradients``; return the loss.
+
+    ``flat.gradients`` is overwritten, ``flat.parameters`` unchanged. The module runs in its mode.
+
+    Parameters
+    ----------
+    x, y
+        Samples and int64 labels of the batch.
+    seed
+        Of what the module draws at random (dropout); give each step another. With None it draws
+        from PyTorch's global generator.
+    """
+    import torch
+
+    check_pairs(x, y)
+    if not isinstance(flat, FlatModel):
+        raise UserError(
+            f"flat is of type {type(flat).__name__}; give training.flatten(module, input_shape)"
+        )
+    if seed is not None:
+        seed = check_whole("seed", seed, 0)
+    flat.check_attached()
+    inputs, labels = as_tensor(x, flat.device), as_tensor(y, flat.device)
+    flat.gradients.zero_()
+    with nullcontext() if seed is None else seeded(seed, STEP), torch.enable_grad():
+        value = loss(check_outputs(flat.module(inputs), labels), labels)
+        if value.requires_grad:  # not if every parameter is frozen
+            value.backward()  # type: ignore[no-untyped-call]
+    return value.item()
 
 
 @dataclass(frozen=True)
@@ -42,8 +157,8 @@ class Evaluation:
 
 def evaluate(
     model: torch.nn.Module,
-    x: NDArray[Any] | torch.Tensor,
-    y: NDArray[Any] | torch.Tensor,
+    x: NDArray[Any] | Tensor,
+    y: NDArray[Any] | Tensor,
     batch_size: int = 256,
     *,
     loss: Loss = cross_entropy,
@@ -51,9 +166,7 @@ def evaluate(
     """Evaluate a classifier, in evaluation mode; afterwards every part has its mode back.
 
     `model` returns N x classes for the samples `x`; labels `y` are int64. `batch_size` changes
-    nothing but the rounding. `loss` is a mean over a batch.
-
-    Raises ValueError: no module, no samples, not as many labels, labels or outputs that do not fit.
+    nothing but the rounding.
     """
     import torch
 
@@ -90,7 +203,7 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-def _places(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def _places(outputs: Tensor, labels: Tensor) -> Tensor:
     """Place of each label among the scores, best 0; beyond all where one is not a number."""
     import torch
 

@@ -1,18 +1,113 @@
-"""A module whose trained parameters are views of one vector, their gradients of another."""
+"""A module whose trained parameters are views of one vector, their gradients of another.
+
+The vector follows the chain of `workbench.profiles.profile_model`: layer by layer, within a layer
+tensor by tensor as the module registers them. So what a plan transmits between two cuts is one
+slice; that of a layer whose parameters are all frozen is empty. Layers are numbered from 1, as in
+plans.
+
+Buffers (running statistics of batch normalisation) are no part of the vector: profiles do not
+count them and plans do not send them, as in DynaComm and most parameter servers. Each worker's
+replica gathers its own in training mode; to evaluate the common model, take one worker's or the
+workers' average.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, pairwise
+from math import prod
 from typing import TYPE_CHECKING
 
 from workbench.errors import UserError
-from workbench.graphs import By
-from workbench.training.layout import Layout, model_layout
+from workbench.graphs import By, find_layers, follow
 
 if TYPE_CHECKING:
     import torch
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Layers and tensors of a flat vector, first layer first.
+
+    Attributes
+    ----------
+    layers
+        Names, as in the model's profile.
+    tensors
+        Name and shape of each trained tensor, by layer. A tied weight is at its first use only.
+    item_bytes
+        Bytes of one element.
+    """
+
+    layers: tuple[str, ...]
+    tensors: tuple[tuple[tuple[str, tuple[int, ...]], ...], ...]
+    item_bytes: int
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """First element of each layer; last, the number of all elements."""
+        sizes = (sum(prod(shape) for _, shape in layer) for layer in self.tensors)
+        return tuple(accumulate(sizes, initial=0))
+
+    @property
+    def size(self) -> int:
+        """Elements of the whole vector."""
+        return self.starts[-1]
+
+    @property
+    def param_bytes(self) -> tuple[int, ...]:
+        """Bytes of each layer."""
+        return tuple((b - a) * self.item_bytes for a, b in pairwise(self.starts))
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def layers_slice(self, first: int, last: int) -> slice:
+        """Slice of the layers `first` to `last`, both included, the first layer being 1."""
+        if not 1 <= first <= last <= len(self):
+            raise UserError(f"layers {first} to {last} are not within 1 to {len(self)}")
+        return slice(self.starts[first - 1], self.starts[last])
+
+    @cached_property
+    def tensor_slices(self) -> dict[str, slice]:
+        """Slice of each tensor by the name it has in the module."""
+        named = [(name, prod(shape)) for layer in self.tensors for name, shape in layer]
+        starts = accumulate((size for _, size in named), initial=0)
+        return {
+            name: slice(start, start + size)
+            for (name, size), start in zip(named, starts, strict=False)
+        }
+
+
+def model_layout(
+    module: torch.nn.Module,
+    input_shape: Sequence[int] | Sequence[Sequence[int]],
+    *,
+    input_dtype: str = "float32",
+    by: By = "graph",
+) -> Layout:
+    """Return the layout of a module, by tracing it on meta tensors; it is not changed.
+
+    Arguments are those of `workbench.profiles.profile_model`, whose layers these are.
+    """
+    named = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    kinds = {parameter.dtype for parameter in named.values()}
+    if len(kinds) > 1:
+        raise UserError(
+            f"{type(module).__name__} has parameters of types "
+            f"{', '.join(sorted(map(str, kinds)))}; one flat vector holds one type, so convert it "
+            "first: module.float()"
+        )
+    layers = find_layers(follow(module, input_shape, input_dtype=input_dtype, by=by))
+    tensors = tuple(
+        tuple((tensor.name, tuple(named[tensor.name].shape)) for tensor in layer)
+        for layer in layers.trained
+    )
+    (kind,) = kinds
+    return Layout(layers.names, tensors, kind.itemsize)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +172,8 @@ class FlatModel:
             self.parameters[where].copy_(named[name].detach().reshape(-1))
 
     def check_attached(self) -> None:
-        """Refuse a module whose parameters are no longer views; put lost gradients back.
-
-        Raises ValueError: a parameter was replaced, has other memory than its slice, or is no
-        longer frozen.
-        """
-        if any(one.requires_grad for one in self.frozen):
+        """Refuse a module whose parameters are no longer views; put lost gradients back."""
+        if any(parameter.requires_grad for parameter in self.frozen):
             raise UserError(
                 f"{type(self.module).__name__} has parameters that were frozen when it was "
                 "flattened and are not now, so that they would never be updated; flatten it again"
@@ -129,7 +220,7 @@ def _attach(module: torch.nn.Module, layout: Layout) -> FlatModel:
             parameter.data = flat[where].view(parameter.shape)
             parameter.grad = gradients[where].view(parameter.shape)
     known = set(trained.values())
-    frozen = tuple(one for name, one in named.items() if name not in trained)
+    frozen = tuple(parameter for name, parameter in named.items() if name not in trained)
     views = tuple(
         ParameterView(part._parameters, key, parameter, parameter.data_ptr(), parameter.grad)
         for part in module.modules()
@@ -137,3 +228,32 @@ def _attach(module: torch.nn.Module, layout: Layout) -> FlatModel:
         if parameter in known
     )
     return FlatModel(module, layout, flat, gradients, views, frozen)
+
+
+def get_buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return copies of a module's buffers by name."""
+    return {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
+
+
+def set_buffers(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> None:
+    """Write buffers into a module that has the same ones."""
+    own = dict(module.named_buffers())
+    shapes = [{name: tuple(b.shape) for name, b in buffers.items()} for buffers in (own, values)]
+    if shapes[0] != shapes[1]:
+        wrong = sorted(name for name, _ in set(shapes[0].items()) ^ set(shapes[1].items()))
+        raise UserError(f"buffers of another module: {', '.join(wrong)} are not in both alike")
+    for name, buffer in own.items():
+        buffer.detach().copy_(values[name])
+
+
+def average_buffers(sets: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Average the buffers of several replicas, in their order; of integers take the largest."""
+    import torch
+
+    if not sets or any(buffers.keys() != sets[0].keys() for buffers in sets):
+        raise UserError("buffers of at least one replica, all of the same module, are averaged")
+    averaged: dict[str, torch.Tensor] = {}
+    for name, first in sets[0].items():
+        stacked = torch.stack([buffers[name] for buffers in sets])
+        averaged[name] = stacked.mean(0) if first.is_floating_point() else stacked.amax(0)
+    return averaged

@@ -10,9 +10,8 @@ from workbench.datasets.dataset import check_dataset
 from workbench.errors import UserError
 from workbench.names import choose
 from workbench.profiles import profile_model
-from workbench.training.losses import check_outputs
+from workbench.training.evaluation import as_tensor, check_outputs, number_type
 from workbench.training.repeatable import FIRST_WEIGHTS, seeded
-from workbench.training.tensors import as_tensor, number_type
 from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
@@ -102,10 +101,7 @@ def check_model(model: object, dataset: object, seed: int, *, in_own_type: bool 
         named = choose("model", model, MODELS)
         check_dataset(dataset, named.name, named.input_shape)
         return
-    _check_outputs(_check_kind(model), check_dataset(dataset), seed, in_own_type)
-
-
-def _check_outputs(model: Model, dataset: Dataset, seed: int, in_own_type: bool) -> None:
+    model, dataset = _check_kind(model), check_dataset(dataset)
     import torch
 
     from workbench.graphs.recording import check_has_parameters
@@ -115,15 +111,15 @@ def _check_outputs(model: Model, dataset: Dataset, seed: int, in_own_type: bool)
     sample = as_tensor(dataset.x_train[:1], next(module.parameters()).device)
     try:
         with torch.no_grad(), seeded(seed):
-            found = module(sample.to(number_type(module)) if in_own_type else sample)
+            outputs = module(sample.to(number_type(module)) if in_own_type else sample)
     except Exception as error:
         raise UserError(
             f"the model does not take samples of shape {dataset.input_shape}, as "
             f"{dataset.name} has: {error}"
         ) from error
-    outputs = check_outputs(found, torch.zeros(len(sample), dtype=torch.int64)).shape[1]
-    if outputs < (classes := len(dataset.classes)):
+    count = check_outputs(outputs, torch.zeros(len(sample), dtype=torch.int64)).shape[1]
+    if count < (classes := len(dataset.classes)):
         raise UserError(
-            f"the model has {outputs} outputs, {dataset.name} has {classes} classes; "
+            f"the model has {count} outputs, {dataset.name} has {classes} classes; "
             "each class needs an output"
         )

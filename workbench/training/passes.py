@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from workbench.training.losses import Loss, check_outputs, cross_entropy
-from workbench.training.tensors import as_tensor
+from workbench.training.evaluation import Loss, as_tensor, check_outputs, cross_entropy
 from workbench.training.trained import DivergedError
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Pass(NamedTuple):
     @property
     def features(self) -> Features:
         """What crosses the cut behind it."""
-        return Features(tuple(one.detach() for one in self.made), self.labels)
+        return Features(tuple(tensor.detach() for tensor in self.made), self.labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +70,8 @@ def forward(run: Callable[[Tensors], Tensors], features: Features, *, trains_bel
     import torch
 
     given = tuple(
-        one.detach().requires_grad_(trains_below and one.is_floating_point())
-        for one in features.tensors
+        tensor.detach().requires_grad_(trains_below and tensor.is_floating_point())
+        for tensor in features.tensors
     )
     with torch.enable_grad():
         return Pass(given, run(given), features.labels)
@@ -83,13 +82,13 @@ def backward(passed: Pass, gradient: Gradient) -> Gradient:
     import torch
 
     learnt = [
-        (made, one)
-        for made, one in zip(passed.made, gradient, strict=True)
-        if one is not None and made.requires_grad
+        (made, grad)
+        for made, grad in zip(passed.made, gradient, strict=True)
+        if grad is not None and made.requires_grad
     ]
     if learnt:
-        torch.autograd.backward([made for made, _ in learnt], [one for _, one in learnt])
-    return tuple(one.grad for one in passed.given)
+        torch.autograd.backward([made for made, _ in learnt], [grad for _, grad in learnt])
+    return tuple(tensor.grad for tensor in passed.given)
 
 
 def loss_gradient(
@@ -101,7 +100,7 @@ def loss_gradient(
     """
     import torch
 
-    outputs = tuple(one.detach().requires_grad_() for one in scores.tensors)
+    outputs = tuple(tensor.detach().requires_grad_() for tensor in scores.tensors)
     with torch.enable_grad():
         whole = outputs[0] if len(outputs) == 1 else outputs
         value = loss_of(check_outputs(whole, scores.labels), scores.labels)

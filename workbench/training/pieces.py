@@ -2,18 +2,203 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from workbench.errors import UserError
 from workbench.graphs import find_layers, follow, input_shapes
-from workbench.training.cuts import LayeredCalls
+from workbench.graphs.layers import CONSTANT
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor, nn
+
+    from workbench.graphs.calls import Call, CallGraph
 
     Modes = tuple[bool, ...]
+
+
+Crossing = tuple[int, ...]  # numbers of a tensor in the graph; several, if it has several names
+
+
+@dataclass(frozen=True, eq=False)
+class LayeredCalls:
+    """Calls of a module, each in its layer from 1: what a layer runs, and what crosses the cut.
+
+    What is computed from no sample (from parameters alone, say) is in no layer: it is computed
+    again wherever it is needed. Only where it writes into the module's own tensors (a counter of
+    batches) is it computed once, in the layer of the call on samples that follows.
+    """
+
+    name: str
+    graph: CallGraph
+
+    def __len__(self) -> int:
+        return len(self.graph.layers.names)
+
+    def run(
+        self, module: nn.Module, first: int, last: int, tensors: tuple[Tensor, ...]
+    ) -> tuple[Tensor, ...]:
+        """Run layers `first` to `last` of the module; see `Pieces.run`."""
+        calls = self._needed(first, last)
+        known: dict[int, Tensor] = {}
+        written = {self._storage(number) for call in calls for number in call.writes}
+        for crossing, tensor in zip(self.entering(first), tensors, strict=True):
+            # What others sent is theirs, and a leaf that needs a gradient cannot be written to.
+            own = tensor.clone() if self._storage(crossing[0]) in written else tensor
+            known |= dict.fromkeys(crossing, own)
+        self.graph.run(calls, module, known, like=tensors[0])
+        if last == len(self):
+            return tuple(self.graph.tensor(number, module, known) for number in self.graph.outputs)
+        return tuple(known[crossing[0]] for crossing in self.entering(last + 1))
+
+    def entering(self, layer: int) -> tuple[Crossing, ...]:
+        """Inputs of a layer: what crosses the cut before it, or the module's inputs."""
+        return self._entering[layer - 1]
+
+    def bytes_per_sample(self, layer: int) -> int:
+        """Bytes of a layer's inputs."""
+        views = (self.graph.tensors[crossing[0]].view for crossing in self.entering(layer))
+        return sum(view.size_bytes // view.shape[0] for view in views)
+
+    @cached_property
+    def names_used(self) -> tuple[frozenset[str], ...]:
+        """Names of the module's parameters and buffers that each layer uses."""
+        used = []
+        for layer in range(1, len(self) + 1):
+            read = {number for call in self._needed(layer, layer) for number in call.reads}
+            sources = (self.graph.tensors[number].source for number in read)
+            used.append(frozenset(source for source in sources if isinstance(source, str)))
+        return tuple(used)
+
+    def check(self) -> None:
+        """Refuse a call of several layers, and a write that would come too early.
+
+        Where layers run one after another, an early layer's write comes before all that later
+        layers read.
+        """
+        read_in: dict[int, int] = defaultdict(int)  # storage -> last layer to read it
+        first_uses = self.graph.layers.first_uses
+        for call, layer in zip(self.graph.calls, self._layers, strict=True):
+            alone = {first_uses[index] for index in call.operators if index in first_uses}
+            if len(alone) > 1:
+                raise UserError(
+                    f"{self.name} cannot be cut: {call.name!r} alone makes layers {min(alone)} to "
+                    f"{max(alone)}; build it of smaller parts"
+                )
+            last = max((read_in[self._storage(number)] for number in call.writes), default=0)
+            if last > layer and self._on_samples(call):
+                raise UserError(
+                    f"{self.name} cannot be cut: {call.name!r} of layer {layer} changes in place "
+                    f"what layer {last} needs unchanged; let it return a new tensor"
+                )
+            for number in call.reads:
+                storage = self._storage(number)
+                read_in[storage] = max(layer, read_in[storage])
+        _ = self._entering  # what cannot cross is refused now
+
+    def _storage(self, number: int) -> int:
+        return self.graph.tensors[number].storage
+
+    def _on_samples(self, call: Call) -> bool:
+        return any(self.graph.layers.of_values[value] != CONSTANT for value in call.values)
+
+    @cached_property
+    def _layers(self) -> list[int]:
+        """Layer of each call; `CONSTANT` where it is in none."""
+        held = {tensor.storage for tensor in self.graph.tensors if isinstance(tensor.source, str)}
+        layers, following = [], len(self)
+        for call in reversed(self.graph.calls):
+            layer = max(self.graph.layers.of_values[value] for value in call.values)
+            if layer != CONSTANT:
+                following = layer
+            elif any(self._storage(number) in held for number in call.writes):
+                layer = following
+            layers.append(layer)
+        return layers[::-1]
+
+    @cached_property
+    def _touched_in(self) -> dict[int, int]:
+        """First layer in which samples touch each tensor, 0 for an input; not of constants."""
+        touched, storages = dict.fromkeys(self.graph.inputs, 0), dict[int, int]()
+        for call, layer in zip(self.graph.calls, self._layers, strict=True):
+            if self._on_samples(call):
+                for number in call.results:
+                    touched.setdefault(number, layer)
+            values = call.values[len(call.results) :]
+            for number, value in zip(call.writes, values, strict=True):
+                if self.graph.layers.of_values[value] != CONSTANT:
+                    storages.setdefault(self._storage(number), layer)
+        written = (tensor.storage for tensor in self.graph.tensors)
+        return {n: storages[at] for n, at in enumerate(written) if at in storages} | touched
+
+    @cached_property
+    def _makers(self) -> dict[int, list[Call]]:
+        """Calls that make each constant: the one that returns it, and those that write into it."""
+        constant = [
+            call
+            for call, layer in zip(self.graph.calls, self._layers, strict=True)
+            if layer == CONSTANT
+        ]
+        writers = defaultdict(list)
+        for call in constant:
+            for number in call.writes:
+                writers[self._storage(number)].append(call)
+        return {
+            number: [call, *writers[self._storage(number)]]
+            for call in reversed(constant)
+            for number in call.results
+        }
+
+    def _needed(self, first: int, last: int) -> list[Call]:
+        calls = list(zip(self.graph.calls, self._layers, strict=True))
+        chosen = {call for call, layer in calls if first <= layer <= last}
+        waiting = [number for call in chosen for number in call.reads]
+        if last == len(self):
+            waiting += self.graph.outputs
+        done = {number for crossing in self.entering(first) for number in crossing}
+        while waiting:
+            number = waiting.pop()
+            if number not in done:
+                done.add(number)
+                makers = self._makers.get(number, [])
+                chosen.update(makers)
+                waiting += [read for call in makers for read in call.reads]
+        return [call for call in self.graph.calls if call in chosen]
+
+    @cached_property
+    def _entering(self) -> list[tuple[Crossing, ...]]:
+        cuts = (self._behind(cut) for cut in range(1, len(self)))
+        return [tuple((number,) for number in self.graph.inputs), *cuts]
+
+    def _behind(self, cut: int) -> tuple[Crossing, ...]:
+        """What layers up to `cut` make and later ones need, once where it is the same."""
+        tensors, touched_in = self.graph.tensors, self._touched_in
+        later = [
+            call for call, layer in zip(self.graph.calls, self._layers, strict=True) if layer > cut
+        ]
+        written = {self._storage(number) for call in later for number in call.writes}
+        needed = {*self.graph.outputs, *(number for call in later for number in call.reads)}
+        alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        for number in sorted(needed & touched_in.keys()):
+            if touched_in[number] > cut:
+                continue
+            storage, view = tensors[number].storage, tensors[number].view
+            alike[storage, view.offset, view.shape, view.strides].append(number)
+            if not tensors[number].has_samples:
+                why = "does not have the samples in its first dimension, so they cannot be split"
+            elif storage in written and sum(other == storage for other, *_ in alike) > 1:
+                why = "is one of several views that cross, and a later layer writes into them"
+            else:
+                continue
+            names = (call.name for call in self.graph.calls if number in call.results)
+            raise UserError(
+                f"{self.name} cannot be cut behind layer {cut}: {next(names, 'an input')!r} of "
+                f"shape {view.shape} {why}"
+            )
+        return tuple(map(tuple, alike.values()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +209,7 @@ class Pieces:
     `layers` are names, as in ``profile_model(module, input_shape)``.
     """
 
-    module: torch.nn.Module
+    module: nn.Module
     layers: tuple[str, ...]
     _shapes: tuple[tuple[int, ...], ...] = field(repr=False)
     _dtype: str = field(repr=False)
@@ -33,9 +218,7 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.layers)
 
-    def run(
-        self, first: int, last: int, tensors: Sequence[torch.Tensor]
-    ) -> tuple[torch.Tensor, ...]:
+    def run(self, first: int, last: int, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Run layers `first` to `last`, both included, from 1.
 
         Autograd records it as it would record the whole. Arguments are never written to.
@@ -62,7 +245,7 @@ class Pieces:
             )
         return calls.run(self.module, first, last, tuple(tensors))
 
-    def on(self, module: torch.nn.Module) -> Pieces:
+    def on(self, module: nn.Module) -> Pieces:
         """Pieces of another module of the same structure, such as a replica; not traced again."""
         return replace(self, module=module)
 
@@ -75,7 +258,7 @@ class Pieces:
     def parameters(self) -> tuple[frozenset[str], ...]:
         """Names of the trained parameters that each layer uses; several use a tied one."""
         named = self.module.named_parameters()
-        return self._used({name for name, one in named if one.requires_grad})
+        return self._used({name for name, parameter in named if parameter.requires_grad})
 
     @property
     def buffers(self) -> tuple[frozenset[str], ...]:
@@ -108,7 +291,7 @@ class Pieces:
 
 
 def cut(
-    module: torch.nn.Module,
+    module: nn.Module,
     input_shape: Sequence[int] | Sequence[Sequence[int]],
     *,
     input_dtype: str = "float32",

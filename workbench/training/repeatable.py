@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 # First number of a purpose, so that two never share a stream; a data set's `limit` has 0 and 1,
-# `workbench.runtime.kernel` those from 16 on.
+# `workbench.runtime.faults` those from 16 on.
 FIRST_WEIGHTS, SHUFFLE, STEP, AGGREGATE, SELECT, LOAD, DRAW, DEAL = 2, 3, 4, 5, 6, 7, 8, 9
 
 
@@ -59,8 +59,6 @@ def fixed_threads(count: int = 1) -> Iterator[None]:
 
     Sums are split among threads, and another split rounds otherwise: weights are the same bit
     for bit only between runs with the same number. One is also the fastest for small models.
-
-    Raises ValueError: less than one thread.
     """
     import torch
 

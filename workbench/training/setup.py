@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from itertools import accumulate, chain, islice
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from numpy.typing import NDArray
 
 from workbench.checks import check_number, check_whole
 from workbench.errors import UserError
+from workbench.runtime.threads import GlobalGenerators
+from workbench.training.batches import batches
+from workbench.training.evaluation import dtype_of, evaluate, gradient_step
+from workbench.training.flat_model import FlatModel, flatten
 from workbench.training.models import check_model, make_model, profile_of
+from workbench.training.passes import Batches
+from workbench.training.pieces import Pieces, cut
 from workbench.training.sgd import Sgd
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
     from workbench.datasets import Dataset
@@ -48,9 +59,9 @@ class Setup:
     Raises
     ------
     ValueError
-        Numbers out of range; an unknown model, or one of which every parameter is frozen; a dataset
-        that is not one, or whose images the model does not take; a model with fewer outputs than there
-        are classes; an `sgd` that is not an `Sgd`.
+        Numbers out of range; an unknown model, or a model of which every parameter is frozen, that
+        does not take the data set's images, or that has fewer outputs than there are classes;
+        anything but a data set or an `Sgd`.
     """
 
     model: Model
@@ -90,3 +101,113 @@ class Setup:
     def profile(self) -> ModelProfile:
         """What each layer of the model costs."""
         return profile_of(self.model, self.dataset, self.seed)
+
+
+@dataclass(frozen=True, eq=False)
+class WholeBatches(Setup, ABC):
+    """A setup with batches of one size; a system's says of which, by `samples_per_batch`.
+
+    Attributes
+    ----------
+    epochs
+        Passes over the samples; those that fill no batch are left out, others each time.
+    iterations
+        Stop after this many instead; an epoch that is begun then counts as one.
+    """
+
+    iterations: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.iterations is not None:
+            self._check_counts(iterations=1)
+        samples = len(self.dataset.y_train)
+        if samples < self.samples_per_batch:
+            raise UserError(
+                f"{self.dataset.name} has {samples} training samples, less than one batch of "
+                f"{self.samples_per_batch}; use more samples or a smaller batch"
+            )
+
+    @property
+    @abstractmethod
+    def samples_per_batch(self) -> int:
+        """Samples of an iteration, on all machines together."""
+
+    @property
+    def epoch_ends(self) -> tuple[int, ...]:
+        """Iterations up to the end of each epoch."""
+        ends = accumulate([self._per_epoch] * self._epochs)
+        return tuple(min(end, self.iterations or end) for end in ends)
+
+    @property
+    def batches(self) -> list[NDArray[np.int64]]:
+        """Indices of each iteration's samples."""
+        size = self.samples_per_batch
+        drawn = (batches(self.dataset, size, self.seed, epoch) for epoch in range(self._epochs))
+        whole = (batch for batch in chain.from_iterable(drawn) if len(batch) == size)
+        return list(islice(whole, self.epoch_ends[-1]))
+
+    def begin(self) -> tuple[FlatModel, Batches]:
+        """The model with its first weights, laid flat, and its batches, both in its number type."""
+        module = self.made()
+        flat = flatten(module, self.dataset.input_shape, input_dtype=dtype_of(module))
+        return flat, Batches(self.dataset, self.batches, flat.parameters)
+
+    def pieces(self, flat: FlatModel) -> Pieces:
+        """The model in layers."""
+        return cut(flat.module, self.dataset.input_shape, input_dtype=dtype_of(flat.module))
+
+    @property
+    def _per_epoch(self) -> int:
+        return len(self.dataset.y_train) // self.samples_per_batch
+
+    @property
+    def _epochs(self) -> int:
+        return self.epochs if self.iterations is None else -(-self.iterations // self._per_epoch)
+
+
+_KNOWN = ("torch.nn.", "workbench.zoo.")
+
+
+def may_run_in_parallel(setup: Setup, flat: FlatModel) -> bool:
+    """Whether steps of the model's replicas may run beside each other."""
+    promised = is_known(flat.module) if setup.parallel is None else setup.parallel
+    if not promised or flat.device.type != "cpu":
+        return False
+    data = setup.dataset
+    return not draws_at_random(flat, data.x_train[:2], data.y_train[:2])
+
+
+def is_known(module: torch.nn.Module) -> bool:
+    """Whether a module has no code but PyTorch's and the zoo's."""
+    return all(map(_is_known, module.modules()))
+
+
+def _is_known(part: torch.nn.Module) -> bool:
+    held = vars(part).items()
+    passes = ("_forward_", "_backward_")
+    hooked = any(name.startswith(passes) and "hooks" in name and value for name, value in held)
+    functions = [value for _, value in held if callable(value)]  # such as an activation
+    return (
+        not hooked
+        and type(part).__module__.startswith(_KNOWN)
+        and all(f"{function.__module__}.".startswith("torch.") for function in functions)
+    )
+
+
+def draws_at_random(flat: FlatModel, x: NDArray[Any], y: NDArray[Any]) -> bool:
+    """Whether learning from these samples, or evaluation, draws from a global generator.
+
+    PyTorch's, NumPy's or Python's. Tried on a copy of the model; the generators' states are
+    restored. Where that fails, the model counts as drawing.
+    """
+    generators = GlobalGenerators()
+    try:
+        replica = flat.replica()
+        gradient_step(replica, x, y)
+        evaluate(replica.module, x, y)
+        return bool(generators.moved())
+    except Exception:
+        return True  # and the training itself will say what is wrong
+    finally:
+        generators.restore()

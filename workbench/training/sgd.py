@@ -31,11 +31,6 @@ class Sgd:
         At least 0: added times the parameter to its gradient, for every element.
     nesterov
         Look ahead along the direction; needs momentum.
-
-    Raises
-    ------
-    ValueError
-        A number out of range, or no number.
     """
 
     learning_rate: float
@@ -65,7 +60,7 @@ class Sgd:
         import torch
 
         if not parameters.shape == gradients.shape == velocity.shape:
-            shapes = [tuple(one.shape) for one in (parameters, gradients, velocity)]
+            shapes = [tuple(vector.shape) for vector in (parameters, gradients, velocity)]
             raise UserError(f"parameters, gradients and velocity have the shapes {shapes}")
         with torch.no_grad():
             towards = gradients

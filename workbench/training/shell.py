@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from workbench.checks import check_truth, check_whole
 from workbench.clusters import Cluster
@@ -22,7 +22,7 @@ from workbench.runtime import (
     simulate,
 )
 from workbench.runtime.faults import check_faults
-from workbench.runtime.progress import Line, Progress, check_progress
+from workbench.runtime.progress import Progress, check_progress, showing
 from workbench.training.repeatable import fixed_threads
 from workbench.training.setup import Setup
 from workbench.training.trained import DivergedError, Epochs, Trained, TrainingError
@@ -141,10 +141,10 @@ class OneModel(Programs[T]):
     def standing(self) -> Standing:
         """Epochs, and iterations with the loss of the latest."""
         losses, epochs, ends = self.losses, self.epochs, self.epoch_ends
-        told = [f"loss {losses[-1]:.3f} in iteration {len(losses)}"] if losses else []
+        latest = [f"loss {losses[-1]:.3f} in iteration {len(losses)}"] if losses else []
         if epochs.last_loss is not None:
-            told.append(f"{epochs.last_loss:.3f} over all samples after epoch {len(epochs)}")
-        return Standing(len(epochs), len(ends), 100 * len(losses) // ends[-1], tuple(told))
+            latest.append(f"{epochs.last_loss:.3f} over all samples after epoch {len(epochs)}")
+        return Standing(len(epochs), len(ends), 100 * len(losses) // ends[-1], tuple(latest))
 
 
 class Trainable(Protocol[T]):
@@ -178,9 +178,12 @@ def run(programs: Programs[T], options: RunOptions | None = None) -> T:
         crashed for good; its `trained` has the epochs that were done.
     """
     options = RunOptions() if options is None else options
+    shows: AbstractContextManager[Progress | bool] = nullcontext(options.progress)
+    if options.progress is True:
+        shows = showing(lambda now_s, _: programs.standing().at(now_s))
     with fixed_threads():
         try:
-            with _shown(options.progress, programs) as shown:
+            with shows as shown:
                 ended = simulate(
                     programs.cluster,
                     programs.programs,
@@ -203,31 +206,8 @@ def run(programs: Programs[T], options: RunOptions | None = None) -> T:
             raise programs.failed(failed) from error
 
 
-@contextmanager
-def _shown(
-    progress: Progress | bool, programs: Programs[Any]
-) -> Iterator[Progress | Literal[False]]:
-    if progress is not True:
-        yield progress
-        return
-    line, last = Line(), ""
-
-    def show(now_s: float, events: int) -> None:
-        nonlocal last
-        del events
-        line(last := programs.standing().at(now_s))
-
-    try:
-        yield show
-    finally:
-        line.close(last)
-
-
 def check_losing_nothing(faults: Iterable[Fault], otherwise: str = DELAYING) -> None:
-    """Refuse a fault that loses what others would wait for without end; `otherwise` is the advice.
-
-    Raises ValueError: one does.
-    """
+    """Refuse a fault that loses what others wait for without end; `otherwise` is the advice."""
     for fault in faults:
         if isinstance(fault, LOSING):
             raise UserError(

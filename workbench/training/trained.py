@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import polars as pl
 
 from workbench.runtime import Run, SimulationError
-from workbench.training.buffers import set_buffers
 from workbench.training.evaluation import Evaluation, evaluate
+from workbench.training.flat_model import set_buffers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +91,6 @@ class DivergedError(ArithmeticError):
 
     def __init__(self, loss: float, where: str) -> None:
         super().__init__(f"the loss is {loss} {where}")
-        self.loss, self.where = loss, where
 
 
 class Epochs:

@@ -53,8 +53,7 @@ def point_losses(
     import torch
     from torch.nn import functional
 
-    from workbench.training.evaluation import evaluating
-    from workbench.training.tensors import as_tensor
+    from workbench.training.evaluation import as_tensor, evaluating
 
     device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
     losses = []

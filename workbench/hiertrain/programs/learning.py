@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import TIERS
 from workbench.training import Epochs, FlatModel, Pieces, Sgd, get_buffers, quantise, seeded
-from workbench.training.losses import Loss, cross_entropy
+from workbench.training.evaluation import Loss, cross_entropy
 from workbench.training.passes import Features, Gradient, Pass, backward, forward, loss_gradient
 from workbench.training.repeatable import STEP
 
