@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 import workbench
+from workbench.checks import parse_bytes
 from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.own_model import load_model
@@ -429,7 +430,7 @@ def memory(
     PARAMETERS["batch_size"].parse(str(batch_size))
     if time_limit is not None and not 0 < time_limit < math.inf:
         raise UserError(f"--time-limit {time_limit:g}: give seconds above 0")
-    budget_bytes = None if budget is None else report.parse_bytes(budget)
+    budget_bytes = None if budget is None else parse_bytes(budget)
     shape = _parse_shapes(input_shape or ())
     module = _model(model, shape)
     with _traced("its memory cannot be planned before its operators are known"):

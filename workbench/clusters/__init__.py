@@ -8,6 +8,7 @@ from workbench.clusters.cluster import (
     graph,
     star,
 )
+from workbench.clusters.files import load_cluster
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 from workbench.clusters.schedule import Schedule
@@ -23,6 +24,7 @@ __all__ = [
     "full_mesh",
     "graph",
     "load_calibration",
+    "load_cluster",
     "load_constants",
     "load_testbed",
     "star",

@@ -1,0 +1,7 @@
+"""Which way should I train this? Every way of training on one model and one cluster."""
+
+from workbench.comparison.compare import compare
+from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.ways import WAYS
+
+__all__ = ["WAYS", "Question", "UnusableError", "compare"]

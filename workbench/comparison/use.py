@@ -1,0 +1,125 @@
+"""What an iteration takes of nodes and links, however it was found out: predicted or simulated."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from workbench.clusters import Cluster
+from workbench.comparison.question import Pair, Question, link_bps
+from workbench.runtime import Program, simulate
+
+LEARNING = ("forward", "backward", "learn", "compute", "update")
+"""Lanes of traces on which a node computes."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """An iteration, as a mean of many.
+
+    Attributes
+    ----------
+    iteration_s
+        Seconds from one to the next.
+    samples
+        That all nodes together learn from.
+    busy_s
+        Node -> seconds of computing, of the nodes that take part.
+    link_bytes, messages
+        (source, target) -> what is sent from one node to another, by whichever way.
+    """
+
+    iteration_s: float
+    samples: float
+    busy_s: Mapping[int, float]
+    link_bytes: Mapping[Pair, float]
+    messages: Mapping[Pair, float]
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples a second, of all nodes."""
+        return self.samples / self.iteration_s
+
+    @property
+    def waiting_share(self) -> float:
+        """Share of the time in which nodes that take part do not compute, as their mean."""
+        shares = [min(1.0, busy / self.iteration_s) for busy in self.busy_s.values()]
+        return 1 - sum(shares) / len(shares) if shares else 0.0
+
+
+class Limit(NamedTuple):
+    """What is busy for the largest share of the time."""
+
+    what: str
+    share: float
+
+
+def carried(question: Question, use: Use) -> dict[Pair, tuple[float, float]]:
+    """Link of the cluster -> bytes and busy seconds of an iteration, whoever sends them."""
+    found: defaultdict[Pair, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for pair, size_bytes in use.link_bytes.items():
+        for hop in pairwise(question.paths[pair]):
+            link = question.cluster.links[hop]
+            found[hop][0] += size_bytes
+            found[hop][1] += 8 * size_bytes / link_bps(link)
+            found[hop][1] += use.messages.get(pair, 0.0) * link.overhead_s
+    return {hop: (size, seconds) for hop, (size, seconds) in sorted(found.items())}
+
+
+def limit(question: Question, use: Use) -> Limit:
+    """Node or link that is busy for the largest share of an iteration."""
+    names = question.cluster.names
+    shares = {names[node]: busy / use.iteration_s for node, busy in use.busy_s.items()}
+    shares |= {
+        f"link {names[a]} to {names[b]}": seconds / use.iteration_s
+        for (a, b), (_, seconds) in carried(question, use).items()
+    }
+    what = max(shares, key=lambda name: shares[name])
+    return Limit(what, min(1.0, shares[what]))
+
+
+def run_dry(
+    cluster: Cluster,
+    nodes: Sequence[int],
+    programs: Callable[[int], Sequence[Program]],
+    samples: float,
+    *,
+    first: int = 2,
+    last: int = 6,
+) -> Use:
+    """Simulate programs without learning, and return what one more iteration takes.
+
+    Parameters
+    ----------
+    cluster
+        Where they run.
+    nodes
+        Of the question, by place in `cluster`.
+    programs
+        Makes them for a number of iterations.
+    samples
+        Of an iteration.
+    first, last
+        Numbers of iterations, of whose runs the difference is taken: the beginning cancels out.
+    """
+    short, long = (simulate(cluster, programs(count), trace=True) for count in (first, last))
+    count = last - first
+    place = dict(zip(cluster.names, nodes, strict=True))
+    busy: defaultdict[int, float] = defaultdict(float)
+    for run, sign in ((short, -1), (long, 1)):
+        assert run.trace is not None
+        for node, lane, _, start_s, end_s, _ in run.trace.frame.iter_rows():
+            if lane in LEARNING:
+                busy[place[node]] += sign * (end_s - start_s) / count
+    sizes: dict[Pair, float] = {}
+    messages: dict[Pair, float] = {}
+    for before, after in zip(short.links, long.links, strict=True):
+        pair = place[after.source], place[after.target]
+        if after.bytes > before.bytes:
+            sizes[pair] = sizes.get(pair, 0.0) + (after.bytes - before.bytes) / count
+            number = (after.messages - before.messages) / count
+            messages[pair] = messages.get(pair, 0.0) + number
+    return Use((long.end_s - short.end_s) / count, samples, dict(busy), sizes, messages)

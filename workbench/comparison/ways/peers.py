@@ -1,0 +1,85 @@
+"""Exchange among peers without a server, by each of DLion's systems."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from workbench.clusters import Cluster, Node
+from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.use import Use
+from workbench.comparison.ways.way import AVERAGES, EQUAL, STALE, Option, Way
+from workbench.dlion.algorithms import SYSTEMS
+from workbench.dlion.costs.iteration import Workload, iteration
+
+ROUNDS = {"predicted": 4, "simulated": 30}
+"""Exchanges until a mean is taken where a course does not repeat before."""
+
+UPDATES = {
+    "baseline": EQUAL,
+    "hop": f"{STALE.format(5)}, leaves the slowest out",
+    "gaia": f"{STALE.format(5)}, leaves values out",
+    "ako": "gradients of any age",
+    "max10": f"{STALE.format(5)}, leaves values out",
+    "dlion": f"{STALE.format(5)}, leaves values out",
+    "top_k": f"{STALE.format(5)}, leaves values out",
+}
+
+
+def find(question: Question, system: str) -> Option:
+    """All holders of samples as peers of each other."""
+    nodes = list(question.holders)
+    if len(nodes) < 2:
+        raise UnusableError("peers take two holders of samples at least")
+    own_s = [question.batch_s(node) for node in nodes]
+    least_s = min(own_s)
+    part = question.part(nodes)
+    cluster = Cluster(
+        [
+            _of_speed(node, least_s / seconds)
+            for node, seconds in zip(part.nodes, own_s, strict=True)
+        ],
+        dict(part.links),
+    )
+    workload = Workload(
+        float(question.model_bytes), least_s / question.batch_size, local_batch=question.batch_size
+    )
+
+    def use(rounds: int) -> Use:
+        found = iteration(cluster, workload, system, rounds=rounds)
+        longest_s = max(found.iteration_s)
+        per_s = {pair: size / found.iteration_s[pair[0]] for pair, size in found.link_bytes.items()}
+        return Use(
+            iteration_s=longest_s,
+            samples=found.samples_per_s * longest_s,
+            busy_s={
+                node: found.compute_s[place] / found.iteration_s[place] * longest_s
+                for place, node in enumerate(nodes)
+            },
+            link_bytes={(nodes[a], nodes[b]): one * longest_s for (a, b), one in per_s.items()},
+            messages={(nodes[a], nodes[b]): longest_s / found.iteration_s[a] for a, b in per_s},
+        )
+
+    values = "values that are sent are drawn, or a share from other trainings"
+    return Option(
+        use=use(ROUNDS["predicted"]),
+        simulate=lambda: use(ROUNDS["simulated"]),
+        batches=dict.fromkeys(nodes, question.batch_size),
+        assumes=(values,) if "values" in UPDATES.get(system, "") else (),
+    )
+
+
+def _of_speed(node: Node, speed: float) -> Node:
+    return replace(node, speed=speed)
+
+
+WAYS = tuple(
+    Way(
+        name=name,
+        system="DLion",
+        update=UPDATES.get(name, AVERAGES),
+        survives=name != "baseline",
+        find=partial(find, system=name),
+    )
+    for name in SYSTEMS
+)

@@ -1,0 +1,62 @@
+"""A way of training as one value, and what it comes to on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from workbench.comparison.question import Question
+from workbench.comparison.use import Use
+
+EQUAL = "equal to SGD"
+STALE = "gradients stale by up to {}"
+AVERAGES = "averages models"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """A way of training on one cluster.
+
+    Attributes
+    ----------
+    use
+        What an iteration takes, as predicted.
+    simulate
+        The same, by its programs on the cluster without learning.
+    batches
+        Node -> samples of which it holds the results at once.
+    assumes
+        What was assumed or left out, a phrase each.
+    """
+
+    use: Use
+    simulate: Callable[[], Use]
+    batches: Mapping[int, int]
+    assumes: tuple[str, ...] = ()
+    details: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A way of training.
+
+    Attributes
+    ----------
+    system
+        Whose it is: ``"DynaComm"``.
+    update
+        What becomes of a step, compared with SGD on one machine.
+    moves_samples
+        Whether raw samples leave the node that holds them.
+    survives
+        Whether the others go on if a node dies.
+    find
+        Finds the fastest use of a cluster; raises `UnusableError`.
+    """
+
+    name: str
+    system: str
+    update: str
+    moves_samples: bool = False
+    survives: bool = False
+    find: Callable[[Question], Option]
