@@ -130,12 +130,12 @@ def _nodes(name: str, entry: Mapping[str, Any]) -> list[Node]:
 def _link(between: str, entry: Mapping[str, Any]) -> Link:
     if "mbps" not in entry:
         raise UserError(f"the link between {between} has no mbps; give what it carries")
-    seconds = {
-        f"{name}_s": (_scaled(f"{name}_ms", between, entry, 1e-3) or 0.0)
-        for name in ("overhead", "latency")
-    }
+    overhead_s, latency_s = (
+        _scaled(name, between, entry, 1e-3) or 0.0 for name in ("overhead_ms", "latency_ms")
+    )
     try:
-        return Link(check_number("mbps", entry["mbps"]) * 1e6, **seconds)
+        mbps = check_number("mbps", entry["mbps"])
+        return Link(mbps * 1e6, overhead_s=overhead_s, latency_s=latency_s)
     except UserError as error:
         raise UserError(f"the link between {between}: {error}") from None
 
@@ -143,7 +143,7 @@ def _link(between: str, entry: Mapping[str, Any]) -> Link:
 def _members(name: object, groups: Mapping[str, Sequence[Node]]) -> list[str]:
     single = {node.name: [node] for group in groups.values() for node in group}
     known = {**single, **groups}
-    return [node.name for node in known[check_name("node", name, known)]]  # type: ignore[arg-type, index]
+    return [node.name for node in known[check_name("node", name, known)]]  # type: ignore[arg-type]
 
 
 def _check_reach(cluster: Cluster) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from workbench.checks import check_kind
 from workbench.clusters import Cluster
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.use import Use, carried, limit
@@ -49,6 +49,7 @@ def compare(
     batch_size: int = 32,
     *,
     input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    input_dtype: str = "float32",
     times: Mapping[str, LayerTimes] | None = None,
     simulate: bool = False,
 ) -> pl.DataFrame:
@@ -56,7 +57,7 @@ def compare(
 
     Parameters
     ----------
-    model, input_shape
+    model, input_shape, input_dtype
         A name of the zoo, a module with the shape of one sample, or a profile.
     cluster
         Nodes with ``flops_per_s``, and links, such as `load_cluster` reads.
@@ -79,9 +80,28 @@ def compare(
     UserError
         A node without speed, times of other layers, a model that cannot be profiled.
     """
-    profile = model if isinstance(model, ModelProfile) else profile_model(model, input_shape)
-    check_kind("cluster", cluster, Cluster, "a Cluster, such as load_cluster(path)")
-    question = Question(profile, cluster, batch_size, times)
+    return table(
+        question_of(model, cluster, batch_size, input_shape, input_dtype, times), simulate=simulate
+    )
+
+
+def question_of(
+    model: str | torch.nn.Module | ModelProfile,
+    cluster: Cluster,
+    batch_size: int,
+    input_shape: Sequence[int] | Sequence[Sequence[int]] | None,
+    input_dtype: str,
+    times: Mapping[str, LayerTimes] | None,
+) -> Question:
+    """What is asked, as a value; parameters as for `compare`."""
+    profile = model
+    if not isinstance(profile, ModelProfile):
+        profile = profile_model(profile, input_shape, input_dtype=input_dtype)
+    return Question(profile, cluster, batch_size, times)
+
+
+def table(question: Question, *, simulate: bool = False) -> pl.DataFrame:
+    """All ways, a row each; see `compare`."""
     rows = [_row(question, way, simulate) for way in WAYS.values()]
     frame = pl.DataFrame(rows, schema=SCHEMA)
     alone = frame.filter(pl.col("system") == "one node")["samples_per_s"].drop_nulls()
@@ -150,6 +170,7 @@ def _memory(question: Question, option: Option) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=256)
 def step_bytes(profile: ModelProfile, samples: int) -> float:
     """Bytes of a step of SGD: results kept for the backward pass, parameters and gradients.
 
@@ -164,7 +185,8 @@ def step_bytes(profile: ModelProfile, samples: int) -> float:
         flow = stored_dataflow(profile.name, samples, True)
         return float(needs(plan_memory(flow, "greedy_by_size")).total)
     table = profile.table
-    return float(2 * table["param_bytes"].sum() + 2 * samples * table["output_bytes"].sum())
+    parameters, outputs = table.select("param_bytes", "output_bytes").sum().row(0)
+    return float(2 * parameters + 2 * samples * outputs)
 
 
 def _expenses(question: Question, use: Use) -> dict[str, Any]:

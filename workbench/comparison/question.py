@@ -13,6 +13,7 @@ import polars as pl
 
 from workbench.checks import check_kind, check_whole
 from workbench.clusters import Cluster, Link, Schedule
+from workbench.clusters.node import Given
 from workbench.errors import UserError
 from workbench.profiles import LayerTimes, ModelProfile
 
@@ -26,7 +27,7 @@ class UnusableError(UserError):
     """A way of training that this cluster does not allow; the message says why."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Question:
     """One model on one cluster: what all ways of training are asked about.
 
@@ -84,7 +85,7 @@ class Question:
         values = 0
         for one in shapes:
             size = 1
-            for length in one:  # type: ignore[union-attr]
+            for length in one:
                 size *= length
             values += size
         return 4.0 * values
@@ -98,6 +99,16 @@ class Question:
     def layer_times(self, node: int, batch_size: int | None = None) -> LayerTimes:
         """Seconds by layer of a node at speed 1, for a batch."""
         size = batch_size or self.batch_size
+        known = self._layer_times.get((node, size))
+        if known is None:
+            known = self._layer_times[node, size] = self._timed(node, size)
+        return known
+
+    @cached_property
+    def _layer_times(self) -> dict[tuple[int, int], LayerTimes]:
+        return {}
+
+    def _timed(self, node: int, size: int) -> LayerTimes:
         at = self.cluster.nodes[node]
         measured = (self.times or {}).get(at.name)
         if measured is None:
@@ -108,19 +119,20 @@ class Question:
         return replace(measured, batch_size=size, table=measured.table.with_columns(scaled))
 
     @cached_property
-    def _speeds(self) -> tuple[float, ...]:
+    def speeds(self) -> tuple[float, ...]:
+        """Of the nodes, as they are at the beginning."""
         return tuple(node.speed_over_time.at(0.0) for node in self.cluster.nodes)
 
     def batch_s(self, node: int, samples: int | None = None) -> float:
         """Seconds that a node takes to learn from a batch: forward, backward and update."""
         times = self.layer_times(node, samples)
-        return (times.forward_s + times.backward_s + times.update_s) / self._speeds[node]
+        return (times.forward_s + times.backward_s + times.update_s) / self.speeds[node]
 
     @cached_property
     def sample_s(self) -> tuple[float, ...]:
         """Seconds by node to learn from one sample in a batch, without the update."""
         return tuple(
-            (times.forward_s + times.backward_s) / self._speeds[node] / self.batch_size
+            (times.forward_s + times.backward_s) / self.speeds[node] / self.batch_size
             for node, times in enumerate(map(self.layer_times, range(len(self.cluster))))
         )
 
@@ -181,15 +193,19 @@ class Question:
             if a < b and count > 1 and min(degree[a], degree[b]) > 1
         )
 
-    def part(self, nodes: Sequence[int]) -> Cluster:
-        """The routed cluster of these nodes alone, in this order."""
+    def part(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
+        """The routed cluster of these nodes alone, in this order, with other speeds if given."""
         place = {node: at for at, node in enumerate(nodes)}
         links: dict[tuple[Name, Name], Link] = {
             (place[a], place[b]): link
             for (a, b), link in self.routed.links.items()
             if a in place and b in place
         }
-        return Cluster([self.routed.nodes[node] for node in nodes], links)
+        chosen = [self.routed.nodes[node] for node in nodes]
+        if speeds is not None:
+            pairs = zip(chosen, speeds, strict=True)
+            chosen = [replace(node, speed=speed) for node, speed in pairs]
+        return Cluster(chosen, links)
 
 
 def link_bps(link: Link) -> float:
@@ -200,14 +216,14 @@ def link_bps(link: Link) -> float:
     return bandwidth
 
 
-def _interface(own: object, links: Sequence[Link]) -> object:
+def _interface(own: Given | None, links: Sequence[Link]) -> Given | None:
     """The capacity of an interface: its own limit, or its only link's."""
     if len(links) != 1:
         return own
     only = links[0].bandwidth
     if own is None:
         return only
-    return min(Schedule.of(own).at(0.0), Schedule.of(only).at(0.0))  # type: ignore[arg-type]
+    return min(Schedule.of(own).at(0.0), Schedule.of(only).at(0.0))
 
 
 def _way(hops: Sequence[Link]) -> Link:

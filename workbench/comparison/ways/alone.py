@@ -65,7 +65,7 @@ def _option(question: Question, node: int, holders: Sequence[int]) -> Option:
         learner = _learner(iterations, len(sizes), cost_s)
         return [learner, *(_sender(iterations, size) for size in sizes)]
 
-    assumes = (f"on {names[node]}",)
+    assumes: tuple[str, ...] = (f"on {names[node]}",)
     if sent:
         assumes += ("samples are sent in every epoch, ahead of the batch that needs them",)
     return Option(

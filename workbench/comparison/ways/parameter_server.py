@@ -36,7 +36,7 @@ def _option(question: Question, planner: str, hub: int) -> Option:
     times = {node: question.layer_times(node) for node in workers}
     seconds, plans, transfers = dict[int, float](), dict[int, Any](), dict[int, tuple[int, int]]()
     for node in workers:
-        speed = question.routed.nodes[node].speed_over_time.at(0.0)
+        speed = question.speeds[node]
         costs = layer_costs(question.profile, times[node], links[node])
         costs = replace(
             costs, forward_s=costs.forward_s / speed, backward_s=costs.backward_s / speed
@@ -50,7 +50,7 @@ def _option(question: Question, planner: str, hub: int) -> Option:
     pairs = down | up
     samples = question.batch_size * len(workers)
     busy = {
-        node: (one.forward_s + one.backward_s) / question.routed.nodes[node].speed_over_time.at(0.0)
+        node: (one.forward_s + one.backward_s) / question.speeds[node]
         for node, one in times.items()
     }
     use = Use(

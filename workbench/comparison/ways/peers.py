@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
-from workbench.clusters import Cluster, Node
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.use import Use
 from workbench.comparison.ways.way import AVERAGES, EQUAL, STALE, Option, Way
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.costs.iteration import Workload, iteration
 
-ROUNDS = {"predicted": 4, "simulated": 30}
+ROUNDS = {"predicted": 3, "simulated": 30}
 """Exchanges until a mean is taken where a course does not repeat before."""
 
 UPDATES = {
@@ -33,14 +31,7 @@ def find(question: Question, system: str) -> Option:
         raise UnusableError("peers take two holders of samples at least")
     own_s = [question.batch_s(node) for node in nodes]
     least_s = min(own_s)
-    part = question.part(nodes)
-    cluster = Cluster(
-        [
-            _of_speed(node, least_s / seconds)
-            for node, seconds in zip(part.nodes, own_s, strict=True)
-        ],
-        dict(part.links),
-    )
+    cluster = question.part(nodes, [least_s / seconds for seconds in own_s])
     workload = Workload(
         float(question.model_bytes), least_s / question.batch_size, local_batch=question.batch_size
     )
@@ -67,10 +58,6 @@ def find(question: Question, system: str) -> Option:
         batches=dict.fromkeys(nodes, question.batch_size),
         assumes=(values,) if "values" in UPDATES.get(system, "") else (),
     )
-
-
-def _of_speed(node: Node, speed: float) -> Node:
-    return replace(node, speed=speed)
 
 
 WAYS = tuple(

@@ -266,7 +266,7 @@ def _several(question: Question) -> list[int]:
 def _epoch_s(question: Question, node: int, samples: int) -> float:
     times = question.layer_times(node)
     steps = -(-samples // question.batch_size)
-    speed = question.routed.nodes[node].speed_over_time.at(0.0)
+    speed = question.speeds[node]
     return samples * question.sample_s[node] + steps * times.update_s / speed
 
 
