@@ -1,0 +1,88 @@
+"""How good is the way that `compare` names: against the best simulated one, on random clusters.
+
+``python benchmarks/choice.py [COUNT]`` draws clusters of 2 to 12 nodes, bandwidths over three
+decades, speeds over two, with five models in turn. Of each it runs the programs of all ways that
+are equal to SGD, without learning, and prints how far the named one is behind the best simulated.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+
+from workbench.clusters import Cluster, Link, Node
+from workbench.clusters.cluster import Name
+from workbench.comparison import Question
+from workbench.comparison.answer import EXACT
+from workbench.comparison.question import UnusableError
+from workbench.profiles import profile_model
+
+MODELS = ("lenet5", "alexnet", "resnet18", "mobilenet_v2", "resnet50")
+WITHIN = 0.05
+
+
+def drawn(seed: int) -> Cluster:
+    """A connected random cluster: a tree and some links more; some nodes hold samples."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(2, 13))
+    nodes = [
+        Node(
+            f"n{at}",
+            flops_per_s=float(10 ** rng.uniform(9, 11)),
+            samples=int(rng.integers(100, 5000)) if at == 0 or rng.random() < 0.6 else 0,
+        )
+        for at in range(count)
+    ]
+    links: dict[tuple[Name, Name], Link] = {}
+    for at in range(1, count):
+        others = {int(rng.integers(at))} | {other for other in range(at) if rng.random() < 0.3}
+        for other in sorted(others):
+            link = Link(
+                float(10 ** rng.uniform(6, 9)), overhead_s=float(10 ** rng.uniform(-4, -1.5))
+            )
+            links[at, other] = links[other, at] = link
+    return Cluster(nodes, links)
+
+
+def main(count: int) -> int:
+    """Print the result of each miss, and how many were within five percent."""
+    behind, missed, began_s, answers_s = [], Counter[str](), time.perf_counter(), []
+    for seed in range(count):
+        model = MODELS[seed % len(MODELS)]
+        question = Question(profile_model(model), drawn(seed))
+        predicted, simulated = dict[str, float](), dict[str, float]()
+        options = {}
+        asked_s = time.perf_counter()
+        for way in EXACT:
+            try:
+                options[way.name] = way.find(question)
+            except UnusableError:
+                continue
+            predicted[way.name] = options[way.name].use.samples_per_s
+        answers_s.append(time.perf_counter() - asked_s)
+        for name, option in options.items():
+            simulated[name] = option.simulate().samples_per_s
+        named = max(predicted, key=lambda name: predicted[name])
+        best = max(simulated, key=lambda name: simulated[name])
+        behind.append(1 - simulated[named] / simulated[best])
+        if behind[-1] > WITHIN:
+            missed[f"{named} for {best}"] += 1
+            print(
+                f"{seed} ({model}, {len(question.cluster)} nodes): {named} {behind[-1]:.1%} behind "
+                f"{best}; predicted {predicted[named]:.4g} and {predicted[best]:.4g}, simulated "
+                f"{simulated[named]:.4g} and {simulated[best]:.4g}",
+                flush=True,
+            )
+    good = sum(one <= WITHIN for one in behind)
+    print(
+        f"{good} of {count} within {WITHIN:.0%} of the best ({good / count:.1%}); "
+        f"median answer {np.median(answers_s):.2f} s, all {time.perf_counter() - began_s:.0f} s"
+    )
+    return int(good < 0.95 * count)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 200))
