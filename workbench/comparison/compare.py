@@ -80,24 +80,19 @@ def compare(
     UserError
         A node without speed, times of other layers, a model that cannot be profiled.
     """
-    return table(
-        question_of(model, cluster, batch_size, input_shape, input_dtype, times), simulate=simulate
-    )
+    profile = profile_of(model, input_shape, input_dtype)
+    return table(Question(profile, cluster, batch_size, times), simulate=simulate)
 
 
-def question_of(
+def profile_of(
     model: str | torch.nn.Module | ModelProfile,
-    cluster: Cluster,
-    batch_size: int,
     input_shape: Sequence[int] | Sequence[Sequence[int]] | None,
     input_dtype: str,
-    times: Mapping[str, LayerTimes] | None,
-) -> Question:
-    """What is asked, as a value; parameters as for `compare`."""
-    profile = model
-    if not isinstance(profile, ModelProfile):
-        profile = profile_model(profile, input_shape, input_dtype=input_dtype)
-    return Question(profile, cluster, batch_size, times)
+) -> ModelProfile:
+    """Profile a model, if it is not one already."""
+    if isinstance(model, ModelProfile):
+        return model
+    return profile_model(model, input_shape, input_dtype=input_dtype)
 
 
 def table(question: Question, *, simulate: bool = False) -> pl.DataFrame:
