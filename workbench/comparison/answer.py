@@ -47,7 +47,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Answer:
-    """Which way is the fastest of those that are equal to SGD, and why.
+    """Which way is the fastest of those that equal SGD on all samples, and why.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Answer:
 
     def __str__(self) -> str:
         if self.way is None:
-            return "No way that is equal to SGD fits: see the columns fits and reason."
+            return "No way that equals SGD on all samples fits: see the columns fits and reason."
         row = self.frame.row(by_predicate=pl.col("way") == self.way, named=True)
         usable = _usable(self.frame).filter(pl.col("system") != self.system)
         ahead = ""
@@ -107,9 +107,10 @@ def answer(
 
 
 def _usable(frame: pl.DataFrame) -> pl.DataFrame:
-    """Ways that are equal to SGD, can be used and fit, the fastest first."""
+    """Ways that equal SGD on all samples, can be used and fit, the fastest first."""
     fits = pl.col("fits").fill_null(True)
-    return frame.filter(pl.col("reason").is_null() & (pl.col("update") == EQUAL) & fits)
+    exact = (pl.col("update") == EQUAL) & (pl.col("samples_share") == 1)
+    return frame.filter(pl.col("reason").is_null() & exact & fits)
 
 
 def threshold(question: Question, way: str, among: set[str]) -> Threshold | None:

@@ -25,6 +25,7 @@ SCHEMA: dict[str, Any] = {
     "samples_per_s": pl.Float64,
     "simulated_samples_per_s": pl.Float64,
     "over_one_node": pl.Float64,
+    "samples_share": pl.Float64,
     "bytes_per_sample": pl.Float64,
     "busiest_link": pl.String,
     "busiest_link_bytes_per_sample": pl.Float64,
@@ -71,8 +72,9 @@ def compare(
     Returns
     -------
     polars.DataFrame
-        A row for each way: those whose updates equal SGD's first, each kind by ``samples_per_s``;
-        last those that cannot be used here, with a ``reason``. ``assumes`` says what was assumed or
+        A row for each way: those whose updates equal SGD's first, of each kind those that learn
+        from all samples, the fastest first; last those that cannot be used here, with a ``reason``.
+        ``samples_share`` is the share of all samples that a way learns from; ``assumes`` says what was assumed or
         left out. ``over_one_node`` is over the best node that learns from its own samples alone.
 
     Raises
@@ -104,8 +106,9 @@ def table(question: Question, *, simulate: bool = False) -> pl.DataFrame:
     return frame.with_columns(over_one_node=pl.col("samples_per_s") / best).sort(
         pl.col("reason").is_not_null(),
         pl.col("update") != EQUAL,
-        "samples_per_s",
-        descending=[False, False, True],
+        pl.col("samples_share") < 1,
+        pl.col("samples_per_s").round_sig_figs(9),
+        descending=[False, False, False, True],
         nulls_last=True,
         maintain_order=True,
     )
@@ -130,6 +133,7 @@ def _row(question: Question, way: Way, simulate: bool) -> dict[str, Any]:
     most = limit(question, use)
     row |= {
         "samples_per_s": use.samples_per_s,
+        "samples_share": question.share(option.learns_from),
         "bytes_per_sample": sum(sizes.values()) / use.samples,
         "limited_by": most.what,
         "busy_share": most.share,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -95,6 +95,12 @@ class Question:
         """Nodes that hold samples; all, where none is said to."""
         holding = tuple(at for at, node in enumerate(self.cluster.nodes) if node.samples)
         return holding or tuple(range(len(self.cluster)))
+
+    def share(self, nodes: Collection[int]) -> float:
+        """Share of all samples that these nodes hold."""
+        counts = {node: self.cluster.nodes[node].samples or 1 for node in self.holders}
+        held = sum(counts.get(node, 0) for node in nodes)
+        return held / sum(counts.values())
 
     def layer_times(self, node: int, batch_size: int | None = None) -> LayerTimes:
         """Seconds by layer of a node at speed 1, for a batch."""

@@ -22,6 +22,7 @@ HEADINGS = {
     "samples_per_s": "samples/s",
     "simulated_samples_per_s": "simulated",
     "over_one_node": "x one\nnode",
+    "samples_share": "of all\nsamples",
     "bytes_per_sample": "kB a\nsample",
     "limited_by": "limited by",
     "waiting_share": "waiting",
@@ -74,6 +75,7 @@ def tables(frame: pl.DataFrame, title: str) -> Iterator[Table]:
 _CELLS: dict[str, Callable[[Any], str]] = {
     "bytes_per_sample": lambda size: f"{size / 1e3:,.3g}",
     "memory_bytes": lambda size: f"{size / 1e9:.3g}",
+    "samples_share": lambda share: f"{share:.0%}",
     "waiting_share": lambda share: f"{share:.0%}",
     "fits": lambda fits: "yes" if fits else "no",
 }

@@ -71,6 +71,7 @@ def _option(question: Question, node: int, holders: Sequence[int]) -> Option:
     return Option(
         use=use,
         simulate=lambda: run_dry(cluster, nodes, programs, batch, first=4, last=12),
+        learns_from=holders,
         batches={node: batch},
         assumes=assumes,
     )

@@ -77,15 +77,12 @@ def _option(question: Question, planner: str, hub: int) -> Option:
         ends = [worker(jobs[node], Fixed(plans[node])) for node in workers]
         return [*ends, server(jobs[workers[0]], 0)]
 
-    names = question.cluster.names
-    assumes = [f"server on {names[hub]}"]
-    if hub in question.holders:
-        assumes.append(f"the samples of {names[hub]} are not learnt from")
     return Option(
         use=use,
         simulate=lambda: run_dry(question.part(nodes), nodes, programs, samples),
+        learns_from=workers,
         batches=dict.fromkeys(workers, question.batch_size),
-        assumes=tuple(assumes),
+        assumes=(f"server on {question.cluster.names[hub]}",),
     )
 
 

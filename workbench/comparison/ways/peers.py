@@ -55,6 +55,7 @@ def find(question: Question, system: str) -> Option:
     return Option(
         use=use(ROUNDS["predicted"]),
         simulate=lambda: use(ROUNDS["simulated"]),
+        learns_from=nodes,
         batches=dict.fromkeys(nodes, question.batch_size),
         assumes=(values,) if "values" in UPDATES.get(system, "") else (),
     )

@@ -81,6 +81,7 @@ def gosgd(question: Question) -> Option:
     return Option(
         use=use,
         simulate=lambda: use,
+        learns_from=nodes,
         batches=dict.fromkeys(nodes, batch),
         assumes=(f"sends after a step with probability {GOSGD_PROBABILITY:g}",),
     )
@@ -111,14 +112,13 @@ def _federated(question: Question, hub: int) -> Option:
 
     use = run_dry(cluster, nodes, programs, sum(samples.values()), first=1, last=3)
     names = question.cluster.names
-    assumes = [f"server on {names[hub]}", "an epoch of its own samples in each round"]
-    if hub in question.holders:
-        assumes.append(f"the samples of {names[hub]} are not learnt from")
+    assumes = f"server on {names[hub]}", "an epoch of its own samples in each round"
     return Option(
         use=use,
         simulate=lambda: use,
+        learns_from=clients,
         batches=dict.fromkeys(clients, question.batch_size),
-        assumes=tuple(assumes),
+        assumes=assumes,
     )
 
 
@@ -177,6 +177,7 @@ def _synchronous(
     return Option(
         use=use,
         simulate=lambda: run_dry(cluster, nodes, programs, samples, first=4, last=16),
+        learns_from=nodes,
         batches=dict.fromkeys(nodes, question.batch_size),
         assumes=assumes,
     )

@@ -118,10 +118,7 @@ def _option(
 
         return run_dry(cluster, nodes, programs, problem.batch, first=1, last=last)
 
-    idle = [names[node] for node in question.holders if node not in nodes]
     assumes = [f"device {names[nodes[0]]}, edge {names[nodes[1]]}, cloud {names[nodes[2]]}"]
-    if idle:
-        assumes.append(f"{', '.join(idle)} take no part, and their samples are not learnt from")
     found = use(2)
     if planned_s < 0.95 * found.iteration_s:
         rate = problem.batch / planned_s
@@ -129,6 +126,7 @@ def _option(
     return Option(
         use=found,
         simulate=lambda: use(5),
+        learns_from=nodes[:1],
         batches=_batches(policy, nodes, problem.batch),
         assumes=tuple(assumes),
     )

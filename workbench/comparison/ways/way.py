@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from workbench.comparison.question import Question
 from workbench.comparison.use import Use
@@ -23,6 +23,8 @@ class Option:
         What an iteration takes, as predicted.
     simulate
         The same, by its programs on the cluster without learning.
+    learns_from
+        Nodes whose samples are learnt from.
     batches
         Node -> samples of which it holds the results at once.
     assumes
@@ -31,9 +33,9 @@ class Option:
 
     use: Use
     simulate: Callable[[], Use]
+    learns_from: Collection[int]
     batches: Mapping[int, int]
     assumes: tuple[str, ...] = ()
-    details: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
