@@ -25,9 +25,7 @@ WITHIN = 0.05
 
 
 def drawn(seed: int) -> Cluster:
-    """A connected random cluster: a tree and some links more; some nodes hold samples, which may
-    leave them in every second.
-    """
+    """Draw a connected cluster, of which some nodes hold samples; in half they may leave it."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(2, 13))
     nodes = [

@@ -74,8 +74,8 @@ def compare(
     polars.DataFrame
         A row for each way: those whose updates equal SGD's first, of each kind those that learn
         from all samples, the fastest first; last those that cannot be used here, with a ``reason``.
-        ``samples_share`` is the share of all samples that a way learns from; ``assumes`` says what was assumed or
-        left out. ``over_one_node`` is over the best node that learns from its own samples alone.
+        ``samples_share`` is the share of all samples that a way learns from; ``assumes`` says what
+        was assumed or left out; ``over_one_node`` is over the fastest node that learns alone.
 
     Raises
     ------
@@ -130,15 +130,17 @@ def _row(question: Question, way: Way, simulate: bool) -> dict[str, Any]:
         return row | {"reason": str(error)}
     use = option.use
     sizes = {hop: size for hop, (size, _) in carried(question, use).items()}
-    most = limit(question, use)
+    most, assumes = limit(question, use), option.assumes
+    if most.share > 1 + 1e-6:
+        assumes += (f"{most.what} cannot carry what is sent, which arrives ever later",)
     row |= {
         "samples_per_s": use.samples_per_s,
         "samples_share": question.share(option.learns_from),
         "bytes_per_sample": sum(sizes.values()) / use.samples,
         "limited_by": most.what,
-        "busy_share": most.share,
+        "busy_share": min(most.share, 1.0),
         "waiting_share": use.waiting_share,
-        "assumes": "; ".join(option.assumes),
+        "assumes": "; ".join(assumes),
     }
     if sizes:
         a, b = max(sizes, key=lambda hop: sizes[hop])

@@ -99,11 +99,11 @@ def parse_inputs(text: str | None) -> tuple[str, tuple[int, ...] | None]:
     """
     if text is None:
         return "float32", None
-    found = re.fullmatch(r"\s*([a-z]\w*)?\s*\[?\s*(\d+(?:\s*[,x×]\s*\d+)*)\s*\]?\s*", text)
-    sizes = [int(one) for one in re.split(r"[,x×]", found[2])] if found else []
-    if found is None or not all(sizes):
+    found = re.fullmatch(r"\s*(?:([a-z]\w*)\s*\[([\d\s,x×]+)\]|([\d\s,x×]+))\s*", text)
+    sizes = [one.strip() for one in re.split(r"[,x×]", found[2] or found[3])] if found else []
+    if found is None or not all(one.isdecimal() and int(one) for one in sizes):
         raise UserError(f"--inputs {text}: give a type and a shape, as in float32[3,32,32]")
-    return found[1] or "float32", tuple(sizes)
+    return found[1] or "float32", tuple(map(int, sizes))
 
 
 def parse_times(texts: Sequence[str], cluster: Cluster) -> dict[str, LayerTimes]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from workbench.clusters import Cluster
 from workbench.comparison.question import Pair, Question, link_bps
-from workbench.runtime import Program, simulate
+from workbench.runtime import Program, Trace, simulate
 
 LEARNING = ("forward", "backward", "learn", "compute", "update")
 """Lanes of traces on which a node computes."""
@@ -78,21 +78,14 @@ def limit(question: Question, use: Use) -> Limit:
         for (a, b), (_, seconds) in carried(question, use).items()
     }
     what = max(shares, key=lambda name: shares[name])
-    return Limit(what, min(1.0, shares[what]))
+    return Limit(what, shares[what])
 
 
-def run_dry(
-    cluster: Cluster,
-    nodes: Sequence[int],
-    programs: Callable[[int], Sequence[Program]],
-    samples: float,
-    *,
-    first: int = 2,
-    last: int = 6,
-) -> Use:
-    """Simulate programs without learning, and return what one more iteration takes.
+@dataclass(frozen=True)
+class DryRun:
+    """Programs of a way without learning: work takes its seconds, messages have their sizes.
 
-    Parameters
+    Attributes
     ----------
     cluster
         Where they run.
@@ -105,21 +98,40 @@ def run_dry(
     first, last
         Numbers of iterations, of whose runs the difference is taken: the beginning cancels out.
     """
-    short, long = (simulate(cluster, programs(count), trace=True) for count in (first, last))
-    count = last - first
-    place = dict(zip(cluster.names, nodes, strict=True))
-    busy: defaultdict[int, float] = defaultdict(float)
-    for run, sign in ((short, -1), (long, 1)):
-        assert run.trace is not None
-        for node, lane, _, start_s, end_s, _ in run.trace.frame.iter_rows():
-            if lane in LEARNING:
-                busy[place[node]] += sign * (end_s - start_s) / count
-    sizes: dict[Pair, float] = {}
-    messages: dict[Pair, float] = {}
-    for before, after in zip(short.links, long.links, strict=True):
-        pair = place[after.source], place[after.target]
-        if after.bytes > before.bytes:
-            sizes[pair] = sizes.get(pair, 0.0) + (after.bytes - before.bytes) / count
-            number = (after.messages - before.messages) / count
-            messages[pair] = messages.get(pair, 0.0) + number
-    return Use((long.end_s - short.end_s) / count, samples, dict(busy), sizes, messages)
+
+    cluster: Cluster
+    nodes: Sequence[int]
+    programs: Callable[[int], Sequence[Program]]
+    samples: float
+    first: int = 2
+    last: int = 6
+
+    def trace(self, iterations: int = 2) -> Trace:
+        """What runs where and when."""
+        trace = simulate(self.cluster, self.programs(iterations), trace=True).trace
+        assert trace is not None
+        return trace
+
+    def use(self) -> Use:
+        """What one more iteration takes."""
+        short, long = (
+            simulate(self.cluster, self.programs(count), trace=True)
+            for count in (self.first, self.last)
+        )
+        count = self.last - self.first
+        place = dict(zip(self.cluster.names, self.nodes, strict=True))
+        busy: defaultdict[int, float] = defaultdict(float)
+        for run, sign in ((short, -1), (long, 1)):
+            assert run.trace is not None
+            for node, lane, _, start_s, end_s, _ in run.trace.frame.iter_rows():
+                if lane in LEARNING:
+                    busy[place[node]] += sign * (end_s - start_s) / count
+        sizes: dict[Pair, float] = {}
+        messages: dict[Pair, float] = {}
+        for before, after in zip(short.links, long.links, strict=True):
+            if after.bytes > before.bytes:
+                pair = place[after.source], place[after.target]
+                sizes[pair] = (after.bytes - before.bytes) / count
+                messages[pair] = (after.messages - before.messages) / count
+        seconds = (long.end_s - short.end_s) / count
+        return Use(seconds, self.samples, dict(busy), sizes, messages)

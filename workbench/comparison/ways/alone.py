@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Pair, Question, UnusableError, link_bps
-from workbench.comparison.use import Use, run_dry
+from workbench.comparison.use import DryRun, Use
 from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.runtime import Message
 
@@ -70,7 +70,7 @@ def _option(question: Question, node: int, holders: Sequence[int]) -> Option:
         assumes += ("samples are sent in every epoch, ahead of the batch that needs them",)
     return Option(
         use=use,
-        simulate=lambda: run_dry(cluster, nodes, programs, batch, first=4, last=12),
+        dry=DryRun(cluster, nodes, programs, batch, first=4, last=12),
         learns_from=holders,
         batches={node: batch},
         assumes=assumes,

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from workbench.comparison.question import Question, UnusableError, link_bps
-from workbench.comparison.use import Use, run_dry
+from workbench.comparison.use import DryRun, Use
 from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import iteration, layer_costs
@@ -79,7 +79,7 @@ def _option(question: Question, planner: str, hub: int) -> Option:
 
     return Option(
         use=use,
-        simulate=lambda: run_dry(question.part(nodes), nodes, programs, samples),
+        dry=DryRun(question.part(nodes), nodes, programs, samples),
         learns_from=workers,
         batches=dict.fromkeys(workers, question.batch_size),
         assumes=(f"server on {question.cluster.names[hub]}",),

@@ -54,7 +54,7 @@ def find(question: Question, system: str) -> Option:
     values = "values that are sent are drawn, or a share from other trainings"
     return Option(
         use=use(ROUNDS["predicted"]),
-        simulate=lambda: use(ROUNDS["simulated"]),
+        again=lambda: use(ROUNDS["simulated"]),
         learns_from=nodes,
         batches=dict.fromkeys(nodes, question.batch_size),
         assumes=(values,) if "values" in UPDATES.get(system, "") else (),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import networkx as nx
 
 from workbench.comparison.question import Pair, Question, UnusableError, link_bps
-from workbench.comparison.use import Use, run_dry
+from workbench.comparison.use import DryRun, Use
 from workbench.comparison.ways.way import AVERAGES, Option, Way
 from workbench.decentralised.topologies import ring
 from workbench.edgegossip.algorithms.balancer import Balance, balance
@@ -80,7 +80,6 @@ def gosgd(question: Question) -> Option:
     )
     return Option(
         use=use,
-        simulate=lambda: use,
         learns_from=nodes,
         batches=dict.fromkeys(nodes, batch),
         assumes=(f"sends after a step with probability {GOSGD_PROBABILITY:g}",),
@@ -110,12 +109,12 @@ def _federated(question: Question, hub: int) -> Option:
         costs_s = [seconds[node] * speed for node, speed in zip(clients, speeds, strict=False)]
         return [*(_client(last, rounds, one, size) for one in costs_s), _server(last, rounds, size)]
 
-    use = run_dry(cluster, nodes, programs, sum(samples.values()), first=1, last=3)
+    dry = DryRun(cluster, nodes, programs, sum(samples.values()), first=1, last=3)
     names = question.cluster.names
     assumes = f"server on {names[hub]}", "an epoch of its own samples in each round"
     return Option(
-        use=use,
-        simulate=lambda: use,
+        use=dry.use(),
+        dry=dry,
         learns_from=clients,
         batches=dict.fromkeys(clients, question.batch_size),
         assumes=assumes,
@@ -176,7 +175,7 @@ def _synchronous(
     )
     return Option(
         use=use,
-        simulate=lambda: run_dry(cluster, nodes, programs, samples, first=4, last=16),
+        dry=DryRun(cluster, nodes, programs, samples, first=4, last=16),
         learns_from=nodes,
         batches=dict.fromkeys(nodes, question.batch_size),
         assumes=assumes,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import permutations
 from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Question, UnusableError, link_bps
-from workbench.comparison.use import Use, run_dry
+from workbench.comparison.use import DryRun
 from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
@@ -112,20 +113,19 @@ def _option(
 ) -> Option:
     names, cluster = question.cluster.names, question.part(nodes, [1.0] * len(nodes))
 
-    def use(last: int) -> Use:
-        def programs(iterations: int) -> list[Program]:
-            return programs_of(problem, policy, iterations, sharing="interfaces")
+    def programs(iterations: int) -> list[Program]:
+        return programs_of(problem, policy, iterations, sharing="interfaces")
 
-        return run_dry(cluster, nodes, programs, problem.batch, first=1, last=last)
+    dry = DryRun(cluster, nodes, programs, problem.batch, first=1, last=2)
 
     assumes = [f"device {names[nodes[0]]}, edge {names[nodes[1]]}, cloud {names[nodes[2]]}"]
-    found = use(2)
+    found = dry.use()
     if planned_s < 0.95 * found.iteration_s:
         rate = problem.batch / planned_s
         assumes.append(f"its own cost model, where messages share nothing, says {rate:.3g}/s")
     return Option(
         use=found,
-        simulate=lambda: use(5),
+        dry=replace(dry, last=5),
         learns_from=nodes[:1],
         batches=_batches(policy, nodes, problem.batch),
         assumes=tuple(assumes),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from workbench.comparison.question import Question
-from workbench.comparison.use import Use
+from workbench.comparison.use import DryRun, Use
 
 EQUAL = "equal to SGD"
 STALE = "gradients stale by up to {}"
@@ -21,8 +21,10 @@ class Option:
     ----------
     use
         What an iteration takes, as predicted.
-    simulate
-        The same, by its programs on the cluster without learning.
+    dry
+        Its programs, without learning; None where `again` simulates in another way.
+    again
+        What a longer simulation finds, where there are no programs to show.
     learns_from
         Nodes whose samples are learnt from.
     batches
@@ -32,10 +34,17 @@ class Option:
     """
 
     use: Use
-    simulate: Callable[[], Use]
+    dry: DryRun | None = None
+    again: Callable[[], Use] | None = None
     learns_from: Collection[int]
     batches: Mapping[int, int]
     assumes: tuple[str, ...] = ()
+
+    def simulate(self) -> Use:
+        """What an iteration takes on the cluster, without learning."""
+        if self.dry is not None:
+            return self.dry.use()
+        return self.again() if self.again is not None else self.use
 
 
 @dataclass(frozen=True, kw_only=True)

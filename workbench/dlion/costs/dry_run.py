@@ -329,8 +329,10 @@ class DryRun:
 
     def run_to(self, iterations: int) -> None:
         """Go on until every worker has begun this many iterations."""
-        step_s = max(self.own_s)
+        step_s, before = max(self.own_s), 0
         while min(counts := [len(each) for each in self.began_s]) < iterations:
+            # Longer steps where everybody waits: work may be far shorter than what is sent.
+            step_s, before = step_s * (2 if sum(counts) == before else 1), sum(counts)
             if max(counts) > STUCK and min(counts) < 4:
                 last = counts.index(min(counts))
                 raise UserError(f"worker {last} waits for ever while others go on; {MUST}")
