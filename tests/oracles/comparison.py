@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-import networkx as nx
-
 from workbench.comparison import Question
-
-
-def greatest_mean(graph: nx.DiGraph) -> float:
-    """Largest mean weight of a circle, by looking at every circle."""
-    means = []
-    for circle in nx.simple_cycles(graph):
-        pairs = zip(circle, [*circle[1:], circle[0]], strict=True)
-        means.append(sum(graph.edges[pair]["weight"] for pair in pairs) / len(circle))
-    return float(max(means))
 
 
 def sequential_s(question: Question, worker: int, server: int) -> float:

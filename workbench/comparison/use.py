@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -58,15 +58,29 @@ class Limit(NamedTuple):
 
 
 def carried(question: Question, use: Use) -> dict[Pair, tuple[float, float]]:
-    """Link of the cluster -> bytes and busy seconds of an iteration, whoever sends them."""
-    found: defaultdict[Pair, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for pair, size_bytes in use.link_bytes.items():
+    """Link of the cluster -> bytes and busy seconds of an iteration, whoever sends them.
+
+    Overheads keep a link busy where one pair of nodes uses it alone; those of several overlap.
+    """
+    users: defaultdict[Pair, list[Pair]] = defaultdict(list)
+    for pair in use.link_bytes:
         for hop in pairwise(question.paths[pair]):
-            link = question.cluster.links[hop]
-            found[hop][0] += size_bytes
-            found[hop][1] += 8 * size_bytes / link_bps(link)
-            found[hop][1] += use.messages.get(pair, 0.0) * link.overhead_s
-    return {hop: (size, seconds) for hop, (size, seconds) in sorted(found.items())}
+            users[hop].append(pair)
+    found = {}
+    for hop, pairs in sorted(users.items()):
+        link, size = question.cluster.links[hop], sum(use.link_bytes[pair] for pair in pairs)
+        messages = use.messages.get(pairs[0], 0.0) if len(pairs) == 1 else 0.0
+        found[hop] = size, 8 * size / link_bps(link) + messages * link.overhead_s
+    return found
+
+
+def within_links(question: Question, use: Use) -> Use:
+    """The same in the time that the busiest link takes, if that is longer.
+
+    Programs run on `Question.routed`, where links inside a network are not shared.
+    """
+    longest_s = max((seconds for _, seconds in carried(question, use).values()), default=0.0)
+    return replace(use, iteration_s=max(use.iteration_s, longest_s))
 
 
 def limit(question: Question, use: Use) -> Limit:

@@ -106,12 +106,12 @@ def _nothing() -> None:
 
 
 WAYS = (
-    Way(name="one node", system="one node", update=EQUAL, find=with_own_samples),
+    Way(name="one node", system="one node", update=EQUAL, plan=with_own_samples),
     Way(
         name="one node, all samples sent there",
         system="one node",
         update=EQUAL,
         moves_samples=True,
-        find=with_all_samples,
+        plan=with_all_samples,
     ),
 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from workbench.runtime import Program
 
 
-def find(question: Question, planner: str) -> Option:
+def plan(question: Question, planner: str) -> Option:
     """The server with which an iteration is shortest; the other holders of samples work for it."""
     if len(question.cluster) < 2:
         raise UnusableError("a server takes a second node")
@@ -106,7 +106,7 @@ WAYS = tuple(
         name=f"parameter server, {name}",
         system="DynaComm",
         update=EQUAL,
-        find=partial(find, planner=name),
+        plan=partial(plan, planner=name),
     )
     for name in PLANNERS
 )

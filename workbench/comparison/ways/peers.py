@@ -10,8 +10,13 @@ from workbench.comparison.ways.way import AVERAGES, EQUAL, STALE, Option, Way
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.costs.iteration import Workload, iteration
 
-ROUNDS = {"predicted": 3, "simulated": 30}
+ROUNDS = {"predicted": 10, "simulated": 30}
 """Exchanges until a mean is taken where a course does not repeat before."""
+
+NEVER_WAIT = ("ako", "ad_psgd")
+
+MOST_UNEQUAL = 200
+"""How many times as long as the fastest a peer may take: the fastest's iterations are all run."""
 
 UPDATES = {
     "baseline": EQUAL,
@@ -24,13 +29,18 @@ UPDATES = {
 }
 
 
-def find(question: Question, system: str) -> Option:
+def plan(question: Question, system: str) -> Option:
     """All holders of samples as peers of each other."""
     nodes = list(question.holders)
     if len(nodes) < 2:
         raise UnusableError("peers take two holders of samples at least")
     own_s = [question.batch_s(node) for node in nodes]
     least_s = min(own_s)
+    if max(own_s) > MOST_UNEQUAL * least_s:
+        raise UnusableError(
+            f"the slowest holder of samples takes {max(own_s) / least_s:.0f} times as long as the "
+            f"fastest; peers are compared up to {MOST_UNEQUAL} times"
+        )
     cluster = question.part(nodes, [least_s / seconds for seconds in own_s])
     workload = Workload(
         float(question.model_bytes), least_s / question.batch_size, local_batch=question.batch_size
@@ -67,7 +77,8 @@ WAYS = tuple(
         system="DLion",
         update=UPDATES.get(name, AVERAGES),
         survives=name != "baseline",
-        find=partial(find, system=name),
+        waits=name not in NEVER_WAIT,
+        plan=partial(plan, system=name),
     )
     for name in SYSTEMS
 )

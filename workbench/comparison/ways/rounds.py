@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import networkx as nx
-
-from workbench.comparison.question import Pair, Question, UnusableError, link_bps
+from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.use import DryRun, Use
 from workbench.comparison.ways.way import AVERAGES, Option, Way
 from workbench.decentralised.topologies import ring
@@ -163,79 +162,14 @@ def _synchronous(
             for place, node in enumerate(nodes)
         ]
 
-    sent: dict[Pair, float] = {
-        (nodes[a], nodes[b]): size for a, peers in enumerate(near) for b in peers
-    }
-    use = Use(
-        _period_s(question, nodes, near, own_s),
-        samples,
-        dict(own_s),
-        sent,
-        dict.fromkeys(sent, 1.0),
-    )
+    dry = DryRun(cluster, nodes, programs, samples, first=4, last=12)
     return Option(
-        use=use,
-        dry=DryRun(cluster, nodes, programs, samples, first=4, last=16),
+        use=dry.use(),
+        dry=replace(dry, last=36),
         learns_from=nodes,
         batches=dict.fromkeys(nodes, question.batch_size),
         assumes=assumes,
     )
-
-
-def _period_s(
-    question: Question,
-    nodes: Sequence[int],
-    near: Sequence[Sequence[int]],
-    own_s: Mapping[int, float],
-) -> float:
-    """Seconds from one exchange to the next: the greatest mean of a circle of waiting.
-
-    A node begins when the models of all its neighbours are there, so starts are a recurrence of
-    maxima and sums, whose pace is the largest mean weight of a circle (Baccelli et al. 1992,
-    Theorem 3.23). By Karp's algorithm.
-    """
-    graph = nx.DiGraph()
-    for place, node in enumerate(nodes):
-        graph.add_edge(place, place, weight=own_s[node])
-        for peer in near[place]:
-            graph.add_edge(
-                place,
-                peer,
-                weight=own_s[node] + _sent_s(question, node, nodes[peer], len(near[place])),
-            )
-    return greatest_mean(graph)
-
-
-def greatest_mean(graph: nx.DiGraph) -> float:
-    """Largest mean weight of the edges of a circle (Karp 1978) of a strongly connected graph."""
-    places = list(graph)
-    count = len(places)
-    start = places[0]
-    best = [{place: float("-inf") for place in places} for _ in range(count + 1)]
-    best[0][start] = 0.0
-    for step in range(1, count + 1):
-        for a, b, weight in graph.edges(data="weight"):
-            best[step][b] = max(best[step][b], best[step - 1][a] + weight)
-    means = [
-        min(
-            (best[count][place] - best[step][place]) / (count - step)
-            for step in range(count)
-            if best[step][place] > float("-inf")
-        )
-        for place in places
-        if best[count][place] > float("-inf")
-    ]
-    return max(means)
-
-
-def _sent_s(question: Question, a: int, b: int, peers: int) -> float:
-    """Seconds that a model takes to a neighbour, sent to all of them at once."""
-    link, bits = question.routed.link(a, b), 8 * question.model_bytes
-    least = link_bps(link)
-    uplink, downlink = question.routed.nodes[a].uplink, question.routed.nodes[b].downlink
-    for limit in (uplink, downlink):
-        least = min(least, limit.at(0.0) / peers) if limit else least
-    return link.overhead_s + link.latency_s + bits / least
 
 
 def _peer(near: Sequence[int], rounds: int, cost_s: float, size_bytes: float) -> Program:
@@ -275,14 +209,14 @@ def _nothing() -> None:
 
 
 WAYS = (
-    Way(name="gossip", system="gossip", update=AVERAGES, survives=True, find=gossip),
-    Way(name="gosgd", system="gossip", update=AVERAGES, survives=True, find=gosgd),
+    Way(name="gossip", system="gossip", update=AVERAGES, survives=True, plan=gossip),
+    Way(name="gosgd", system="gossip", update=AVERAGES, survives=True, waits=False, plan=gosgd),
     Way(
         name="edgegossip",
         system="EdgeGossip",
         update=f"{AVERAGES}, leaves samples out",
         survives=True,
-        find=edgegossip,
+        plan=edgegossip,
     ),
-    Way(name="fedavg", system="FedAvg", update=AVERAGES, find=fedavg),
+    Way(name="fedavg", system="FedAvg", update=AVERAGES, plan=fedavg),
 )

@@ -29,7 +29,7 @@ PRICED = 3
 QUANTISED = "equal to SGD but for features of 8 bits"
 
 
-def find(question: Question, planner: str) -> Option:
+def plan(question: Question, planner: str) -> Option:
     """The device, edge and cloud with the most samples a second.
 
     A planner takes every message to have its link for itself (Liu et al. 2020, Eq. 4). What its
@@ -147,7 +147,7 @@ WAYS = tuple(
         system="HierTrain",
         update=QUANTISED if name == "jalad" else EQUAL,
         moves_samples=True,
-        find=partial(find, planner=name),
+        plan=partial(plan, planner=name),
     )
     for name in PLANNERS
 )

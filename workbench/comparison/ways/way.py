@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.comparison.question import Question
-from workbench.comparison.use import DryRun, Use
+from workbench.comparison.use import DryRun, Use, within_links
 
 EQUAL = "equal to SGD"
 STALE = "gradients stale by up to {}"
@@ -22,9 +22,9 @@ class Option:
     use
         What an iteration takes, as predicted.
     dry
-        Its programs, without learning; None where `again` simulates in another way.
+        Its programs, without learning; None where there are none to show.
     again
-        What a longer simulation finds, where there are no programs to show.
+        What a longer simulation finds, if not what `dry` does.
     learns_from
         Nodes whose samples are learnt from.
     batches
@@ -42,9 +42,9 @@ class Option:
 
     def simulate(self) -> Use:
         """What an iteration takes on the cluster, without learning."""
-        if self.dry is not None:
-            return self.dry.use()
-        return self.again() if self.again is not None else self.use
+        if self.again is not None:
+            return self.again()
+        return self.use if self.dry is None else self.dry.use()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,9 @@ class Way:
         Whether raw samples leave the node that holds them.
     survives
         Whether the others go on if a node dies.
-    find
+    waits
+        Whether nodes wait for what is sent, at least in the long run, so that links set the pace.
+    plan
         Finds the fastest use of a cluster; raises `UnusableError`.
     """
 
@@ -70,4 +72,19 @@ class Way:
     update: str
     moves_samples: bool = False
     survives: bool = False
-    find: Callable[[Question], Option]
+    waits: bool = True
+    plan: Callable[[Question], Option]
+
+    def find(self, question: Question) -> Option:
+        """The fastest use of a cluster, within what its links carry.
+
+        Raises UnusableError: there is none.
+        """
+        option = self.plan(question)
+        if not self.waits:
+            return option
+        return replace(
+            option,
+            use=within_links(question, option.use),
+            again=lambda: within_links(question, option.simulate()),
+        )
