@@ -48,8 +48,7 @@ def test_by_hand() -> None:
 
 
 def test_machines_of_a_model_share_its_computing() -> None:
-    given = {"machine_s": {"tiny": 30.0}}
-    frame = validate(changed().drop("compute_s"), PLACES, Averaging(), **given)
+    frame = validate(changed().drop("compute_s"), PLACES, Averaging(), machine_s={"tiny": 30.0})
     assert frame.equals(validate(changed(), PLACES, Averaging()))
 
 
@@ -84,7 +83,10 @@ def test_missing_columns_are_named(columns: list[str], message: str) -> None:
 
 
 WRONG_ROWS: list[tuple[dict[str, Any], str]] = [
-    ({"regions": "here here three"}, r"row 1, run mine: unknown region 'three'.*Did you mean 'ther"),
+    (
+        {"regions": "here here three"},
+        r"row 1, run mine: unknown region 'three'.*Did you mean 'ther",
+    ),
     ({"nodes": 2}, r"row 1, run mine: 2 nodes in 3 regions \(here here there\)"),
     ({"nodes": 1}, "averaging takes at least 2"),
     ({"nodes": 2.5}, "nodes is 2.5"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ def averaged(cluster: Cluster, own: Callable[[int], Any], **options: Any) -> Run
 
 
 def last_s(run: Run) -> float:
-    return max(at_s for _, at_s in run.results.values())
+    last: float = max(at_s for _, at_s in run.results.values())
+    return last
 
 
 def mesh(nodes: int, bps: float, **node: Any) -> Cluster:
@@ -116,7 +118,9 @@ def test_equal_links_carry_two_shares_each(nodes: int) -> None:
 
 
 def test_the_slowest_link_rules_and_latency_counts_twice() -> None:
-    links = {(a, b): Link(8e6, latency_s=0.1) for a in range(3) for b in range(3) if a != b}
+    links: dict[tuple[int | str, int | str], Link] = {
+        (a, b): Link(8e6, latency_s=0.1) for a, b in permutations(range(3), 2)
+    }
     links[0, 1] = links[1, 0] = Link(1e6, latency_s=0.4)
     run = averaged(Cluster([Node(name) for name in "abc"], links), lambda _: 3e5)
     assert last_s(run) == pytest.approx(2 * (1e5 * 8 / 1e6 + 0.4), rel=1e-9)
@@ -128,7 +132,9 @@ def test_with_one_chunk_handling_and_transport_add_up_with_many_they_overlap() -
     transport_s = 2 * size_bytes / nodes * 8 / 4e6
 
     def takes_s(chunks: int) -> float:
-        return last_s(averaged(mesh(nodes, 4e6), lambda _: size_bytes, chunks=chunks, byte_s=byte_s))
+        return last_s(
+            averaged(mesh(nodes, 4e6), lambda _: size_bytes, chunks=chunks, byte_s=byte_s)
+        )
 
     assert takes_s(1) == pytest.approx(handling_s + transport_s, rel=1e-9)
     assert handling_s < takes_s(100) < 1.05 * handling_s  # what is left is the first chunk's way

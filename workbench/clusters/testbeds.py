@@ -57,7 +57,7 @@ def calibration_toml(
         Values by name: numbers as text where their digits count. A ``#`` in a name begins a
         comment: ``"residuals  # percentage points"``.
     module
-        What fits them; by default ``workbench.SYSTEM.paper.calibration``.
+        What fits them; by default the system's ``paper.calibration``.
     """
     lines = [
         *(f"# {line}" for line in about.splitlines()),

@@ -1,14 +1,8 @@
 """What the workbench predicts, held against runs that others measured, or you.
 
-Training as Hivemind does it, data-parallel with a butterfly all-reduce, simulated on the links
-between regions, beside 26 runs on 2 to 8 cloud machines on four continents (`hivemind`):
-
->>> from workbench.comparison import hivemind
->>> frame = hivemind.predicted()
->>> frame.select("run", "model", "measured_s", "predicted_s").row(0)
-('A-2', 'CV', 467.587, 468.0)
-
-`validate` does the same for a table of runs and a file of links of your own.
+Training as Hivemind does it, data-parallel with a butterfly all-reduce, is simulated on the links
+between regions, beside 26 runs on 2 to 8 cloud machines on four continents
+(`hivemind.predicted`). `validate` does the same for runs and links of your own.
 """
 
 from workbench.comparison.data_parallel import Averaging, predict_epoch_s

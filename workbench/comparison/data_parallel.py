@@ -80,4 +80,5 @@ def predict_epoch_s(
     """Simulate epochs on a cluster in which all machines are linked; return the mean's seconds."""
     program = data_parallel(parameters_bytes, compute_s, averaging, epochs=epochs, chunks=chunks)
     run = simulate(cluster, [program] * len(cluster))
-    return max(ends_s[-1] for ends_s in run.results.values()) / epochs
+    last_s: float = max(ends_s[-1] for ends_s in run.results.values())
+    return last_s / epochs

@@ -66,7 +66,10 @@ def two_regions(model: str, bandwidth_mbps: float, round_trip_ms: float) -> pl.D
         cluster = places.cluster(["here", "there"] * (machines // 2))
         computing_s = hivemind.machine_s()[model] / machines
         whole_s = predict_epoch_s(cluster, size_bytes, computing_s, hivemind.averaging())
-        rows += [(machines, "computing", computing_s), (machines, "averaging", whole_s - computing_s)]
+        rows += [
+            (machines, "computing", computing_s),
+            (machines, "averaging", whole_s - computing_s),
+        ]
     return pl.DataFrame(rows, schema=["machines", "part", "seconds"], orient="row")
 
 

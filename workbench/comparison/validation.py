@@ -101,8 +101,9 @@ def _validated(
     for name in (*NUMBERS, *(("compute_s",) if machine_s is None else ())):
         if not (is_number(run[name]) and run[name] > 0):
             raise UserError(f"{name} is {run[name]!r}; it must be a number above 0")
-    compute_s = run["compute_s"]
-    if machine_s is not None:
+    if machine_s is None:
+        compute_s = run["compute_s"]
+    else:
         compute_s = choose("model", run["model"], machine_s) / nodes
     machines = regions.cluster(places)
     slowest = max(

@@ -43,7 +43,7 @@ async def butterfly(
     *,
     chunks: int = 1,
     byte_s: float = 0.0,
-    wire: DTypeLike = None,
+    wire: DTypeLike | None = None,
 ) -> NDArray[Any] | None:
     """Average a vector with all nodes of a group; each of them calls this alike.
 
@@ -98,7 +98,9 @@ async def butterfly(
             # By sender, not as they come: links keep order, so a chunk's parts are never mistaken,
             # nor those of a node that is a round ahead; and sums have the same order everywhere.
             parts = [
-                part(me, chunk) if node == me else (await context.receive(PART, sender=node)).payload
+                part(me, chunk)
+                if node == me
+                else (await context.receive(PART, sender=node)).payload
                 for node in members
             ]
             mean = None
@@ -131,9 +133,7 @@ def _members(context: Context, group: Iterable[int] | None) -> list[int]:
     return members
 
 
-def _places(
-    vector: NDArray[Any], members: list[int], chunks: int
-) -> dict[tuple[int, int], slice]:
+def _places(vector: NDArray[Any], members: list[int], chunks: int) -> dict[tuple[int, int], slice]:
     """Which values each member averages in each chunk; sizes differ by one value at most."""
     if vector.ndim != 1:
         raise UserError(f"a vector of shape {vector.shape} is averaged; give one dimension")
