@@ -74,6 +74,12 @@ def test_no_simpler_sum_does_as_well(frame: pl.DataFrame) -> None:
     assert fmean(off_percent(frame).values()) < min(simpler) / 2
 
 
+def test_overlapped_handling_explains_less(frame: pl.DataFrame) -> None:
+    worse = off_percent(hivemind.predicted(overlapped=True))
+    assert fmean(worse.values()) > 1.5 * fmean(off_percent(frame).values())
+    assert max(worse.values()) > 25
+
+
 def test_errors_by_set(frame: pl.DataFrame) -> None:
     table = hivemind.errors(frame)
     assert table["set"].to_list() == list(hivemind.SETS.values())

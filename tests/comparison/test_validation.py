@@ -103,6 +103,13 @@ def test_wrong_rows_are_named(values: dict[str, Any], message: str) -> None:
         validate(changed(**values), PLACES, Averaging())
 
 
+def test_without_links_all_machines_stand_in_one_region() -> None:
+    alone = Regions({}, WITHIN)
+    assert len(alone.cluster(["zone", "zone"]).links) == 2
+    with pytest.raises(ValueError, match="no link between regions zone and other"):
+        alone.cluster(["zone", "other"])
+
+
 def test_other_inputs_are_refused() -> None:
     with pytest.raises(ValueError, match="give a row for each"):
         validate(changed().clear(), PLACES, Averaging())
@@ -117,7 +124,8 @@ def test_other_inputs_are_refused() -> None:
 
 FILES = [
     ("x = [", "is not TOML"),
-    ("within = 1", r"needs tables such as \[between.US\]"),
+    ("between = 1", r"needs tables such as \[between.US\]"),
+    ("betwen = {}", "unknown key of .*'betwen'.*Did you mean 'between'"),
     ("[between.a]\nb = { gbps = 1 }", "between.a.b needs gbps and round_trip_ms"),
     ("[between.a]\nb = { gbps = 'x', round_trip_ms = 1 }", "between.a.b: gbps is 'x'"),
     ("[between.a]\nb = { gbps = -1, round_trip_ms = 1 }", "between.a.b: measured_bps is -1"),

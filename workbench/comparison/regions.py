@@ -15,6 +15,7 @@ from workbench.clusters import Cluster, Link, Node
 from workbench.errors import UserError
 from workbench.names import check_name
 
+KEYS = ("source", "measured_for_s", "host_gbps", "within", "between")
 FIRST_WINDOW_BYTES = 10 * 1_460
 """What TCP sends before the first acknowledgement (RFC 6928)."""
 
@@ -58,7 +59,8 @@ class Regions:
     Parameters
     ----------
     links
-        (one region, another) -> the link of one stream, the same in either direction.
+        (one region, another) -> the link of one stream, the same in either direction. Without any,
+        all machines stand in one region, of whatever name.
     within
         Link between two machines of a region.
     host_bps
@@ -79,7 +81,7 @@ class Regions:
 
         Raises ValueError: an unknown region, or no link between the two.
         """
-        for name in (one, other):
+        for name in (one, other) if self.links else ():
             check_name("region", name, self.names)
         if one == other:
             return self.within
@@ -111,6 +113,8 @@ class Regions:
             facts = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except tomllib.TOMLDecodeError as error:
             raise UserError(f"{path} is not TOML: {error}") from None
+        for key in facts:
+            check_name(f"key of {path}", key, KEYS)
         measured_for_s = facts.get("measured_for_s", math.inf)
 
         def link(place: str, table: Any) -> Link:
@@ -123,7 +127,7 @@ class Regions:
             except ValueError as error:
                 raise UserError(f"{path}: {place}: {error}") from None
 
-        between = facts.get("between")
+        between = facts.get("between", {})
         if not isinstance(between, Mapping) or not all(
             isinstance(others, Mapping) for others in between.values()
         ):
