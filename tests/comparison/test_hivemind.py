@@ -74,10 +74,17 @@ def test_no_simpler_sum_does_as_well(frame: pl.DataFrame) -> None:
     assert fmean(off_percent(frame).values()) < min(simpler) / 2
 
 
-def test_overlapped_handling_explains_less(frame: pl.DataFrame) -> None:
-    worse = off_percent(hivemind.predicted(overlapped=True))
-    assert fmean(worse.values()) > 1.5 * fmean(off_percent(frame).values())
-    assert max(worse.values()) > 25
+def test_overlapped_handling_explains_one_machine_a_region_and_no_more(
+    frame: pl.DataFrame,
+) -> None:
+    overlapped = off_percent(hivemind.predicted(overlapped=True))
+    off = off_percent(frame)
+    assert fmean(overlapped.values()) > 1.5 * fmean(off.values())
+    assert max(overlapped.values()) > 2 * max(off.values())
+    several = [(name, "NLP") for name in ("B-4", "B-6", "B-8", "C-6", "C-8")]
+    assert all((overlapped[run] > 7) == (run in several) for run in overlapped)
+    assert max(percent for run, percent in overlapped.items() if run not in several) < 4
+    assert [round(end(overlapped[run] for run in several)) for end in (min, max)] == [8, 28]
 
 
 def test_errors_by_set(frame: pl.DataFrame) -> None:

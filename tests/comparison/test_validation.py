@@ -60,6 +60,12 @@ def test_epochs_behind_each_other_take_the_mean() -> None:
     )  # who is through first computes already, at most for the way of a message
 
 
+def test_whole_numbers_and_fractions_may_be_mixed() -> None:
+    runs = [RUN | {"measured_epoch_s": 20, "compute_s": 10}, RUN | {"measured_epoch_s": 20.5}]
+    frame = validate(pl.DataFrame(runs, strict=False), PLACES, Averaging())
+    assert frame["measured_s"].to_list() == [20, 20.5]
+
+
 def test_a_csv_file_of_ones_own(tmp_path: Path) -> None:
     changed().write_csv(tmp_path / "runs.csv")
     (tmp_path / "links.toml").write_text(
@@ -94,6 +100,7 @@ WRONG_ROWS: list[tuple[dict[str, Any], str]] = [
     ({"measured_epoch_s": None}, "measured_epoch_s is None"),
     ({"compute_s": "long"}, "compute_s is 'long'"),
     ({"measured_epoch_s": math.nan}, "measured_epoch_s is nan"),
+    ({"measured_epoch_s": math.inf}, "measured_epoch_s is inf"),
 ]
 
 

@@ -47,11 +47,11 @@ def data_parallel(
 
     In an epoch all machines compute for `compute_s`, after which they have the batch together;
     then they form a group and average gradients of `parameters_bytes`, in `chunks` as
-    `butterfly` says.
+    `butterfly` says; a link's overhead counts for each chunk.
 
     Deviation: Hivemind cuts a share into parts of half a megabyte, which are averaged one after the
-    other while the next travel. With parts that small transport would hide handling, and no run
-    with several machines in a region is as fast as that; with 1 chunk the two add up.
+    other while the next travel. With parts that small transport hides handling, and runs of a large
+    model with several machines in a region are slower than that; with 1 chunk the two add up.
     """
     byte_s = 8 / averaging.handled_bps
 

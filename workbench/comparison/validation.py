@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
@@ -99,10 +100,10 @@ def _validated(
     if len(places) != nodes:
         raise UserError(f"{nodes} nodes in {len(places)} regions ({' '.join(places)}); name each's")
     for name in (*NUMBERS, *(("compute_s",) if machine_s is None else ())):
-        if not (is_number(run[name]) and run[name] > 0):
+        if not (is_number(run[name]) and 0 < run[name] < math.inf):
             raise UserError(f"{name} is {run[name]!r}; it must be a number above 0")
     if machine_s is None:
-        compute_s = run["compute_s"]
+        compute_s = float(run["compute_s"])
     else:
         compute_s = choose("model", run["model"], machine_s) / nodes
     machines = regions.cluster(places)
@@ -115,7 +116,7 @@ def _validated(
         "model": run["model"],
         "nodes": nodes,
         "regions": run["regions"],
-        "measured_s": run["measured_epoch_s"],
+        "measured_s": float(run["measured_epoch_s"]),
         "computing_s": compute_s,
         "bandwidth_s": compute_s + slowest.transfer_s([size_bytes]),
         "predicted_s": predict_epoch_s(machines, size_bytes, compute_s, averaging, chunks=chunks),
