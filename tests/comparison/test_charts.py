@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -46,7 +47,8 @@ def test_the_winner_is_the_first_row_of_the_table() -> None:
 def test_every_end_of_the_explorer_s_controls_can_be_drawn() -> None:
     for name, control in controls(SETTING).items():
         for value in control.settings:
-            chart = explorer.draw(replace(SETTING, **{name: value}))
+            changed: dict[str, Any] = {name: value}
+            chart = explorer.draw(replace(SETTING, **changed))
             assert chart["vconcat"]
 
 

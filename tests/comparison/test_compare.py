@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 import torch
+from typer.testing import CliRunner, Result
 
+from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, UnknownNodeError, full_mesh, star
 from workbench.comparison import WAYS, answer, compare
 from workbench.comparison.text import parse_inputs, parse_times, tables
@@ -133,3 +137,47 @@ class TestText:
         assert list(found) == ["board0", "board1", "board2"]
         with pytest.raises(UnknownNodeError):
             parse_times([f"bord={path}"], home())
+
+
+class TestCommand:
+    """``workbench compare``, as a user types it."""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        path = tmp_path / "home.toml"
+        path.write_text(
+            '[[nodes]]\nname = "pi"\ncount = 2\ngflops = 8\nsamples = 100\n'
+            '[[links]]\nbetween = ["pi", "pi"]\nmbps = 20\n',
+            encoding="utf-8",
+        )
+        return path
+
+    def run(self, *arguments: object) -> Result:
+        return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["compare", *map(str, arguments)])
+
+    def test_prints_all_ways_and_the_answer_and_writes_all_columns(self, file: Path) -> None:
+        csv = file.with_suffix(".csv")
+        result = self.run("lenet5", "--cluster", file, "--batch-size", 8, "--csv", csv)
+        assert result.exit_code == 0, result.output
+        assert all(way in result.stdout for way in ("all-reduce", "fedavg", "hiertrain"))
+        assert "of an iteration" in result.stdout.splitlines()[-1]
+        assert pl.read_csv(csv)["way"].n_unique() == len(WAYS)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["lenet6"], "Did you mean 'lenet5'"),
+            (["lenet5", "--inputs", "float32"], "give a type and a shape"),
+            (["lenet5", "--batch-size", "0"], "batch_size=0"),
+            (["lenet5", "--times", "pi"], "give a node and a file"),
+            (["lenet5", "--times", "pi=none.parquet"], "there is no file"),
+            (["lenet5", "--csv", "nowhere/out.csv"], "there is no folder"),
+        ],
+    )
+    def test_what_cannot_be_is_one_line(
+        self, file: Path, arguments: list[str], message: str
+    ) -> None:
+        result = self.run(*arguments, "--cluster", file)
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert len(result.stderr.splitlines()) == 1
