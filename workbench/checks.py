@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 T = TypeVar("T")
+
+_UNITS = {"": 1, "b": 1}
+_UNITS |= {f"{letter}b": 1000**n for n, letter in enumerate("kmgt", 1)}
+_UNITS |= {f"{letter}ib": 1024**n for n, letter in enumerate("kmgt", 1)}
 
 
 def is_number(value: object) -> bool:
@@ -115,3 +120,14 @@ def check_layers(name: str, values: object, columns: int | None = None) -> NDArr
         raise UserError(f"{name} of layer {where} is {value}; it must be finite and not negative")
     array.setflags(write=False)
     return array
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes of a size such as ``64MB``, ``64 MiB``, ``0.5GB`` or ``64000000``.
+
+    Raises ValueError: anything else, or less than a byte.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)", text.strip().replace(",", "").lower())
+    if found is None or found[2] not in _UNITS or (size := float(found[1]) * _UNITS[found[2]]) < 1:
+        raise UserError(f"{text!r} is not a size; give bytes, as in 64MB, 64 MiB or 0.5GB")
+    return round(size)

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 import workbench
+from workbench.checks import parse_bytes
 from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.own_model import load_model
@@ -429,7 +430,7 @@ def memory(
     PARAMETERS["batch_size"].parse(str(batch_size))
     if time_limit is not None and not 0 < time_limit < math.inf:
         raise UserError(f"--time-limit {time_limit:g}: give seconds above 0")
-    budget_bytes = None if budget is None else report.parse_bytes(budget)
+    budget_bytes = None if budget is None else parse_bytes(budget)
     shape = _parse_shapes(input_shape or ())
     module = _model(model, shape)
     with _traced("its memory cannot be planned before its operators are known"):
@@ -450,6 +451,69 @@ def memory(
     count = f"{operators:,} operator{'' if operators == 1 else 's'}"
     _print(report.table(found, f"{model}: {what}, {batch} of {one}, {count}"))
     print(report.total(found))
+
+
+@app.command()
+def compare(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A model of the zoo; or your own as file.py:Name or package.module:Name."
+        ),
+    ],
+    *,
+    cluster: Annotated[Path, typer.Option(metavar="FILE", help="Nodes, links and rules, in TOML.")],
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TYPE[SHAPE]", help="Of one sample, without the batch: float32[3,32,32]."
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int, typer.Option(metavar="N", help="Samples of one worker in a batch; at most 65536.")
+    ] = 32,
+    times: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NODE=FILE",
+            help="Layer times that `workbench profile --measure --save FILE` has measured on a "
+            "node, in place of its gflops; once for each node or group.",
+        ),
+    ] = None,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Also run each way's programs, without learning.")
+    ] = False,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write all columns here.")
+    ] = None,
+) -> None:
+    """Compare all ways of training a model on a cluster, and say which is the fastest, and why."""
+    from workbench.clusters import load_cluster
+    from workbench.comparison import answer, text
+    from workbench.parameters import PARAMETERS
+
+    PARAMETERS["batch_size"].parse(str(batch_size))
+    machines = load_cluster(cluster)
+    dtype, shape = text.parse_inputs(inputs)
+    module = _model(model, shape)
+    if csv is not None and not csv.resolve().parent.is_dir():
+        raise UserError(f"--csv {csv}: there is no folder {csv.resolve().parent}")
+    with _traced("profile it module by module: workbench profile --by modules"):
+        found = answer(
+            module,
+            machines,
+            batch_size,
+            input_shape=shape,
+            input_dtype=dtype,
+            times=text.parse_times(times or (), machines),
+            simulate=simulate,
+        )
+    about = f"{model}: {len(machines)} nodes, a batch of {batch_size} a worker"
+    for each in text.tables(found.frame, about):
+        _print(each)
+    print(found)
+    if csv is not None:
+        found.frame.write_csv(csv)
 
 
 @contextmanager

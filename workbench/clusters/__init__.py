@@ -1,4 +1,4 @@
-"""Machines, links, capacities that change over time, and the papers' testbeds."""
+"""Machines, links, capacities that change over time and their traces, the papers' testbeds."""
 
 from workbench.clusters.cluster import (
     Cluster,
@@ -8,10 +8,12 @@ from workbench.clusters.cluster import (
     graph,
     star,
 )
+from workbench.clusters.files import load_cluster
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 from workbench.clusters.schedule import Schedule
 from workbench.clusters.testbeds import load_calibration, load_constants, load_testbed
+from workbench.clusters.traces import read_mahimahi, read_mbps, write_mahimahi, write_mbps
 
 __all__ = [
     "Cluster",
@@ -23,7 +25,12 @@ __all__ = [
     "full_mesh",
     "graph",
     "load_calibration",
+    "load_cluster",
     "load_constants",
     "load_testbed",
+    "read_mahimahi",
+    "read_mbps",
     "star",
+    "write_mahimahi",
+    "write_mbps",
 ]

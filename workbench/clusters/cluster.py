@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
-from workbench.checks import listed, whole
+from workbench.checks import check_truth, listed, whole
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 from workbench.errors import UserError
@@ -41,6 +41,8 @@ class Cluster:
     links
         (source, target) -> `Link`, each node by its index or name, one for each direction. Kept by
         indices, in ascending order.
+    raw_samples_may_leave
+        Whether samples may be sent from the node that holds them to another one.
 
     Raises
     ------
@@ -56,10 +58,17 @@ class Cluster:
 
     nodes: tuple[Node, ...]
     links: Mapping[tuple[int, int], Link] = field(default_factory=dict)
+    raw_samples_may_leave: bool = True
 
     def __init__(
-        self, nodes: Sequence[Node], links: Mapping[tuple[Name, Name], Link] | None = None
+        self,
+        nodes: Sequence[Node],
+        links: Mapping[tuple[Name, Name], Link] | None = None,
+        *,
+        raw_samples_may_leave: bool = True,
     ) -> None:
+        check_truth("raw_samples_may_leave", raw_samples_may_leave)
+        object.__setattr__(self, "raw_samples_may_leave", bool(raw_samples_may_leave))
         object.__setattr__(self, "nodes", _checked_nodes(nodes))
         if not self.nodes:
             raise UserError("a cluster needs at least one node")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.checks import is_number, whole
+from workbench.checks import check_number, check_whole, is_number, whole
 from workbench.clusters.schedule import Schedule, capacity
 from workbench.errors import UserError
 
@@ -28,6 +28,14 @@ class Node:
         (start_s, value), or a `Schedule`; kept as a `Schedule`.
     uplink_bps, downlink_bps
         Bits per second that all its transfers out, or in, share; None for no limit.
+    flops_per_s
+        What it sustains at speed 1 in training; None if costs are given in seconds.
+    memory_bytes
+        That a training may take; None if it does not matter.
+    samples
+        Training samples that it holds.
+    watts, price_per_hour
+        What it draws, and costs, while a training runs; None if it does not matter.
     """
 
     name: str
@@ -35,6 +43,11 @@ class Node:
     speed: Given = 1.0
     uplink_bps: Given | None = None
     downlink_bps: Given | None = None
+    flops_per_s: float | None = None
+    memory_bytes: float | None = None
+    samples: int = 0
+    watts: float | None = None
+    price_per_hour: float | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name):
@@ -52,6 +65,14 @@ class Node:
             unlimited = value is None or (is_number(value) and value == math.inf)
             limit = None if unlimited else capacity(f"{name} of {self.name}", value)
             object.__setattr__(self, name, limit)
+        for name in ("flops_per_s", "memory_bytes", "watts", "price_per_hour"):
+            value = getattr(self, name)
+            if value is not None and not 0 < check_number(name, value) < math.inf:
+                raise UserError(
+                    f"{name} of {self.name} is {value}; it must be above 0, or left out"
+                )
+        samples = check_whole(f"samples of {self.name}", self.samples, 0)
+        object.__setattr__(self, "samples", samples)
 
     @property
     def speed_over_time(self) -> Schedule:

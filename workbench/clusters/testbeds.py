@@ -41,6 +41,7 @@ def calibration_toml(
     method: str,
     fitted_on: Iterable[str],
     tables: Mapping[str, Mapping[str, object]],
+    module: str = "",
 ) -> str:
     """Return the text of a system's calibration, readable and the same for the same values.
 
@@ -55,10 +56,12 @@ def calibration_toml(
     tables
         Values by name: numbers as text where their digits count. A ``#`` in a name begins a
         comment: ``"residuals  # percentage points"``.
+    module
+        What fits them; by default the system's ``paper.calibration``.
     """
     lines = [
         *(f"# {line}" for line in about.splitlines()),
-        f"# `python -m workbench.{system}.paper.calibration` fits them again.",
+        f"# `python -m {module or f'workbench.{system}.paper.calibration'}` fits them again.",
         "",
         f'explanation = "{explanation}"  # the one in use',
         f'method = "{method}"',

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import UserError
 from workbench.memory.budgets import least_reachable, reachable
 from workbench.memory.checkpointing import least_staged
 from workbench.memory.dataflow import Dataflow, dataflow
@@ -22,21 +20,6 @@ from workbench.names import choose
 
 if TYPE_CHECKING:
     import torch
-
-_UNITS = {"": 1, "b": 1}
-_UNITS |= {f"{letter}b": 1000**n for n, letter in enumerate("kmgt", 1)}
-_UNITS |= {f"{letter}ib": 1024**n for n, letter in enumerate("kmgt", 1)}
-
-
-def parse_bytes(text: str) -> int:
-    """Bytes of a size such as ``64MB``, ``64 MiB``, ``0.5GB`` or ``64000000``.
-
-    Raises ValueError: anything else, or less than a byte.
-    """
-    parts = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)", text.strip().replace(",", "").lower())
-    if parts is None or parts[2] not in _UNITS or (size := float(parts[1]) * _UNITS[parts[2]]) < 1:
-        raise UserError(f"{text!r} is not a size; give bytes, as in 64MB, 64 MiB or 0.5GB")
-    return round(size)
 
 
 @dataclass(frozen=True)

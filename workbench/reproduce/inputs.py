@@ -44,7 +44,7 @@ def fingerprint(
 def _tables(root: Path) -> list[Path]:
     data = root / "data"
     found = [*data.glob("*.csv")]
-    for kept in ("calibration", "profiles", "samples", "testbeds", "traces"):
+    for kept in ("calibration", "measured", "profiles", "samples", "testbeds", "traces"):
         found += (data / kept).rglob("*")
     return found
 

@@ -1,0 +1,94 @@
+"""Clusters in TOML files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workbench.clusters import load_cluster
+from workbench.errors import UserError
+
+HOME = """
+title = "Four boards and an edge server"
+[[nodes]]
+name = "board"
+count = 2
+gflops = 8
+memory = "1 GB"
+samples = 10_000
+[[nodes]]
+name = "edge"
+gflops = 200
+watts = 60
+[[links]]
+between = ["board", "edge"]
+mbps = 20
+overhead_ms = 5
+[rules]
+raw_samples_may_leave = false
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "home.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_groups_become_nodes_that_are_linked_both_ways(tmp_path: Path) -> None:
+    cluster = load_cluster(written(tmp_path, HOME))
+    assert cluster.names == ("board1", "board2", "edge")
+    board, edge = cluster.nodes[0], cluster.nodes[2]
+    assert (board.flops_per_s, board.memory_bytes, board.samples) == (8e9, 1e9, 10_000)
+    assert (edge.flops_per_s, edge.memory_bytes, edge.watts) == (200e9, None, 60)
+    assert set(cluster.links) == {(0, 2), (2, 0), (1, 2), (2, 1)}
+    link = cluster.link("board2", "edge")
+    assert (link.bandwidth, link.overhead_s) == (20e6, 0.005)
+    assert not cluster.raw_samples_may_leave
+
+
+def test_link_of_a_group_with_itself_links_all_of_it(tmp_path: Path) -> None:
+    text = '[[nodes]]\nname = "pi"\ncount = 3\n[[links]]\nbetween = ["pi", "pi"]\nmbps = 1\n'
+    assert len(load_cluster(written(tmp_path, text)).links) == 6
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("gflops = 8", "gflop = 8", "unknown key of a node 'gflop'. Did you mean 'gflops'"),
+        ("overhead_ms", "overhed_ms", "Did you mean 'overhead_ms'"),
+        ("[rules]", "[rule]", "unknown key of the file 'rule'. Did you mean 'rules'"),
+        ('["board", "edge"]', '["bord", "edge"]', "Did you mean 'board"),
+        ('["board", "edge"]', '["board"]', "give two names"),
+        ('["board", "edge"]', '["board", "board"]', "no links lead from edge"),
+        ("mbps = 20", "mbps = 0", "between board and edge: bandwidth_bps is 0"),
+        ("mbps = 20\n", "", "has no mbps"),
+        ("count = 2", "count = 0", "count of board is 0"),
+        ('memory = "1 GB"', 'memory = "much"', "'much' is not a size"),
+        ("samples = 10_000", "samples = -1", "samples of board1 is -1"),
+        ("gflops = 200", "gflops = 0", "flops_per_s of edge is 0"),
+        ('name = "edge"', 'name = "board"', "two nodes are called 'board'"),
+        ("= false", '= "no"', "raw_samples_may_leave is 'no'"),
+        ("title =", "title ==", "is not TOML"),
+    ],
+)
+def test_what_cannot_be_is_one_line_in_the_file_s_words(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    assert old in HOME
+    with pytest.raises(UserError) as refused:
+        load_cluster(written(tmp_path, HOME.replace(old, new)))
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_link_given_twice_is_refused(tmp_path: Path) -> None:
+    again = '[[links]]\nbetween = ["edge", "board1"]\nmbps = 5\n'
+    with pytest.raises(UserError, match="between board1 and edge is given twice"):
+        load_cluster(written(tmp_path, HOME.replace("[rules]", f"{again}[rules]")))
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read"):
+        load_cluster(tmp_path / "nowhere.toml")

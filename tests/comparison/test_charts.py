@@ -1,0 +1,63 @@
+"""Charts of a comparison, and its explorer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.comparison.test_compare import home
+from workbench import figures
+from workbench.comparison import Question, charts, compare, explorer
+from workbench.profiles import profile_model
+from workbench.widgets import controls
+
+SETTING = explorer.Setting(model="lenet5")
+
+
+def test_every_way_that_can_be_used_is_a_bar() -> None:
+    frame = compare("lenet5", home(may_leave=False))
+    drawn = charts.rates(frame, ["LeNet-5"]).to_dict()
+    (rows,) = drawn["datasets"].values()
+    assert len(rows) == frame["samples_per_s"].count()
+    assert {row["kind"] for row in rows} == set(charts.KINDS)
+
+
+def test_timelines_end_together_and_overlap_nowhere() -> None:
+    frame = charts.timeline(Question(profile_model("lenet5"), home()))
+    assert set(frame["way"]) == set(charts.SHOWN)
+    computing = frame.filter(action="computing").sort("way", "node", "start_s")
+    gaps = computing.with_columns(
+        gap=pl.col("start_s") - pl.col("end_s").shift().over("way", "node")
+    )["gap"].drop_nulls()
+    assert (gaps >= -1e-9).all()
+    assert figures.svg(charts.timelines(frame, ["LeNet-5"])).startswith("<svg")
+
+
+def test_the_winner_is_the_first_row_of_the_table() -> None:
+    for setting in (SETTING, replace(SETTING, samples="stay", unevenness=10.0)):
+        (row,) = charts.winners([(1.0, 1.0, explorer.question_of(setting))]).iter_rows(named=True)
+        table = explorer.table(setting)
+        assert row["way"].split(", ")[0] in {table["way"][0], table["way"][0].split(", ")[0]}
+        assert row["margin"] >= 1
+
+
+def test_every_end_of_the_explorer_s_controls_can_be_drawn() -> None:
+    for name, control in controls(SETTING).items():
+        for value in control.settings:
+            changed: dict[str, Any] = {name: value}
+            chart = explorer.draw(replace(SETTING, **changed))
+            assert chart["vconcat"]
+
+
+@pytest.mark.parametrize("samples", explorer.RULES)
+def test_fields_are_the_setting_at_other_links_and_speeds(samples: str) -> None:
+    fields = explorer.fields(SETTING, samples)
+    assert len(fields) == len(explorer.BANDWIDTHS_MBPS) * len(explorer.UNEVENNESSES)
+    bandwidth_mbps, unevenness, question = fields[-1]
+    assert question.cluster.link("worker0", "edge").bandwidth == bandwidth_mbps * 1e6
+    first, last = (question.cluster.nodes[at].flops_per_s or 0 for at in (0, 3))
+    assert first / last == pytest.approx(unevenness)
+    assert question.cluster.raw_samples_may_leave is (samples == "may leave")

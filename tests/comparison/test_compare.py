@@ -1,0 +1,183 @@
+"""The table and the sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+from typer.testing import CliRunner, Result
+
+from workbench.cli import app
+from workbench.clusters import Cluster, Link, Node, UnknownNodeError, full_mesh, star
+from workbench.comparison import WAYS, answer, compare
+from workbench.comparison.text import parse_inputs, parse_times, tables
+from workbench.comparison.ways.way import EQUAL
+from workbench.errors import UserError
+from workbench.profiles import LayerTimes, profile_model
+
+
+def home(mbps: float = 20, *, may_leave: bool = True, memory_bytes: float | None = 1e9) -> Cluster:
+    """Three boards that hold samples around an edge server."""
+    boards = [
+        Node(f"board{at}", flops_per_s=8e9, samples=1000, memory_bytes=memory_bytes, watts=5)
+        for at in range(3)
+    ]
+    edge = Node("edge", flops_per_s=200e9, memory_bytes=8e9, watts=50)
+    mesh = star(boards, [edge], Link(mbps * 1e6, overhead_s=0.005))
+    return Cluster(
+        mesh.nodes,
+        dict(mesh.links),  # type: ignore[arg-type]
+        raw_samples_may_leave=may_leave,
+    )
+
+
+def fastest(cluster: Cluster) -> str:
+    """System of the fastest way that equals SGD on all samples."""
+    return str(compare("lenet5", cluster, 8)["system"][0])
+
+
+class TestCompare:
+    def test_every_way_is_a_row_that_has_a_rate_or_a_reason(self) -> None:
+        frame = compare("lenet5", home())
+        assert sorted(frame["way"]) == sorted(WAYS)
+        assert (frame["samples_per_s"].is_null() == frame["reason"].is_not_null()).all()
+
+    def test_ways_that_equal_sgd_on_all_samples_come_first(self) -> None:
+        frame = compare("lenet5", home())
+        exact = (frame["update"] == EQUAL) & (frame["samples_share"] == 1)
+        count = int(exact.sum())
+        assert exact.head(count).all()
+        assert frame.head(count)["samples_per_s"].is_sorted(descending=True)
+
+    def test_samples_stay_where_rules_keep_them(self) -> None:
+        frame = compare("lenet5", home(may_leave=False))
+        moved = frame.filter("raw_samples_move")
+        assert len(moved) > 1
+        assert moved["reason"].str.contains("may not leave").all()
+
+    def test_one_node_alone_has_no_other_way(self) -> None:
+        frame = compare("lenet5", Cluster([Node("laptop", flops_per_s=1e10)]))
+        assert frame.filter(pl.col("reason").is_null())["way"].to_list() == ["one node"]
+
+    def test_what_does_not_fit_is_said_and_not_named(self) -> None:
+        found = answer("resnet18", home(1000, memory_bytes=1e8), 8)
+        row = found.frame.row(by_predicate=pl.col("way") == "one node", named=True)
+        assert row["fits"] is False
+        assert row["memory_node"] == "board0"
+        assert found.way == "one node, all samples sent there"
+
+    def test_simulated_rates_stand_beside_predicted_ones(self) -> None:
+        frame = compare("lenet5", home(), simulate=True).filter(pl.col("reason").is_null())
+        ratio = frame["simulated_samples_per_s"] / frame["samples_per_s"]
+        assert ratio.is_between(0.7, 1.3).all()
+
+    def test_joules_are_the_watts_of_those_who_take_part(self) -> None:
+        row = compare("lenet5", home()).row(by_predicate=pl.col("way") == "one node", named=True)
+        assert row["joules_per_1000_samples"] == pytest.approx(5 * 1000 / row["samples_per_s"])
+        assert row["price_per_1000_samples"] is None
+
+    def test_own_module_is_profiled_by_its_inputs(self) -> None:
+        module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2))
+        frame = compare(module, home(), input_shape=(3, 2, 2))
+        assert frame["samples_per_s"].drop_nulls().min() > 0  # type: ignore[operator]
+
+    def test_node_without_speed_is_refused(self) -> None:
+        with pytest.raises(UserError, match="b has neither gflops nor measured times"):
+            compare("lenet5", full_mesh([Node("a", flops_per_s=1e9), Node("b")], Link(1e6)))
+
+
+class TestAnswer:
+    def test_the_threshold_is_where_the_winner_changes(self) -> None:
+        found = answer("lenet5", home(2), 8)
+        assert found.threshold is not None
+        mbps = found.threshold.bandwidth_mbps
+        factor = 1.03 if found.threshold.above else 1 / 1.03
+        assert fastest(home(mbps / factor)) == found.system
+        assert fastest(home(mbps * factor)) != found.system
+
+        text = str(found)
+        assert " x before " in text
+        assert "% of an iteration" in text
+        assert "Mbit/s" in text
+
+    def test_nothing_that_fits_is_said(self) -> None:
+        cluster = Cluster([Node("chip", flops_per_s=1e6, memory_bytes=1e3)])
+        assert "No way" in str(answer("lenet5", cluster))
+
+
+class TestText:
+    def test_tables_show_all_ways(self) -> None:
+        frame = compare("lenet5", home(may_leave=False))
+        assert sum(table.row_count for table in tables(frame, "LeNet-5")) == len(WAYS)
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("float32[3,32,32]", ("float32", (3, 32, 32))),
+            ("3,32,32", ("float32", (3, 32, 32))),
+            ("int64[128]", ("int64", (128,))),
+            (None, ("float32", None)),
+        ],
+    )
+    def test_inputs_are_a_type_and_a_shape(self, text: str | None, expected: object) -> None:
+        assert parse_inputs(text) == expected
+
+    @pytest.mark.parametrize("text", ["", "float32", "float32[0]", "float32[3,-1]", "[a]"])
+    def test_other_inputs_are_refused(self, text: str) -> None:
+        with pytest.raises(UserError, match="give a type and a shape"):
+            parse_inputs(text)
+
+    def test_times_of_a_group_are_those_of_all_its_nodes(self, tmp_path) -> None:  # type: ignore[no-untyped-def]
+        times = LayerTimes.from_flops(profile_model("lenet5"), flops_per_s=1e9, batch_size=4)
+        path = tmp_path / "board.parquet"
+        times.save(path)
+        found = parse_times([f"board={path}"], home())
+        assert list(found) == ["board0", "board1", "board2"]
+        with pytest.raises(UnknownNodeError):
+            parse_times([f"bord={path}"], home())
+
+
+class TestCommand:
+    """``workbench compare``, as a user types it."""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        path = tmp_path / "home.toml"
+        path.write_text(
+            '[[nodes]]\nname = "pi"\ncount = 2\ngflops = 8\nsamples = 100\n'
+            '[[links]]\nbetween = ["pi", "pi"]\nmbps = 20\n',
+            encoding="utf-8",
+        )
+        return path
+
+    def run(self, *arguments: object) -> Result:
+        return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["compare", *map(str, arguments)])
+
+    def test_prints_all_ways_and_the_answer_and_writes_all_columns(self, file: Path) -> None:
+        csv = file.with_suffix(".csv")
+        result = self.run("lenet5", "--cluster", file, "--batch-size", 8, "--csv", csv)
+        assert result.exit_code == 0, result.output
+        assert all(way in result.stdout for way in ("all-reduce", "fedavg", "hiertrain"))
+        assert "of an iteration" in result.stdout.splitlines()[-1]
+        assert pl.read_csv(csv)["way"].n_unique() == len(WAYS)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["lenet6"], "Did you mean 'lenet5'"),
+            (["lenet5", "--inputs", "float32"], "give a type and a shape"),
+            (["lenet5", "--batch-size", "0"], "batch_size=0"),
+            (["lenet5", "--times", "pi"], "give a node and a file"),
+            (["lenet5", "--times", "pi=none.parquet"], "there is no file"),
+            (["lenet5", "--csv", "nowhere/out.csv"], "there is no folder"),
+        ],
+    )
+    def test_what_cannot_be_is_one_line(
+        self, file: Path, arguments: list[str], message: str
+    ) -> None:
+        result = self.run(*arguments, "--cluster", file)
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert len(result.stderr.splitlines()) == 1

@@ -1,0 +1,177 @@
+"""Anybody's measured runs against predictions: by hand, and what is refused in the user's terms."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.refusals import refusals
+from workbench.clusters import Link
+from workbench.comparison import Averaging, Regions, predict_epoch_s, tcp_link, validate
+
+RUN = {
+    "run": "mine",
+    "model": "tiny",
+    "nodes": 3,
+    "regions": "here here there",
+    "parameters_bytes": 3e6,
+    "measured_epoch_s": 20.0,
+    "compute_s": 10.0,
+}
+WITHIN = Link(80e6)
+PLACES = Regions({("here", "there"): Link(8e6, latency_s=0.1)}, WITHIN)
+
+
+def changed(**values: Any) -> pl.DataFrame:
+    return pl.DataFrame([RUN | values])
+
+
+def test_by_hand() -> None:
+    averaging = Averaging(round_s=2.0, handled_bps=16e6)
+    row = validate(changed(), PLACES, averaging).row(0, named=True)
+    transport_s = 2 * (1e6 * 8 / 8e6 + 0.1)  # a share there, its mean back
+    handling_s = 2 * 2 / 3 * 3e6 * 8 / 16e6
+    meeting_s = 2 * 0.1  # the one that is there joins, and is answered
+    assert row["predicted_s"] == pytest.approx(
+        10 + meeting_s + 2 + handling_s + transport_s, rel=1e-9
+    )
+    assert row["computing_s"] == 10
+    assert row["bandwidth_s"] == pytest.approx(10 + 3e6 * 8 / 8e6)
+    assert row["measured_s"] == 20
+    assert row["computing_percent"] == pytest.approx(-50)
+    assert row["bandwidth_percent"] == pytest.approx(-35)
+    assert row["predicted_percent"] == pytest.approx(100 * (row["predicted_s"] / 20 - 1))
+
+
+def test_machines_of_a_model_share_its_computing() -> None:
+    frame = validate(changed().drop("compute_s"), PLACES, Averaging(), machine_s={"tiny": 30.0})
+    assert frame.equals(validate(changed(), PLACES, Averaging()))
+
+
+def test_epochs_behind_each_other_take_the_mean() -> None:
+    cluster = PLACES.cluster(["here", "there"])
+    once_s = predict_epoch_s(cluster, 1e6, 1.0, Averaging(round_s=1.0))
+    assert predict_epoch_s(cluster, 1e6, 1.0, Averaging(round_s=1.0), epochs=3) == pytest.approx(
+        once_s, rel=0.1
+    )  # who is through first computes already, at most for the way of a message
+
+
+def test_whole_numbers_and_fractions_may_be_mixed() -> None:
+    runs = [RUN | {"measured_epoch_s": 20, "compute_s": 10}, RUN | {"measured_epoch_s": 20.5}]
+    frame = validate(pl.DataFrame(runs, strict=False), PLACES, Averaging())
+    assert frame["measured_s"].to_list() == [20, 20.5]
+
+
+def test_a_csv_file_of_ones_own(tmp_path: Path) -> None:
+    changed().write_csv(tmp_path / "runs.csv")
+    (tmp_path / "links.toml").write_text(
+        "within = { gbps = 1, round_trip_ms = 1 }\n"
+        "[between.here]\nthere = { gbps = 0.008, round_trip_ms = 200 }\n"
+    )
+    frame = validate(tmp_path / "runs.csv", Regions.read(tmp_path / "links.toml"), Averaging())
+    assert frame["predicted_s"][0] > 10
+
+
+MISSING = [
+    (["regions"], "lack the columns regions; they have run, model, nodes"),
+    (["compute_s"], "lack the columns compute_s"),
+]
+
+
+@pytest.mark.parametrize(("columns", "message"), MISSING)
+def test_missing_columns_are_named(columns: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        validate(changed().drop(columns), PLACES, Averaging())
+
+
+WRONG_ROWS: list[tuple[dict[str, Any], str]] = [
+    (
+        {"regions": "here here three"},
+        r"row 1, run mine: unknown region 'three'.*Did you mean 'ther",
+    ),
+    ({"nodes": 2}, r"row 1, run mine: 2 nodes in 3 regions \(here here there\)"),
+    ({"nodes": 1}, "averaging takes at least 2"),
+    ({"nodes": 2.5}, "nodes is 2.5"),
+    ({"parameters_bytes": 0.0}, "parameters_bytes is 0.0; it must be a number above 0"),
+    ({"measured_epoch_s": None}, "measured_epoch_s is None"),
+    ({"compute_s": "long"}, "compute_s is 'long'"),
+    ({"measured_epoch_s": math.nan}, "measured_epoch_s is nan"),
+    ({"measured_epoch_s": math.inf}, "measured_epoch_s is inf"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), WRONG_ROWS)
+def test_wrong_rows_are_named(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        validate(changed(**values), PLACES, Averaging())
+
+
+def test_without_links_all_machines_stand_in_one_region() -> None:
+    alone = Regions({}, WITHIN)
+    assert len(alone.cluster(["zone", "zone"]).links) == 2
+    with pytest.raises(ValueError, match="no link between regions zone and other"):
+        alone.cluster(["zone", "other"])
+
+
+def test_other_inputs_are_refused() -> None:
+    with pytest.raises(ValueError, match="give a row for each"):
+        validate(changed().clear(), PLACES, Averaging())
+    with pytest.raises(ValueError, match="give a polars frame or a CSV file"):
+        validate([RUN], PLACES, Averaging())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="unknown model 'tiny'"):
+        validate(changed(), PLACES, Averaging(), machine_s={"large": 1.0})
+    apart = Regions({("a", "b"): WITHIN, ("b", "c"): WITHIN}, WITHIN)
+    with pytest.raises(ValueError, match="no link between regions a and c"):
+        apart.cluster(["a", "c"])
+
+
+FILES = [
+    ("x = [", "is not TOML"),
+    ("between = 1", r"needs tables such as \[between.US\]"),
+    ("betwen = {}", "unknown key of .*'betwen'.*Did you mean 'between'"),
+    ("[between.a]\nb = { gbps = 1 }", "between.a.b needs gbps and round_trip_ms"),
+    ("[between.a]\nb = { gbps = 'x', round_trip_ms = 1 }", "between.a.b: gbps is 'x'"),
+    ("[between.a]\nb = { gbps = -1, round_trip_ms = 1 }", "between.a.b: measured_bps is -1"),
+    ("[between.a]\nb = { gbps = 1, round_trip_ms = 1 }", "within needs gbps"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), FILES)
+def test_links_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "links.toml").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        Regions.read(tmp_path / "links.toml")
+
+
+def test_a_stream_by_hand() -> None:
+    """A window of 32 first ones: four doublings lost, but for the window that they carry."""
+    round_trip_s, bps = 0.1, 32 * 14_600 * 8 / 0.1
+    long = tcp_link(bps, round_trip_s)
+    assert (long.bandwidth_bps, long.latency_s) == (bps, 0.05)
+    assert long.overhead_s == pytest.approx(0.4)
+    short = tcp_link(bps, round_trip_s, 10.0)
+    assert short.bandwidth_bps == pytest.approx(bps / 0.96)  # 0.4 s of the 10 carried nothing
+    assert tcp_link(1e4, 0.001).overhead_s == 0  # the first window is enough
+
+
+test_refusals_of_a_stream = refusals(
+    tcp_link,
+    {"measured_bps": 1e8, "round_trip_s": 0.1, "measured_for_s": 10.0},
+    {
+        "measured_bps": {"measured_bps is": [0.0, -1.0, math.nan, "fast"]},
+        "round_trip_s": {"round_trip_s is": [0.0, -1.0, math.nan]},
+        "measured_for_s": {"measured_for_s is": [0.0, -1.0], "measure for longer": [0.1]},
+    },
+)
+test_refusals_of_averaging = refusals(
+    Averaging,
+    {"round_s": 1.0, "handled_bps": 1e9},
+    {
+        "round_s": {"round_s is": [-1.0, math.inf, math.nan, "1"]},
+        "handled_bps": {"handled_bps is": [0.0, -1.0, math.nan]},
+    },
+)

@@ -1,0 +1,184 @@
+"""Clusters in files: nodes, links and rules as a person writes them down, in TOML.
+
+::
+
+    title = "Four boards and an edge server"
+    [[nodes]]
+    name = "board"
+    count = 4              # board1 to board4
+    gflops = 8             # sustained in training
+    memory = "1 GB"
+    samples = 10_000       # that each of them holds
+    [[nodes]]
+    name = "edge"
+    gflops = 200
+    [[links]]
+    between = ["board", "edge"]   # each board with the edge, both ways
+    mbps = 20
+    overhead_ms = 5
+    [rules]
+    raw_samples_may_leave = false
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from workbench.checks import check_number, check_whole, parse_bytes
+from workbench.clusters.cluster import Cluster, Name
+from workbench.clusters.link import Link
+from workbench.clusters.node import Node
+from workbench.errors import UserError
+from workbench.names import check_name
+from workbench.paths import expanded
+
+NODE = (
+    "name",
+    "count",
+    "gflops",
+    "memory",
+    "samples",
+    "cores",
+    "uplink_mbps",
+    "downlink_mbps",
+    "watts",
+    "price_per_hour",
+)
+LINK = ("between", "mbps", "overhead_ms", "latency_ms")
+RULES = ("raw_samples_may_leave",)
+TOP = ("title", "nodes", "links", "rules")
+
+
+def load_cluster(path: Path | str) -> Cluster:
+    """Read a cluster from a TOML file; see the module for an example.
+
+    A group of nodes has a `count`; a link between two groups links each node of one with each of
+    the other, and one of a group with itself links all of it. Every link carries as much both ways.
+
+    Raises
+    ------
+    UserError
+        The file is missing or not TOML; a key, a value or a node that cannot be; a link given
+        twice; a node that cannot reach the others.
+    """
+    file = expanded(path)
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: is not TOML: {error}") from None
+    try:
+        return cluster_of(content)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def cluster_of(content: Mapping[str, Any]) -> Cluster:
+    """Make a cluster of what a TOML file holds; errors as for `load_cluster`."""
+    _check_keys("the file", content, TOP)
+    groups: dict[str, list[Node]] = {}
+    for entry in _tables("nodes", content):
+        _check_keys("a node", entry, NODE)
+        name = _text("name", "a node", entry)
+        if name in groups:
+            raise UserError(f"two nodes are called {name!r}; give them different names, or a count")
+        groups[name] = _nodes(name, entry)
+    nodes = [node for group in groups.values() for node in group]
+    links: dict[tuple[Name, Name], Link] = {}
+    for entry in _tables("links", content):
+        _check_keys("a link", entry, LINK)
+        between = entry.get("between")
+        if not (isinstance(between, list) and len(between) == 2):
+            raise UserError(f'a link is between {between!r}; give two names: ["board", "edge"]')
+        ends = [_members(name, groups) for name in between]
+        link = _link(" and ".join(map(str, between)), entry)
+        pairs = [(one, two) for one, two in product(*ends) if one != two]
+        for pair in dict.fromkeys(map(frozenset, pairs)):
+            one, two = sorted(pair)
+            if (one, two) in links:
+                raise UserError(f"the link between {one} and {two} is given twice")
+            links[one, two] = links[two, one] = link
+    rules = content.get("rules", {})
+    _check_keys("rules", rules, RULES)
+    cluster = Cluster(nodes, links, **rules)
+    _check_reach(cluster)
+    return cluster
+
+
+def _nodes(name: str, entry: Mapping[str, Any]) -> list[Node]:
+    count = check_whole(f"count of {name}", entry.get("count", 1), 1)
+    memory = entry.get("memory")
+    about = {
+        "cores": entry.get("cores", 1),
+        "flops_per_s": _scaled("gflops", name, entry, 1e9),
+        "memory_bytes": parse_bytes(memory) if isinstance(memory, str) else memory,
+        "samples": entry.get("samples", 0),
+        "uplink_bps": _scaled("uplink_mbps", name, entry, 1e6),
+        "downlink_bps": _scaled("downlink_mbps", name, entry, 1e6),
+        "watts": entry.get("watts"),
+        "price_per_hour": entry.get("price_per_hour"),
+    }
+    names = [name] if "count" not in entry else [f"{name}{at}" for at in range(1, count + 1)]
+    return [Node(each, **about) for each in names]
+
+
+def _link(between: str, entry: Mapping[str, Any]) -> Link:
+    if "mbps" not in entry:
+        raise UserError(f"the link between {between} has no mbps; give what it carries")
+    overhead_s, latency_s = (
+        _scaled(name, between, entry, 1e-3) or 0.0 for name in ("overhead_ms", "latency_ms")
+    )
+    try:
+        mbps = check_number("mbps", entry["mbps"])
+        return Link(mbps * 1e6, overhead_s=overhead_s, latency_s=latency_s)
+    except UserError as error:
+        raise UserError(f"the link between {between}: {error}") from None
+
+
+def _members(name: object, groups: Mapping[str, Sequence[Node]]) -> list[str]:
+    single = {node.name: [node] for group in groups.values() for node in group}
+    known = {**single, **groups}
+    return [node.name for node in known[check_name("node", name, known)]]  # type: ignore[arg-type]
+
+
+def _check_reach(cluster: Cluster) -> None:
+    import networkx as nx
+
+    graph = nx.DiGraph(cluster.links.keys())
+    graph.add_nodes_from(range(len(cluster)))
+    parts = sorted(nx.strongly_connected_components(graph), key=len)
+    if len(parts) > 1:
+        lonely = cluster.names[min(parts[0])]
+        others = ", ".join(name for name in cluster.names if name != lonely)
+        raise UserError(f"no links lead from {lonely} to all others ({others}); add [[links]]")
+
+
+def _scaled(key: str, of: str, entry: Mapping[str, Any], scale: float) -> float | None:
+    value = entry.get(key)
+    return None if value is None else check_number(f"{key} of {of}", value) * scale
+
+
+def _text(key: str, what: str, entry: Mapping[str, Any]) -> str:
+    value = entry.get(key)
+    if not (isinstance(value, str) and value):
+        raise UserError(f"{what} has the {key} {value!r}; give a text")
+    return value
+
+
+def _tables(name: str, content: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    tables = content.get(name, [])
+    if not (isinstance(tables, list) and all(isinstance(one, dict) for one in tables)):
+        raise UserError(f"{name} is {tables!r}; write each under a heading [[{name}]]")
+    return tables
+
+
+def _check_keys(what: str, entry: object, known: Sequence[str]) -> None:
+    if not isinstance(entry, Mapping):
+        raise UserError(f"{what} is {entry!r}; write its keys under a heading")
+    for key in entry:
+        check_name(f"key of {what}", key, known)

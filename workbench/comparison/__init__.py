@@ -1,0 +1,28 @@
+"""Which way should I train this? And would it be so: predictions beside what others measured.
+
+`answer` compares every way of training on one model and one cluster, and says which is the fastest
+and why; `compare` returns the table alone. `validate` holds predictions against measured runs of
+your own, as `workbench.comparison.hivemind` does for 26 runs on four continents.
+"""
+
+from workbench.comparison.answer import Answer, answer
+from workbench.comparison.compare import compare
+from workbench.comparison.data_parallel import Averaging, predict_epoch_s
+from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.regions import Regions, tcp_link
+from workbench.comparison.validation import validate
+from workbench.comparison.ways import WAYS
+
+__all__ = [
+    "WAYS",
+    "Answer",
+    "Averaging",
+    "Question",
+    "Regions",
+    "UnusableError",
+    "answer",
+    "compare",
+    "predict_epoch_s",
+    "tcp_link",
+    "validate",
+]

@@ -1,0 +1,186 @@
+"""The answer in a sentence: the fastest way, what limits it, and where another overtakes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from workbench.clusters import Cluster, Link, Schedule
+from workbench.comparison.compare import profile_of, table
+from workbench.comparison.question import Pair, Question, UnusableError, link_bps
+from workbench.comparison.use import carried
+from workbench.comparison.ways import WAYS, Way
+from workbench.comparison.ways.way import EQUAL
+
+if TYPE_CHECKING:
+    import torch
+
+    from workbench.clusters.cluster import Name
+    from workbench.profiles import LayerTimes, ModelProfile
+
+EXACT = [way for way in WAYS.values() if way.update == EQUAL]
+
+MOST = 2.0**10
+"""Largest factor on a bandwidth at which another way is looked for, and one over the smallest."""
+
+PRECISION = 1.02
+"""Of a threshold: within two percent."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Another way is the fastest from a bandwidth on (`above`), or up to it."""
+
+    way: str
+    link: str
+    bandwidth_mbps: float
+    above: bool
+
+    def __str__(self) -> str:
+        side = "From" if self.above else "Below"
+        on = " on" if self.above else ""
+        return f"{side} {self.bandwidth_mbps:.3g} Mbit/s{on} ({self.link}), {self.way}."
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Which way is the fastest of those that equal SGD on all samples, and why.
+
+    Attributes
+    ----------
+    frame
+        All ways, as `compare` returns them.
+    way, system
+        The fastest that fits in memory; None if there is none.
+    over_next
+        Its samples a second over those of the next system.
+    threshold
+        Where the bandwidth of its busiest link would make another system the fastest.
+    """
+
+    frame: pl.DataFrame
+    way: str | None
+    system: str | None
+    over_next: float | None
+    threshold: Threshold | None
+
+    def __str__(self) -> str:
+        if self.way is None:
+            return "No way that equals SGD on all samples fits: see the columns fits and reason."
+        row = self.frame.row(by_predicate=pl.col("way") == self.way, named=True)
+        usable = _usable(self.frame).filter(pl.col("system") != self.system)
+        ahead = ""
+        if self.over_next is not None:
+            ahead = f", {self.over_next:.3g} x before {usable['way'][0]}"
+        busy = f"{row['limited_by']} is busy for {row['busy_share']:.0%} of an iteration"
+        text = f"{self.way}{ahead}: {busy}."
+        return f"{text} {self.threshold}" if self.threshold else text
+
+
+def answer(
+    model: str | torch.nn.Module | ModelProfile,
+    cluster: Cluster,
+    batch_size: int = 32,
+    *,
+    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    input_dtype: str = "float32",
+    times: Mapping[str, LayerTimes] | None = None,
+    simulate: bool = False,
+) -> Answer:
+    """Compare all ways, and say which is the fastest, why, and until when; see `compare`."""
+    profile = profile_of(model, input_shape, input_dtype)
+    question = Question(profile, cluster, batch_size, times)
+    frame = table(question, simulate=simulate)
+    usable = _usable(frame)
+    if usable.is_empty():
+        return Answer(frame, None, None, None, None)
+    first = usable.row(0, named=True)
+    others = usable.filter(pl.col("system") != first["system"])
+    over_next = first["samples_per_s"] / others["samples_per_s"][0] if len(others) else None
+    found = None
+    if len(others):
+        found = threshold(question, first["way"], set(usable["way"]))
+    return Answer(frame, first["way"], first["system"], over_next, found)
+
+
+def _usable(frame: pl.DataFrame) -> pl.DataFrame:
+    """Ways that equal SGD on all samples, can be used and fit, the fastest first."""
+    fits = pl.col("fits").fill_null(True)
+    exact = (pl.col("update") == EQUAL) & (pl.col("samples_share") == 1)
+    return frame.filter(pl.col("reason").is_null() & exact & fits)
+
+
+def threshold(question: Question, way: str, among: set[str]) -> Threshold | None:
+    """Find the bandwidth at which another system than this way's overtakes it.
+
+    Links like the busiest one of `way` get more bandwidth, or if that changes nothing less; the
+    first change is narrowed down to `PRECISION`.
+    """
+    ways = [one for one in EXACT if one.name in among]
+    system = WAYS[way].system
+    hop = _busiest(question, WAYS[way])
+    if hop is None:
+        return None
+    link = question.cluster.links[hop]
+
+    def fastest(factor: float) -> Way:
+        return max(ways, key=_rate(_with_bandwidth(question, link, factor)))
+
+    for above in (True, False):
+        step = 2.0 if above else 0.5
+        here, there = 1.0, step
+        while 1 / MOST <= there <= MOST:
+            other = fastest(there)
+            if other.system != system:
+                while max(there / here, here / there) > PRECISION:
+                    middle = (here * there) ** 0.5
+                    candidate = fastest(middle)
+                    if candidate.system == system:
+                        here = middle
+                    else:
+                        there, other = middle, candidate
+                names = question.cluster.names
+                mbps = link_bps(link) * there / 1e6
+                return Threshold(other.name, f"{names[hop[0]]} to {names[hop[1]]}", mbps, above)
+            here, there = there, there * step
+    return None
+
+
+def _rate(question: Question) -> Callable[[Way], float]:
+    def samples_per_s(way: Way) -> float:
+        try:
+            return way.find(question).use.samples_per_s
+        except UnusableError:
+            return 0.0
+
+    return samples_per_s
+
+
+def _busiest(question: Question, way: Way) -> Pair | None:
+    """The link that is busy for longest under a way; of all, if it uses none, the narrowest."""
+    seconds = {hop: busy for hop, (_, busy) in carried(question, way.find(question).use).items()}
+    if seconds:
+        return max(seconds, key=lambda hop: seconds[hop])
+    links = question.cluster.links
+    return min(links, key=lambda hop: link_bps(links[hop]), default=None)
+
+
+def _with_bandwidth(question: Question, like: Link, factor: float) -> Question:
+    """The question with links like one of another bandwidth."""
+    links: dict[tuple[Name, Name], Link] = {}
+    for hop, link in question.cluster.links.items():
+        changed = link
+        if link == like:
+            rate = link.bandwidth
+            if isinstance(rate, Schedule):
+                rate = Schedule(rate.starts_s, tuple(value * factor for value in rate.values))
+            else:
+                rate = rate * factor
+            changed = replace(link, bandwidth_bps=rate)
+        links[hop] = changed
+    cluster = question.cluster
+    again = Cluster(cluster.nodes, links, raw_samples_may_leave=cluster.raw_samples_may_leave)
+    return replace(question, cluster=again)

@@ -1,0 +1,173 @@
+"""Charts of a comparison: rates by way, timelines under each other, and who wins where."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from workbench.comparison.answer import EXACT
+from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.use import LEARNING
+from workbench.comparison.ways import WAYS
+from workbench.comparison.ways.way import EQUAL
+from workbench.figures import parts, stacked
+
+if TYPE_CHECKING:
+    import altair as alt
+
+KINDS = ("equal to SGD, all samples", "equal to SGD, some samples", "other updates")
+ACTIONS = ("computing", "sending")
+SHOWN = (
+    "one node, all samples sent there",
+    "parameter server, dynacomm",
+    "all-reduce",
+    "hiertrain",
+    "fedavg",
+)
+"""Ways whose timelines are drawn by default, one of a kind."""
+
+
+TIE = 1.005
+"""Two systems of which one is faster by less are even."""
+
+
+def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
+    """Samples a second of every way that can be used, by what its updates are."""
+    import altair as alt
+
+    exact = pl.col("update") == EQUAL
+    kind = (
+        pl.when(exact & (pl.col("samples_share") == 1))
+        .then(pl.lit(KINDS[0]))
+        .when(exact)
+        .then(pl.lit(KINDS[1]))
+        .otherwise(pl.lit(KINDS[2]))
+    )
+    drawn = frame.filter(pl.col("reason").is_null()).with_columns(kind=kind)
+    chart: alt.Chart = (
+        alt.Chart(drawn.select("way", "kind", "samples_per_s", "limited_by", "assumes"))
+        .mark_bar()
+        .encode(
+            y=alt.Y(
+                "way:N", sort=drawn["way"].to_list(), title=None, axis=alt.Axis(labelLimit=240)
+            ),
+            x=alt.X("samples_per_s:Q", title="samples a second, all nodes"),
+            color=parts.colour("kind", KINDS),
+            tooltip=["way:N", "samples_per_s:Q", "limited_by:N", "assumes:N"],
+        )
+        .properties(title=list(title), height={"step": 13})
+    )
+    return chart
+
+
+def by_way(frame: pl.DataFrame) -> alt.Y:
+    """Ways from top to bottom, as the frame has them."""
+    import altair as alt
+
+    axis = alt.Axis(labelLimit=240)
+    return alt.Y("way:N", sort=frame["way"].to_list(), title=None, axis=axis)
+
+
+def timeline(question: Question, names: Sequence[str] = SHOWN, iterations: int = 2) -> pl.DataFrame:
+    """What nodes do under several ways: ``way, samples_per_s, node, action, start_s, end_s``.
+
+    Of ways that have programs to show and can be used here; others are left out.
+    """
+    rows = []
+    for name in names:
+        try:
+            option = WAYS[name].find(question)
+        except UnusableError:
+            continue
+        if option.dry is None:
+            continue
+        for node, lane, _, start_s, end_s, _ in option.dry.trace(iterations).frame.iter_rows():
+            if end_s > start_s:
+                action = ACTIONS[lane not in LEARNING]
+                rows.append((name, option.use.samples_per_s, node, action, start_s, end_s))
+    schema = ["way", "samples_per_s", "node", "action", "start_s", "end_s"]
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def timelines(
+    frame: pl.DataFrame, title: Sequence[str], end_s: float | None = None
+) -> dict[str, Any]:
+    """Panels under each other with one time axis, a row a node: computing above, sending below."""
+    import altair as alt
+
+    ends = frame.group_by("way").agg(pl.col("end_s").max())["end_s"]
+    last_s = end_s or float(ends.median() or 1.0)  # type: ignore[arg-type]
+    drawn = frame.filter(pl.col("start_s") < last_s).with_columns(
+        pl.col("end_s").clip(upper_bound=last_s)
+    )
+    names = frame["way"].unique(maintain_order=True).to_list()
+    nodes = drawn["node"].unique().sort().to_list()
+    panels = []
+    for name in names:
+        rows = drawn.filter(way=name)
+        rate = frame.filter(way=name)["samples_per_s"][0]
+        panels.append(
+            alt.Chart(rows)
+            .mark_bar()
+            .encode(
+                x=alt.X(
+                    "start_s:Q",
+                    scale=alt.Scale(domain=[0, last_s], nice=False),
+                    title="virtual seconds" if name == names[-1] else None,
+                ),
+                x2="end_s:Q",
+                y=alt.Y("node:N", sort=nodes, title=None),
+                yOffset=alt.YOffset("action:N", scale=alt.Scale(domain=list(ACTIONS))),
+                color=parts.colour("action", ACTIONS),
+            )
+            .properties(title=f"{name}: {rate:.3g} samples a second", height={"step": 7})
+        )
+    return stacked(*panels, title=title, independent=("y", "yOffset"))
+
+
+def winners(questions: Sequence[tuple[float, float, Question]]) -> pl.DataFrame:
+    """The fastest system at each point: ``bandwidth_mbps, unevenness, system, way, margin``.
+
+    Of ways that equal SGD on all samples; `margin` is its rate over the next system's. Where that
+    is below `TIE`, the system is ``"a tie"``, and both ways are named.
+    """
+    rows = []
+    for bandwidth_mbps, unevenness, question in questions:
+        best: dict[str, tuple[float, str]] = {}
+        for way in EXACT:
+            if way.moves_samples and not question.cluster.raw_samples_may_leave:
+                continue
+            try:
+                option = way.find(question)
+            except UnusableError:
+                continue
+            if question.share(option.learns_from) == 1:
+                rate = option.use.samples_per_s
+                best[way.system] = max(best.get(way.system, (0.0, "")), (rate, way.name))
+        order = sorted(best.items(), key=lambda item: -item[1][0])
+        margin = order[0][1][0] / order[1][1][0] if len(order) > 1 else math.nan
+        system, (_, name) = order[0]
+        if margin < TIE:
+            system, name = "a tie", f"{name}, {order[1][1][1]}"
+        rows.append((bandwidth_mbps, unevenness, system, name, margin))
+    schema = ["bandwidth_mbps", "unevenness", "system", "way", "margin"]
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def draw_winners(frame: pl.DataFrame, title: Sequence[str]) -> alt.LayerChart:
+    """A field for each point, coloured by the fastest system, with its margin."""
+    import altair as alt
+
+    systems = frame["system"].unique().sort().to_list()
+    base = alt.Chart(frame).encode(
+        x=alt.X("bandwidth_mbps:O", title="bandwidth of the workers' links, Mbit/s"),
+        y=alt.Y("unevenness:O", sort="descending", title="fastest over slowest worker"),
+    )
+    text = alt.Text("margin:Q", format=".2f")
+    chart: alt.LayerChart = base.mark_rect(opacity=0.55).encode(
+        color=parts.colour("system", systems)
+    ) + base.mark_text().encode(text=text)
+    return chart.properties(title=list(title), height={"step": 24})

@@ -1,0 +1,203 @@
+"""All ways of training on one model and one cluster: the table, and the answer in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from workbench.clusters import Cluster
+from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.use import Use, carried, limit
+from workbench.comparison.ways import WAYS, Option, Way
+from workbench.comparison.ways.way import EQUAL
+from workbench.profiles import LayerTimes, ModelProfile, profile_model
+
+if TYPE_CHECKING:
+    import torch
+
+SCHEMA: dict[str, Any] = {
+    "way": pl.String,
+    "system": pl.String,
+    "update": pl.String,
+    "samples_per_s": pl.Float64,
+    "simulated_samples_per_s": pl.Float64,
+    "over_one_node": pl.Float64,
+    "samples_share": pl.Float64,
+    "bytes_per_sample": pl.Float64,
+    "busiest_link": pl.String,
+    "busiest_link_bytes_per_sample": pl.Float64,
+    "limited_by": pl.String,
+    "busy_share": pl.Float64,
+    "waiting_share": pl.Float64,
+    "memory_node": pl.String,
+    "memory_bytes": pl.Float64,
+    "fits": pl.Boolean,
+    "raw_samples_move": pl.Boolean,
+    "survives_a_node": pl.Boolean,
+    "joules_per_1000_samples": pl.Float64,
+    "price_per_1000_samples": pl.Float64,
+    "assumes": pl.String,
+    "reason": pl.String,
+}
+
+
+def compare(
+    model: str | torch.nn.Module | ModelProfile,
+    cluster: Cluster,
+    batch_size: int = 32,
+    *,
+    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    input_dtype: str = "float32",
+    times: Mapping[str, LayerTimes] | None = None,
+    simulate: bool = False,
+) -> pl.DataFrame:
+    """Compare all ways of training a model on a cluster.
+
+    Parameters
+    ----------
+    model, input_shape, input_dtype
+        A name of the zoo, a module with the shape of one sample, or a profile.
+    cluster
+        Nodes with ``flops_per_s``, and links, such as `load_cluster` reads.
+    batch_size
+        Samples of one worker in an iteration.
+    times
+        Measured seconds by layer, by the name of a node, in place of its ``flops_per_s``.
+    simulate
+        Whether to run each way's programs as well, without learning, on the cluster.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row for each way: those whose updates equal SGD's first, of each kind those that learn
+        from all samples, the fastest first; last those that cannot be used here, with a ``reason``.
+        ``samples_share`` is the share of all samples that a way learns from; ``assumes`` says what
+        was assumed or left out; ``over_one_node`` is over the fastest node that learns alone.
+
+    Raises
+    ------
+    UserError
+        A node without speed, times of other layers, a model that cannot be profiled.
+    """
+    profile = profile_of(model, input_shape, input_dtype)
+    return table(Question(profile, cluster, batch_size, times), simulate=simulate)
+
+
+def profile_of(
+    model: str | torch.nn.Module | ModelProfile,
+    input_shape: Sequence[int] | Sequence[Sequence[int]] | None,
+    input_dtype: str,
+) -> ModelProfile:
+    """Profile a model, if it is not one already."""
+    if isinstance(model, ModelProfile):
+        return model
+    return profile_model(model, input_shape, input_dtype=input_dtype)
+
+
+def table(question: Question, *, simulate: bool = False) -> pl.DataFrame:
+    """All ways, a row each; see `compare`."""
+    rows = [_row(question, way, simulate) for way in WAYS.values()]
+    frame = pl.DataFrame(rows, schema=SCHEMA)
+    alone = frame.filter(pl.col("system") == "one node")["samples_per_s"].drop_nulls()
+    best = alone.max() if len(alone) else None
+    return frame.with_columns(over_one_node=pl.col("samples_per_s") / best).sort(
+        pl.col("reason").is_not_null(),
+        pl.col("update") != EQUAL,
+        pl.col("samples_share") < 1,
+        pl.col("samples_per_s").round_sig_figs(9),
+        descending=[False, False, False, True],
+        nulls_last=True,
+        maintain_order=True,
+    )
+
+
+def _row(question: Question, way: Way, simulate: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "way": way.name,
+        "system": way.system,
+        "update": way.update,
+        "raw_samples_move": way.moves_samples,
+        "survives_a_node": way.survives,
+    }
+    if way.moves_samples and not question.cluster.raw_samples_may_leave:
+        return row | {"reason": "raw samples may not leave the node that holds them"}
+    try:
+        option = way.find(question)
+    except UnusableError as error:
+        return row | {"reason": str(error)}
+    use = option.use
+    sizes = {hop: size for hop, (size, _) in carried(question, use).items()}
+    most, assumes = limit(question, use), option.assumes
+    if most.share > 1 + 1e-6:
+        assumes += (f"{most.what} cannot carry what is sent, which arrives ever later",)
+    row |= {
+        "samples_per_s": use.samples_per_s,
+        "samples_share": question.share(option.learns_from),
+        "bytes_per_sample": sum(sizes.values()) / use.samples,
+        "limited_by": most.what,
+        "busy_share": min(most.share, 1.0),
+        "waiting_share": use.waiting_share,
+        "assumes": "; ".join(assumes),
+    }
+    if sizes:
+        a, b = max(sizes, key=lambda hop: sizes[hop])
+        names = question.cluster.names
+        row["busiest_link"] = f"{names[a]} to {names[b]}"
+        row["busiest_link_bytes_per_sample"] = sizes[a, b] / use.samples
+    if simulate:
+        row["simulated_samples_per_s"] = option.simulate().samples_per_s
+    return row | _memory(question, option) | _expenses(question, use)
+
+
+def _memory(question: Question, option: Option) -> dict[str, Any]:
+    """Peak of the fullest node, as the whole model needs it with that node's samples."""
+    needed = {node: step_bytes(question.profile, count) for node, count in option.batches.items()}
+    nodes = question.cluster.nodes
+
+    def fullness(node: int) -> float:
+        room = nodes[node].memory_bytes
+        return needed[node] / room if room else 0.0
+
+    fullest = max(needed, key=lambda node: (fullness(node), needed[node]))
+    rooms = [nodes[node].memory_bytes for node in needed]
+    fits = None if all(room is None for room in rooms) else fullness(fullest) <= 1
+    return {
+        "memory_node": nodes[fullest].name,
+        "memory_bytes": needed[fullest],
+        "fits": fits,
+    }
+
+
+@lru_cache(maxsize=256)
+def step_bytes(profile: ModelProfile, samples: int) -> float:
+    """Bytes of a step of SGD: results kept for the backward pass, parameters and gradients.
+
+    What the zoo's dataflows say, planned by size; for other models the outputs of layers, twice
+    over, since gradients of the results of one layer lie beside those kept.
+    """
+    from workbench.memory import needs, plan_memory
+    from workbench.memory.stored_dataflows import stored_dataflow
+    from workbench.zoo import MODELS
+
+    if profile.name in MODELS and profile.input_shape == MODELS[profile.name].input_shape:
+        flow = stored_dataflow(profile.name, samples, True)
+        return float(needs(plan_memory(flow, "greedy_by_size")).total)
+    table = profile.table
+    parameters, outputs = table.select("param_bytes", "output_bytes").sum().row(0)
+    return float(2 * parameters + 2 * samples * outputs)
+
+
+def _expenses(question: Question, use: Use) -> dict[str, Any]:
+    """Joules and money of the nodes that take part, for a thousand samples."""
+    nodes = [question.cluster.nodes[node] for node in use.busy_s]
+    seconds = 1000 / use.samples_per_s
+    found: dict[str, Any] = {}
+    if all(node.watts for node in nodes):
+        found["joules_per_1000_samples"] = seconds * sum(node.watts or 0.0 for node in nodes)
+    if all(node.price_per_hour for node in nodes):
+        price = sum(node.price_per_hour or 0.0 for node in nodes)
+        found["price_per_1000_samples"] = seconds / 3600 * price
+    return found

@@ -1,0 +1,84 @@
+"""Data-parallel training in epochs of one large batch, as Hivemind does it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from workbench.checks import check_number
+from workbench.clusters import Cluster
+from workbench.decentralised.butterfly import assemble, butterfly
+from workbench.errors import UserError
+from workbench.runtime import Context, Program, simulate
+
+
+@dataclass(frozen=True)
+class Averaging:
+    """What a round of averaging takes beside the network.
+
+    Parameters
+    ----------
+    round_s
+        Seconds a round, whatever its size: until the group's start, and the step that follows.
+    handled_bps
+        Bits per second of what a machine sends that its averaging process codes, adds up and
+        decodes. The process does one thing at a time, so this adds to the seconds of transport.
+    """
+
+    round_s: float = 0.0
+    handled_bps: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not 0 <= check_number("round_s", self.round_s) < math.inf:
+            raise UserError(f"round_s is {self.round_s}; it must be finite and at least 0")
+        if not check_number("handled_bps", self.handled_bps) > 0:
+            raise UserError(f"handled_bps is {self.handled_bps}; it must be above 0")
+
+
+def data_parallel(
+    parameters_bytes: float,
+    compute_s: float,
+    averaging: Averaging,
+    *,
+    epochs: int = 1,
+    chunks: int = 1,
+) -> Program:
+    """Return the program of every machine; its result is when each epoch ended.
+
+    In an epoch all machines compute for `compute_s`, after which they have the batch together;
+    then they form a group and average gradients of `parameters_bytes`, in `chunks` as
+    `butterfly` says; a link's overhead counts for each chunk.
+
+    Deviation: Hivemind cuts a share into parts of half a megabyte, which are averaged one after the
+    other while the next travel. With parts that small transport hides handling, and runs of a large
+    model with several machines in a region are slower than that; with 1 chunk the two add up.
+    """
+    byte_s = 8 / averaging.handled_bps
+
+    async def program(context: Context) -> list[float]:
+        ends_s = []
+        for _ in range(epochs):
+            await context.compute(lambda: None, cost_s=compute_s, label="samples")
+            await assemble(context)
+            await context.sleep(averaging.round_s)
+            await butterfly(context, parameters_bytes, chunks=chunks, byte_s=byte_s)
+            ends_s.append(context.now_s())
+        return ends_s
+
+    return program
+
+
+def predict_epoch_s(
+    cluster: Cluster,
+    parameters_bytes: float,
+    compute_s: float,
+    averaging: Averaging,
+    *,
+    epochs: int = 1,
+    chunks: int = 1,
+) -> float:
+    """Simulate epochs on a cluster in which all machines are linked; return the mean's seconds."""
+    program = data_parallel(parameters_bytes, compute_s, averaging, epochs=epochs, chunks=chunks)
+    run = simulate(cluster, [program] * len(cluster))
+    last_s: float = max(ends_s[-1] for ends_s in run.results.values())
+    return last_s / epochs

@@ -1,0 +1,126 @@
+"""A comparison as a terminal shows it, and what a terminal gives for one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from workbench.clusters import Cluster
+from workbench.comparison.ways.way import EQUAL
+from workbench.errors import UserError
+from workbench.profiles import LayerTimes
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HEADINGS = {
+    "way": "way",
+    "samples_per_s": "samples/s",
+    "simulated_samples_per_s": "simulated",
+    "over_one_node": "x one\nnode",
+    "samples_share": "of all\nsamples",
+    "bytes_per_sample": "kB a\nsample",
+    "limited_by": "limited by",
+    "waiting_share": "waiting",
+    "memory_bytes": "memory\nGB",
+    "fits": "fits",
+    "update": "update",
+    "assumes": "assumes",
+}
+
+
+def tables(frame: pl.DataFrame, title: str) -> Iterator[Table]:
+    """Tables of ways that are equal to SGD, of the others, and of those that cannot be used."""
+    from rich import box
+    from rich.table import Table
+
+    usable = frame.filter(pl.col("reason").is_null())
+    exact = usable.filter(pl.col("update") == EQUAL)
+    others = usable.filter(pl.col("update") != EQUAL)
+    not_simulated = frame["simulated_samples_per_s"].is_null().all()
+    without = {"simulated_samples_per_s"} if not_simulated else set()
+    for rows, heading, hidden in (
+        (exact, f"{title}\nUpdates equal to SGD's", without | {"update"}),
+        (others, "Other updates, with what they give up", without),
+    ):
+        if rows.is_empty():
+            continue
+        table = Table(box=box.SIMPLE_HEAD, title=heading, title_justify="left")
+        shown = [name for name in HEADINGS if name not in hidden]
+        for name in shown:
+            numeric = rows.schema[name].is_numeric()
+            table.add_column(
+                HEADINGS[name],
+                justify="right" if numeric else "left",
+                no_wrap=numeric or name == "way",
+                overflow="fold",
+            )
+        for row in rows.iter_rows(named=True):
+            table.add_row(*(_cell(name, row) for name in shown))
+        yield table
+    refused = frame.filter(pl.col("reason").is_not_null())
+    if len(refused):
+        table = Table(box=box.SIMPLE_HEAD, title="Not here", title_justify="left")
+        table.add_column("way", no_wrap=True)
+        table.add_column("why")
+        for way, reason in refused.select("way", "reason").iter_rows():
+            table.add_row(way, reason)
+        yield table
+
+
+_CELLS: dict[str, Callable[[Any], str]] = {
+    "bytes_per_sample": lambda size: f"{size / 1e3:,.3g}",
+    "memory_bytes": lambda size: f"{size / 1e9:.3g}",
+    "samples_share": lambda share: f"{share:.0%}",
+    "waiting_share": lambda share: f"{share:.0%}",
+    "fits": lambda fits: "yes" if fits else "no",
+}
+
+
+def _cell(name: str, row: Mapping[str, Any]) -> str:
+    value = row[name]
+    if value is None:
+        return ""
+    if name == "limited_by":
+        return f"{value}, {row['busy_share']:.0%}"
+    if name in _CELLS:
+        return _CELLS[name](value)
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+def parse_inputs(text: str | None) -> tuple[str, tuple[int, ...] | None]:
+    """Type and shape of one sample as ``float32[3,32,32]``; the type may be left out.
+
+    Raises UserError: anything else.
+    """
+    if text is None:
+        return "float32", None
+    found = re.fullmatch(r"\s*(?:([a-z]\w*)\s*\[([\d\s,x×]+)\]|([\d\s,x×]+))\s*", text)
+    sizes = [one.strip() for one in re.split(r"[,x×]", found[2] or found[3])] if found else []
+    if found is None or not all(one.isdecimal() and int(one) for one in sizes):
+        raise UserError(f"--inputs {text}: give a type and a shape, as in float32[3,32,32]")
+    return found[1] or "float32", tuple(map(int, sizes))
+
+
+def parse_times(texts: Sequence[str], cluster: Cluster) -> dict[str, LayerTimes]:
+    """Measured layer times by node, from ``node=file``; a group's name counts for all of it.
+
+    Raises UserError: another form, an unknown node, a file that holds something else.
+    """
+    found = {}
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not equals:
+            raise UserError(f"--times {text}: give a node and a file, as in board=board.parquet")
+        group = [one for one in cluster.names if re.fullmatch(rf"{re.escape(name)}\d*", one)]
+        if not group:
+            cluster.index(name)
+        if not Path(path).is_file():
+            raise UserError(f"--times {text}: there is no file {path}")
+        times = LayerTimes.load(path)
+        found.update(dict.fromkeys(group, times))
+    return found

@@ -1,0 +1,151 @@
+"""What an iteration takes of nodes and links, however it was found out: predicted or simulated."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from workbench.clusters import Cluster
+from workbench.comparison.question import Pair, Question, link_bps
+from workbench.runtime import Program, Trace, simulate
+
+LEARNING = ("forward", "backward", "learn", "compute", "update")
+"""Lanes of traces on which a node computes."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """An iteration, as a mean of many.
+
+    Attributes
+    ----------
+    iteration_s
+        Seconds from one to the next.
+    samples
+        That all nodes together learn from.
+    busy_s
+        Node -> seconds of computing, of the nodes that take part.
+    link_bytes, messages
+        (source, target) -> what is sent from one node to another, by whichever way.
+    """
+
+    iteration_s: float
+    samples: float
+    busy_s: Mapping[int, float]
+    link_bytes: Mapping[Pair, float]
+    messages: Mapping[Pair, float]
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples a second, of all nodes."""
+        return self.samples / self.iteration_s
+
+    @property
+    def waiting_share(self) -> float:
+        """Share of the time in which nodes that take part do not compute, as their mean."""
+        shares = [min(1.0, busy / self.iteration_s) for busy in self.busy_s.values()]
+        return 1 - sum(shares) / len(shares) if shares else 0.0
+
+
+class Limit(NamedTuple):
+    """What is busy for the largest share of the time."""
+
+    what: str
+    share: float
+
+
+def carried(question: Question, use: Use) -> dict[Pair, tuple[float, float]]:
+    """Link of the cluster -> bytes and busy seconds of an iteration, whoever sends them.
+
+    Overheads keep a link busy where one pair of nodes uses it alone; those of several overlap.
+    """
+    users: defaultdict[Pair, list[Pair]] = defaultdict(list)
+    for pair in use.link_bytes:
+        for hop in pairwise(question.paths[pair]):
+            users[hop].append(pair)
+    found = {}
+    for hop, pairs in sorted(users.items()):
+        link, size = question.cluster.links[hop], sum(use.link_bytes[pair] for pair in pairs)
+        messages = use.messages.get(pairs[0], 0.0) if len(pairs) == 1 else 0.0
+        found[hop] = size, 8 * size / link_bps(link) + messages * link.overhead_s
+    return found
+
+
+def within_links(question: Question, use: Use) -> Use:
+    """The same in the time that the busiest link takes, if that is longer.
+
+    Programs run on `Question.routed`, where links inside a network are not shared.
+    """
+    longest_s = max((seconds for _, seconds in carried(question, use).values()), default=0.0)
+    return replace(use, iteration_s=max(use.iteration_s, longest_s))
+
+
+def limit(question: Question, use: Use) -> Limit:
+    """Node or link that is busy for the largest share of an iteration."""
+    names = question.cluster.names
+    shares = {names[node]: busy / use.iteration_s for node, busy in use.busy_s.items()}
+    shares |= {
+        f"link {names[a]} to {names[b]}": seconds / use.iteration_s
+        for (a, b), (_, seconds) in carried(question, use).items()
+    }
+    what = max(shares, key=lambda name: shares[name])
+    return Limit(what, shares[what])
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """Programs of a way without learning: work takes its seconds, messages have their sizes.
+
+    Attributes
+    ----------
+    cluster
+        Where they run.
+    nodes
+        Of the question, by place in `cluster`.
+    programs
+        Makes them for a number of iterations.
+    samples
+        Of an iteration.
+    first, last
+        Numbers of iterations, of whose runs the difference is taken: the beginning cancels out.
+    """
+
+    cluster: Cluster
+    nodes: Sequence[int]
+    programs: Callable[[int], Sequence[Program]]
+    samples: float
+    first: int = 2
+    last: int = 6
+
+    def trace(self, iterations: int = 2) -> Trace:
+        """What runs where and when."""
+        trace = simulate(self.cluster, self.programs(iterations), trace=True).trace
+        assert trace is not None
+        return trace
+
+    def use(self) -> Use:
+        """What one more iteration takes."""
+        short, long = (
+            simulate(self.cluster, self.programs(count), trace=True)
+            for count in (self.first, self.last)
+        )
+        count = self.last - self.first
+        place = dict(zip(self.cluster.names, self.nodes, strict=True))
+        busy: defaultdict[int, float] = defaultdict(float)
+        for run, sign in ((short, -1), (long, 1)):
+            assert run.trace is not None
+            for node, lane, _, start_s, end_s, _ in run.trace.frame.iter_rows():
+                if lane in LEARNING:
+                    busy[place[node]] += sign * (end_s - start_s) / count
+        sizes: dict[Pair, float] = {}
+        messages: dict[Pair, float] = {}
+        for before, after in zip(short.links, long.links, strict=True):
+            if after.bytes > before.bytes:
+                pair = place[after.source], place[after.target]
+                sizes[pair] = (after.bytes - before.bytes) / count
+                messages[pair] = (after.messages - before.messages) / count
+        seconds = (long.end_s - short.end_s) / count
+        return Use(seconds, self.samples, dict(busy), sizes, messages)

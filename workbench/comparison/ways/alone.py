@@ -1,0 +1,117 @@
+"""One node that learns alone, from samples that others send where it holds none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from workbench.comparison.question import Pair, Question, UnusableError, link_bps
+from workbench.comparison.use import DryRun, Use
+from workbench.comparison.ways.way import EQUAL, Option, Way
+from workbench.runtime import Message
+
+if TYPE_CHECKING:
+    from workbench.runtime import Context, Program
+
+AHEAD = 2
+"""Batches that are sent before they are needed, at most."""
+
+
+def with_own_samples(question: Question) -> Option:
+    """The holder of samples that learns fastest from its own."""
+    node = min(question.holders, key=question.batch_s)
+    return _option(question, node, (node,))
+
+
+def with_all_samples(question: Question) -> Option:
+    """The node that learns fastest from all samples, which the others send to it."""
+    if len(question.cluster) == 1:
+        raise UnusableError("there is nobody to send samples")
+    options = [
+        _option(question, node, question.holders)
+        for node in range(len(question.cluster))
+        if question.holders != (node,)
+    ]
+    return max(options, key=lambda option: option.use.samples_per_s)
+
+
+def _option(question: Question, node: int, holders: Sequence[int]) -> Option:
+    batch, names = question.batch_size, question.cluster.names
+    counts = [question.cluster.nodes[one].samples or 1 for one in holders]
+    shares = {one: batch * count / sum(counts) for one, count in zip(holders, counts, strict=True)}
+    sent = {one: share * question.sample_bytes for one, share in shares.items() if one != node}
+    routed = question.routed
+    compute_s = question.batch_s(node)
+    link_s = [
+        routed.link(one, node).overhead_s + 8 * size / link_bps(routed.link(one, node))
+        for one, size in sent.items()
+    ]
+    downlink = routed.nodes[node].downlink
+    together_s = 8 * sum(sent.values()) / downlink.at(0.0) if downlink else 0.0
+    pairs: dict[Pair, float] = {(one, node): size for one, size in sent.items()}
+    use = Use(
+        iteration_s=max(compute_s, together_s, *link_s),
+        samples=batch,
+        busy_s={node: compute_s},
+        link_bytes=pairs,
+        messages=dict.fromkeys(pairs, 1.0),
+    )
+    nodes = [node, *sent]
+    cluster = question.part(nodes)
+    cost_s = compute_s * routed.nodes[node].speed_over_time.at(0.0)
+
+    def programs(iterations: int) -> list[Program]:
+        sizes = list(sent.values())
+        learner = _learner(iterations, len(sizes), cost_s)
+        return [learner, *(_sender(iterations, size) for size in sizes)]
+
+    assumes: tuple[str, ...] = (f"on {names[node]}",)
+    if sent:
+        assumes += ("samples are sent in every epoch, ahead of the batch that needs them",)
+    return Option(
+        use=use,
+        dry=DryRun(cluster, nodes, programs, batch, first=4, last=12),
+        learns_from=holders,
+        batches={node: batch},
+        assumes=assumes,
+    )
+
+
+def _learner(iterations: int, senders: int, cost_s: float) -> Program:
+    async def program(context: Context) -> None:
+        for _ in range(min(AHEAD, iterations)):
+            for sender in range(1, senders + 1):
+                context.send(sender, Message(0, "more", control=True))
+        for number in range(iterations):
+            for sender in range(1, senders + 1):
+                await context.receive("samples", sender=sender)
+                if number + AHEAD < iterations:
+                    context.send(sender, Message(0, "more", control=True))
+            await context.compute(_nothing, cost_s=cost_s, lane="learn", label=str(number))
+
+    return program
+
+
+def _sender(iterations: int, size_bytes: float) -> Program:
+    async def program(context: Context) -> None:
+        for _ in range(iterations):
+            await context.receive("more")
+            context.send(0, Message(context.node, "samples", None, size_bytes))
+
+    return program
+
+
+def _nothing() -> None:
+    return None
+
+
+WAYS = (
+    Way(name="one node", system="one node", update=EQUAL, plan=with_own_samples),
+    Way(
+        name="one node, all samples sent there",
+        system="one node",
+        update=EQUAL,
+        moves_samples=True,
+        plan=with_all_samples,
+    ),
+)

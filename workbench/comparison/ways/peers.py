@@ -1,0 +1,84 @@
+"""Exchange among peers without a server, by each of DLion's systems."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.use import Use
+from workbench.comparison.ways.way import AVERAGES, EQUAL, STALE, Option, Way
+from workbench.dlion.algorithms import SYSTEMS
+from workbench.dlion.costs.iteration import Workload, iteration
+
+ROUNDS = {"predicted": 10, "simulated": 30}
+"""Exchanges until a mean is taken where a course does not repeat before."""
+
+NEVER_WAIT = ("ako", "ad_psgd")
+
+MOST_UNEQUAL = 200
+"""How many times as long as the fastest a peer may take: the fastest's iterations are all run."""
+
+UPDATES = {
+    "baseline": EQUAL,
+    "hop": f"{STALE.format(5)}, leaves the slowest out",
+    "gaia": f"{STALE.format(5)}, leaves values out",
+    "ako": "gradients of any age",
+    "max10": f"{STALE.format(5)}, leaves values out",
+    "dlion": f"{STALE.format(5)}, leaves values out",
+    "top_k": f"{STALE.format(5)}, leaves values out",
+}
+
+
+def plan(question: Question, system: str) -> Option:
+    """All holders of samples as peers of each other."""
+    nodes = list(question.holders)
+    if len(nodes) < 2:
+        raise UnusableError("peers take two holders of samples at least")
+    own_s = [question.batch_s(node) for node in nodes]
+    least_s = min(own_s)
+    if max(own_s) > MOST_UNEQUAL * least_s:
+        raise UnusableError(
+            f"the slowest holder of samples takes {max(own_s) / least_s:.0f} times as long as the "
+            f"fastest; peers are compared up to {MOST_UNEQUAL} times"
+        )
+    cluster = question.part(nodes, [least_s / seconds for seconds in own_s])
+    workload = Workload(
+        float(question.model_bytes), least_s / question.batch_size, local_batch=question.batch_size
+    )
+
+    def use(rounds: int) -> Use:
+        found = iteration(cluster, workload, system, rounds=rounds)
+        longest_s = max(found.iteration_s)
+        per_s = {pair: size / found.iteration_s[pair[0]] for pair, size in found.link_bytes.items()}
+        return Use(
+            iteration_s=longest_s,
+            samples=found.samples_per_s * longest_s,
+            busy_s={
+                node: found.compute_s[place] / found.iteration_s[place] * longest_s
+                for place, node in enumerate(nodes)
+            },
+            link_bytes={(nodes[a], nodes[b]): one * longest_s for (a, b), one in per_s.items()},
+            messages={(nodes[a], nodes[b]): longest_s / found.iteration_s[a] for a, b in per_s},
+        )
+
+    values = "values that are sent are drawn, or a share from other trainings"
+    return Option(
+        use=use(ROUNDS["predicted"]),
+        again=lambda: use(ROUNDS["simulated"]),
+        learns_from=nodes,
+        batches=dict.fromkeys(nodes, question.batch_size),
+        assumes=(values,) if "values" in UPDATES.get(system, "") else (),
+    )
+
+
+WAYS = tuple(
+    Way(
+        name=name,
+        system="DLion",
+        update=UPDATES.get(name, AVERAGES),
+        survives=name != "baseline",
+        waits=name not in NEVER_WAIT,
+        plan=partial(plan, system=name),
+    )
+    for name in SYSTEMS
+)

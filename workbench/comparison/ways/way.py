@@ -1,0 +1,90 @@
+"""A way of training as one value, and what it comes to on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+from workbench.comparison.question import Question
+from workbench.comparison.use import DryRun, Use, within_links
+
+EQUAL = "equal to SGD"
+STALE = "gradients stale by up to {}"
+AVERAGES = "averages models"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """A way of training on one cluster.
+
+    Attributes
+    ----------
+    use
+        What an iteration takes, as predicted.
+    dry
+        Its programs, without learning; None where there are none to show.
+    again
+        What a longer simulation finds, if not what `dry` does.
+    learns_from
+        Nodes whose samples are learnt from.
+    batches
+        Node -> samples of which it holds the results at once.
+    assumes
+        What was assumed or left out, a phrase each.
+    """
+
+    use: Use
+    dry: DryRun | None = None
+    again: Callable[[], Use] | None = None
+    learns_from: Collection[int]
+    batches: Mapping[int, int]
+    assumes: tuple[str, ...] = ()
+
+    def simulate(self) -> Use:
+        """What an iteration takes on the cluster, without learning."""
+        if self.again is not None:
+            return self.again()
+        return self.use if self.dry is None else self.dry.use()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A way of training.
+
+    Attributes
+    ----------
+    system
+        Whose it is: ``"DynaComm"``.
+    update
+        What becomes of a step, compared with SGD on one machine.
+    moves_samples
+        Whether raw samples leave the node that holds them.
+    survives
+        Whether the others go on if a node dies.
+    waits
+        Whether nodes wait for what is sent, at least in the long run, so that links set the pace.
+    plan
+        Finds the fastest use of a cluster; raises `UnusableError`.
+    """
+
+    name: str
+    system: str
+    update: str
+    moves_samples: bool = False
+    survives: bool = False
+    waits: bool = True
+    plan: Callable[[Question], Option]
+
+    def find(self, question: Question) -> Option:
+        """The fastest use of a cluster, within what its links carry.
+
+        Raises UnusableError: there is none.
+        """
+        option = self.plan(question)
+        if not self.waits:
+            return option
+        return replace(
+            option,
+            use=within_links(question, option.use),
+            again=lambda: within_links(question, option.simulate()),
+        )
