@@ -16,7 +16,9 @@ from workbench.errors import UserError
 
 
 def _named(field: str, value: Any) -> str:
-    """``cores=1.5``, the same in every process, whatever the addresses of functions."""
+    """``cores=1.5``, the same in every process: without addresses, and sets in order."""
+    if isinstance(value, set | frozenset):
+        return f"{field}={{{', '.join(sorted(map(repr, value)))}}}"[:60]
     return re.sub(r" at 0x[0-9a-f]+", "", f"{field}={value!r}")[:60]
 
 

@@ -14,7 +14,7 @@ from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
-from workbench.hiertrain.programs.serve import programs_of
+from workbench.hiertrain.programs.network import programs_of
 
 if TYPE_CHECKING:
     from workbench.runtime import Program
