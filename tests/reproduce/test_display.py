@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.reproduce.helpers import run, statuses, write_notebook
-from workbench.reproduce.display import shown
-from workbench.reproduce.progress import Progress, seconds
+from workbench.reproduce.progress import Progress, seconds, shown
 
 
 def test_jobs_run_side_by_side(tmp_path: Path) -> None:

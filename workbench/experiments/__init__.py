@@ -8,9 +8,15 @@ and `workbench.experiments.recorded` reads its results.
 """
 
 from workbench.experiments.data import data_set
-from workbench.experiments.interrupted import ExperimentInterrupted, keeping, whole
-from workbench.experiments.scales import Scaled
-from workbench.experiments.sweep import computed, grid, sweep
+from workbench.experiments.scales import Scaled, seeds_from
+from workbench.experiments.sweep import (
+    ExperimentInterrupted,
+    computed,
+    grid,
+    keeping,
+    sweep,
+    whole,
+)
 
 __all__ = [
     "ExperimentInterrupted",
@@ -19,6 +25,7 @@ __all__ = [
     "data_set",
     "grid",
     "keeping",
+    "seeds_from",
     "sweep",
     "whole",
 ]

@@ -83,6 +83,11 @@ class Figure:
     live: bool = False
     timings: bool = False
 
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """Whose frames its answers take: its own alone."""
+        return (self,)
+
     def frame(self, scale: str = "default", **given: Any) -> pl.DataFrame:
         """Compute the frame at a scale, with the parameters given by name."""
         if self.of is not None:
@@ -160,11 +165,10 @@ def answers_of(figures: Iterable[Figure | Together], frames: Mapping[str, pl.Dat
     """Answer the claims whose frames, by figures' ids, have rows at the paper's setting."""
     found, faults = dict[str, Answer](), list[str]()
     for one in figures:
-        needed = one.figures if isinstance(one, Together) else (one,)
-        if not one.answers or any(figure.id not in frames for figure in needed):
+        if not one.answers or any(figure.id not in frames for figure in one.figures):
             continue
         try:
-            rows = [figure.at_paper(frames[figure.id]) for figure in needed]
+            rows = [figure.at_paper(frames[figure.id]) for figure in one.figures]
         except pl.exceptions.PolarsError as error:
             faults.append(_first_line(error))
             continue
@@ -172,12 +176,10 @@ def answers_of(figures: Iterable[Figure | Together], frames: Mapping[str, pl.Dat
             continue
         for claim, answer in one.answers.items():
             try:
-                value = answer(*rows)
+                if (value := answer(*rows)) is not None:
+                    found[claim] = value
             except (KeyError, pl.exceptions.PolarsError) as error:
                 faults.append(_first_line(error))
-            else:
-                if value is not None:
-                    found[claim] = value
     return Answers(found, faults)
 
 

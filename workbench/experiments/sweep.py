@@ -1,4 +1,7 @@
-"""A sweep: a function at every point of a grid, its rows in one frame."""
+"""A sweep: a function at every point of a grid, its rows in one frame.
+
+Ctrl-C loses the rows in progress, not those before them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import polars as pl
@@ -15,13 +19,44 @@ from rich.console import Console
 from workbench import parallel
 from workbench.experiments import finished
 from workbench.experiments.finished import Row, Rows
-from workbench.experiments.interrupted import ExperimentInterrupted, keeping
-from workbench.runtime import progress
+from workbench.runtime import Run, progress
 
 Point = Mapping[str, Any]
 Measure = Callable[..., Row | Iterable[Row] | pl.DataFrame]
 """Called with a point's values by name, and ``steps``, which shows how far a long one is."""
 Failures = type[Exception] | tuple[type[Exception], ...]
+
+
+class ExperimentInterrupted(KeyboardInterrupt):
+    """Ctrl-C ended an experiment before its last row; `frame` has the finished ones, maybe none.
+
+    ``except ExperimentInterrupted as stopped: frame = stopped.frame`` goes on with these; without
+    it, the error is in ``sys.last_value``.
+    """
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        rows = "1 finished row is" if len(frame) == 1 else f"{len(frame)} finished rows are"
+        super().__init__(f"interrupted; {rows} in `frame` of this error")
+        self.frame = frame
+
+
+@contextmanager
+def keeping(frame: Callable[[], pl.DataFrame]) -> Iterator[None]:
+    """Turn Ctrl-C into `ExperimentInterrupted`, with the rows that `frame` returns by then."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise ExperimentInterrupted(frame()) from error
+
+
+def whole(run: Run) -> Run:
+    """Return a simulation that ran to its end; raise KeyboardInterrupt for one that did not.
+
+    A simulation returns normally at Ctrl-C, and half of one is no row.
+    """
+    if run.interrupted:
+        raise KeyboardInterrupt
+    return run
 
 
 def grid(**axes: Iterable[object]) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from workbench.dlion.paper.trainings import (
     processes_at,
 )
 from workbench.experiments import sweep
-from workbench.experiments.seeds import seeds_from
+from workbench.experiments.scales import seeds_from
 from workbench.figures import parts
 from workbench.runtime import Crash, Fault, LinkDown, Restart
 from workbench.training import TrainingError

@@ -25,7 +25,7 @@ from workbench.edgegossip.prediction.contention import Source, between
 from workbench.edgegossip.prediction.host_counters import host_counters
 from workbench.edgegossip.prediction.monitor import report, timed
 from workbench.errors import UserError
-from workbench.experiments.interrupted import keeping
+from workbench.experiments import keeping
 from workbench.names import check_name
 from workbench.runtime import progress
 
