@@ -11,8 +11,8 @@ import pytest
 from ipywidgets import Dropdown, FloatLogSlider, FloatSlider, IntSlider
 from nbconvert import exporters
 
+from tests.refusals import refusals
 from workbench.live_chart import LiveChart, split
-from workbench.names import UnknownNameError
 from workbench.notebook import drawing
 from workbench.parameters import Parameter, Parameters
 from workbench.widgets import Control, Menu, Slider, controls, explorer
@@ -231,33 +231,38 @@ def test_a_step_on_a_logarithmic_scale_is_a_factor() -> None:
     assert widget.step == pytest.approx(math.log10(2))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"minimum": 5, "maximum": 5, "value": 5}, "minimum 5 is not below 5"),
-        ({"minimum": 0, "maximum": 1, "value": 2}, "starts at 2, outside 0 to 1"),
-        ({"minimum": 0, "maximum": math.nan, "value": 0}, "maximum is nan"),
-        ({"minimum": 0, "maximum": 1, "value": 1, "scale": "log"}, "starts above 0, not at 0"),
-        ({"minimum": 0, "maximum": 1, "value": 0, "step": 0}, "above 0, not 0"),
-        ({"minimum": 1, "maximum": 9, "value": 1, "scale": "log", "step": 1}, "above 1, not 1"),
-        ({"minimum": 0, "maximum": 1.5, "value": 0, "integer": True}, "maximum 1.5"),
-        ({"minimum": 0, "maximum": 2, "value": 0, "integer": True, "step": 0.5}, "step 0.5"),
-    ],
+test_a_slider = refusals(
+    Slider,
+    {"minimum": 1, "maximum": 9, "value": 1},
+    {
+        "minimum": {"minimum 9 is not below 9": [9]},
+        "maximum": {"maximum is nan": [math.nan]},
+        "value": {"starts at 0, outside 1 to 9": [0]},
+        "step": {"above 0, not 0": [0]},
+        "scale": {"Did you mean 'log'": ["lgo"]},
+    },
 )
-def test_sliders_refuse(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Slider(**arguments)
+test_a_logarithmic_slider = refusals(
+    Slider,
+    {"minimum": 1, "maximum": 9, "value": 1, "scale": "log"},
+    {"minimum": {"starts above 0, not at 0": [0]}, "step": {"above 1, not 1": [1]}},
+)
+test_a_slider_of_integers = refusals(
+    Slider,
+    {"minimum": 1, "maximum": 9, "value": 1, "integer": True},
+    {"maximum": {"maximum 1.5": [1.5]}, "step": {"step 0.5": [0.5]}},
+)
+test_a_menu = refusals(
+    Menu,
+    {"options": ("dynacomm", "sequential")},
+    {
+        "options": {"at least one option": [()], "an option twice": [("a", "a")]},
+        "value": {"Did you mean 'dynacomm'": ["dynacom"]},
+    },
+)
 
 
-def test_wrong_names_are_refused() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean 'log'"):
-        Slider(1, 2, 1, scale="lgo")
-    with pytest.raises(UnknownNameError, match="Did you mean 'dynacomm'"):
-        Menu(("dynacomm", "sequential"), "dynacom")
-    with pytest.raises(ValueError, match="at least one option"):
-        Menu(())
-    with pytest.raises(ValueError, match="an option twice"):
-        Menu(("a", "a"))
+def test_controls_that_do_not_fit_the_drawing_function_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one control"):
         explorer(draw, {})
     with pytest.raises(TypeError, match="controls bandwith do not fit the drawing function draw"):

@@ -177,7 +177,7 @@ class Menu:
         return self.options
 
     def read(self, raw: str) -> str:
-        """The value that `draw` gets for the widget's."""
+        """The widget's value."""
         return raw
 
     def widget(self, name: str) -> ipywidgets.Widget:
@@ -195,7 +195,6 @@ class Menu:
 
 Control = Slider | Menu
 
-
 Controls = Mapping[str, Control] | Parameters
 """Controls by name, or a setting that declares them: then `draw` gets another such setting."""
 
@@ -209,7 +208,7 @@ def controls(setting: Parameters) -> dict[str, Control]:
     kinds, made = declared(type(setting)), dict[str, Control]()
     for name, (_, extras) in annotated(type(setting)).items():
         parameter, value = kinds[name], getattr(setting, name)
-        slider = next((one for one in extras if isinstance(one, Slider)), None)
+        slider = next((extra for extra in extras if isinstance(extra, Slider)), None)
         if parameter.options is not None:
             made[name] = Menu(tuple(parameter.options()), value)
         elif slider is not None:
@@ -284,7 +283,7 @@ class Explorer:
 
 
 def explorer(draw: Draw, controls: Controls, picture: Drawing | None = None) -> Explorer:
-    """Bind `draw` to controls: moving one draws the chart anew.
+    """Bind `draw` to controls: moving one draws the chart again.
 
     The chart follows while a slider moves. It cannot fall behind: JupyterLab holds a control's
     further messages back while the kernel answers one, and then sends only the latest value.
@@ -298,13 +297,6 @@ def explorer(draw: Draw, controls: Controls, picture: Drawing | None = None) -> 
         In the order shown: by the names of `draw`'s parameters, or a setting that declares them.
     picture
         See `Explorer`.
-
-    Raises
-    ------
-    ValueError
-        There are no controls.
-    TypeError
-        A control's name is no parameter of `draw`, or a parameter has no control.
     """
     import ipywidgets
     from altair.utils.schemapi import debug_mode

@@ -3,15 +3,13 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import altair as alt
-import playwright.sync_api
 import polars as pl
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.harness import Lab, NoChromiumError, find_chromium, notebook
+from tests.browser.harness import Lab, notebook
 from workbench import figures
 
 EXPLORER = """
@@ -139,23 +137,3 @@ def test_a_figure_brings_its_font(browser: Browser, tmp_path: Path) -> None:
     page.close()
     assert alone == with_fallbacks
     assert len(alone) > 5
-
-
-def test_no_chromium_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    class Playwright:
-        class chromium:  # noqa: N801  (Playwright's name)
-            executable_path = str(tmp_path / "none")
-
-    nobody = cast("playwright.sync_api.Playwright", Playwright)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("WORKBENCH_CHROMIUM", raising=False)
-    with pytest.raises(NoChromiumError, match="playwright install chromium"):
-        find_chromium(nobody)
-    monkeypatch.setenv("WORKBENCH_CHROMIUM", "/no/chromium")
-    with pytest.raises(NoChromiumError, match="WORKBENCH_CHROMIUM is '/no/chromium'"):
-        find_chromium(nobody)
-    own = tmp_path / "chromium"
-    own.write_text("")
-    own.chmod(0o755)
-    monkeypatch.delenv("WORKBENCH_CHROMIUM")
-    assert find_chromium(nobody) == str(own)

@@ -181,15 +181,6 @@ def test_what_a_function_closes_over_cannot_hide_from_a_recording(tmp_path: Path
         squares_of(1)
 
 
-def test_a_damaged_point_is_done_again(tmp_path: Path) -> None:
-    with recording(tmp_path):
-        first = sweep("Squares", squared, POINTS, SCHEMA, processes=1)
-        next(tmp_path.glob("*/*.json")).write_text("{")
-        assert (
-            sweep("Squares", squared, POINTS, SCHEMA).drop("process").equals(first.drop("process"))
-        )
-
-
 def test_numbers_are_kept_to_the_last_bit(tmp_path: Path) -> None:
     with recording(tmp_path):
         frames = [sweep("Inverse", inverse, grid(n=[3, 7, 49]), SCHEMA) for _ in range(2)]

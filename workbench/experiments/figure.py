@@ -103,8 +103,8 @@ class Figure:
             return self.of.parameters()
         taken = inspect.signature(self.compute).parameters
         return {
-            name: one.default
-            for name, one in taken.items()
+            name: parameter.default
+            for name, parameter in taken.items()
             if name not in self.sizes and name != "scale"
         }
 
@@ -116,10 +116,10 @@ class Figure:
     @property
     def made_by(self) -> Callable[..., pl.DataFrame]:
         """The function that makes the frame, whatever arguments are bound."""
-        found = self.compute
-        while isinstance(found, partial):
-            found = found.func
-        return found
+        function = self.compute
+        while isinstance(function, partial):
+            function = function.func
+        return function
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Together:
     @property
     def learnt(self) -> bool:
         """Whether only trainings of the paper's size decide these claims."""
-        return any(one.learnt for one in self.figures)
+        return any(figure.learnt for figure in self.figures)
 
 
 def at(**setting: object) -> Rows:
@@ -163,24 +163,24 @@ class Answers(NamedTuple):
 
 def answers_of(figures: Iterable[Figure | Together], frames: Mapping[str, pl.DataFrame]) -> Answers:
     """Answer the claims whose frames, by figures' ids, have rows at the paper's setting."""
-    found, faults = dict[str, Answer](), list[str]()
-    for one in figures:
-        if not one.answers or any(figure.id not in frames for figure in one.figures):
+    answers, faults = dict[str, Answer](), list[str]()
+    for source in figures:
+        if not source.answers or any(figure.id not in frames for figure in source.figures):
             continue
         try:
-            rows = [figure.at_paper(frames[figure.id]) for figure in one.figures]
+            rows = [figure.at_paper(frames[figure.id]) for figure in source.figures]
         except pl.exceptions.PolarsError as error:
             faults.append(_first_line(error))
             continue
         if any(frame.is_empty() for frame in rows):
             continue
-        for claim, answer in one.answers.items():
+        for claim, answer in source.answers.items():
             try:
                 if (value := answer(*rows)) is not None:
-                    found[claim] = value
+                    answers[claim] = value
             except (KeyError, pl.exceptions.PolarsError) as error:
                 faults.append(_first_line(error))
-    return Answers(found, faults)
+    return Answers(answers, faults)
 
 
 def _first_line(error: Exception) -> str:

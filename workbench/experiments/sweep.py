@@ -30,8 +30,7 @@ Failures = type[Exception] | tuple[type[Exception], ...]
 class ExperimentInterrupted(KeyboardInterrupt):
     """Ctrl-C ended an experiment before its last row; `frame` has the finished ones, maybe none.
 
-    ``except ExperimentInterrupted as stopped: frame = stopped.frame`` goes on with these; without
-    it, the error is in ``sys.last_value``.
+    Where nobody catches it, it is in ``sys.last_value``.
     """
 
     def __init__(self, frame: pl.DataFrame) -> None:
@@ -111,18 +110,18 @@ def sweep(
     if failures and "reason" not in schema:
         raise AssertionError(f"{title}: failures need a column 'reason' in the schema")
     everywhere = shared or {}
-    found: dict[int, Rows] = {}
+    finished_rows: dict[int, Rows] = {}
 
     def frame() -> pl.DataFrame:
         rows = [
             [{**everywhere, **points[at], **row}.get(name) for name in schema]
-            for at in sorted(found)
-            for row in found[at]
+            for at in sorted(finished_rows)
+            for row in finished_rows[at]
         ]
         return then(pl.DataFrame(rows, schema=schema, orient="row"))
 
     with keeping(frame):
-        found.update(
+        finished_rows.update(
             computed(
                 title,
                 measure,
@@ -194,19 +193,16 @@ def computed(
 def _timed(
     measure: Measure, call: Point, failures: Failures, steps: progress.Steps | None = None
 ) -> tuple[list[Row], float]:
+    """Return the rows of a point, and the seconds that they took."""
     began_s = time.perf_counter()
-    rows = _rows(measure, call, failures, steps or _silent())
-    return rows, time.perf_counter() - began_s
-
-
-def _rows(measure: Measure, call: Point, failures: Failures, steps: progress.Steps) -> list[Row]:
     try:
-        made = measure(**call, steps=steps)
+        made = measure(**call, steps=steps or _silent())
     except failures as error:
-        return [{"reason": str(error)}]
+        made = {"reason": str(error)}
     if isinstance(made, pl.DataFrame):
-        return list(made.to_dicts())
-    return [made] if isinstance(made, Mapping) else list(made)
+        made = made.to_dicts()
+    rows = [made] if isinstance(made, Mapping) else list(made)
+    return rows, time.perf_counter() - began_s
 
 
 def _silent() -> progress.Steps:

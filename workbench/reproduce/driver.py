@@ -100,10 +100,10 @@ def reproduce(
         console.print(announced(tasks, values), soft_wrap=True)
         with shown(console, progress, heartbeat_s) as refresh:
             interrupted = carry_out(tasks, jobs, refresh)
-        outcomes = tuple(outcome(output, name, one) for name, one in progress.items())
-        for one in outcomes:
-            if figures is not None and one.status in ("ran", "unchanged"):
-                copied += results.copy_figures(output, one.notebook, figures)
+        outcomes = tuple(outcome(output, name, state) for name, state in progress.items())
+        for ended in outcomes:
+            if figures is not None and ended.status in ("ran", "unchanged"):
+                copied += results.copy_figures(output, ended.notebook, figures)
     report = Report(outcomes, interrupted, tuple(copied))
     print_report(console, report, output, figures)
     return report
@@ -112,7 +112,7 @@ def reproduce(
 def announced(tasks: Sequence[NotebookTask], values: Mapping[str, Mapping[str, Value]]) -> str:
     """Say what runs, and how long all of it takes where that is known."""
     waiting = sum(task.progress.status == "waiting" for task in tasks)
-    asked = {(one.get("scale"), one.get("trainings", "one")) for one in values.values()}
+    asked = {(own.get("scale"), own.get("trainings", "one")) for own in values.values()}
     scale, which = max(asked, key=str)
     text = f"{waiting} of {len(tasks)} notebooks to run at scale {scale}"
     if which == "one":
@@ -184,10 +184,10 @@ def one_interrupt() -> Iterator[None]:
             signal.signal(number, lambda *_: None)
         raise KeyboardInterrupt
 
-    found = {number: signal.getsignal(number) for number in _SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     before = {
         number: handler
-        for number, handler in found.items()
+        for number, handler in handlers.items()
         if handler not in (signal.SIG_IGN, None)  # None: set by other than Python
     }
     try:

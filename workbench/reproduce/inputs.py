@@ -44,10 +44,10 @@ def fingerprint(
 
 def _tables(root: Path) -> list[Path]:
     data = root / "data"
-    found = [*data.glob("*.csv")]
+    tables = [*data.glob("*.csv")]
     for kept in ("calibration", "profiles", "samples", "testbeds", "traces"):
-        found += (data / kept).rglob("*")
-    return found
+        tables += (data / kept).rglob("*")
+    return tables
 
 
 def _recorded(root: Path) -> Iterable[Path]:
@@ -60,7 +60,7 @@ def steady(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str
 
     Nobody knows which parts of the run used the old and which the new source.
     """
-    return {group: one if after[group] == one else "" for group, one in before.items()}
+    return {group: sha if after[group] == sha else "" for group, sha in before.items()}
 
 
 def why(folder: Path, inputs: Mapping[str, str]) -> str:

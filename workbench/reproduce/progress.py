@@ -130,22 +130,22 @@ class _Lines:
 
     def refresh(self) -> None:
         """Print what has changed since the last time."""
-        for name, one in self.progress.items():
-            status = one.status
+        for name, state in self.progress.items():
+            status = state.status
             if status == self.printed.get(name, "waiting"):
                 continue
             if name not in self.printed and status not in ("unchanged", "stopped"):
-                self._line(f"{name}: started, {one.cells} cells ({one.reason})")
+                self._line(f"{name}: started, {state.cells} cells ({state.reason})")
             if status == "unchanged":
                 self._line(f"{name}: unchanged, not run again (--force runs it)")
             elif status != "running":
-                self._line(f"{name}: {status} after {seconds(one.elapsed_s)}")
+                self._line(f"{name}: {status} after {seconds(state.elapsed_s)}")
             self.printed[name] = status
         if time.monotonic() - self.printed_s >= self.heartbeat_s:
-            for name, one in self.progress.items():
-                if one.status == "running":
-                    at = f"cell {one.cell} of {one.cells}, {one.title}"
-                    self._line(f"{name}: {at}, {seconds(one.elapsed_s)}")
+            for name, state in self.progress.items():
+                if state.status == "running":
+                    at = f"cell {state.cell} of {state.cells}, {state.title}"
+                    self._line(f"{name}: {at}, {seconds(state.elapsed_s)}")
 
     def _line(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -161,17 +161,17 @@ def _table(progress: Mapping[str, Progress]) -> Table:
     for _ in range(5):
         table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis")
-    for name, one in progress.items():
-        status = one.status
-        cells = one.cell if status in ("running", "failed", "stopped") else one.cells
+    for name, state in progress.items():
+        status = state.status
+        cells = state.cell if status in ("running", "failed", "stopped") else state.cells
         cells = 0 if status == "waiting" else cells
         done = max(cells - 1, 0) if status == "running" else cells
         table.add_row(
             Text(status, style=STYLES[status]),
             Text(name),
-            ProgressBar(total=max(one.cells, 1), completed=done, width=16),
-            Text(f"{cells}/{one.cells}"),
-            Text("" if status in ("waiting", "unchanged") else seconds(one.elapsed_s)),
-            Text(one.title if status == "running" else "", style="dim"),
+            ProgressBar(total=max(state.cells, 1), completed=done, width=16),
+            Text(f"{cells}/{state.cells}"),
+            Text("" if status in ("waiting", "unchanged") else seconds(state.elapsed_s)),
+            Text(state.title if status == "running" else "", style="dim"),
         )
     return table
