@@ -112,12 +112,12 @@ def reproduce(
 def announced(tasks: Sequence[NotebookTask], values: Mapping[str, Mapping[str, Value]]) -> str:
     """Say what runs, and how long all of it takes where that is known."""
     waiting = sum(task.progress.status == "waiting" for task in tasks)
-    asked = {(own.get("scale"), own.get("trainings", "one")) for own in values.values()}
-    scale, which = max(asked, key=str)
+    scale = max(str(own.get("scale")) for own in values.values())
+    which = "all" if any(own.get("trainings") == "all" for own in values.values()) else "one"
     text = f"{waiting} of {len(tasks)} notebooks to run at scale {scale}"
     if which == "one":
         text += "; one training of each system runs here, others are shown as recorded"
-    minutes = MINUTES.get((str(scale), str(which)))
+    minutes = MINUTES.get((scale, which))
     if minutes and waiting > 1:
         text += f"; all notebooks take about {minutes} minutes on two quiet cores"
     return text
