@@ -55,7 +55,7 @@ def test_help_and_import_load_nothing_heavy(code: str) -> None:
     assert set(json.loads(result.stderr)).isdisjoint(HEAVY)
 
 
-def test_installed_command_helps_and_tells_its_version() -> None:
+def test_installed_command_prints_help_and_version() -> None:
     command = Path(sys.executable).parent / "workbench"
     helped = subprocess.run([command, "--help"], capture_output=True, text=True, check=True)
     for name in ("reproduce", "scorecard", "figures", "profile", "memory", "models", "planners"):
@@ -326,11 +326,11 @@ def test_memory_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "as in --input-shape 3,224,224" in refused("memory", "mine[b].py:key")
 
 
-def test_help_tells_defaults() -> None:
+def test_help_shows_defaults() -> None:
     assert "[default: all]" in workbench_command("memory", "--help").stdout
 
 
-def test_lists() -> None:
+def test_models_are_listed() -> None:
     listed = workbench_command("models").stdout
     assert "61,706" in listed
     assert "3×224×224" in listed

@@ -170,7 +170,7 @@ class TestSetUp:
         assert not set_up.module.is_whole(moved)
 
     @pytest.mark.parametrize("how", [KeyboardInterrupt, RuntimeError])
-    def test_starts_anew_after_an_interrupted_installation(
+    def test_starts_over_after_an_interrupted_installation(
         self, how: type[BaseException], set_up: Any, done: list[str], clone: Path
     ) -> None:
         def broken(root: Path, venv: Path) -> None:
@@ -186,7 +186,7 @@ class TestSetUp:
         assert set_up.module.is_whole(clone)
 
     @pytest.mark.parametrize("killed", [True, False])
-    def test_starts_anew_after_a_killed_update_and_where_its_python_is_gone(
+    def test_starts_over_after_a_killed_update_and_where_its_python_is_gone(
         self, killed: bool, set_up: Any, done: list[str], clone: Path
     ) -> None:
         def kill(root: Path, venv: Path) -> None:

@@ -49,7 +49,7 @@ def shown(chart: LiveChart) -> tuple[str, float]:
     return spec["title"], row["s"]
 
 
-def test_a_moved_control_draws_the_chart_anew() -> None:
+def test_a_moved_control_draws_the_chart_again() -> None:
     app = explorer(draw, CONTROLS)
     assert shown(app.chart) == ("dynacomm", 0.4)
     assert app.status.value == ""  # the first drawing answers nobody
@@ -62,7 +62,7 @@ def test_a_moved_control_draws_the_chart_anew() -> None:
     assert app.chart.spec["config"]["range"]["category"]  # drawn in the workbench's theme
 
 
-def test_only_rows_titles_and_ends_of_axes_are_no_part_of_a_template() -> None:
+def test_a_template_leaves_out_rows_titles_and_ends_of_axes() -> None:
     def spec(rows: list[int], title: str, end: float, color: str = "red") -> dict[str, Any]:
         frame = pl.DataFrame({"x": rows})
         chart = alt.Chart(frame, title=title).mark_point(color=color)
@@ -82,7 +82,7 @@ def test_only_rows_titles_and_ends_of_axes_are_no_part_of_a_template() -> None:
     assert split(spec([1], "one", 2.0, "blue"))[0] != template
 
 
-def test_an_error_is_told_and_the_last_chart_stays() -> None:
+def test_an_error_is_shown_and_the_last_chart_stays() -> None:
     app = explorer(draw, CONTROLS)
     app.controls["workers"].value = 8
     assert shown(app.chart) == ("dynacomm", 0.4)
@@ -106,7 +106,7 @@ def test_a_first_chart_that_fails_leaves_the_explorer_usable() -> None:
     assert shown(app.chart) == ("dynacomm", 0.1)
 
 
-def test_drawing_anything_but_a_chart_is_told() -> None:
+def test_drawing_anything_but_a_chart_is_an_error() -> None:
     def sentence(x: float) -> Any:
         return f"no chart of {x}"
 
@@ -162,7 +162,7 @@ def test_an_exported_page_has_a_picture_in_its_place() -> None:
     assert ">another</text>" in exported(explorer(draw, CONTROLS, other))[1]
 
 
-def test_one_that_never_drew_has_a_text_in_its_place() -> None:
+def test_an_explorer_that_never_drew_is_exported_as_a_text() -> None:
     text, svg = exported(explorer(draw, {**CONTROLS, "workers": Slider(1, 8, 8, integer=True)}))
     assert svg == ""
     assert "run this cell" in text
@@ -215,7 +215,7 @@ def test_a_field_without_a_control_is_a_defect() -> None:
         (Menu(("a", "b"), "b"), Dropdown),
     ],
 )
-def test_controls_start_where_told_and_reach_their_bounds(control: Control, kind: Any) -> None:
+def test_controls_start_at_their_value_and_reach_their_bounds(control: Control, kind: Any) -> None:
     widget: Any = control.widget("batch_size")
     assert isinstance(widget, kind)
     assert widget.description == "batch size"

@@ -62,7 +62,7 @@ def test_make_lab_asks_nothing_at_first_start(lab: Lab) -> None:
     assert lab.page.locator(".Toastify__toast").all_inner_texts() == []
 
 
-def test_explorer_tells_an_error_and_keeps_the_last_chart(tiny: Lab) -> None:
+def test_explorer_shows_an_error_and_keeps_the_last_chart(tiny: Lab) -> None:
     tiny.press("workers", "ArrowRight", times=3)
     assert "the testbed has 6 workers" in tiny.status("alert")
     assert tiny.setting("workers") == "8"
@@ -95,7 +95,7 @@ def test_explorer_keeps_up_and_never_goes_blank(tiny: Lab) -> None:
     assert tiny.problems == []
 
 
-def test_what_goes_wrong_is_told(lab: Lab, tmp_path: Path) -> None:
+def test_problems_of_a_page_are_collected(lab: Lab, tmp_path: Path) -> None:
     with lab.opened(notebook(tmp_path, "1", "import pathlibb")):
         with pytest.raises(AssertionError, match=r"cell 1 failed.*pathlibb"):
             lab.run_all()

@@ -240,7 +240,7 @@ def test_points_that_other_code_may_have_made_are_dropped(
         record_fleet(tmp_path)
 
 
-def test_data_that_is_written_anew_is_learnt_from_anew(tmp_path: Path) -> None:
+def test_data_that_changed_is_learnt_from_again(tmp_path: Path) -> None:
     own, options = own_data(tmp_path / "mnist.npz", 1.0), {"dataset": str(tmp_path / "mnist.npz")}
     record("toy", "mean", scale="smoke", options=options, processes=1, folder=tmp_path)
     found = loaded("toy", "mean", tmp_path)

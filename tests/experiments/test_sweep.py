@@ -115,14 +115,14 @@ def recording(
     return finished.recording(under_way)
 
 
-def test_half_a_simulation_is_no_row() -> None:
+def test_an_interrupted_simulation_gives_no_row() -> None:
     run = Run(1.0, "done", {}, None, 0, ())
     assert experiments.whole(run) is run
     with pytest.raises(KeyboardInterrupt):
         experiments.whole(replace(run, ended="interrupted"))
 
 
-def test_every_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_names_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_tells_every_step(lambda: sweep("Squares", squared, POINTS, SCHEMA), monkeypatch)
 
 

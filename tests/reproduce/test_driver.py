@@ -23,6 +23,7 @@ from tests.reproduce.helpers import (
     write_notebook,
 )
 from workbench import instruction_set, results
+from workbench.parameters import Value
 from workbench.reproduce import driver, runner
 from workbench.reproduce.execution import kernel_manager
 
@@ -66,7 +67,7 @@ def test_finished_notebook_leaves_all_its_parts(finished: Finished) -> None:
     ).read_bytes()
 
 
-def test_manifest_tells_how_results_came_about(finished: Finished) -> None:
+def test_the_manifest_says_how_results_came_about(finished: Finished) -> None:
     root, _, _ = finished
     manifest = results.manifest(root / "out", "good")
     assert manifest is not None
@@ -115,7 +116,7 @@ def test_kernel_is_this_interpreter_in_the_notebooks_folder(finished: Finished) 
     assert printed == [sys.executable, str(root / "notebooks"), policy]
 
 
-def test_failure_is_told_as_the_notebooks_own(finished: Finished) -> None:
+def test_a_failure_is_reported_as_the_notebooks_own(finished: Finished) -> None:
     root, report, text = finished
     (failed,) = [outcome for outcome in report.outcomes if outcome.notebook == "02_bad"]
     assert failed.place == root / "out" / "02_bad.failed.ipynb"
@@ -129,7 +130,7 @@ def test_failure_is_told_as_the_notebooks_own(finished: Finished) -> None:
     assert not (root / "out" / "02_bad").exists()
 
 
-def test_dead_kernel_is_told(finished: Finished) -> None:
+def test_a_dead_kernel_is_reported(finished: Finished) -> None:
     root, report, _ = finished
     (dead,) = [outcome for outcome in report.outcomes if outcome.notebook == "03_dies"]
     assert "kernel died" in dead.message
@@ -153,7 +154,9 @@ def test_plain_lines_tell_start_and_end(finished: Finished) -> None:
     assert "1 figure in " in text
 
 
-def test_unchanged_notebooks_stand(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_notebooks_are_not_run_again(
+    finished: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, _, _ = finished
     monkeypatch.setattr(runner, "execute", None)  # running anything would fail
     before = (root / "out" / "01_good" / "manifest.json").stat().st_mtime_ns
@@ -201,7 +204,7 @@ def test_results_that_cannot_be_written_are_a_failure_among_others(tmp_path: Pat
     assert report.outcomes[0].place.is_file()
 
 
-def test_kernel_that_does_not_start_is_told(
+def test_a_kernel_that_does_not_start_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
@@ -214,7 +217,7 @@ def test_kernel_that_does_not_start_is_told(
 
 
 @pytest.mark.parametrize("chosen", ["PASSIVE", "ACTIVE"])
-def test_threads_of_a_notebook_wait_asleep_unless_told(
+def test_threads_of_a_notebook_wait_without_spinning_by_default(
     monkeypatch: pytest.MonkeyPatch, chosen: str
 ) -> None:
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
@@ -222,3 +225,13 @@ def test_threads_of_a_notebook_wait_asleep_unless_told(
         monkeypatch.setenv("OMP_WAIT_POLICY", chosen)
     manager = kernel_manager(io.BytesIO(), lambda _: None)()
     assert manager.kernel_spec.env["OMP_WAIT_POLICY"] == chosen
+
+
+@pytest.mark.parametrize(("which", "says_one"), [("one", True), ("all", False)])
+def test_the_first_line_says_whether_all_trainings_run(which: str, says_one: bool) -> None:
+    values: dict[str, dict[str, Value]] = {
+        "00": {"scale": "smoke"},
+        "01": {"scale": "smoke", "trainings": which},
+    }
+    text = driver.announced([], values)
+    assert ("one training of each system runs here" in text) is says_one
