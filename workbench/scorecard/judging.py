@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PAPER = "paper"
 """The scale of the paper's own sizes, which claims are about."""
+_STATED = ("id", "system", "source", "setting", "metric", "unit", "check")
 
 
 def of_results(
@@ -38,10 +39,7 @@ def of_results(
     claims
         As `load_claims` returns; by default the workbench's own table.
 
-    Raises
-    ------
-    UnknownNameError
-        No claim is of this system, or an answer is to no claim.
+    Raises UnknownNameError: there is no such system, or a figure answers an unknown claim.
     """
     folder = results or stored_results.default_folder()
     table = load_claims() if claims is None else claims
@@ -88,28 +86,21 @@ def of_frames(
 
     Each claim is judged once, by the strongest evidence that answers it: what was recorded at scale
     ``paper``, else these frames, else what was recorded at another scale. What only a training of
-    the paper's size decides (``LEARNT``) is not judged by a smaller one.
+    the paper's size decides (`Figure.learnt`) is not judged by a smaller one.
 
     Parameters
     ----------
     frames
         By name, as the notebook keeps them; empty where nothing is stored.
-    scale
-        At which they were made.
+    scale, parameters
+        With which they were made; the latter explain why a claim has no answer.
     recorded
         Frames recorded in one run at scale ``paper``, by the same names; by default those in
         ``data/recorded``, of every scale.
-    parameters
-        With which `frames` were made; used to explain why a claim has no answer.
     damaged
         Other stored files that were altered after the run.
     claims
         As `load_claims` returns; by default the workbench's own table.
-
-    Raises
-    ------
-    UnknownNameError
-        No claim is of this system, or an answer or a cause is of no claim.
     """
     own = claims_of(system, claims)
     here = system in systems.SYSTEMS
@@ -299,9 +290,6 @@ def _cause(claim: Claim, answer: Answer, known: Cause | None) -> Cause:
     if answer.seeds == 1 and cause.kind != "paper":
         cause = Cause(cause.kind, f"{cause.why} (provisional: one seed)")
     return cause
-
-
-_STATED = ("id", "system", "source", "setting", "metric", "unit", "check")
 
 
 def _why_unanswered(
