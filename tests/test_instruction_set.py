@@ -68,7 +68,7 @@ def test_a_short_training_ends_in_the_stored_weights(system: str) -> None:
 
 
 @needs_avx2
-def test_so_it_does_with_other_numbers_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_number_of_threads_ends_in_the_stored_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_THREADS", "3")
     before = torch.get_num_threads()
     torch.set_num_threads(3)
@@ -79,7 +79,7 @@ def test_so_it_does_with_other_numbers_of_threads(monkeypatch: pytest.MonkeyPatc
 
 
 @needs_avx2
-def test_and_in_processes_beside_each_other() -> None:
+def test_parallel_processes_end_in_the_stored_weights() -> None:
     systems = ("hiertrain", "edgegossip")
     beside = as_finished(digest, [(system,) for system in systems], processes=2)
     for at, weights in beside:
@@ -117,7 +117,7 @@ def test_openblas_takes_the_kernels_of_haswell() -> None:
 
 
 @needs_avx2
-def test_what_comes_too_late_is_told_for_each_library() -> None:
+def test_a_choice_made_before_import_is_recorded_for_each_library() -> None:
     assert found(RECORD) == FIXED
     assert found(f"import torch\n{RECORD}") == {
         "torch": "avx2",  # it chooses when it first computes

@@ -19,7 +19,7 @@ def test_a_right_name_finds_its_entry() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"), [("dynacom", " Did you mean 'dynacomm'?"), ("DynaComm", "dynacomm"), ("", "")]
 )
-def test_a_wrong_name_is_told_with_the_right_ones(name: str, hint: str) -> None:
+def test_a_wrong_name_is_refused_with_the_right_ones(name: str, hint: str) -> None:
     with pytest.raises(UnknownNameError) as caught:
         choose("planner", name, PLANNERS)
     assert str(caught.value).startswith(f"unknown planner {name!r}.")
@@ -28,7 +28,7 @@ def test_a_wrong_name_is_told_with_the_right_ones(name: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize("name", [math, None, 3, len, ["dynacomm"], {}, np.zeros(3)])
-def test_what_is_no_text_is_told_with_the_right_names(name: Any) -> None:
+def test_anything_but_text_is_refused_with_the_right_names(name: Any) -> None:
     with pytest.raises(UnknownNameError, match=r"give a name. Known: dynacomm, sequential") as told:
         choose("planner", name, PLANNERS)
     assert str(told.value).startswith("planner is ")

@@ -226,7 +226,7 @@ def test_needs_nothing_of_one_machine_and_nothing_from_the_network(path: Path) -
 
 
 @every_paper
-def test_of_a_paper_tells_its_claims_first(path: Path) -> None:
+def test_of_a_paper_begins_with_its_claims(path: Path) -> None:
     _, text, _ = sections(path)[0]
     assert re.search(r"paper claims", text, re.IGNORECASE)
 

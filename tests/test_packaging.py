@@ -170,7 +170,7 @@ class TestSetUp:
         assert not set_up.module.is_whole(moved)
 
     @pytest.mark.parametrize("how", [KeyboardInterrupt, RuntimeError])
-    def test_starts_anew_after_an_interrupted_installation(
+    def test_starts_over_after_an_interrupted_installation(
         self, how: type[BaseException], set_up: Any, done: list[str], clone: Path
     ) -> None:
         def broken(root: Path, venv: Path) -> None:
@@ -185,26 +185,20 @@ class TestSetUp:
         assert not (clone / ".venv/half").exists()
         assert set_up.module.is_whole(clone)
 
-    def test_starts_anew_after_an_interrupted_update(
-        self, set_up: Any, done: list[str], clone: Path
+    @pytest.mark.parametrize("killed", [True, False])
+    def test_starts_over_after_a_killed_update_and_where_its_python_is_gone(
+        self, killed: bool, set_up: Any, done: list[str], clone: Path
     ) -> None:
-        set_up()
-        (clone / "requirements.lock").write_text("six==1.17.0\n")
-
-        def killed(root: Path, venv: Path) -> None:
+        def kill(root: Path, venv: Path) -> None:
             raise KeyboardInterrupt
 
-        with pytest.raises(KeyboardInterrupt):
-            set_up(killed)
         set_up()
-        assert done == ["create", "install", "create", "install"]
-
-    def test_starts_anew_where_its_python_is_gone(
-        self, set_up: Any, done: list[str], clone: Path
-    ) -> None:
-        set_up()
-        (clone / ".venv/bin/python").unlink()
         (clone / "requirements.lock").write_text("six==1.17.0\n")
+        if killed:
+            with pytest.raises(KeyboardInterrupt):
+                set_up(kill)
+        else:
+            (clone / ".venv/bin/python").unlink()
         set_up()
         assert done == ["create", "install", "create", "install"]
 
@@ -248,30 +242,27 @@ class TestCommands:
         for command in ("reproduce", "test", "test-long", "lab", "lock", "set-up"):
             assert f"  make {command} " in text
 
-    @pytest.mark.parametrize("status", [0, 1])
+    @pytest.mark.parametrize(
+        ("status", "arguments", "places"),
+        [
+            (0, ["ARGS=--scale smoke"], ("data/results", "figures")),
+            (1, ["ARGS=--scale smoke"], ("data/results", "figures")),
+            (0, ["OUTPUT=trial", "FIGURES=trial/figures"], ("trial", "trial/figures")),
+        ],
+    )
     def test_reproduce_prints_the_scorecard_whatever_and_fails_when_a_notebook_does(
-        self, status: int, tmp_path: Path
+        self, status: int, arguments: list[str], places: tuple[str, str], tmp_path: Path
     ) -> None:
         workbench = tmp_path / "workbench"
         workbench.write_text(f'#!/bin/sh\necho "ran $*"\n[ $1 = scorecard ] || exit {status}\n')
         workbench.chmod(0o755)
-        run = self.make("reproduce", f"BIN={tmp_path}", "PYTHON=true", "ARGS=--scale smoke")
+        run = self.make("reproduce", f"BIN={tmp_path}", "PYTHON=true", *arguments)
+        (output, figures), scale = places, " --scale smoke" if "ARGS" in arguments[0] else ""
         assert run.stdout.splitlines()[-2:] == [
-            "ran reproduce --output data/results --figures figures --scale smoke",
-            "ran scorecard --results data/results --picture figures/scorecard.svg",
+            f"ran reproduce --output {output} --figures {figures}{scale}",
+            f"ran scorecard --results {output} --picture {figures}/scorecard.svg",
         ]
         assert (run.returncode != 0) == (status != 0)
-
-    def test_results_can_go_elsewhere_and_are_judged_there(self, tmp_path: Path) -> None:
-        workbench = tmp_path / "workbench"
-        workbench.write_text('#!/bin/sh\necho "ran $*"\n')
-        workbench.chmod(0o755)
-        places = ("OUTPUT=trial", "FIGURES=trial/figures")
-        run = self.make("reproduce", f"BIN={tmp_path}", "PYTHON=true", *places)
-        assert run.stdout.splitlines()[-2:] == [
-            "ran reproduce --output trial --figures trial/figures",
-            "ran scorecard --results trial --picture trial/figures/scorecard.svg",
-        ]
 
     def test_ci_runs_what_a_developer_runs(self) -> None:
         path = ROOT / ".ci/run"

@@ -105,7 +105,7 @@ def test_nothing_to_do() -> None:
     assert list(as_finished(squared, [])) == []
 
 
-def test_refused() -> None:
+def test_less_than_one_process_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         list(as_finished(squared, [(1.0,)], 0))
 

@@ -177,7 +177,7 @@ class TestDeclaredParameters:
         with pytest.raises(ValueError, match="no value for heat; the parameters are seed, model"):
             Oven.of(variables)
 
-    def test_one_that_nobody_declares_is_a_defect(self) -> None:
+    def test_an_undeclared_parameter_is_a_defect(self) -> None:
         class Kettle(Parameters):
             litres: float
 

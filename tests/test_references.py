@@ -54,6 +54,6 @@ def test_names_are_there(page: Path, name: str) -> None:
     assert is_there(name), f"{page.relative_to(ROOT)} names {name}"
 
 
-def test_a_name_that_is_gone_is_found_out() -> None:
+def test_a_name_that_is_gone_is_noticed() -> None:
     assert not is_there("workbench.edgegossip.paper.experiments.fig5")
     assert not is_there("workbench.parallel.nothing")

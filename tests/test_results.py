@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,14 +111,6 @@ def test_a_spoilt_manifest_is_damage(tmp_path: Path, content: str) -> None:
     assert results.damaged(tmp_path, "other") == []
     with pytest.raises(ValueError, match="cannot be read: run `workbench reproduce`"):
         results.export_figures(tmp_path, tmp_path / "out")
-
-
-@pytest.mark.parametrize("field", ["system", "arguments", "inputs", "versions", "outputs"])
-def test_so_does_one_with_a_field_of_another_kind(tmp_path: Path, field: str) -> None:
-    store(tmp_path)
-    path = tmp_path / "01_toy" / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {field: None}))
-    assert results.stored(tmp_path) == {}
 
 
 def test_hidden_folders_are_overlooked(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from ipywidgets import Dropdown, FloatLogSlider, FloatSlider, IntSlider
 from nbconvert import exporters
 
+from tests.refusals import refusals
 from workbench.live_chart import LiveChart, split
-from workbench.names import UnknownNameError
 from workbench.notebook import drawing
 from workbench.parameters import Parameter, Parameters
 from workbench.widgets import Control, Menu, Slider, controls, explorer
@@ -49,7 +49,7 @@ def shown(chart: LiveChart) -> tuple[str, float]:
     return spec["title"], row["s"]
 
 
-def test_a_moved_control_draws_the_chart_anew() -> None:
+def test_a_moved_control_draws_the_chart_again() -> None:
     app = explorer(draw, CONTROLS)
     assert shown(app.chart) == ("dynacomm", 0.4)
     assert app.status.value == ""  # the first drawing answers nobody
@@ -62,7 +62,7 @@ def test_a_moved_control_draws_the_chart_anew() -> None:
     assert app.chart.spec["config"]["range"]["category"]  # drawn in the workbench's theme
 
 
-def test_only_rows_titles_and_ends_of_axes_are_no_part_of_a_template() -> None:
+def test_a_template_leaves_out_rows_titles_and_ends_of_axes() -> None:
     def spec(rows: list[int], title: str, end: float, color: str = "red") -> dict[str, Any]:
         frame = pl.DataFrame({"x": rows})
         chart = alt.Chart(frame, title=title).mark_point(color=color)
@@ -82,7 +82,7 @@ def test_only_rows_titles_and_ends_of_axes_are_no_part_of_a_template() -> None:
     assert split(spec([1], "one", 2.0, "blue"))[0] != template
 
 
-def test_an_error_is_told_and_the_last_chart_stays() -> None:
+def test_an_error_is_shown_and_the_last_chart_stays() -> None:
     app = explorer(draw, CONTROLS)
     app.controls["workers"].value = 8
     assert shown(app.chart) == ("dynacomm", 0.4)
@@ -106,7 +106,7 @@ def test_a_first_chart_that_fails_leaves_the_explorer_usable() -> None:
     assert shown(app.chart) == ("dynacomm", 0.1)
 
 
-def test_drawing_anything_but_a_chart_is_told() -> None:
+def test_drawing_anything_but_a_chart_is_an_error() -> None:
     def sentence(x: float) -> Any:
         return f"no chart of {x}"
 
@@ -162,7 +162,7 @@ def test_an_exported_page_has_a_picture_in_its_place() -> None:
     assert ">another</text>" in exported(explorer(draw, CONTROLS, other))[1]
 
 
-def test_one_that_never_drew_has_a_text_in_its_place() -> None:
+def test_an_explorer_that_never_drew_is_exported_as_a_text() -> None:
     text, svg = exported(explorer(draw, {**CONTROLS, "workers": Slider(1, 8, 8, integer=True)}))
     assert svg == ""
     assert "run this cell" in text
@@ -215,7 +215,7 @@ def test_a_field_without_a_control_is_a_defect() -> None:
         (Menu(("a", "b"), "b"), Dropdown),
     ],
 )
-def test_controls_start_where_told_and_reach_their_bounds(control: Control, kind: Any) -> None:
+def test_controls_start_at_their_value_and_reach_their_bounds(control: Control, kind: Any) -> None:
     widget: Any = control.widget("batch_size")
     assert isinstance(widget, kind)
     assert widget.description == "batch size"
@@ -231,33 +231,38 @@ def test_a_step_on_a_logarithmic_scale_is_a_factor() -> None:
     assert widget.step == pytest.approx(math.log10(2))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"minimum": 5, "maximum": 5, "value": 5}, "minimum 5 is not below 5"),
-        ({"minimum": 0, "maximum": 1, "value": 2}, "starts at 2, outside 0 to 1"),
-        ({"minimum": 0, "maximum": math.nan, "value": 0}, "maximum is nan"),
-        ({"minimum": 0, "maximum": 1, "value": 1, "scale": "log"}, "starts above 0, not at 0"),
-        ({"minimum": 0, "maximum": 1, "value": 0, "step": 0}, "above 0, not 0"),
-        ({"minimum": 1, "maximum": 9, "value": 1, "scale": "log", "step": 1}, "above 1, not 1"),
-        ({"minimum": 0, "maximum": 1.5, "value": 0, "integer": True}, "maximum 1.5"),
-        ({"minimum": 0, "maximum": 2, "value": 0, "integer": True, "step": 0.5}, "step 0.5"),
-    ],
+test_a_slider = refusals(
+    Slider,
+    {"minimum": 1, "maximum": 9, "value": 1},
+    {
+        "minimum": {"minimum 9 is not below 9": [9]},
+        "maximum": {"maximum is nan": [math.nan]},
+        "value": {"starts at 0, outside 1 to 9": [0]},
+        "step": {"above 0, not 0": [0]},
+        "scale": {"Did you mean 'log'": ["lgo"]},
+    },
 )
-def test_sliders_refuse(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Slider(**arguments)
+test_a_logarithmic_slider = refusals(
+    Slider,
+    {"minimum": 1, "maximum": 9, "value": 1, "scale": "log"},
+    {"minimum": {"starts above 0, not at 0": [0]}, "step": {"above 1, not 1": [1]}},
+)
+test_a_slider_of_integers = refusals(
+    Slider,
+    {"minimum": 1, "maximum": 9, "value": 1, "integer": True},
+    {"maximum": {"maximum 1.5": [1.5]}, "step": {"step 0.5": [0.5]}},
+)
+test_a_menu = refusals(
+    Menu,
+    {"options": ("dynacomm", "sequential")},
+    {
+        "options": {"at least one option": [()], "an option twice": [("a", "a")]},
+        "value": {"Did you mean 'dynacomm'": ["dynacom"]},
+    },
+)
 
 
-def test_wrong_names_are_refused() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean 'log'"):
-        Slider(1, 2, 1, scale="lgo")
-    with pytest.raises(UnknownNameError, match="Did you mean 'dynacomm'"):
-        Menu(("dynacomm", "sequential"), "dynacom")
-    with pytest.raises(ValueError, match="at least one option"):
-        Menu(())
-    with pytest.raises(ValueError, match="an option twice"):
-        Menu(("a", "a"))
+def test_controls_that_do_not_fit_the_drawing_function_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one control"):
         explorer(draw, {})
     with pytest.raises(TypeError, match="controls bandwith do not fit the drawing function draw"):

@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,21 +54,46 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ResultsFolder = Annotated[
-    Path | None,
-    typer.Option("--results", metavar="DIR", help="Stored results.  \\[default: data/results]"),
+Folder = partial(typer.Option, metavar="DIR")
+File = partial(typer.Option, metavar="FILE")
+Number = partial(typer.Option, metavar="N")
+Name = partial(typer.Option, metavar="NAME")
+
+Notebooks = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAMES]...", help="Notebooks: 01_dynacomm, dynacomm or 01.  \\[default: all]"
+    ),
 ]
-ParameterOption = Annotated[
+ResultsFolder = Annotated[
+    Path | None, Folder("--results", help="Stored results.  \\[default: data/results]")
+]
+Assignments = Annotated[
     list[str] | None,
     typer.Option(
         "--parameter", "-p", metavar="NAME=VALUE", help="Set a parameter by name; repeatable."
     ),
 ]
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="A model of the zoo; or your own as file.py:Name or package.module:Name, a "
+        "torch.nn.Module or what makes one when called without arguments."
+    ),
+]
+InputShape = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="C,H,W",
+        help="Shape of one sample, without the batch; once for each input of the model.",
+    ),
+]
+BatchSize = Annotated[int, Number(help="Samples in a batch; at most 65536.")]
 
 
 def main() -> None:
     """Run the command `workbench`."""
-    # As for notebooks (`reproduce.kernels`): threads that wait must not take the cores.
+    # As for notebooks (`reproduce.execution`): threads that wait must not take the cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     app()
 
@@ -92,12 +118,7 @@ def _options(
 
 @app.command()
 def reproduce(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAMES]...", help="Notebooks: 01_dynacomm, dynacomm or 01.  \\[default: all]"
-        ),
-    ] = None,
+    names: Notebooks = None,
     *,
     scale: Annotated[
         str | None,
@@ -110,26 +131,19 @@ def reproduce(
             help="one of each system, the others shown as recorded; or all.  \\[default: one]",
         ),
     ] = None,
-    parameter: ParameterOption = None,
+    parameter: Assignments = None,
     output: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where results go.  \\[default: data/results]"),
+        Path | None, Folder(help="Where results go.  \\[default: data/results]")
     ] = None,
     jobs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="How many notebooks run at once.  \\[default: 2, or 1 core]"
-        ),
+        int | None, Number(help="How many notebooks run at once.  \\[default: 2, or 1 core]")
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Run also notebooks whose inputs have not changed.")
     ] = False,
-    figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also copy all SVG figures here.")
-    ] = None,
+    figures: Annotated[Path | None, Folder(help="Also copy all SVG figures here.")] = None,
     notebooks: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where the notebooks are.  \\[default: notebooks]"),
+        Path | None, Folder(help="Where the notebooks are.  \\[default: notebooks]")
     ] = None,
 ) -> None:
     """Run notebooks and keep what they make: executed copies, figures, tables, a manifest.
@@ -161,20 +175,18 @@ def record(
     *,
     scale: Annotated[str, typer.Option(metavar="SCALE", help="smoke, default or paper.")] = "paper",
     seeds: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Trainings of each kind.  \\[default: the scale's]"),
+        int | None, Number(help="Trainings of each kind.  \\[default: the scale's]")
     ] = None,
     processes: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Trainings beside each other.  \\[default: one a core]"),
+        int | None, Number(help="Trainings beside each other.  \\[default: one a core]")
     ] = None,
-    parameter: ParameterOption = None,
+    parameter: Assignments = None,
     force: Annotated[
         bool,
         typer.Option("--force", help="Replace another recording, or do again what is finished."),
     ] = False,
     output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where it goes.  \\[default: data/recorded]")
+        Path | None, Folder(help="Where it goes.  \\[default: data/recorded]")
     ] = None,
 ) -> None:
     """Run an experiment of hours and keep its rows, for notebooks and scorecard to show.
@@ -201,27 +213,21 @@ def record(
                 force=force,
                 folder=home,
             )
-            found = recorded.load(folder.parent.name, name, home)
-            typer.echo(f"{folder}: {found}")
+            typer.echo(f"{folder}: {recorded.load(folder.parent.name, name, home)}")
     except ExperimentInterrupted as stopped:
-        rows = len(stopped.frame)
-        finished = f"{rows} row{'' if rows == 1 else 's'} finished"
-        typer.echo(f"stopped with {finished}; the same command goes on", err=True)
+        rows = _counted(len(stopped.frame), "row")
+        typer.echo(f"stopped with {rows} finished; the same command goes on", err=True)
         raise typer.Exit(INTERRUPTED) from None
 
 
 @app.command()
 def scorecard(
     *,
-    system: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of one system only: dynacomm, 01, …")
-    ] = None,
+    system: Annotated[str | None, Name(help="Of one system only: dynacomm, 01, …")] = None,
     format: Annotated[
         str, typer.Option(metavar="FORMAT", help="table, json or markdown.")
     ] = "table",
-    picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw it, as SVG, into this file.")
-    ] = None,
+    picture: Annotated[Path | None, File(help="Also draw it, as SVG, into this file.")] = None,
     results: ResultsFolder = None,
 ) -> None:
     """Print each claim of the papers beside what the stored results say; nothing is run."""
@@ -236,18 +242,13 @@ def scorecard(
 
 @app.command()
 def figures(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAMES]...", help="Notebooks or systems.  \\[default: all]"),
-    ] = None,
+    names: Notebooks = None,
     *,
     format: Annotated[str, typer.Option(metavar="FORMAT", help="svg, pdf or png.")] = "svg",
     column: Annotated[
         str, typer.Option(metavar="COLUMN", help="single (3.5 in) or double (7.16 in).")
     ] = "double",
-    output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where they go.  \\[default: figures]")
-    ] = None,
+    output: Annotated[Path | None, Folder(help="Where they go.  \\[default: figures]")] = None,
     results: ResultsFolder = None,
 ) -> None:
     """Export stored figures in the size and format of a paper; nothing is run."""
@@ -257,28 +258,20 @@ def figures(
     folder = _stored(results)
     if not stored(folder):
         find(notebooks_folder(None), names or ())  # a wrong name is told before that
-    written = export_figures(
-        folder,
-        output or repository() / "figures",
-        names or (),
-        format=format,
-        column=column,
-    )
-    for path in written:
+    home = output or repository() / "figures"
+    for path in export_figures(folder, home, names or (), format=format, column=column):
         typer.echo(str(path))
 
 
 @app.command()
 def models() -> None:
     """List the models of the zoo."""
-    from rich.console import Console
-
     from workbench.zoo import MODELS
 
     table = _table("model", "parameters", "input")
     for model in MODELS.values():
         table.add_row(model.name, f"{model.parameters:,}", _shape(model.input_shape))
-    Console().print(table)
+    _print(table)
 
 
 @app.command()
@@ -294,9 +287,9 @@ def planners(
     chosen = list(SYSTEMS)
     if system is not None:
         chosen = [check_name("system", results.system_named(system), chosen)]
-    for one in chosen:
-        for kind, registry in SYSTEMS[one].algorithms.items():
-            typer.echo(f"{one}: {kind}")
+    for system_name in chosen:
+        for kind, registry in SYSTEMS[system_name].algorithms.items():
+            typer.echo(f"{system_name}: {kind}")
             width = max(map(len, registry))
             for name, algorithm in registry.items():
                 typer.echo(f"  {name:<{width}}  {_summary(algorithm)}")
@@ -313,24 +306,10 @@ def _summary(algorithm: Any) -> str:
 
 @app.command()
 def profile(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A model of the zoo; or your own as file.py:Name or package.module:Name, a "
-            "torch.nn.Module or what makes one when called without arguments."
-        ),
-    ],
+    model: Model,
     *,
-    input_shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="C,H,W",
-            help="Shape of one sample, without the batch; once for each input of the model.",
-        ),
-    ] = None,
-    batch_size: Annotated[
-        int, typer.Option(metavar="N", help="Samples in a batch; at most 65536.")
-    ] = 1,
+    input_shape: InputShape = None,
+    batch_size: BatchSize = 1,
     by: Annotated[
         str,
         typer.Option(
@@ -343,22 +322,17 @@ def profile(
     device: Annotated[
         str, typer.Option(metavar="DEVICE", help="Where to measure: cpu or cuda.")
     ] = "cpu",
-    save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the profile here (parquet).")
-    ] = None,
+    save: Annotated[Path | None, File(help="Also write the profile here (parquet).")] = None,
 ) -> None:
     """Print what each layer of a model costs."""
-    from workbench.parameters import PARAMETERS
-
-    PARAMETERS["batch_size"].parse(str(batch_size))
-    if save is not None and save.is_dir():
-        raise UserError(f"--save {save}: this is a folder; give a file")
-    if save is not None and save.suffix != ".parquet":
-        raise UserError(f"--save {save}: give a file that ends in .parquet")
-    if save is not None and not save.resolve().parent.is_dir():
-        raise UserError(f"--save {save}: there is no folder {save.resolve().parent}")
-    shape = _parse_shapes(input_shape or ())
-    module = _model(model, shape)
+    if save is not None:
+        if save.is_dir():
+            raise UserError(f"--save {save}: this is a folder; give a file")
+        if save.suffix != ".parquet":
+            raise UserError(f"--save {save}: give a file that ends in .parquet")
+        if not save.resolve().parent.is_dir():
+            raise UserError(f"--save {save}: there is no folder {save.resolve().parent}")
+    module, shape = _model(model, input_shape or (), batch_size)
 
     from workbench import profiles
     from workbench.profiles import measured
@@ -366,32 +340,19 @@ def profile(
     check_name("way", by, ("graph", "modules"))
     measured.check_device(device)
     with _traced("profile it module by module, which runs it: --by modules"):
-        found = profiles.profile_model(module, shape, by=by)  # type: ignore[arg-type]
+        costs = profiles.profile_model(module, shape, by=by)  # type: ignore[arg-type]
     times = _measured(module, batch_size, shape, device, by) if measure else None
-    _print(_profile_table(found, batch_size, times))
+    _print(_profile_table(costs, batch_size, times))
     if save is not None:
-        (found if times is None else times).save(save)
+        (costs if times is None else times).save(save)
 
 
 @app.command()
 def memory(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A model of the zoo; or your own as file.py:Name or package.module:Name."
-        ),
-    ],
+    model: Model,
     *,
-    input_shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="C,H,W",
-            help="Shape of one sample, without the batch; once for each input of the model.",
-        ),
-    ] = None,
-    batch_size: Annotated[
-        int, typer.Option(metavar="N", help="Samples in a batch; at most 65536.")
-    ] = 1,
+    input_shape: InputShape = None,
+    batch_size: BatchSize = 1,
     training: Annotated[
         bool, typer.Option("--training", help="A step of SGD in the place of inference.")
     ] = False,
@@ -403,15 +364,10 @@ def memory(
             "does not fit.",
         ),
     ] = None,
-    optimizer: Annotated[
-        str, typer.Option(metavar="NAME", help="sgd, momentum or adam: its state counts.")
-    ] = "sgd",
+    optimizer: Annotated[str, Name(help="sgd, momentum or adam: its state counts.")] = "sgd",
     planner: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Only this planner; workbench planners lists them.  \\[default: all]",
-        ),
+        Name(help="Only this planner; workbench planners lists them.  \\[default: all]"),
     ] = None,
     time_limit: Annotated[
         float | None,
@@ -424,17 +380,14 @@ def memory(
 ) -> None:
     """Print what memory a model needs, its results by each planner, and what less would cost."""
     from workbench.memory import report
-    from workbench.parameters import PARAMETERS
     from workbench.zoo import MODELS
 
-    PARAMETERS["batch_size"].parse(str(batch_size))
     if time_limit is not None and not 0 < time_limit < math.inf:
         raise UserError(f"--time-limit {time_limit:g}: give seconds above 0")
     budget_bytes = None if budget is None else parse_bytes(budget)
-    shape = _parse_shapes(input_shape or ())
-    module = _model(model, shape)
+    module, shape = _model(model, input_shape or (), batch_size)
     with _traced("its memory cannot be planned before its operators are known"):
-        found = report.survey(
+        survey = report.survey(
             module,
             shape,
             batch_size=batch_size,
@@ -445,22 +398,15 @@ def memory(
             time_limit_s=time_limit,
         )
     what = "a step of training" if training else "inference"
-    batch = f"a batch of {batch_size}" if batch_size > 1 else "one sample"
-    one = _shape(shape or MODELS[model].input_shape)
-    operators = len(found.flow.steps)
-    count = f"{operators:,} operator{'' if operators == 1 else 's'}"
-    _print(report.table(found, f"{model}: {what}, {batch} of {one}, {count}"))
-    print(report.total(found))
+    batch = _batch(batch_size, shape or MODELS[model].input_shape)
+    operators = _counted(len(survey.flow.steps), "operator")
+    _print(report.table(survey, f"{model}: {what}, {batch}, {operators}"))
+    print(report.total(survey))
 
 
 @app.command()
 def compare(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A model of the zoo; or your own as file.py:Name or package.module:Name."
-        ),
-    ],
+    model: Model,
     *,
     cluster: Annotated[Path, typer.Option(metavar="FILE", help="Nodes, links and rules, in TOML.")],
     inputs: Annotated[
@@ -469,9 +415,7 @@ def compare(
             metavar="TYPE[SHAPE]", help="Of one sample, without the batch: float32[3,32,32]."
         ),
     ] = None,
-    batch_size: Annotated[
-        int, typer.Option(metavar="N", help="Samples of one worker in a batch; at most 65536.")
-    ] = 32,
+    batch_size: BatchSize = 32,
     times: Annotated[
         list[str] | None,
         typer.Option(
@@ -490,12 +434,10 @@ def compare(
     """Compare all ways of training a model on a cluster, and say which is the fastest, and why."""
     from workbench.clusters import load_cluster
     from workbench.comparison import answer, text
-    from workbench.parameters import PARAMETERS
 
-    PARAMETERS["batch_size"].parse(str(batch_size))
     machines = load_cluster(cluster)
     dtype, shape = text.parse_inputs(inputs)
-    module = _model(model, shape)
+    module = _module(model, shape, batch_size, "--inputs 'float32[3,224,224]'")
     if csv is not None and not csv.resolve().parent.is_dir():
         raise UserError(f"--csv {csv}: there is no folder {csv.resolve().parent}")
     with _traced("profile it module by module: workbench profile --by modules"):
@@ -527,13 +469,22 @@ def _traced(otherwise: str) -> Iterator[None]:
         raise UserError(f"{error.reason}; {otherwise}") from None
 
 
-def _model(name: str, shape: Any) -> Any:
-    """Return the user's own module, or the name of one of the zoo."""
+def _model(name: str, shapes: Sequence[str], batch_size: int) -> tuple[Any, Any]:
+    """Return the user's own module, or the name of one of the zoo, and the shape of its input."""
+    shape = _parse_shapes(shapes)
+    return _module(name, shape, batch_size, "--input-shape 3,224,224"), shape
+
+
+def _module(name: str, shape: Any, batch_size: int, example: str) -> Any:
+    """Return the user's own module, which needs a shape, or the name of one of the zoo."""
+    from workbench.parameters import PARAMETERS
+
+    PARAMETERS["batch_size"].parse(str(batch_size))
     if ":" not in name and not name.endswith(".py"):
         return name
     module = load_model(name)
     if shape is None:
-        raise UserError(f"{name}: give the shape of a sample, as in --input-shape 3,224,224")
+        raise UserError(f"{name}: give the shape of a sample, as in {example}")
     return module
 
 
@@ -592,10 +543,9 @@ def _profile_table(profile: ModelProfile, batch_size: int, times: LayerTimes | N
                 f"the layers' sum is {times.layers_over_iteration:.0%} of it"
             )
 
-    batch = f"a batch of {batch_size}" if batch_size > 1 else "one sample"
-    layers = f"{len(profile)} layer{'' if len(profile) == 1 else 's'}"
     table = _table(*columns)
-    table.title = f"{profile.name}: {layers}, {batch} of {_shape(profile.input_shape)}"
+    layers, batch = _counted(len(profile), "layer"), _batch(batch_size, profile.input_shape)
+    table.title = f"{profile.name}: {layers}, {batch}"
     table.caption = caption
     table.show_footer = True
     for name, row in zip(profile.layers, rows, strict=True):
@@ -628,6 +578,14 @@ def _shape(shape: Sequence[int] | Sequence[Sequence[int]]) -> str:
     """Return a readable shape: ``3×224×224``; several joined by ``and``."""
     several = [one for one in shape if isinstance(one, Sequence)]
     return " and ".join(map(_shape, several)) or "×".join(map(str, shape))
+
+
+def _batch(size: int, shape: Any) -> str:
+    return f"{f'a batch of {size}' if size > 1 else 'one sample'} of {_shape(shape)}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _parse_shapes(texts: Sequence[str]) -> Any:

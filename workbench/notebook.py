@@ -120,17 +120,17 @@ class Results:
     def show(self, figure: Figure, **given: Any) -> Shown:
         """Draw a figure: as it is recorded, saying so, or computed here with what is given."""
         assert figure.chart is not None
-        frame, found, here = self._rows(figure, given)
+        frame, recording, here = self._rows(figure, given)
         if not here:
             return Shown(frame, self.draw(figure.id, figure.chart(frame)))
         self.keep(figure.id, frame)
         drawn = self.draw(figure.id, figure.chart(frame), timings=figure.timings)
-        if found and found.scale == "paper":
+        if recording and recording.scale == "paper":
             from IPython.display import display
 
-            print(recorded.told(found, figure))
+            print(recorded.told(recording, figure))
             about = f"{self.system}: {figure.id} (recorded figure)"
-            display(drawing(figure.chart(found.frame), about))  # type: ignore[no-untyped-call]
+            display(drawing(figure.chart(recording.frame), about))  # type: ignore[no-untyped-call]
         return Shown(frame, drawn)
 
     def table(self, figure: Figure, **given: Any) -> pl.DataFrame:
@@ -192,12 +192,12 @@ class Results:
             return self._seen(figure, figure.compute(source), here), None, here
         known = {"scale", *figure.parameters()}
         asked = {name: value for name, value in self.shared.items() if name in known} | dict(given)
-        found = self._recorded(figure) if figure.recorded is not None else None
-        if found and self.trainings == "one" and not figure.live and found.answers(asked):
-            print(recorded.told(found, figure))
+        recording = self._recorded(figure) if figure.recorded is not None else None
+        if recording and self.trainings == "one" and not figure.live and recording.answers(asked):
+            print(recorded.told(recording, figure))
             print("trainings=all runs it here")
-            return self._seen(figure, found.frame, False), found, False
-        return self._seen(figure, figure.frame(**asked), True), found, True
+            return self._seen(figure, recording.frame, False), recording, False
+        return self._seen(figure, figure.frame(**asked), True), recording, True
 
     def _recorded(self, figure: Figure) -> Recorded | None:
         try:

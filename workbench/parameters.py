@@ -153,12 +153,12 @@ def _models() -> Iterable[str]:
 
 def annotated(where: type) -> dict[str, tuple[Any, list[Any]]]:
     """Return each annotation of a class: its type, and what ``Annotated`` adds to it."""
-    found = {}
+    kinds = {}
     # Without names of the class's own: functions in an annotation are to see their module.
     for name, hint in get_type_hints(where, localns={}, include_extras=True).items():
         kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        found[name] = kind, extras
-    return found
+        kinds[name] = kind, extras
+    return kinds
 
 
 def declared(where: type) -> dict[str, Parameter]:
@@ -167,15 +167,15 @@ def declared(where: type) -> dict[str, Parameter]:
     ``devices: Annotated[int, Parameter("that share the edge server", low=1)]`` declares one; a
     name without a `Parameter` is the shared one, with the same type.
     """
-    found = {}
+    parameters = {}
     for name, (kind, extras) in annotated(where).items():
-        parameter = next((one for one in extras if isinstance(one, Parameter)), None)
+        parameter = next((extra for extra in extras if isinstance(extra, Parameter)), None)
         if parameter is None:
             parameter = PARAMETERS.get(name)
             if parameter is None or parameter.kind is not kind:
                 raise TypeError(f"{where.__name__}.{name}: {kind.__name__} has no Parameter")
-        found[name] = replace(parameter, name=name, kind=kind)
-    return found
+        parameters[name] = replace(parameter, name=name, kind=kind)
+    return parameters
 
 
 class _Shared:
@@ -240,7 +240,7 @@ def check_known(name: str, known: Collection[Parameter]) -> None:
             "use --output DIR to choose where results go"
         )
     try:
-        check_name("parameter", name, [one.name for one in known])
+        check_name("parameter", name, [parameter.name for parameter in known])
     except ValueError as error:
         nearest = str(error).partition(" Known:")[0]
         valid = f"Valid parameters:\n{listing(known)}" if known else "There are none to set"
@@ -262,8 +262,10 @@ def own(name: str, default: object, known: Mapping[str, Parameter] = PARAMETERS)
 
 def listing(known: Collection[Parameter]) -> str:
     """Return one line per parameter: name, valid values, meaning."""
-    width = max((len(one.name) for one in known), default=0)
-    return "\n".join(f"  {one.name:<{width}}  {one.allowed}; {one.help}" for one in known)
+    width = max((len(parameter.name) for parameter in known), default=0)
+    return "\n".join(
+        f"  {parameter.name:<{width}}  {parameter.allowed}; {parameter.help}" for parameter in known
+    )
 
 
 def _number(value: float) -> str:

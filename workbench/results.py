@@ -43,13 +43,13 @@ def stored(results: Path) -> dict[str, Manifest]:
     if not results.is_dir():
         return {}
     folders = sorted(path for path in results.iterdir() if not path.name.startswith("."))
-    found = {folder.name: read_manifest(folder) for folder in folders}
-    return {name: manifest for name, manifest in found.items() if manifest is not None}
+    manifests = {folder.name: read_manifest(folder) for folder in folders}
+    return {name: manifest for name, manifest in manifests.items() if manifest is not None}
 
 
 def manifest(results: Path, system: str) -> Manifest | None:
     """Return the manifest of a system's stored results; None where nothing is stored."""
-    return next((one for one in stored(results).values() if one.system == system), None)
+    return next((kept for kept in stored(results).values() if kept.system == system), None)
 
 
 def load(results: Path, system: str) -> dict[str, pl.DataFrame]:
@@ -71,20 +71,20 @@ def load(results: Path, system: str) -> dict[str, pl.DataFrame]:
 def damaged(results: Path, system: str) -> list[Path]:
     """Return a system's stored frames and manifests that are missing, altered or unreadable."""
     frames = _frames(results, system)
-    folders = [one for one in results.glob("[!.]*/") if system_of(one.name) == system]
-    broken = [one / MANIFEST for one in folders if read_manifest(one) is None]
+    folders = [path for path in results.glob("[!.]*/") if system_of(path.name) == system]
+    broken = [path / MANIFEST for path in folders if read_manifest(path) is None]
     return [path for path in broken if path.exists()] + [
         path for path, digest in frames.items() if file_digest(path) != digest
     ]
 
 
 def _frames(results: Path, system: str) -> dict[Path, str]:
-    found = manifest(results, system)
-    if found is None:
+    kept = manifest(results, system)
+    if kept is None:
         return {}
     return {
-        results / found.of / name: digest
-        for name, digest in found.outputs.items()
+        results / kept.of / name: digest
+        for name, digest in kept.outputs.items()
         if name.endswith(".parquet")
     }
 
@@ -102,12 +102,12 @@ def notebook_named(name: str, notebooks: Iterable[str]) -> str:
     Raises UserError: it may be several.
     """
     bare, known = Path(name).name.removesuffix(".ipynb"), list(notebooks)
-    found = [one for one in known if re.fullmatch(r"\d+_.+", one) and bare in one.split("_", 1)]
-    if bare in known or not found:
+    meant = [stem for stem in known if re.fullmatch(r"\d+_.+", stem) and bare in stem.split("_", 1)]
+    if bare in known or not meant:
         return bare
-    if len(found) > 1:
-        raise UserError(f"notebook {name!r} may be any of {', '.join(found)}")
-    return found[0]
+    if len(meant) > 1:
+        raise UserError(f"notebook {name!r} may be any of {', '.join(meant)}")
+    return meant[0]
 
 
 def system_named(name: str) -> str:
@@ -124,18 +124,15 @@ def export_figures(
     format: str = "svg",
     column: str = "double",
 ) -> list[Path]:
-    """Write stored figures to one folder as ``SYSTEM_FIGURE.FORMAT``, without running anything.
+    """Write stored figures of notebooks or systems, by default all, to a folder.
 
-    Those that hold timings of this machine go to ``timings`` in it. Returns the files written.
+    They are called ``SYSTEM_FIGURE.FORMAT``, single-column ones ``SYSTEM_FIGURE_single.FORMAT``;
+    those that hold timings of this machine go to ``timings`` in it. Returns the files written.
 
     Parameters
     ----------
     results
         Folder that `workbench reproduce` wrote.
-    output
-        Made if missing. Single-column figures are called ``SYSTEM_FIGURE_single``.
-    names
-        Notebooks or systems to export; all by default.
     format
         ``"svg"``, ``"pdf"`` or ``"png"``.
     column
@@ -143,7 +140,7 @@ def export_figures(
 
     Raises
     ------
-    ValueError
+    UserError
         Nothing is stored, or an unknown notebook, format or column; or figures that cannot be
         drawn so, after all others are written.
     """
@@ -157,18 +154,17 @@ def export_figures(
         if broken:
             raise UserError(f"{', '.join(broken)} cannot be read: run `workbench reproduce`")
         raise UserError(f"{results} holds no results yet; `workbench reproduce` makes them")
-    systems = {one.system: one for one in kept.values()}
+    known = kept | {made.system: made for made in kept.values()}
     chosen = [
-        systems.get(name) or kept[check_name("notebook", name, {**kept, **systems})]
-        for name in (notebook_named(one, kept) for one in names)
+        known[check_name("notebook", notebook_named(name, kept), known)] for name in names
     ] or list(kept.values())
     written, failed = [], []
     suffix = "" if column == "double" else f"_{column}"
-    for one in chosen:
-        for specification in sorted((results / one.of).glob("*/*.vl.json")):
+    for notebook in chosen:
+        for specification in sorted((results / notebook.of).glob("*/*.vl.json")):
             name = specification.name.removesuffix(".vl.json")
             folder = output / TIMINGS if specification.parent.name == TIMINGS else output
-            path = folder / f"{one.system}_{name}{suffix}.{format}"
+            path = folder / f"{notebook.system}_{name}{suffix}.{format}"
             try:
                 chart = json.loads(specification.read_text(encoding="utf-8"))
                 if not isinstance(chart, dict):

@@ -42,9 +42,9 @@ def figures(system: str) -> dict[str, Figure]:
     """Return a system's figures by id."""
     from workbench.experiments.figure import Figure
 
-    return {one.id: one for one in judged(system) if isinstance(one, Figure)}
+    return {figure.id: figure for figure in judged(system) if isinstance(figure, Figure)}
 
 
 def recordable(system: str) -> dict[str, Figure]:
     """Return the figures of a system that `workbench record` offers, by id."""
-    return {name: one for name, one in figures(system).items() if one.recorded is not None}
+    return {name: figure for name, figure in figures(system).items() if figure.recorded is not None}

@@ -11,7 +11,8 @@ import html
 import inspect
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -105,40 +106,27 @@ class Slider:
         import ipywidgets
 
         shown = self.label or name.replace("_", " ")
-        common = {
-            "description": f"{shown} ({self.unit})" if self.unit else shown,
-            "continuous_update": True,
-            "style": {"description_width": "13em"},
-            "layout": {"width": "33em"},
-        }
+        low, high, start, step = self.minimum, self.maximum, self.value, self.step
+        kind, readout = ipywidgets.FloatSlider, ".4r"
         if self.scale == "log":
-            low, high = math.log10(self.minimum), math.log10(self.maximum)
-            step = (high - low) / _STEPS if self.step is None else math.log10(self.step)
-            step = _divided_step(step, math.log10(self.value) - low)
-            return ipywidgets.FloatLogSlider(
-                value=self.value,
-                min=low,
-                max=high,
-                step=step,
-                readout_format=".0f" if self.integer else ".3r",
-                **common,
-            )
-        if self.integer:
-            return ipywidgets.IntSlider(
-                value=int(self.value),
-                min=int(self.minimum),
-                max=int(self.maximum),
-                step=int(self.step or 1),
-                **common,
-            )
-        step = (self.maximum - self.minimum) / _STEPS if self.step is None else self.step
-        return ipywidgets.FloatSlider(
+            kind, readout = ipywidgets.FloatLogSlider, ".0f" if self.integer else ".3r"
+            low, high, start = map(math.log10, (low, high, start))
+            step = step and math.log10(step)
+        elif self.integer:
+            kind, readout, step = ipywidgets.IntSlider, "d", step or 1
+        step = step or (high - low) / _STEPS
+        if kind is not ipywidgets.IntSlider:
+            step = _divided_step(step, start - low)
+        return kind(
             value=self.value,
-            min=self.minimum,
-            max=self.maximum,
-            step=_divided_step(step, self.value - self.minimum),
-            readout_format=".4r",
-            **common,
+            min=low,
+            max=high,
+            step=step,
+            readout_format=readout,
+            description=f"{shown} ({self.unit})" if self.unit else shown,
+            continuous_update=True,
+            style={"description_width": "13em"},
+            layout={"width": "33em"},
         )
 
 
@@ -177,7 +165,7 @@ class Menu:
         return self.options
 
     def read(self, raw: str) -> str:
-        """The value that `draw` gets for the widget's."""
+        """The widget's value."""
         return raw
 
     def widget(self, name: str) -> ipywidgets.Widget:
@@ -195,7 +183,6 @@ class Menu:
 
 Control = Slider | Menu
 
-
 Controls = Mapping[str, Control] | Parameters
 """Controls by name, or a setting that declares them: then `draw` gets another such setting."""
 
@@ -209,7 +196,7 @@ def controls(setting: Parameters) -> dict[str, Control]:
     kinds, made = declared(type(setting)), dict[str, Control]()
     for name, (_, extras) in annotated(type(setting)).items():
         parameter, value = kinds[name], getattr(setting, name)
-        slider = next((one for one in extras if isinstance(one, Slider)), None)
+        slider = next((extra for extra in extras if isinstance(extra, Slider)), None)
         if parameter.options is not None:
             made[name] = Menu(tuple(parameter.options()), value)
         elif slider is not None:
@@ -298,13 +285,6 @@ def explorer(draw: Draw, controls: Controls, picture: Drawing | None = None) -> 
         In the order shown: by the names of `draw`'s parameters, or a setting that declares them.
     picture
         See `Explorer`.
-
-    Raises
-    ------
-    ValueError
-        There are no controls.
-    TypeError
-        A control's name is no parameter of `draw`, or a parameter has no control.
     """
     import ipywidgets
     from altair.utils.schemapi import debug_mode
@@ -317,7 +297,7 @@ def explorer(draw: Draw, controls: Controls, picture: Drawing | None = None) -> 
     widgets = {name: control.widget(name) for name, control in controls.items()}
     status = ipywidgets.HTML()
     chart = LiveChart()
-    answers_ms: list[float] = []
+    answers_ms = deque[float](maxlen=_REMEMBERED)
     asked: dict[str, Any] = {}
     drawn: dict[str, Any] = {}
 
@@ -337,7 +317,6 @@ def explorer(draw: Draw, controls: Controls, picture: Drawing | None = None) -> 
             return
         if drawn:  # the first chart is no answer: it also loads what all later ones use
             answers_ms.append((time.perf_counter() - before_s) * 1e3)
-            del answers_ms[:-_REMEMBERED]
             status.value = _timing_text(answers_ms)
         else:
             status.value = ""
@@ -350,7 +329,7 @@ def explorer(draw: Draw, controls: Controls, picture: Drawing | None = None) -> 
     return Explorer(widgets, chart, status, ipywidgets.VBox([panel, chart, status]), picture)
 
 
-def _timing_text(answers_ms: list[float]) -> str:
+def _timing_text(answers_ms: Sequence[float]) -> str:
     text = f"answered in {answers_ms[-1]:.0f} ms"
     if len(answers_ms) > 1:
         text += (

@@ -3,13 +3,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.harness import (
-    CHROMIUM_ARGUMENTS,
-    Lab,
-    NoChromiumError,
-    find_chromium,
-    jupyterlab,
-)
+from tests.browser.harness import CHROMIUM_ARGUMENTS, Lab, find_chromium, jupyterlab
 
 
 @pytest.fixture(scope="package")
@@ -20,10 +14,9 @@ def browser() -> Iterator[Browser]:
     other tests do not expect it.
     """
     with sync_playwright() as playwright:
-        try:
-            path = find_chromium(playwright)
-        except NoChromiumError as error:
-            pytest.fail(str(error), pytrace=False)
+        path = find_chromium(playwright)
+        if path is None:
+            pytest.fail("no Chromium; `make test` gets one, or says what to do", pytrace=False)
         chromium = playwright.chromium.launch(executable_path=path, args=CHROMIUM_ARGUMENTS)
         yield chromium
         chromium.close()

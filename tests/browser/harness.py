@@ -31,6 +31,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Locator, Page, Playwright, Route
 
+from tests.reproduce.helpers import write_notebook
 from workbench.paths import ROOT
 
 CHROMIUM_ARGUMENTS = [
@@ -46,29 +47,15 @@ LOCAL = {"127.0.0.1", "localhost"}
 SETTINGS = {"@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"}}
 
 
-class NoChromiumError(RuntimeError):
-    """There is no browser to test in; the message says how to get one."""
+def is_local(url: str) -> bool:
+    return urlsplit(url).hostname in LOCAL
 
 
-def find_chromium(playwright: Playwright) -> str:
-    """Path of a Chromium: ``$WORKBENCH_CHROMIUM``, the system's, or Playwright's own."""
+def find_chromium(playwright: Playwright) -> str | None:
+    """Path of a Chromium: ``$WORKBENCH_CHROMIUM`` as `make test` sets it, or the first there is."""
     named = os.environ.get("WORKBENCH_CHROMIUM")
-    if named:
-        found = shutil.which(named)
-        if found is None:
-            raise NoChromiumError(f"WORKBENCH_CHROMIUM is {named!r}, where no program is")
-        return found
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        found = shutil.which(name)
-        if found is not None:
-            return found
-    own = Path(playwright.chromium.executable_path)
-    if own.exists():
-        return str(own)
-    raise NoChromiumError(
-        "no Chromium for the browser tests: install one (Debian: apt-get install chromium; "
-        "elsewhere: playwright install chromium), or set WORKBENCH_CHROMIUM to its path"
-    )
+    usual = ("chromium", "chromium-browser", "google-chrome", playwright.chromium.executable_path)
+    return next(filter(None, map(shutil.which, [named] if named else usual)), None)
 
 
 @contextlib.contextmanager
@@ -174,35 +161,29 @@ class Lab:
 
     def __post_init__(self) -> None:
         page = self.page
-        page.on("console", lambda message: self._note_console(message.type, message.text))
-        page.on("pageerror", lambda error: self.problems.append(f"uncaught: {error}"))
+        page.on("console", lambda it: self._note(it.type == "error", f"console: {it.text}"))
+        page.on("pageerror", lambda error: self._note(True, f"uncaught: {error}"))
+        page.on("requestfailed", lambda it: self._note(True, f"failed: {it.url} ({it.failure})"))
         page.on(
-            "requestfailed",
-            lambda request: self.problems.append(f"failed: {request.url} ({request.failure})"),
+            "response", lambda it: self._note(it.status >= 400, f"status {it.status}: {it.url}")
         )
-        page.on("response", lambda response: self._note_response(response.status, response.url))
-        page.on("websocket", lambda socket: self._note_socket(socket.url))
+        page.on(
+            "websocket", lambda it: self._note(not is_local(it.url), f"left this machine: {it.url}")
+        )
         page.route("**/*", self._keep_inside)
         page.goto(f"{self.server.address}/lab?reset&token={self.server.token}")
         page.wait_for_function("window.jupyterapp !== undefined", timeout=40_000)
         page.evaluate("async () => { await window.jupyterapp.restored; }")
 
-    def _note_console(self, kind: str, text: str) -> None:
-        if kind == "error":
-            self.problems.append(f"console: {text}")
-
-    def _note_response(self, status: int, url: str) -> None:
-        if status >= 400:
-            self.problems.append(f"status {status}: {url}")
-
-    def _note_socket(self, url: str) -> None:
-        if urlsplit(url).hostname not in LOCAL:
-            self.problems.append(f"left this machine: {url}")
+    def _note(self, wrong: bool, what: str) -> None:
+        if wrong:
+            self.problems.append(what)
 
     def _keep_inside(self, route: Route) -> None:
         url = route.request.url
-        if url.startswith(("http:", "https:")) and urlsplit(url).hostname not in LOCAL:
-            self.problems.append(f"left this machine: {url}")
+        leaves = url.startswith(("http:", "https:")) and not is_local(url)
+        self._note(leaves, f"left this machine: {url}")
+        if leaves:
             route.abort()
         else:
             route.continue_()
@@ -345,17 +326,7 @@ class Lab:
 
 def notebook(folder: Path, *sources: str) -> Path:
     """Write a notebook of these cells."""
-    common: dict[str, object] = {"cell_type": "code", "execution_count": None, "metadata": {}}
-    common["outputs"] = []
-    content = {
-        "cells": [{**common, "id": f"cell{n}", "source": text} for n, text in enumerate(sources)],
-        "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
-    path = folder / "notebook.ipynb"
-    path.write_text(json.dumps(content))
-    return path
+    return write_notebook(folder / "notebook.ipynb", *sources, parameters="")
 
 
 SHOWN_PICTURES = """() => [...document.querySelectorAll('.jp-OutputArea-output')].flatMap(

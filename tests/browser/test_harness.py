@@ -3,15 +3,13 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import altair as alt
-import playwright.sync_api
 import polars as pl
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.harness import Lab, NoChromiumError, find_chromium, notebook
+from tests.browser.harness import Lab, notebook
 from workbench import figures
 
 EXPLORER = """
@@ -64,7 +62,7 @@ def test_make_lab_asks_nothing_at_first_start(lab: Lab) -> None:
     assert lab.page.locator(".Toastify__toast").all_inner_texts() == []
 
 
-def test_explorer_tells_an_error_and_keeps_the_last_chart(tiny: Lab) -> None:
+def test_explorer_shows_an_error_and_keeps_the_last_chart(tiny: Lab) -> None:
     tiny.press("workers", "ArrowRight", times=3)
     assert "the testbed has 6 workers" in tiny.status("alert")
     assert tiny.setting("workers") == "8"
@@ -97,7 +95,7 @@ def test_explorer_keeps_up_and_never_goes_blank(tiny: Lab) -> None:
     assert tiny.problems == []
 
 
-def test_what_goes_wrong_is_told(lab: Lab, tmp_path: Path) -> None:
+def test_problems_of_a_page_are_collected(lab: Lab, tmp_path: Path) -> None:
     with lab.opened(notebook(tmp_path, "1", "import pathlibb")):
         with pytest.raises(AssertionError, match=r"cell 1 failed.*pathlibb"):
             lab.run_all()
@@ -139,23 +137,3 @@ def test_a_figure_brings_its_font(browser: Browser, tmp_path: Path) -> None:
     page.close()
     assert alone == with_fallbacks
     assert len(alone) > 5
-
-
-def test_no_chromium_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    class Playwright:
-        class chromium:  # noqa: N801  (Playwright's name)
-            executable_path = str(tmp_path / "none")
-
-    nobody = cast("playwright.sync_api.Playwright", Playwright)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("WORKBENCH_CHROMIUM", raising=False)
-    with pytest.raises(NoChromiumError, match="playwright install chromium"):
-        find_chromium(nobody)
-    monkeypatch.setenv("WORKBENCH_CHROMIUM", "/no/chromium")
-    with pytest.raises(NoChromiumError, match="WORKBENCH_CHROMIUM is '/no/chromium'"):
-        find_chromium(nobody)
-    own = tmp_path / "chromium"
-    own.write_text("")
-    own.chmod(0o755)
-    monkeypatch.delenv("WORKBENCH_CHROMIUM")
-    assert find_chromium(nobody) == str(own)

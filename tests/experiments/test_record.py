@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,12 @@ def loaded(system: str, experiment: str, folder: Path) -> Recorded:
     return found
 
 
+def record_fleet(
+    folder: Path, scale: str = "smoke", processes: int = 1, force: bool = False
+) -> Path:
+    return record("toy", "fleet", scale=scale, processes=processes, force=force, folder=folder)
+
+
 def command(*arguments: str) -> Result:
     return CliRunner(env={"COLUMNS": "200"}).invoke(cli.app, ["record", *arguments])
 
@@ -125,6 +132,9 @@ def test_a_recording_is_the_figure_with_how_it_came_about(tmp_path: Path) -> Non
     assert (one.seeds, one.processes, list(one.data)) == ([1, 2], 1, ["digits"])
     assert {"torch", "numpy"} <= set(one.versions) & set(one.instruction_set)
     assert set(one.machine) == {"processor", "cores", "memory", "system"}
+    text = (folder / NAME).read_text()
+    assert json.loads(text)["format"] == FORMAT
+    assert str(tmp_path) not in text
     assert one.made_at[:10] in str(found)
     assert "scale smoke; dataset digits; seeds 1, 2)" in str(found)
     assert recorded.told(found, MEAN) == str(found)  # nothing has changed
@@ -134,39 +144,35 @@ def test_a_recording_is_the_figure_with_how_it_came_about(tmp_path: Path) -> Non
 def test_a_stopped_recording_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = list[str]()
 
-    def counted(name: str) -> None:
-        method = METHODS[name]
+    def counted(name: str, seed: int) -> float:
+        done.append(name)
+        return methods[name](seed)
 
-        def counting(seed: int) -> float:
-            done.append(name)
-            return method(seed)
-
-        monkeypatch.setitem(METHODS, name, counting)
-
+    methods = dict(METHODS)
     with monkeypatch.context() as patch:
         patch.setitem(METHODS, "lower bound", interrupted)
         with pytest.raises(ExperimentInterrupted, match="3 finished rows"):
-            record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+            record_fleet(tmp_path)
     assert recorded.load("toy", "fleet", tmp_path) is None
-    for name in list(METHODS):
-        counted(name)
-    record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+    for name in methods:
+        monkeypatch.setitem(METHODS, name, partial(counted, name))
+    record_fleet(tmp_path)
     assert done == ["lower bound"]
     found = loaded("toy", "fleet", tmp_path)
     assert found.frame.equals(FLEET.frame())
     assert not list((tmp_path / "toy").glob(".*partial*"))
     done.clear()
-    record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+    record_fleet(tmp_path)
     assert done == []
     again = loaded("toy", "fleet", tmp_path)
     assert again.manifest.seconds == found.manifest.seconds  # of the points, not of this run
-    record("toy", "fleet", scale="smoke", processes=1, force=True, folder=tmp_path)
+    record_fleet(tmp_path, force=True)
     assert done == list(METHODS)
 
 
 def test_what_is_begun_again_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither other experiments' points nor its own, before they are there again."""
-    record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+    record_fleet(tmp_path)
     points = tmp_path / "toy" / ".points"
     (points / "another").mkdir()
     (points / "another" / "point.json").write_text("{}")
@@ -174,24 +180,24 @@ def test_what_is_begun_again_loses_nothing(tmp_path: Path, monkeypatch: pytest.M
     with monkeypatch.context() as patch:
         patch.setitem(METHODS, "lower bound", interrupted)
         with pytest.raises(ExperimentInterrupted, match="3 finished rows"):
-            record("toy", "fleet", scale="smoke", processes=1, force=True, folder=tmp_path)
+            record_fleet(tmp_path, force=True)
     after = {path: path.stat().st_ino for path in points.glob("*/*.json")}
     assert after.keys() == before.keys()
     assert sum(after[name] != before[name] for name in before) == 3
     for name in METHODS:
         monkeypatch.setitem(METHODS, name, interrupted)
-    record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+    record_fleet(tmp_path)
 
 
 @pytest.mark.parametrize("damaged", ["", "[]", "{}", "null"])
 def test_damaged_points_are_computed_again(damaged: str, tmp_path: Path) -> None:
-    record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+    record_fleet(tmp_path)
     before = loaded("toy", "fleet", tmp_path)
     points = tmp_path / "toy" / ".points"
     for point in points.glob("*/*.json"):
         point.write_text(damaged)
     (tmp_path / "toy" / "fleet" / NAME).unlink()
-    record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+    record_fleet(tmp_path)
     assert loaded("toy", "fleet", tmp_path).frame.equals(before.frame)
     kept = [json.loads(point.read_text()) for point in points.glob("*/*.json")]
     assert len({point["of"] for point in kept}) == len(kept) == len(METHODS)
@@ -200,14 +206,14 @@ def test_damaged_points_are_computed_again(damaged: str, tmp_path: Path) -> None
 def test_points_of_other_code_are_not_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+    record_fleet(tmp_path)
     assert "version" not in capsys.readouterr().err
     monkeypatch.setattr(provenance, "code", lambda function: "another version")
     monkeypatch.setitem(METHODS, "alone", interrupted)
     found = loaded("toy", "fleet", tmp_path)
     assert recorded.told(found, FLEET).endswith("changed since: code")
     with pytest.raises(ExperimentInterrupted, match="0 finished rows"):
-        record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+        record_fleet(tmp_path)
     says = "4 finished points are of another version (changed: code) and not used"
     assert says in capsys.readouterr().err
     assert recorded.load("toy", "fleet", tmp_path) is not None  # the earlier one stands
@@ -226,15 +232,15 @@ def test_points_that_other_code_may_have_made_are_dropped(
     with monkeypatch.context() as patch:
         patch.setitem(METHODS, "lower bound", edited)
         with pytest.raises(ValueError, match="code changed while fleet ran"):
-            record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+            record_fleet(tmp_path)
     assert recorded.load("toy", "fleet", tmp_path) is None
     monkeypatch.setattr(provenance, "code", lambda function: "one version")
     monkeypatch.setitem(METHODS, "lower bound", interrupted)
     with pytest.raises(ExperimentInterrupted, match="3 finished rows"):
-        record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+        record_fleet(tmp_path)
 
 
-def test_data_that_is_written_anew_is_learnt_from_anew(tmp_path: Path) -> None:
+def test_data_that_changed_is_learnt_from_again(tmp_path: Path) -> None:
     own, options = own_data(tmp_path / "mnist.npz", 1.0), {"dataset": str(tmp_path / "mnist.npz")}
     record("toy", "mean", scale="smoke", options=options, processes=1, folder=tmp_path)
     found = loaded("toy", "mean", tmp_path)
@@ -333,7 +339,7 @@ def test_data_is_what_the_figure_asks_for(
 def test_each_recording_has_a_lock_of_its_own(tmp_path: Path) -> None:
     home = tmp_path / "toy"
     with sole_writer(home, ["mean"], lock=".mean.lock"):
-        record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+        record_fleet(tmp_path)
         with pytest.raises(ValueError, match=r"wait for it to end$"):
             record("toy", "mean", scale="smoke", processes=1, folder=tmp_path)
 
@@ -343,7 +349,7 @@ def test_other_kernels_than_a_new_process_has_are_refused(
 ) -> None:
     monkeypatch.setitem(instruction_set.late, "numpy", "native: imported before workbench")
     with pytest.raises(ValueError, match="numpy is native: imported before workbench"):
-        record("toy", "fleet", scale="smoke", folder=tmp_path)
+        record_fleet(tmp_path)
 
 
 def test_in_as_many_processes_as_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,14 +361,14 @@ def test_in_as_many_processes_as_asked_for(tmp_path: Path, monkeypatch: pytest.M
 
     as_finished = parallel.as_finished
     monkeypatch.setattr(parallel, "as_finished", beside)
-    record("toy", "fleet", scale="smoke", processes=7, folder=tmp_path)
+    record_fleet(tmp_path, processes=7)
     assert asked == [7]
 
 
 def test_what_was_altered_is_not_taken_for_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+    folder = record_fleet(tmp_path)
     manifest = folder / NAME
     frame = pl.read_parquet(folder / "fleet.parquet")
     frame.with_columns(slowest_s=0.0).write_parquet(folder / "fleet.parquet")
@@ -380,7 +386,7 @@ def test_what_was_altered_is_not_taken_for_nothing(
         shown = Results("toy", recordings=tmp_path).table(FLEET)
         assert shown.equals(frame)  # it is made here
         assert says in capsys.readouterr().out
-    record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)  # makes it again
+    record_fleet(tmp_path)  # makes it again
     assert loaded("toy", "fleet", tmp_path).frame.equals(frame)
 
 
@@ -456,15 +462,15 @@ def test_a_recording_answers_its_own_seeds_and_any_choice_of_data(tmp_path: Path
 
 
 def test_a_recording_at_the_papers_scale_takes_the_place_of_a_smaller_one(tmp_path: Path) -> None:
-    record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
-    record("toy", "fleet", scale="paper", processes=1, folder=tmp_path)
+    record_fleet(tmp_path)
+    record_fleet(tmp_path, scale="paper")
     assert loaded("toy", "fleet", tmp_path).scale == "paper"
     with pytest.raises(ValueError, match="holds another recording"):
-        record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+        record_fleet(tmp_path)
 
 
 def test_without_a_name_all_is_recorded_that_is_not(tmp_path: Path) -> None:
-    record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
+    record_fleet(tmp_path)
     before = (tmp_path / "toy" / "fleet" / NAME).read_bytes()
     asked = ("toy", "--scale", "smoke", "--processes", "1", "--output", str(tmp_path))
     done = command(*asked)
@@ -496,6 +502,7 @@ def test_the_scorecard_says_at_which_scale_its_evidence_was_recorded(
         (("nothing", "fig5"), "unknown system 'nothing'"),
         (("dynacomm", "fig5"), "unknown experiment 'fig5'"),  # takes no time
         (("dynacomm", ""), "unknown experiment ''"),
+        (("toy", "flet"), "Did you mean 'fleet'"),
         (("01_dynacomm", "fig10", "--scale", "full"), "smoke, default, paper"),
         (("dynacomm", "fig10", "--seeds", "3"), "fig10 runs once; give its seed by -p seed=1"),
         (("dynacomm", "fig9a", "--seeds", "3"), "there is no chance in fig9a"),
@@ -534,18 +541,6 @@ def test_the_command_says_where_it_went_and_how_it_goes_on(
     assert again.stderr == "fleet is already recorded; nothing was run\n"
     forced = command(*arguments, "--force", "--output", str(tmp_path))
     assert "nothing was run" not in forced.stderr
-
-
-def test_names_are_looked_up() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean 'fleet'"):
-        record("toy", "flet")
-
-
-def test_the_manifest_can_be_read(tmp_path: Path) -> None:
-    folder = record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
-    text = (folder / NAME).read_text()
-    assert json.loads(text)["format"] == FORMAT
-    assert str(tmp_path) not in text
 
 
 @pytest.mark.parametrize("system", [name for name in systems.SYSTEMS if name != "toy"])

@@ -6,7 +6,7 @@ import pytest
 
 from workbench import systems
 from workbench.experiments.figure import Figure
-from workbench.experiments.seeds import seeds_from
+from workbench.experiments.scales import seeds_from
 
 SEEDED = {
     f"{system}, {name}": figure

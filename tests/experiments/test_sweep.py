@@ -115,14 +115,14 @@ def recording(
     return finished.recording(under_way)
 
 
-def test_half_a_simulation_is_no_row() -> None:
+def test_an_interrupted_simulation_gives_no_row() -> None:
     run = Run(1.0, "done", {}, None, 0, ())
     assert experiments.whole(run) is run
     with pytest.raises(KeyboardInterrupt):
         experiments.whole(replace(run, ended="interrupted"))
 
 
-def test_every_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_names_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_tells_every_step(lambda: sweep("Squares", squared, POINTS, SCHEMA), monkeypatch)
 
 
@@ -148,8 +148,7 @@ def test_a_recording_takes_nothing_from_memory(tmp_path: Path) -> None:
     assert {(tmp_path / str(n)).read_text() for n in (1, 2, 3)} == {".."}
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_recording_goes_on_where_it_was(processes: int, tmp_path: Path) -> None:
+def test_a_recording_goes_on_where_it_was_in_other_processes(tmp_path: Path) -> None:
     counted, kept = tmp_path / "counted", tmp_path / "kept"
     counted.mkdir()
 
@@ -163,7 +162,7 @@ def test_a_recording_goes_on_where_it_was(processes: int, tmp_path: Path) -> Non
     with recording(kept, 1), pytest.raises(ExperimentInterrupted):
         make(stop_at=2)
     assert done(counted) == {"3": 1, "1": 1}
-    with recording(kept, processes):
+    with recording(kept, 2):
         frame = make(stop_at=0)
     assert frame.select("n", "square").rows() == [(3, 9.0), (1, 1.0), (2, 4.0)]
     assert done(counted) == {"1": 1, "2": 1, "3": 1}
@@ -179,15 +178,6 @@ def test_what_a_function_closes_over_cannot_hide_from_a_recording(tmp_path: Path
     assert not squares_of(1).equals(squares_of(2))
     with recording(tmp_path), pytest.raises(AssertionError, match="closes over"):
         squares_of(1)
-
-
-def test_a_damaged_point_is_done_again(tmp_path: Path) -> None:
-    with recording(tmp_path):
-        first = sweep("Squares", squared, POINTS, SCHEMA, processes=1)
-        next(tmp_path.glob("*/*.json")).write_text("{")
-        assert (
-            sweep("Squares", squared, POINTS, SCHEMA).drop("process").equals(first.drop("process"))
-        )
 
 
 def test_numbers_are_kept_to_the_last_bit(tmp_path: Path) -> None:

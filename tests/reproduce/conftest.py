@@ -60,7 +60,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     write_notebook(notebooks / "03_dies.ipynb", DIES)
     write_notebook(
         notebooks / "04_plain.ipynb",
-        "import os, sys\nprint(sys.executable)\nprint(os.getcwd())",
+        "import os, sys\nprint(sys.executable)\nprint(os.getcwd())\n"
+        "print(os.environ['OMP_WAIT_POLICY'])",
         parameters="repeats: int = 2",
     )
     with pytest.MonkeyPatch.context() as patch:

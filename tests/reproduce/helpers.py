@@ -33,17 +33,17 @@ Finished = tuple[Path, Report, str]
 
 
 def write_notebook(path: Path, *cells: str, parameters: str = PARAMETERS) -> Path:
-    """Write a notebook: a parameters cell, then `cells`; those that begin with # are headings."""
+    """Write a notebook: a parameters cell, if any, then `cells`; those with # are headings."""
     path.parent.mkdir(parents=True, exist_ok=True)
     v4 = nbformat.v4
-    first = v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})
-    others = [
+    made = [
         v4.new_markdown_cell(cell) if cell.startswith("# ") else v4.new_code_cell(cell)
         for cell in cells
     ]
+    if parameters:
+        made.insert(0, v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}))
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    notebook = v4.new_notebook(cells=[first, *others], metadata={"kernelspec": kernel})
-    path.write_text(nbformat.writes(notebook))
+    path.write_text(nbformat.writes(v4.new_notebook(cells=made, metadata={"kernelspec": kernel})))
     return path
 
 

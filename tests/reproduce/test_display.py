@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.reproduce.helpers import run, statuses, write_notebook
-from workbench.reproduce.display import shown
-from workbench.reproduce.progress import Progress, seconds
+from workbench.reproduce.progress import Progress, seconds, shown
 
 
 def test_jobs_run_side_by_side(tmp_path: Path) -> None:
@@ -35,7 +34,7 @@ while not Path("{other}").exists():
     assert "\x1b[" in terminal.getvalue()
 
 
-def test_signs_of_life_where_there_is_no_terminal(tmp_path: Path) -> None:
+def test_a_line_is_printed_now_and_then_where_there_is_no_terminal(tmp_path: Path) -> None:
     wait = "# Long figure", "import time; time.sleep(1)"
     write_notebook(tmp_path / "notebooks" / "01_x.ipynb", *wait)
     _, text = run(tmp_path, heartbeat_s=0.3)

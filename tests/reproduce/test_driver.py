@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -22,7 +23,9 @@ from tests.reproduce.helpers import (
     write_notebook,
 )
 from workbench import instruction_set, results
-from workbench.reproduce import runner
+from workbench.parameters import Value
+from workbench.reproduce import driver, runner
+from workbench.reproduce.execution import kernel_manager
 
 
 def test_failing_notebooks_do_not_stop_the_others(finished: Finished) -> None:
@@ -36,11 +39,12 @@ def test_failing_notebooks_do_not_stop_the_others(finished: Finished) -> None:
     assert report.exit_status == 1
 
 
-def test_the_longest_notebook_begins_first(tmp_path: Path) -> None:
+def test_the_longest_notebook_begins_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, cells in (("01_short", 1), ("02_long", 3), ("03_middling", 2)):
         write_notebook(tmp_path / "notebooks" / f"{name}.ipynb", *["1"] * cells)
-    _, text = run(tmp_path, jobs=1)
-    begun = [line.split(":")[0] for line in text.splitlines() if "started" in line]
+    begun = list[str]()
+    monkeypatch.setattr(driver, "run", lambda task, _: begun.append(task.notebook.name))
+    run(tmp_path, jobs=1)
     assert begun == ["02_long", "03_middling", "01_short"]
 
 
@@ -63,7 +67,7 @@ def test_finished_notebook_leaves_all_its_parts(finished: Finished) -> None:
     ).read_bytes()
 
 
-def test_manifest_tells_how_results_came_about(finished: Finished) -> None:
+def test_the_manifest_says_how_results_came_about(finished: Finished) -> None:
     root, _, _ = finished
     manifest = results.manifest(root / "out", "good")
     assert manifest is not None
@@ -108,10 +112,11 @@ def test_kernel_is_this_interpreter_in_the_notebooks_folder(finished: Finished) 
     root, _, _ = finished
     notebook = json.loads((root / "out" / "04_plain" / "04_plain.ipynb").read_text())
     printed = "".join(notebook["cells"][-1]["outputs"][0]["text"]).splitlines()
-    assert printed == [sys.executable, str(root / "notebooks")]
+    policy = os.environ.get("OMP_WAIT_POLICY", "PASSIVE")
+    assert printed == [sys.executable, str(root / "notebooks"), policy]
 
 
-def test_failure_is_told_as_the_notebooks_own(finished: Finished) -> None:
+def test_a_failure_is_reported_as_the_notebooks_own(finished: Finished) -> None:
     root, report, text = finished
     (failed,) = [outcome for outcome in report.outcomes if outcome.notebook == "02_bad"]
     assert failed.place == root / "out" / "02_bad.failed.ipynb"
@@ -125,7 +130,7 @@ def test_failure_is_told_as_the_notebooks_own(finished: Finished) -> None:
     assert not (root / "out" / "02_bad").exists()
 
 
-def test_dead_kernel_is_told(finished: Finished) -> None:
+def test_a_dead_kernel_is_reported(finished: Finished) -> None:
     root, report, _ = finished
     (dead,) = [outcome for outcome in report.outcomes if outcome.notebook == "03_dies"]
     assert "kernel died" in dead.message
@@ -149,7 +154,9 @@ def test_plain_lines_tell_start_and_end(finished: Finished) -> None:
     assert "1 figure in " in text
 
 
-def test_unchanged_notebooks_stand(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_notebooks_are_not_run_again(
+    finished: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, _, _ = finished
     monkeypatch.setattr(runner, "execute", None)  # running anything would fail
     before = (root / "out" / "01_good" / "manifest.json").stat().st_mtime_ns
@@ -197,7 +204,7 @@ def test_results_that_cannot_be_written_are_a_failure_among_others(tmp_path: Pat
     assert report.outcomes[0].place.is_file()
 
 
-def test_kernel_that_does_not_start_is_told(
+def test_a_kernel_that_does_not_start_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
@@ -209,16 +216,22 @@ def test_kernel_that_does_not_start_is_told(
     assert hidden(tmp_path / "out") == [".lock"]
 
 
-@pytest.mark.parametrize(("given", "found"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_threads_of_a_notebook_wait_asleep_unless_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, found: str
+@pytest.mark.parametrize("chosen", ["PASSIVE", "ACTIVE"])
+def test_threads_of_a_notebook_wait_without_spinning_by_default(
+    monkeypatch: pytest.MonkeyPatch, chosen: str
 ) -> None:
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    if given is not None:
-        monkeypatch.setenv("OMP_WAIT_POLICY", given)
-    told = tmp_path / "told"
-    policy = "os.environ['OMP_WAIT_POLICY']"
-    cell = f"import os, pathlib; pathlib.Path({str(told)!r}).write_text({policy})"
-    write_notebook(tmp_path / "notebooks" / "01_x.ipynb", cell)
-    run(tmp_path)
-    assert told.read_text() == found
+    if chosen != "PASSIVE":
+        monkeypatch.setenv("OMP_WAIT_POLICY", chosen)
+    manager = kernel_manager(io.BytesIO(), lambda _: None)()
+    assert manager.kernel_spec.env["OMP_WAIT_POLICY"] == chosen
+
+
+@pytest.mark.parametrize(("which", "says_one"), [("one", True), ("all", False)])
+def test_the_first_line_says_whether_all_trainings_run(which: str, says_one: bool) -> None:
+    values: dict[str, dict[str, Value]] = {
+        "00": {"scale": "smoke"},
+        "01": {"scale": "smoke", "trainings": which},
+    }
+    text = driver.announced([], values)
+    assert ("one training of each system runs here" in text) is says_one

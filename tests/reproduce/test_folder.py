@@ -54,7 +54,7 @@ def test_figures_that_cannot_be_written_are_refused_before_anything_runs(two: Pa
     assert not (two / "out").exists()
 
 
-def test_result_that_was_about_to_be_replaced_stands_in_the_next_run(
+def test_a_result_that_was_about_to_be_replaced_is_kept_in_the_next_run(
     stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "execute", None)  # running anything would fail

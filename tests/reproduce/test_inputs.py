@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,77 +28,35 @@ def test_opening_and_saving_a_notebook_changes_nothing(stored: Path) -> None:
     assert why(stored) == ""
 
 
-def change_cell(root: Path) -> None:
-    path = root / "notebooks" / "04_plain.ipynb"
-    path.write_text(path.read_text().replace("print(os.getcwd())", "pass"))
-
-
-def change_claims(root: Path) -> None:
-    (root / "data").mkdir()
-    (root / "data" / "claims.csv").write_text("id\n")
-
-
-def change_testbed(root: Path) -> None:
-    (root / "data" / "testbeds" / "deep").mkdir(parents=True)
-    (root / "data" / "testbeds" / "deep" / "x.toml").write_text("a = 1")
-
-
-def change_trace(root: Path) -> None:
-    (root / "data" / "traces").mkdir(parents=True)
-    (root / "data" / "traces" / "x.csv").write_text("0,1")
-
-
-def change_samples(root: Path) -> None:
-    (root / "data" / "samples").mkdir(parents=True)
-    (root / "data" / "samples" / "x.csv").write_text("0,1")
-
-
-def change_profiles(root: Path) -> None:
-    (root / "data" / "profiles").mkdir(parents=True)
-    (root / "data" / "profiles" / "zoo.json").write_text("{}")
-
-
-def change_recorded(root: Path) -> None:
-    (root / "data" / "recorded" / "x" / "fig1").mkdir(parents=True)
-    (root / "data" / "recorded" / "x" / "fig1" / "manifest.json").write_text("{}")
-
-
-def change_lock(root: Path) -> None:
-    (root / "requirements.lock").write_text("torch==2.13.0")
-
-
-def spoil_output(root: Path) -> None:
-    (root / "out" / "04_plain" / "04_plain.ipynb").write_text("{}")
-
-
-def lose_output(root: Path) -> None:
-    (root / "out" / "04_plain" / "04_plain.ipynb").unlink()
-
-
-def lose_manifest(root: Path) -> None:
-    (root / "out" / "04_plain" / "manifest.json").unlink()
+NOTEBOOK, MADE = "notebooks/04_plain.ipynb", "out/04_plain"
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("name", "content", "reason"),
     [
-        (change_cell, "changed: notebook"),
-        (change_claims, "changed: data"),
-        (change_testbed, "changed: data"),
-        (change_trace, "changed: data"),
-        (change_samples, "changed: data"),
-        (change_profiles, "changed: data"),
-        (change_recorded, "changed: data"),
-        (change_lock, "changed: lock"),
-        (spoil_output, "altered or missing: 04_plain.ipynb"),
-        (lose_output, "altered or missing: 04_plain.ipynb"),
-        (lose_manifest, "no results yet"),
+        (NOTEBOOK, ("print(os.getcwd())", "pass"), "changed: notebook"),
+        ("data/claims.csv", "id\n", "changed: data"),
+        ("data/testbeds/deep/x.toml", "a = 1", "changed: data"),
+        ("data/traces/x.csv", "0,1", "changed: data"),
+        ("data/samples/x.csv", "0,1", "changed: data"),
+        ("data/profiles/zoo.json", "{}", "changed: data"),
+        ("data/recorded/x/fig1/manifest.json", "{}", "changed: data"),
+        ("requirements.lock", "torch==2.13.0", "changed: lock"),
+        (f"{MADE}/04_plain.ipynb", "{}", "altered or missing: 04_plain.ipynb"),
+        (f"{MADE}/04_plain.ipynb", None, "altered or missing: 04_plain.ipynb"),
+        (f"{MADE}/manifest.json", None, "no results yet"),
     ],
 )
 def test_a_change_makes_it_run_again(
-    stored: Path, change: Callable[[Path], None], reason: str
+    stored: Path, name: str, content: str | tuple[str, str] | None, reason: str
 ) -> None:
-    change(stored)
+    """A file that is written, one of which a part is replaced, or one that is deleted."""
+    path = stored / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if content is None:
+        path.unlink()
+    else:
+        path.write_text(content if isinstance(content, str) else path.read_text().replace(*content))
     assert why(stored) == reason
 
 

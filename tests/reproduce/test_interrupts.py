@@ -25,8 +25,8 @@ from tests.reproduce.helpers import (
     write_notebook,
 )
 from workbench.reproduce import runner
-from workbench.reproduce.interrupts import one_interrupt
-from workbench.reproduce.kernels import Kernels
+from workbench.reproduce.driver import one_interrupt
+from workbench.reproduce.execution import Kernels
 
 # Tells its process id, then waits until it is let go.
 SLOW = """\

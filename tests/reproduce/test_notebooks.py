@@ -32,7 +32,7 @@ NO_NOTEBOOKS = [
 
 
 @pytest.mark.parametrize("content", NO_NOTEBOOKS)
-def test_what_is_no_notebook(tmp_path: Path, content: str) -> None:
+def test_anything_but_a_notebook_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "01_x.ipynb").write_text(content)
     with pytest.raises(ValueError, match=r"01_x\.ipynb is not a Jupyter notebook"):
         find(tmp_path)
@@ -58,7 +58,7 @@ def test_parameters_cell_that_cannot_be_read(tmp_path: Path, cell: str, message:
         find(tmp_path)
 
 
-def test_file_that_jupyter_is_writing_is_no_notebook(tmp_path: Path) -> None:
+def test_a_file_that_jupyter_is_writing_is_ignored(tmp_path: Path) -> None:
     write_notebook(tmp_path / "01_x.ipynb")
     (tmp_path / ".~01_x.ipynb").touch()
     assert [one.name for one in find(tmp_path)] == ["01_x"]

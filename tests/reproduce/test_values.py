@@ -18,8 +18,6 @@ from workbench.reproduce import find, resolve
         (["03"], {}, "unknown notebook '03'.* Known: 01_dynacomm, 02_hiertrain"),
         ([], {"given": {"batchsize": "16"}}, "(?s)Did you mean 'batch_size'.*from 1 to 65536"),
         ([], {"given": {"output": "x"}}, "--output DIR"),
-        ([], {"given": {"batch_size": "zero"}}, "batch_size=zero: must be a whole number"),
-        ([], {"given": {"bandwidth_mbps": "nan"}}, "bandwidth_mbps=nan"),
         ([], {"given": {"mine": "2"}}, "mine=2: must be true or false"),
         ([], {"scale": "papr"}, "Did you mean 'paper'"),
         ([], {"scale": "paper", "given": {"scale": "smoke"}}, "given twice"),

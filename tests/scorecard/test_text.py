@@ -29,7 +29,7 @@ class TestRendering:
         fits_and_names_all(toy.card())
 
     @pytest.mark.parametrize("system", dict.fromkeys(TABLE["system"]))
-    def test_so_does_that_of_every_system(self, system: str, tmp_path: Path) -> None:
+    def test_the_table_of_every_system_fits_100_columns(self, system: str, tmp_path: Path) -> None:
         fits_and_names_all(of_results(tmp_path, system))
 
     def test_a_row_reads_as_paper_ours_verdict(self, toy: Toy) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.reproduce.helpers import write_notebook
 from tests.scorecard.helpers import FIG1, Toy
 from tests.store.helpers import MADE
 from workbench import paths
@@ -30,18 +30,7 @@ output: str = ""
 @pytest.fixture
 def notebook(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The toy system's notebook, in a clone of its own."""
-    cell: dict[str, object] = {
-        "cell_type": "code",
-        "execution_count": None,
-        "id": "parameters",
-        "metadata": {"tags": ["parameters"]},
-        "outputs": [],
-        "source": PARAMETERS_CELL,
-    }
-    path = tmp_path / "notebooks" / "09_toy.ipynb"
-    path.parent.mkdir()
-    content = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
-    path.write_text(json.dumps(content))
+    path = write_notebook(tmp_path / "notebooks" / "09_toy.ipynb", parameters=PARAMETERS_CELL)
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     return path
 

@@ -8,10 +8,15 @@ and `workbench.experiments.recorded` reads its results.
 """
 
 from workbench.experiments.data import data_set
-from workbench.experiments.interrupted import ExperimentInterrupted, keeping, whole
-from workbench.experiments.scales import Scaled, processes_at
-from workbench.experiments.seeds import seeds_from
-from workbench.experiments.sweep import computed, grid, sweep
+from workbench.experiments.scales import Scaled, processes_at, seeds_from
+from workbench.experiments.sweep import (
+    ExperimentInterrupted,
+    computed,
+    grid,
+    keeping,
+    sweep,
+    whole,
+)
 
 __all__ = [
     "ExperimentInterrupted",

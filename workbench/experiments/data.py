@@ -62,11 +62,11 @@ def loaded_once(load: Callable[P, T]) -> Callable[P, T]:
 @loaded_once
 def digest(source: str) -> str:
     """Return the SHA-256 of a data set's images and labels."""
-    found, whole = hashlib.sha256(), datasets.load(source)
+    sha, whole = hashlib.sha256(), datasets.load(source)
     for array in (whole.x_train, whole.y_train, whole.x_test, whole.y_test):
-        found.update(f"{array.dtype} {array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
+        sha.update(f"{array.dtype} {array.shape}".encode())
+        sha.update(np.ascontiguousarray(array).data)
+    return sha.hexdigest()
 
 
 def digest_here(source: str) -> str | None:

@@ -83,6 +83,11 @@ class Figure:
     live: bool = False
     timings: bool = False
 
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """Whose frames its answers take: its own alone."""
+        return (self,)
+
     def frame(self, scale: str = "default", **given: Any) -> pl.DataFrame:
         """Compute the frame at a scale, with the parameters given by name."""
         if self.of is not None:
@@ -98,8 +103,8 @@ class Figure:
             return self.of.parameters()
         taken = inspect.signature(self.compute).parameters
         return {
-            name: one.default
-            for name, one in taken.items()
+            name: parameter.default
+            for name, parameter in taken.items()
             if name not in self.sizes and name != "scale"
         }
 
@@ -111,10 +116,10 @@ class Figure:
     @property
     def made_by(self) -> Callable[..., pl.DataFrame]:
         """The function that makes the frame, whatever arguments are bound."""
-        found = self.compute
-        while isinstance(found, partial):
-            found = found.func
-        return found
+        function = self.compute
+        while isinstance(function, partial):
+            function = function.func
+        return function
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ class Together:
     @property
     def learnt(self) -> bool:
         """Whether only trainings of the paper's size decide these claims."""
-        return any(one.learnt for one in self.figures)
+        return any(figure.learnt for figure in self.figures)
 
 
 def at(**setting: object) -> Rows:
@@ -158,27 +163,24 @@ class Answers(NamedTuple):
 
 def answers_of(figures: Iterable[Figure | Together], frames: Mapping[str, pl.DataFrame]) -> Answers:
     """Answer the claims whose frames, by figures' ids, have rows at the paper's setting."""
-    found, faults = dict[str, Answer](), list[str]()
-    for one in figures:
-        needed = one.figures if isinstance(one, Together) else (one,)
-        if not one.answers or any(figure.id not in frames for figure in needed):
+    answers, faults = dict[str, Answer](), list[str]()
+    for source in figures:
+        if not source.answers or any(figure.id not in frames for figure in source.figures):
             continue
         try:
-            rows = [figure.at_paper(frames[figure.id]) for figure in needed]
+            rows = [figure.at_paper(frames[figure.id]) for figure in source.figures]
         except pl.exceptions.PolarsError as error:
             faults.append(_first_line(error))
             continue
         if any(frame.is_empty() for frame in rows):
             continue
-        for claim, answer in one.answers.items():
+        for claim, answer in source.answers.items():
             try:
-                value = answer(*rows)
+                if (value := answer(*rows)) is not None:
+                    answers[claim] = value
             except (KeyError, pl.exceptions.PolarsError) as error:
                 faults.append(_first_line(error))
-            else:
-                if value is not None:
-                    found[claim] = value
-    return Answers(found, faults)
+    return Answers(answers, faults)
 
 
 def _first_line(error: Exception) -> str:

@@ -21,7 +21,7 @@ from workbench.errors import UserError
 from workbench.experiments import finished
 from workbench.experiments.data import data_set, digest
 from workbench.experiments.figure import Figure
-from workbench.experiments.recorded import FOLDER, changes, load
+from workbench.experiments.recorded import FOLDER, Recorded, changes, load
 from workbench.names import check_name, choose
 from workbench.store import provenance
 from workbench.store.folder import partial_folder, put_in_place, sole_writer, writable
@@ -64,19 +64,13 @@ def record(
     force
         Replace a recording made with other arguments; else repeat finished points.
     folder
-        Of all recorded results.
-
-    Returns
-    -------
-    pathlib.Path
-        The folder that holds rows and manifest.
+        Of all recorded results. Returned is the one in it that holds rows and manifest.
 
     Raises
     ------
-    ValueError
-        A name or a value that is not allowed; seeds of an experiment without any; less than one
-        process; a folder that cannot be written, or that another recording writes, or that holds
-        one made with other arguments; or what it rests on changed while it ran.
+    UserError
+        A value that is not allowed; a folder that cannot be written, or that holds another
+        recording; or what the rows rest on changed meanwhile.
     ExperimentInterrupted
         Ctrl-C; what is finished is kept for the next run.
     """
@@ -90,19 +84,21 @@ def record(
         late = ", ".join(f"{name} is {how}" for name, how in instruction_set.late.items())
         raise UserError(f"{late}: rows would have other bits; use the command `workbench record`")
     home = folder / system
-    replaces = _replaces(system, name, arguments, folder)
+    there = _there(system, name, folder)
+    replaces = there is not None and _replaces(there, arguments)
     if replaces and not force:
-        raise UserError(f"{home / name} {replaces}; --force replaces it")
+        raise UserError(f"{home / name} holds another recording: {there}; --force replaces it")
     before = figure.rests_on(system)
     asked = {
-        data_set(scale, one, arguments["dataset"], at_default=figure.recorded.at_default)
-        for one in figure.recorded.data
+        data_set(scale, source, arguments["dataset"], at_default=figure.recorded.at_default)
+        for source in figure.recorded.data
     }
     data = {source: digest(source) for source in sorted(asked)}
-    if not force and _stands(system, name, (arguments, before, data), folder):
+    stands = there and (there.manifest.arguments, there.manifest.inputs, there.manifest.data)
+    if not force and stands == (arguments, before, data):
         print(f"{name} is already recorded; nothing was run", file=sys.stderr)
         return home / name
-    of_data = {f"data set {source}": one for source, one in data.items()}
+    of_data = {f"data set {source}": sha for source, sha in data.items()}
     revision, dirty = provenance.revision(paths.ROOT, "data/recorded")
 
     def rests_on(measure: finished.Measure) -> dict[str, str]:
@@ -149,35 +145,23 @@ def record(
     return home / name
 
 
-def _stands(
-    system: str, experiment: str, rests_on: tuple[Mapping[str, Any], ...], folder: Path
-) -> bool:
-    """Whether what is recorded is of these arguments, inputs and data."""
+def _there(system: str, experiment: str, folder: Path) -> Recorded | None:
+    """Return what is recorded; None where that is nothing, or damaged."""
     try:
-        found = load(system, experiment, folder)
-    except UserError:
-        return False
-    if found is None:
-        return False
-    return (found.manifest.arguments, found.manifest.inputs, found.manifest.data) == rests_on
-
-
-def _replaces(system: str, experiment: str, arguments: Mapping[str, Any], folder: Path) -> str:
-    """Say what other recording stands there; nothing if this one is the same or has more seeds."""
-    try:
-        found = load(system, experiment, folder)
+        return load(system, experiment, folder)
     except ValueError:
-        return ""
-    if found is None:
-        return ""
-    there, seeds = dict(found.manifest.arguments), len(found.manifest.seeds)
-    wanted = dict(arguments)
-    if found.scale != "paper" and wanted["scale"] == "paper":
-        return ""
-    if (wanted.get("seeds") or 0) >= seeds:
-        there.pop("seeds", None)
+        return None
+
+
+def _replaces(there: Recorded, arguments: Mapping[str, Any]) -> bool:
+    """Whether what is recorded is neither the same, nor of fewer seeds or a smaller scale."""
+    kept, wanted = dict(there.manifest.arguments), dict(arguments)
+    if there.scale != "paper" and wanted["scale"] == "paper":
+        return False
+    if (wanted.get("seeds") or 0) >= len(there.manifest.seeds):
+        kept.pop("seeds", None)
         wanted.pop("seeds", None)
-    return "" if there == wanted else f"holds another recording: {found}"
+    return kept != wanted
 
 
 def _arguments(
@@ -188,7 +172,7 @@ def _arguments(
     for name, text in options.items():
         if name == "scale":
             raise UserError(f"-p scale={text}: give the scale as --scale {text}")
-        check_name(f"parameter of {figure.id}", name, [one for one in taken if one in known])
+        check_name(f"parameter of {figure.id}", name, [own for own in taken if own in known])
         arguments[name] = known[name].parse(text)
     if seeds is not None:
         if "seeds" not in taken:

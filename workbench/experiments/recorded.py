@@ -59,30 +59,30 @@ class Recorded:
 
     def __str__(self) -> str:
         """Say in a sentence what it is, and when and how long it was made."""
-        one = self.manifest
-        hours = one.seconds / 3600
+        made = self.manifest
+        hours = made.seconds / 3600
         took = f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.1f} min"
-        about = {name: str(value) for name, value in one.arguments.items()}
-        about |= {"seeds": ", ".join(map(str, one.seeds)), "dataset": ", ".join(one.data)}
+        about = {name: str(value) for name, value in made.arguments.items()}
+        about |= {"seeds": ", ".join(map(str, made.seeds)), "dataset": ", ".join(made.data)}
         arguments = "; ".join(
             f"{name} {text}" for name, text in about.items() if text and name != "seed"
         )
         return (
-            f"recorded on {one.made_at[:10]}, {took} of computing "
-            f"({one.machine['processor']}; {arguments})"
+            f"recorded on {made.made_at[:10]}, {took} of computing "
+            f"({made.machine['processor']}; {arguments})"
         )
 
 
-def changed(found: Recorded, figure: Figure) -> list[str]:
+def changed(recording: Recorded, figure: Figure) -> list[str]:
     """Name what the rows of a figure rest on that has changed since they were recorded."""
-    one = found.manifest
-    return changes(one.inputs, one.data, figure.rests_on(one.system))
+    made = recording.manifest
+    return changes(made.inputs, made.data, figure.rests_on(made.system))
 
 
-def told(found: Recorded, figure: Figure) -> str:
+def told(recording: Recorded, figure: Figure) -> str:
     """Say what a recording is, and what has changed since."""
-    names = ", ".join(changed(found, figure))
-    return f"{found}; changed since: {names}" if names else str(found)
+    names = ", ".join(changed(recording, figure))
+    return f"{recording}; changed since: {names}" if names else str(recording)
 
 
 def changes(
@@ -91,7 +91,7 @@ def changes(
     """Name what differs from `now`, and data sets that differ from those here without a network."""
     changed = [name for name in now if now[name] != inputs.get(name)]
     here = {source: digest_here(source) for source in data}
-    return changed + [f"data set {one}" for one in data if here[one] not in (None, data[one])]
+    return changed + [f"data set {name}" for name in data if here[name] not in (None, data[name])]
 
 
 def load(system: str, figure: str, folder: Path = FOLDER) -> Recorded | None:
@@ -102,27 +102,27 @@ def load(system: str, figure: str, folder: Path = FOLDER) -> Recorded | None:
     here = folder / system / figure
     again = f"`workbench record {system} {figure}` makes it again"
     try:
-        found = Manifest.read(here)
+        made = Manifest.read(here)
     except FileNotFoundError:
         return None
     except manifest.OtherVersionError:
         raise UserError(f"{here} is of another version of the workbench; {again}") from None
     except ValueError:
-        found = None
-    if found is None or not _is_of(found, system, figure):
+        made = None
+    if made is None or not _is_of(made, system, figure):
         raise UserError(f"{here / manifest.NAME} is damaged; {again}")
-    for name in found.altered(here):
+    for name in made.altered(here):
         raise UserError(f"{here / name} is missing or no longer what was recorded; {again}")
-    return Recorded(pl.read_parquet(here / f"{figure}.parquet"), found)
+    return Recorded(pl.read_parquet(here / f"{figure}.parquet"), made)
 
 
-def _is_of(one: Manifest, system: str, figure: str) -> bool:
+def _is_of(made: Manifest, system: str, figure: str) -> bool:
     """Whether a manifest is of this figure, and has what is looked for in it."""
     return (
-        (one.system, one.of) == (system, figure)
-        and f"{figure}.parquet" in one.outputs
-        and one.scale in SCALES
-        and "processor" in one.machine
+        (made.system, made.of) == (system, figure)
+        and f"{figure}.parquet" in made.outputs
+        and made.scale in SCALES
+        and "processor" in made.machine
     )
 
 
@@ -130,12 +130,12 @@ def load_all(
     system: str, figures: Iterable[str], folder: Path = FOLDER
 ) -> tuple[dict[str, Recorded], dict[str, str]]:
     """Return what is recorded of these figures, and why what cannot be read; by id."""
-    found, faults = dict[str, Recorded](), dict[str, str]()
+    recordings, faults = dict[str, Recorded](), dict[str, str]()
     for name in sorted(figures):
         try:
-            one = load(system, name, folder)
+            recording = load(system, name, folder)
         except ValueError as error:
             faults[name] = str(error)
         else:
-            found |= {name: one} if one else {}
-    return found, faults
+            recordings |= {name: recording} if recording else {}
+    return recordings, faults

@@ -1,12 +1,22 @@
-"""Sizes by scale, and the number of processes."""
+"""Sizes, seeds and processes by scale."""
 
 from __future__ import annotations
 
 from typing import Generic, NamedTuple, TypeVar, cast
 
+from workbench.checks import check_whole
 from workbench.names import check_name
 
 T = TypeVar("T")
+
+
+def seeds_from(first: int, count: int | None, usual: int) -> range:
+    """Return `count` seeds from `first` on; as many as is `usual` at the scale, if None.
+
+    Raises ValueError: no seed, or a number that is not whole.
+    """
+    number = usual if count is None else check_whole("seeds", count, 1)
+    return range(first, first + number)
 
 
 class Scaled(NamedTuple, Generic[T]):

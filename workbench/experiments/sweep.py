@@ -1,4 +1,7 @@
-"""A sweep: a function at every point of a grid, its rows in one frame."""
+"""A sweep: a function at every point of a grid, its rows in one frame.
+
+Ctrl-C loses the rows in progress, not those before them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import polars as pl
@@ -15,13 +19,43 @@ from rich.console import Console
 from workbench import parallel
 from workbench.experiments import finished
 from workbench.experiments.finished import Row, Rows
-from workbench.experiments.interrupted import ExperimentInterrupted, keeping
-from workbench.runtime import progress
+from workbench.runtime import Run, progress
 
 Point = Mapping[str, Any]
 Measure = Callable[..., Row | Iterable[Row] | pl.DataFrame]
 """Called with a point's values by name, and ``steps``, which shows how far a long one is."""
 Failures = type[Exception] | tuple[type[Exception], ...]
+
+
+class ExperimentInterrupted(KeyboardInterrupt):
+    """Ctrl-C ended an experiment before its last row; `frame` has the finished ones, maybe none.
+
+    Where nobody catches it, it is in ``sys.last_value``.
+    """
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        rows = "1 finished row is" if len(frame) == 1 else f"{len(frame)} finished rows are"
+        super().__init__(f"interrupted; {rows} in `frame` of this error")
+        self.frame = frame
+
+
+@contextmanager
+def keeping(frame: Callable[[], pl.DataFrame]) -> Iterator[None]:
+    """Turn Ctrl-C into `ExperimentInterrupted`, with the rows that `frame` returns by then."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise ExperimentInterrupted(frame()) from error
+
+
+def whole(run: Run) -> Run:
+    """Return a simulation that ran to its end; raise KeyboardInterrupt for one that did not.
+
+    A simulation returns normally at Ctrl-C, and half of one is no row.
+    """
+    if run.interrupted:
+        raise KeyboardInterrupt
+    return run
 
 
 def grid(**axes: Iterable[object]) -> list[dict[str, Any]]:
@@ -76,18 +110,18 @@ def sweep(
     if failures and "reason" not in schema:
         raise AssertionError(f"{title}: failures need a column 'reason' in the schema")
     everywhere = shared or {}
-    found: dict[int, Rows] = {}
+    finished_rows: dict[int, Rows] = {}
 
     def frame() -> pl.DataFrame:
         rows = [
             [{**everywhere, **points[at], **row}.get(name) for name in schema]
-            for at in sorted(found)
-            for row in found[at]
+            for at in sorted(finished_rows)
+            for row in finished_rows[at]
         ]
         return then(pl.DataFrame(rows, schema=schema, orient="row"))
 
     with keeping(frame):
-        found.update(
+        finished_rows.update(
             computed(
                 title,
                 measure,
@@ -159,19 +193,16 @@ def computed(
 def _timed(
     measure: Measure, call: Point, failures: Failures, steps: progress.Steps | None = None
 ) -> tuple[list[Row], float]:
+    """Return the rows of a point, and the seconds that they took."""
     began_s = time.perf_counter()
-    rows = _rows(measure, call, failures, steps or _silent())
-    return rows, time.perf_counter() - began_s
-
-
-def _rows(measure: Measure, call: Point, failures: Failures, steps: progress.Steps) -> list[Row]:
     try:
-        made = measure(**call, steps=steps)
+        made = measure(**call, steps=steps or _silent())
     except failures as error:
-        return [{"reason": str(error)}]
+        made = {"reason": str(error)}
     if isinstance(made, pl.DataFrame):
-        return list(made.to_dicts())
-    return [made] if isinstance(made, Mapping) else list(made)
+        made = made.to_dicts()
+    rows = [made] if isinstance(made, Mapping) else list(made)
+    return rows, time.perf_counter() - began_s
 
 
 def _silent() -> progress.Steps:

@@ -6,24 +6,25 @@ notebooks stay, the others run. A notebook whose inputs have not changed does no
 
 One call goes through these files::
 
-    driver.py      the call itself: check, plan, run, report
-    notebooks.py   finds and reads notebooks and the parameters they declare
-    values.py      the user's values, checked; the value of every parameter
+    driver.py      the call itself: check, plan, run, report; Ctrl-C and other signals
+    notebooks.py   finds and reads notebooks; the value of every parameter they declare
     inputs.py      what results depend on, and whether stored ones are still valid
     runner.py      one notebook, from its hidden folder to its place
-    execution.py   papermill, and its failures in the notebook's own terms
-    kernels.py     the processes that notebooks run in, and their certain end
-    interrupts.py  Ctrl-C and other signals
-    progress.py    what each notebook is doing now
-    display.py     progress as a live table or as lines
+    execution.py   papermill and the processes that notebooks run in
+    progress.py    what each notebook is doing now, as a live table or as lines
     report.py      outcomes, and how they are printed
 """
 
 from workbench.reproduce.driver import reproduce
 from workbench.reproduce.inputs import fingerprint
-from workbench.reproduce.notebooks import Notebook, find, notebooks_folder, read_notebook
+from workbench.reproduce.notebooks import (
+    Notebook,
+    find,
+    notebooks_folder,
+    read_notebook,
+    resolve,
+)
 from workbench.reproduce.report import Outcome, Report
-from workbench.reproduce.values import resolve
 
 __all__ = [
     "Notebook",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,15 +14,12 @@ from typing import TYPE_CHECKING
 from workbench import results
 from workbench.errors import UserError
 from workbench.parameters import Value
-from workbench.reproduce.display import shown
+from workbench.reproduce.execution import Kernels
 from workbench.reproduce.inputs import fingerprint, why
-from workbench.reproduce.interrupts import one_interrupt
-from workbench.reproduce.kernels import Kernels
-from workbench.reproduce.notebooks import Notebook, find, notebook_paths, notebooks_folder
-from workbench.reproduce.progress import Progress
+from workbench.reproduce.notebooks import Notebook, find, notebook_paths, notebooks_folder, resolve
+from workbench.reproduce.progress import Progress, shown
 from workbench.reproduce.report import Report, outcome, print_report
 from workbench.reproduce.runner import NotebookTask, run
-from workbench.reproduce.values import resolve
 from workbench.store import provenance
 from workbench.store.folder import sole_writer, writable
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _TICK_S = 0.25
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 MINUTES = {("smoke", "one"): 2, ("default", "one"): 6, ("default", "all"): 25}
 """What all notebooks take on two cores, by scale and which trainings run; said at the start."""
@@ -72,7 +73,7 @@ def reproduce(
     console
         Where progress is shown; standard output by default.
     heartbeat_s
-        Most seconds between two lines where no live display is possible.
+        The longest silence, in seconds, where no live display is possible.
 
     Raises
     ------
@@ -99,10 +100,10 @@ def reproduce(
         console.print(announced(tasks, values), soft_wrap=True)
         with shown(console, progress, heartbeat_s) as refresh:
             interrupted = carry_out(tasks, jobs, refresh)
-        outcomes = tuple(outcome(output, name, one) for name, one in progress.items())
-        for one in outcomes:
-            if figures is not None and one.status in ("ran", "unchanged"):
-                copied += results.copy_figures(output, one.notebook, figures)
+        outcomes = tuple(outcome(output, name, state) for name, state in progress.items())
+        for ended in outcomes:
+            if figures is not None and ended.status in ("ran", "unchanged"):
+                copied += results.copy_figures(output, ended.notebook, figures)
     report = Report(outcomes, interrupted, tuple(copied))
     print_report(console, report, output, figures)
     return report
@@ -111,12 +112,12 @@ def reproduce(
 def announced(tasks: Sequence[NotebookTask], values: Mapping[str, Mapping[str, Value]]) -> str:
     """Say what runs, and how long all of it takes where that is known."""
     waiting = sum(task.progress.status == "waiting" for task in tasks)
-    asked = {(one.get("scale"), one.get("trainings", "one")) for one in values.values()}
-    scale, which = max(asked, key=str)
+    scale = max(str(own.get("scale")) for own in values.values())
+    which = "all" if any(own.get("trainings") == "all" for own in values.values()) else "one"
     text = f"{waiting} of {len(tasks)} notebooks to run at scale {scale}"
     if which == "one":
         text += "; one training of each system runs here, others are shown as recorded"
-    minutes = MINUTES.get((str(scale), str(which)))
+    minutes = MINUTES.get((scale, which))
     if minutes and waiting > 1:
         text += f"; all notebooks take about {minutes} minutes on two quiet cores"
     return text
@@ -133,13 +134,13 @@ def plan(
     versions = provenance.all_versions()
     revision, dirty = provenance.revision(root)
     tasks = []
-    for one in notebooks:
-        own = values[one.name]
-        kept = results.read_manifest(output / one.name)
-        inputs = fingerprint(one, own, root, versions)
-        reason = "forced" if force else why(output / one.name, kept, inputs)
-        progress = Progress(one.code_cells, "waiting" if reason else "unchanged", reason)
-        tasks.append(NotebookTask(one, own, root, output, versions, revision, dirty, progress))
+    for notebook in notebooks:
+        own = values[notebook.name]
+        reason = "forced"
+        if not force:
+            reason = why(output / notebook.name, fingerprint(notebook, own, root, versions))
+        progress = Progress(notebook.code_cells, "waiting" if reason else "unchanged", reason)
+        tasks.append(NotebookTask(notebook, own, root, output, versions, revision, dirty, progress))
     return tasks
 
 
@@ -166,3 +167,33 @@ def carry_out(tasks: Sequence[NotebookTask], jobs: int, refresh: Callable[[], No
                 raise
             return True
     return False
+
+
+@contextlib.contextmanager
+def one_interrupt() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` at the first Ctrl-C, SIGTERM or SIGHUP; ignore later ones.
+
+    Signals that are ignored already (under ``nohup``, in a script's background) stay ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers, and only it is interrupted
+        return
+
+    def interrupt(*_: object) -> None:
+        for number in before:
+            signal.signal(number, lambda *_: None)
+        raise KeyboardInterrupt
+
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    before = {
+        number: handler
+        for number, handler in handlers.items()
+        if handler not in (signal.SIG_IGN, None)  # None: set by other than Python
+    }
+    try:
+        for number in before:
+            signal.signal(number, interrupt)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import workbench
+from workbench import results
 from workbench.parameters import Value
 from workbench.reproduce.notebooks import Notebook
-from workbench.store.manifest import Manifest, file_digest
+from workbench.store.manifest import file_digest
 from workbench.store.provenance import VERSIONS_THAT_MATTER, digest, of_machine
 
 
@@ -43,10 +44,18 @@ def fingerprint(
 
 def _tables(root: Path) -> list[Path]:
     data = root / "data"
-    found = [*data.glob("*.csv")]
-    for kept in ("calibration", "measured", "profiles", "samples", "testbeds", "traces"):
-        found += (data / kept).rglob("*")
-    return found
+    tables = [*data.glob("*.csv")]
+    for kept in (
+        "calibration",
+        "clusters",
+        "measured",
+        "profiles",
+        "samples",
+        "testbeds",
+        "traces",
+    ):
+        tables += (data / kept).rglob("*")
+    return tables
 
 
 def _recorded(root: Path) -> Iterable[Path]:
@@ -59,14 +68,12 @@ def steady(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str
 
     Nobody knows which parts of the run used the old and which the new source.
     """
-    return {group: one if after[group] == one else "" for group, one in before.items()}
+    return {group: sha if after[group] == sha else "" for group, sha in before.items()}
 
 
-def why(folder: Path, kept: Manifest | None, inputs: Mapping[str, str]) -> str:
-    """Return why a notebook has to run; empty if its results in `folder` are still valid.
-
-    `kept` is their manifest, None where there is none; `inputs` the current `fingerprint`.
-    """
+def why(folder: Path, inputs: Mapping[str, str]) -> str:
+    """Return why a notebook of these inputs has to run; empty where `folder` is still valid."""
+    kept = results.read_manifest(folder)
     if kept is None:
         return "no results yet"
     changed = [group for group in inputs if kept.inputs.get(group) != inputs[group]]

@@ -1,4 +1,4 @@
-"""Finds and reads notebooks, with the parameters that their cells declare."""
+"""Finds and reads notebooks, and the value of every parameter that their cells declare."""
 
 from __future__ import annotations
 
@@ -20,16 +20,12 @@ class Notebook:
 
     Attributes
     ----------
-    path
-        The file; its name without suffix is the notebook's name.
     text
         The file's content: a run executes this, whatever becomes of the file meanwhile.
     cells
-        The source of each cell, with its type and tags: all that a run depends on.
-    parameters
-        By name; without the driver's own.
-    defaults
-        The value of each parameter in the notebook's cell.
+        Type, source and tags of each: all that a run depends on.
+    parameters, defaults
+        By name, and the value of each in the notebook's cell; without the driver's own.
     keeps
         Whether it declares ``output``, and so can keep results.
     """
@@ -43,12 +39,12 @@ class Notebook:
 
     @property
     def name(self) -> str:
-        """The file's name without its suffix: ``"01_dynacomm"``."""
+        """``"01_dynacomm"``."""
         return self.path.stem
 
     @property
     def code_cells(self) -> int:
-        """Number of code cells."""
+        """How many cells are code."""
         return sum(kind == "code" for kind, _, _ in self.cells)
 
 
@@ -72,21 +68,14 @@ def notebook_paths(folder: Path) -> dict[str, Path]:
 
 
 def find(folder: Path, names: Sequence[str] = ()) -> list[Notebook]:
-    """Return the notebooks of these names, or all, in the order of their names.
+    """Return the notebooks of these names (see `results.notebook_named`), or all, in order.
 
-    Names are whole, or only the number or the rest; a ``.ipynb`` suffix and folders in front are
-    ignored.
-
-    Raises ValueError: no notebook of such a name (the message names the nearest), or an unreadable
-    one.
+    Raises ValueError: there is no notebook of such a name, or it cannot be read.
     """
     paths = notebook_paths(folder)
-    chosen = set()
-    for name in names:
-        bare = results.notebook_named(name, paths)
-        chosen.add(
-            check_name("notebook", bare, dict.fromkeys([*paths, *map(results.system_of, paths)]))
-        )
+    known = dict.fromkeys([*paths, *map(results.system_of, paths)])
+    bare = [results.notebook_named(name, paths) for name in names]
+    chosen = {check_name("notebook", name, known) for name in bare}
     return [read_notebook(path) for stem, path in paths.items() if not names or stem in chosen]
 
 
@@ -148,3 +137,48 @@ def _declared(source: str, path: Path) -> dict[str, object]:
                 f"not {ast.unparse(value)}"
             ) from None
     return declared
+
+
+def resolve(
+    notebooks: Sequence[Notebook], scale: str | None, given: Mapping[str, str]
+) -> dict[str, dict[str, Value]]:
+    """Return the value of every parameter of every notebook, or refuse before anything runs.
+
+    `given` are parameters as written by the user, each for the notebooks that have it; the scale is
+    ``"default"`` if neither `scale` nor `given` has one.
+
+    Raises ValueError: a parameter that no notebook among these has, or a value that is not allowed.
+    """
+    if scale is not None:
+        if "scale" in given:
+            raise UserError("the scale is given twice: by --scale and by -p scale=…")
+        given = {"scale": scale, **given}
+    declared = (parameter for book in notebooks for parameter in book.parameters.values())
+    known = list(dict.fromkeys(declared))
+    names = [parameter.name for parameter in known]
+    for name, text in given.items():
+        if name not in names and name in systems.every_parameter():
+            if name in parameters.PARAMETERS:
+                parameters.PARAMETERS[name].parse(text)  # what is wrong everywhere comes first
+            chosen = ", ".join(notebook.name for notebook in notebooks)
+            raise UserError(
+                f"parameter {name!r} belongs to none of the chosen notebooks ({chosen}). "
+                f"Their parameters:\n{parameters.listing(known)}"
+            )
+        parameters.check_known(name, known)
+    asked = {"scale": "default", **given}
+
+    def value(notebook: Notebook, name: str) -> Value:
+        if name not in asked:
+            return notebook.defaults[name]
+        try:
+            return notebook.parameters[name].parse(asked[name])
+        except ValueError as error:
+            if names.count(name) == 1:
+                raise
+            raise UserError(f"{notebook.name}: {error}") from None  # others take it
+
+    return {
+        notebook.name: {name: value(notebook, name) for name in notebook.parameters}
+        for notebook in notebooks
+    }

@@ -1,11 +1,16 @@
-"""What each notebook is doing now."""
+"""What each notebook is doing now, as a live table where the terminal can show one, else lines."""
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 Status = Literal["waiting", "running", "ran", "unchanged", "failed", "stopped"]
 
@@ -52,7 +57,7 @@ class Progress:
         return f"cell {self.cell} of {self.cells}" + (f" ({self.title})" if self.title else "")
 
     def begin(self) -> None:
-        """Record the start."""
+        """Start the clock."""
         self.started_s = time.monotonic()
         self.status = "running"
 
@@ -68,7 +73,7 @@ class Progress:
             self.title = self.section or (lines[0] if lines else "")
 
     def end(self, status: Status, message: str = "") -> None:
-        """Record the end."""
+        """Stop the clock."""
         self.wall_s = time.monotonic() - self.started_s
         self.message = message
         self.status = status
@@ -80,3 +85,93 @@ def seconds(duration_s: float) -> str:
         return f"{duration_s:.1f} s"
     minutes, rest = divmod(round(duration_s), 60)
     return f"{minutes} min {rest} s"
+
+
+@contextlib.contextmanager
+def shown(
+    console: Console, progress: Mapping[str, Progress], heartbeat_s: float
+) -> Iterator[Callable[[], None]]:
+    """Show progress by notebook while the block runs, and yield a function that refreshes it.
+
+    Where lines are printed, `heartbeat_s` is the longest silence.
+    """
+    if console.is_terminal and not console.is_dumb_terminal:
+        from rich.live import Live
+
+        with Live(
+            console=console,
+            get_renderable=lambda: _table(progress),
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        ) as live:
+            yield live.refresh
+        return
+    lines = _Lines(console, progress, heartbeat_s)
+    lines.refresh()
+    try:
+        yield lines.refresh
+    finally:
+        lines.refresh()
+
+
+class _Lines:
+    """A line per start and end, and a heartbeat in between: for logs."""
+
+    def __init__(
+        self, console: Console, progress: Mapping[str, Progress], heartbeat_s: float
+    ) -> None:
+        self.console = console
+        self.progress = progress
+        self.heartbeat_s = heartbeat_s
+        self.printed: dict[str, Status] = {}
+        self.printed_s = time.monotonic()
+
+    def refresh(self) -> None:
+        """Print what has changed since the last time."""
+        for name, state in self.progress.items():
+            status = state.status
+            if status == self.printed.get(name, "waiting"):
+                continue
+            if name not in self.printed and status not in ("unchanged", "stopped"):
+                self._line(f"{name}: started, {state.cells} cells ({state.reason})")
+            if status == "unchanged":
+                self._line(f"{name}: unchanged, not run again (--force runs it)")
+            elif status != "running":
+                self._line(f"{name}: {status} after {seconds(state.elapsed_s)}")
+            self.printed[name] = status
+        if time.monotonic() - self.printed_s >= self.heartbeat_s:
+            for name, state in self.progress.items():
+                if state.status == "running":
+                    at = f"cell {state.cell} of {state.cells}, {state.title}"
+                    self._line(f"{name}: {at}, {seconds(state.elapsed_s)}")
+
+    def _line(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.printed_s = time.monotonic()
+
+
+def _table(progress: Mapping[str, Progress]) -> Table:
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for _ in range(5):
+        table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for name, state in progress.items():
+        status = state.status
+        cells = state.cell if status in ("running", "failed", "stopped") else state.cells
+        cells = 0 if status == "waiting" else cells
+        done = max(cells - 1, 0) if status == "running" else cells
+        table.add_row(
+            Text(status, style=STYLES[status]),
+            Text(name),
+            ProgressBar(total=max(state.cells, 1), completed=done, width=16),
+            Text(f"{cells}/{state.cells}"),
+            Text("" if status in ("waiting", "unchanged") else seconds(state.elapsed_s)),
+            Text(state.title if status == "running" else "", style="dim"),
+        )
+    return table

@@ -70,27 +70,27 @@ def print_report(console: Console, report: Report, output: Path, figures: Path |
     def line(*parts: str | tuple[str, str]) -> None:
         console.print(Text.assemble(*parts), soft_wrap=True)
 
-    width = max(len(one.notebook) for one in report.outcomes)
+    width = max(len(outcome.notebook) for outcome in report.outcomes)
     line()
-    for one in report.outcomes:
+    for outcome in report.outcomes:
         line(
-            f"{one.notebook:<{width}}  ",
-            (f"{one.status:<9}", STYLES[one.status]),
-            f"  {seconds(one.wall_s):>8}" if one.wall_s else " " * 10,
-            "" if one.status == "stopped" else f"  {_near(one.place)}",
+            f"{outcome.notebook:<{width}}  ",
+            (f"{outcome.status:<9}", STYLES[outcome.status]),
+            f"  {seconds(outcome.wall_s):>8}" if outcome.wall_s else " " * 10,
+            "" if outcome.status == "stopped" else f"  {_near(outcome.place)}",
         )
-    for one in report.outcomes:
-        if one.status == "failed":
+    for outcome in report.outcomes:
+        if outcome.status == "failed":
             line()
-            line(f"{one.notebook} failed in {one.message}")
-            kept = results.read_manifest(output / one.notebook)
+            line(f"{outcome.notebook} failed in {outcome.message}")
+            kept = results.read_manifest(output / outcome.notebook)
             if kept is not None:
                 line(f"Its results from {kept.made_at} are still in {_near(output)}.")
     if report.figures and figures is not None:
         count = len(report.figures)
         line(f"{count} figure{'' if count == 1 else 's'} in {_near(figures)}")
     if report.interrupted:
-        stopped = [one.notebook for one in report.outcomes if one.status == "stopped"]
+        stopped = [outcome.notebook for outcome in report.outcomes if outcome.status == "stopped"]
         line()
         line(
             "Interrupted. Finished notebooks are kept; the same command goes on with "

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from workbench import atomic, instruction_set, results
 from workbench.parameters import Value
-from workbench.reproduce.execution import execute
+from workbench.reproduce.execution import Kernels, execute
 from workbench.reproduce.inputs import fingerprint, steady
-from workbench.reproduce.kernels import Kernels
 from workbench.reproduce.notebooks import Notebook
 from workbench.reproduce.progress import Progress
 from workbench.store.folder import failed_copy, partial_folder, put_in_place

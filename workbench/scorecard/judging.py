@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PAPER = "paper"
 """The scale of the paper's own sizes, which claims are about."""
+_STATED = ("id", "system", "source", "setting", "metric", "unit", "check")
 
 
 def of_results(
@@ -38,40 +39,34 @@ def of_results(
     claims
         As `load_claims` returns; by default the workbench's own table.
 
-    Raises
-    ------
-    UnknownNameError
-        No claim is of this system, or an answer is to no claim.
+    Raises UnknownNameError: there is no such system, or a figure answers an unknown claim.
     """
     folder = results or stored_results.default_folder()
     table = load_claims() if claims is None else claims
     named = list(dict.fromkeys(table["system"]))
     if system is None:
-        chosen = [one for one in named if one in systems.SYSTEMS]
+        chosen = [name for name in named if name in systems.SYSTEMS]
     else:
         chosen = [check_name("system", stored_results.system_named(system), named)]
     cards = []
-    for one in chosen:
-        manifest = stored_results.manifest(folder, one)
+    for name in chosen:
+        manifest = stored_results.manifest(folder, name)
         cards.append(
             of_frames(
-                one,
-                stored_results.load(folder, one),
+                name,
+                stored_results.load(folder, name),
                 scale=manifest.scale if manifest else None,
                 parameters=manifest.arguments if manifest else None,
-                damaged=stored_results.damaged(folder, one),
+                damaged=stored_results.damaged(folder, name),
                 claims=table,
             )
         )
+    others = [name for name in named if name not in chosen and name not in systems.SYSTEMS]
     return Scorecard(
         rows=tuple(row for card in cards for row in card.rows),
-        scales={one: scale for card in cards for one, scale in card.scales.items()},
-        missing={one: command for card in cards for one, command in card.missing.items()},
-        not_built={
-            one: table["system"].to_list().count(one)
-            for one in named
-            if one not in chosen and one not in systems.SYSTEMS
-        },
+        scales={name: scale for card in cards for name, scale in card.scales.items()},
+        missing={name: command for card in cards for name, command in card.missing.items()},
+        not_built={name: table["system"].to_list().count(name) for name in others},
         unanswered=tuple(name for card in cards for name in card.unanswered),
         recorded={name: made for card in cards for name, made in card.recorded.items()},
     )
@@ -91,53 +86,51 @@ def of_frames(
 
     Each claim is judged once, by the strongest evidence that answers it: what was recorded at scale
     ``paper``, else these frames, else what was recorded at another scale. What only a training of
-    the paper's size decides (``LEARNT``) is not judged by a smaller one.
+    the paper's size decides (`Figure.learnt`) is not judged by a smaller one.
 
     Parameters
     ----------
     frames
         By name, as the notebook keeps them; empty where nothing is stored.
-    scale
-        At which they were made.
+    scale, parameters
+        With which they were made; the latter explain why a claim has no answer.
     recorded
         Frames recorded in one run at scale ``paper``, by the same names; by default those in
         ``data/recorded``, of every scale.
-    parameters
-        With which `frames` were made; used to explain why a claim has no answer.
     damaged
         Other stored files that were altered after the run.
     claims
         As `load_claims` returns; by default the workbench's own table.
-
-    Raises
-    ------
-    UnknownNameError
-        No claim is of this system, or an answer or a cause is of no claim.
     """
     own = claims_of(system, claims)
     here = system in systems.SYSTEMS
     figures = _checked(system, own) if here else ()
-    found, faults = answers_of(figures, frames)
-    evidence = [_Evidence(f"this run, {scale or 'unknown'} scale", scale, found, here=True)]
+    answers, faults = answers_of(figures, frames)
+    evidence = [_Evidence(f"this run, {scale or 'unknown'} scale", scale, answers, here=True)]
     recordings, made = list[_Recording](), dict[str, str]()
     if recorded is not None:
-        recordings = _given(recorded)
+        recordings = [_Recording("recorded", PAPER, dict(recorded))]
     elif here:
         recordings, made = _recordings(system)
-    for one in recordings:
-        answers, lacking = answers_of(figures, one.frames)
-        place = 0 if one.scale == PAPER else len(evidence)
-        evidence.insert(place, _Evidence(one.name, one.scale, answers))
+    for recording in recordings:
+        answers, lacking = answers_of(figures, recording.frames)
+        place = 0 if recording.scale == PAPER else len(evidence)
+        evidence.insert(place, _Evidence(recording.name, recording.scale, answers))
         if lacking:
-            named = f"{system} {', '.join(one.frames)}, recorded"
+            named = f"{system} {', '.join(recording.frames)}, recorded"
             made[named] = f"of another version, so not all claims are judged ({lacking[0]})"
-    answered = {name for one in evidence for name in one.answers}
-    learnt = {claim: _needed(one) for one in figures if one.learnt for claim in one.answers}
+    answered = {name for source in evidence for name in source.answers}
+    learnt = {
+        claim: tuple(figure.id for figure in source.figures)
+        for source in figures
+        if source.learnt
+        for claim in source.answers
+    }
     waiting = [
         name
-        for name, one in own.items()
+        for name, claim in own.items()
         if name not in answered
-        and one.check != "input"
+        and claim.check != "input"
         and set(learnt.get(name, ())) <= set(frames)
     ]
     why = "this system is not built yet"
@@ -148,7 +141,7 @@ def of_frames(
         tuple(own.values()),
         evidence,
         learnt=learnt,
-        causes={claim: why for one in figures for claim, why in one.causes.items()},
+        causes={claim: why for figure in figures for claim, why in figure.causes.items()},
         fitted=fitted_on(system, own),
         unanswered=why,
     )
@@ -165,14 +158,10 @@ def of_frames(
 def _checked(system: str, own: Collection[str]) -> tuple[Figure | Together, ...]:
     """Return what answers a system's claims; refuse an answer to a claim that does not exist."""
     figures = systems.judged(system)
-    for one in figures:
-        for claim in (*one.answers, *one.causes):
+    for figure in figures:
+        for claim in (*figure.answers, *figure.causes):
             check_name("claim", claim, own)
     return figures
-
-
-def _needed(one: Figure | Together) -> tuple[str, ...]:
-    return tuple(each.id for each in one.figures) if isinstance(one, Together) else (one.id,)
 
 
 @dataclass(frozen=True)
@@ -205,24 +194,20 @@ class _JudgedBy:
     fitted: Collection[str]
     unanswered: str
 
-    def decides(self, one: _Evidence, claim: str) -> bool:
+    def decides(self, source: _Evidence, claim: str) -> bool:
         """Whether this evidence has an answer to a claim, and is strong enough to judge by."""
-        large = claim not in self.learnt or one.scale == PAPER
-        return large and claim in one.answers and not one.answers[claim].not_run
+        large = claim not in self.learnt or source.scale == PAPER
+        return large and claim in source.answers and not source.answers[claim].not_run
 
     def waits_for(self, claim: str) -> str:
         """What a claim waits for that no evidence decides."""
-        said = [one for one in self.evidence if claim in one.answers]
+        said = [source for source in self.evidence if claim in source.answers]
         if claim in self.learnt:
             system = claim.partition(".")[0]
-            record = ", ".join(f"`workbench record {system} {one}`" for one in self.learnt[claim])
-            recorded = [one.answers[claim].not_run for one in said if one.scale == PAPER]
+            record = ", ".join(f"`workbench record {system} {name}`" for name in self.learnt[claim])
+            recorded = [source.answers[claim].not_run for source in said if source.scale == PAPER]
             return next(iter(recorded), f"needs scale paper: {record}")
-        return next((one.answers[claim].not_run for one in said), self.unanswered)
-
-
-def _given(frames: Mapping[str, pl.DataFrame]) -> list[_Recording]:
-    return [_Recording("recorded", PAPER, dict(frames))]
+        return next((source.answers[claim].not_run for source in said), self.unanswered)
 
 
 def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
@@ -230,21 +215,22 @@ def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
     from workbench.experiments import recorded
 
     figures = systems.figures(system)
-    found, faults = recorded.load_all(system, systems.recordable(system))
+    recordings, faults = recorded.load_all(system, systems.recordable(system))
     made = {f"{system} {name}": text for name, text in faults.items()}
     alike: dict[str, _Recording] = {}
-    for name, one in found.items():
-        scale, data, seeds = one.manifest.arguments["scale"], one.manifest.data, one.manifest.seeds
+    for name, recording in recordings.items():
+        manifest = recording.manifest
+        scale, data, seeds = manifest.arguments["scale"], manifest.data, manifest.seeds
         of = json.dumps([scale, dict(data), list(seeds)], sort_keys=True)
         plural = "" if len(seeds) == 1 else "s"
         trained = [f"{len(seeds)} seed{plural}"] if seeds else []
         text = ", ".join(
             [f"recorded at {scale}", *trained, *(Path(source).stem for source in data)]
         )
-        changed = ", ".join(recorded.changed(one, figures[name]))
+        changed = ", ".join(recorded.changed(recording, figures[name]))
         made[f"{system} {name}"] = f"{text}; changed since: {changed}" if changed else text
-        frames = {name: one.frame} | {
-            other.id: other.compute(one.frame)
+        frames = {name: recording.frame} | {
+            other.id: other.compute(recording.frame)
             for other in figures.values()
             if other.of is not None and other.of.id == name
         }
@@ -259,16 +245,17 @@ def fitted_on(system: str, claims: Iterable[str]) -> frozenset[str]:
     """
     known = list(claims)
     listed = load_calibration(system).get("fitted_on", [])
-    return frozenset(check_name(f"claim in {system}.toml", one, known) for one in listed)
+    return frozenset(check_name(f"claim in {system}.toml", claim, known) for claim in listed)
 
 
 def _judged(claim: Claim, by: _JudgedBy) -> Row:
-    deciding = next((one for one in by.evidence if by.decides(one, claim.id)), None)
-    found = deciding.answers if deciding else {claim.id: Answer(not_run=by.waits_for(claim.id))}
-    others = [one for one in by.evidence if one is not deciding and claim.id in one.answers]
-    beside = next((one for one in others if one.answers[claim.id].ours is not None), None)
-    answer = found[claim.id]
-    reached, reason = judge(claim, by.own, found)
+    deciding = next((source for source in by.evidence if by.decides(source, claim.id)), None)
+    answers = deciding.answers if deciding else {claim.id: Answer(not_run=by.waits_for(claim.id))}
+    others = (source for source in by.evidence if source is not deciding)
+    weaker = (source for source in others if claim.id in source.answers)
+    beside = next((source for source in weaker if source.answers[claim.id].ours is not None), None)
+    answer = answers[claim.id]
+    reached, reason = judge(claim, by.own, answers)
     difference = None
     if isinstance(claim.paper, float) and answer.ours is not None:
         difference = float(answer.ours) - claim.paper
@@ -303,9 +290,6 @@ def _cause(claim: Claim, answer: Answer, known: Cause | None) -> Cause:
     if answer.seeds == 1 and cause.kind != "paper":
         cause = Cause(cause.kind, f"{cause.why} (provisional: one seed)")
     return cause
-
-
-_STATED = ("id", "system", "source", "setting", "metric", "unit", "check")
 
 
 def _why_unanswered(

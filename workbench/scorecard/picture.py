@@ -76,8 +76,8 @@ def picture(card: Scorecard, *, timed: bool = True) -> Any:
     shown = [row for row in judged if timed or not row.timed]
     systems = list(dict.fromkeys(row.system for row in judged))
     above = alt.hconcat(_bars(judged, shown, systems), _dots(shown, systems), spacing=14)
-    with_numbers = [one for one in systems if any(_has_number(row, one) for row in shown)]
-    strips = [_ratios(shown, one, last=one == with_numbers[-1]) for one in with_numbers]
+    with_numbers = [system for system in systems if any(_has_number(row, system) for row in shown)]
+    strips = [_ratios(shown, system, last=system == with_numbers[-1]) for system in with_numbers]
     return alt.vconcat(above, *strips, spacing=10, title=_title(shown)).resolve_scale(
         color="shared", shape="shared"
     )
@@ -141,14 +141,14 @@ def _bars(judged: Sequence[Row], shown: Sequence[Row], systems: Sequence[str]) -
             record = {"system": SYSTEMS[system].title, "verdict": verdict, "count": count}
             records.append(record | {"from": at, "to": at + count, "middle": at + count / 2})
             at += count
-        met = sum(counts[one] for one in MET)
+        met = sum(counts[verdict] for verdict in MET)
         ends.append({"system": SYSTEMS[system].title, "at": at, "text": f"{met} of {judged_here}"})
-    most = max(one["at"] for one in ends)
+    most = max(end["at"] for end in ends)
     room = most * 1.2  # for the text at a bar's end
     scale = alt.Scale(domain=[0, room], nice=False)
     y = _systems(systems, labels=True)
     wide = room * 15 / _BARS_PX  # what a count of two digits takes
-    bars = alt.Chart(pl.DataFrame([one for one in records if one["count"]])).encode(y=y)
+    bars = alt.Chart(pl.DataFrame([record for record in records if record["count"]])).encode(y=y)
     ends_of = alt.Chart(pl.DataFrame(ends)).encode(y=y)
     counts_in = alt.datum["count"] > wide
     light = alt.FieldOneOfPredicate(field="verdict", oneOf=sorted(_LIGHT))
@@ -197,8 +197,8 @@ def _ratios(shown: Sequence[Row], system: str, *, last: bool) -> Any:
 
     rows = [row for row in shown if _has_number(row, system)]
     ratios = {row.id: _ratio(row) for row in rows}
-    known = [one for one in ratios.values() if one is not None]
-    end = min(_WIDEST, max([_NARROWEST, *(1.08 * max(one, 1 / one) for one in known)]))
+    known = [ratio for ratio in ratios.values() if ratio is not None]
+    end = min(_WIDEST, max([_NARROWEST, *(1.08 * max(ratio, 1 / ratio) for ratio in known)]))
     beside = len(known) < len(rows)  # what has no ratio stands left of the axis's end
     least = math.exp(-math.log(end) * (1 + 4 * _NO_RATIO * beside))
 
@@ -211,7 +211,7 @@ def _ratios(shown: Sequence[Row], system: str, *, last: bool) -> Any:
     labels = {row.id: ".".join(row.name.split(".")[-2:]) for row in _worst(rows, ratios)}
     sides = {name: "left" if px[name] > _RATIOS_PX / 2 else "right" for name in labels}
     lines = _lines(labels, sides, px, levels)
-    top = max([levels[one] + 0.8 for one in levels] + [one + 1 for one in lines.values()])
+    top = max([level + 0.8 for level in levels.values()] + [line + 1 for line in lines.values()])
     frame = pl.DataFrame(
         [
             _hover(row)
@@ -220,10 +220,10 @@ def _ratios(shown: Sequence[Row], system: str, *, last: bool) -> Any:
             for row in rows
         ]
     )
-    texts = {one: f"{one:g}" for one in _TICKS if 1 / end <= one <= end}
+    texts = {tick: f"{tick:g}" for tick in _TICKS if 1 / end <= tick <= end}
     texts |= {least: "no ratio"} if beside else {}
-    texts |= {1 / end: f"≤ {1 / end:g}"} if any(one < 1 / end for one in known) else {}
-    texts |= {end: f"≥ {end:g}"} if any(one > end for one in known) else {}
+    texts |= {1 / end: f"≤ {1 / end:g}"} if any(ratio < 1 / end for ratio in known) else {}
+    texts |= {end: f"≥ {end:g}"} if any(ratio > end for ratio in known) else {}
     x = alt.X(
         "ratio:Q",
         scale=alt.Scale(type="log", domain=[least / 1.02, end * 1.02], nice=False),
@@ -248,9 +248,9 @@ def _ratios(shown: Sequence[Row], system: str, *, last: bool) -> Any:
     )
     base = alt.Chart(frame).encode(x=x)
     named = base.transform_filter(alt.FieldOneOfPredicate("label", list(labels.values())))
-    one = alt.Chart(pl.DataFrame({"ratio": [1.0]})).mark_rule(color="#9a9a9a", aria=False)
+    parity = alt.Chart(pl.DataFrame({"ratio": [1.0]})).mark_rule(color="#9a9a9a", aria=False)
     layers: list[Any] = [
-        one.encode(x=x),
+        parity.encode(x=x),
         named.mark_rule(color="#9a9a9a", strokeWidth=0.5, aria=False).encode(y=y, y2="line:Q"),
         base.mark_point(filled=True, size=_POINT).encode(y=y, **_of_claim(), **_by_verdict()),
     ]
@@ -287,14 +287,14 @@ def _worst(rows: Sequence[Row], ratios: dict[str, float | None]) -> list[Row]:
 def _beside_each_other(px: dict[str, float], middle: float) -> dict[str, int]:
     """The lowest level at which each mark touches no other; those nearest to the middle first."""
     taken: dict[int, list[float]] = {}
-    found = {}
-    for name, at in sorted(px.items(), key=lambda one: abs(one[1] - middle)):
+    levels = {}
+    for name, at in sorted(px.items(), key=lambda item: abs(item[1] - middle)):
         level = 0
         while any(abs(at - other) < _MARK_PX for other in taken.get(level, ())):
             level += 1
         taken.setdefault(level, []).append(at)
-        found[name] = level
-    return found
+        levels[name] = level
+    return levels
 
 
 def _lines(
@@ -304,7 +304,7 @@ def _lines(
 
     A label for which there is none is left out.
     """
-    found: dict[str, float] = {}
+    lines: dict[str, float] = {}
 
     def box(name: str) -> tuple[float, float]:
         wide = _LETTER_PX * len(labels[name])
@@ -312,28 +312,28 @@ def _lines(
 
     def is_free(name: str, line: float) -> bool:
         low, high = box(name)
-        marks = (abs(levels[one] - line) < 1.4 and low - 6 < px[one] < high + 6 for one in px)
+        marks = (abs(levels[other] - line) < 1.4 and low - 6 < px[other] < high + 6 for other in px)
         others = (
-            (low < box(one)[1] and box(one)[0] < high and abs(there - line) < _LINE)
-            or (low <= px[one] <= high and levels[one] < line < there)
-            or (box(one)[0] <= px[name] <= box(one)[1] and levels[name] < there < line)
-            for one, there in found.items()
+            (low < box(other)[1] and box(other)[0] < high and abs(there - line) < _LINE)
+            or (low <= px[other] <= high and levels[other] < line < there)
+            or (box(other)[0] <= px[name] <= box(other)[1] and levels[name] < there < line)
+            for other, there in lines.items()
         )
         return not (any(marks) or any(others))
 
-    for name in sorted(labels, key=lambda one: abs(px[one] - _RATIOS_PX / 2)):  # inner ones lower
+    for name in sorted(labels, key=lambda at: abs(px[at] - _RATIOS_PX / 2)):  # inner ones lower
         heights = (levels[name] + 1.5 + 0.5 * step for step in range(_HEIGHTS))
         line = next((height for height in heights if is_free(name, height)), None)
         if line is not None:
-            found[name] = line
-    return found
+            lines[name] = line
+    return lines
 
 
 def _systems(systems: Sequence[str], *, labels: bool) -> alt.Y:
     import altair as alt
 
     axis = alt.Axis(domain=False, ticks=False, minExtent=_LABELS_PX, maxExtent=_LABELS_PX)
-    order = [SYSTEMS[one].title for one in systems]
+    order = [SYSTEMS[system].title for system in systems]
     scale = alt.Scale(domain=order)
     return alt.Y("system:N", sort=order, scale=scale, title=None, axis=axis if labels else None)
 
@@ -356,7 +356,7 @@ def _hover(row: Row) -> dict[str, str]:
 def _of_claim() -> dict[str, Any]:
     """The tooltip of a mark, and its name in an SVG."""
     shown = ("claim", "states", "stated", "found", "verdict", "cause", "evidence", "beside", "role")
-    return {"tooltip": [f"{one}:N" for one in shown], "description": "claim:N"}
+    return {"tooltip": [f"{field}:N" for field in shown], "description": "claim:N"}
 
 
 def _by_verdict(*, shape: bool = True) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -90,24 +90,26 @@ class Row:
 
     @property
     def ours_text(self) -> str:
-        """Our value; a dash where there is none."""
+        """Our value, or a dash."""
         return text_of(self.ours)
 
     @property
     def beside_text(self) -> str:
-        """The value beside; empty where there is none."""
+        """The value beside, or nothing."""
         return text_of(self.beside) if self.beside_evidence else ""
 
 
-def text_of(value: float | bool | str | None, sign: str = "") -> str:
+def text_of(value: float | bool | str | None) -> str:
     """Write a value with its significant decimals: 0.084, 42.86, 153.4, 1097."""
-    if value is None or isinstance(value, bool | str):
-        return "-" if value is None else str(value).lower() if isinstance(value, bool) else value
+    if value is None:
+        return "-"
+    if isinstance(value, bool | str):
+        return str(value).lower() if isinstance(value, bool) else value
     size = abs(value)
     if 0 < size < 1e-3:
-        return f"{value:{sign}.2g}"
+        return f"{value:.2g}"
     places = 3 if size < 1 else 2 if size < 100 else 1 if size < 1000 else 0
-    text = f"{value:{sign}.{places}f}"
+    text = f"{value:.{places}f}"
     return text.rstrip("0").rstrip(".") if places else text
 
 
@@ -144,9 +146,9 @@ class Scorecard:
         rows = [row for row in self.rows if where.items() <= vars(row).items()]
         verdicts, causes = Counter(row.verdict for row in rows), Counter(row.cause for row in rows)
         return {
-            **{one: verdicts[one] for one in VERDICTS},
+            **{verdict: verdicts[verdict] for verdict in VERDICTS},
             "all": len(rows),
-            **{one: causes[one] for one in CAUSES},
+            **{cause: causes[cause] for cause in CAUSES},
         }
 
     def percent_errors(self, role: str) -> list[float]:
@@ -182,14 +184,12 @@ class Scorecard:
 
     def totals(self) -> list[tuple[str, dict[str, int]]]:
         """Return `counts` with a name: of each role, each system if there are several, and all."""
-        fields = ("role", ROLES), ("system", dict.fromkeys(row.system for row in self.rows))
-        found = [
-            (name, self.counts(**{field: name}))
-            for field, names in fields
-            for name in names
-            if field == "role" or len(names) > 1
-        ]
-        return [*((name, one) for name, one in found if one["all"]), ("all", self.counts())]
+        systems = dict.fromkeys(row.system for row in self.rows)
+        counts = {role: self.counts(role=role) for role in ROLES}
+        if len(systems) > 1:
+            counts |= {system: self.counts(system=system) for system in systems}
+        there = [(name, count) for name, count in counts.items() if count["all"]]
+        return [*there, ("all", self.counts())]
 
     def notes(self) -> Iterator[str]:
         """Yield how far off the percent claims are, at which scale, and what is missing."""
@@ -202,10 +202,10 @@ class Scorecard:
             yield f"Mean absolute error of the percent claims: {', '.join(means)}."
         for system, scale in self.scales.items():
             yield f"{system}: results made at {scale} scale."
-        alike: dict[tuple[str, str], list[str]] = {}
+        alike = defaultdict[tuple[str, str], list[str]](list)
         for name, made in self.recorded.items():
             system, _, experiment = name.partition(" ")
-            alike.setdefault((system, made), []).append(experiment)
+            alike[system, made].append(experiment)
         for (system, made), experiments in alike.items():
             yield f"{system} {', '.join(experiments)}: {made}."
         for system, command in self.missing.items():
@@ -230,8 +230,8 @@ class Scorecard:
         for role, meaning in ROLES.items():
             described = [_cells(row) for row in self.rows if row.role == role]
             if described:
-                shown = [name for name in CLAIM_COLUMNS if any(one[name] for one in described)]
-                lines = [[one[name] for name in shown] for one in described]
+                shown = [name for name in CLAIM_COLUMNS if any(cells[name] for cells in described)]
+                lines = [[cells[name] for name in shown] for cells in described]
                 table = _markdown_table(shown, lines, right=[shown.index("ours")])
                 parts.append(f"**{role}**: {meaning}\n\n{table}")
         header = ("totals", *self.counts())
@@ -241,9 +241,9 @@ class Scorecard:
         return "\n\n".join(parts) + "\n"
 
     def __repr__(self) -> str:
-        found = self.counts()
-        counts = [f"{found[one]} {one}" for one in VERDICTS if found[one]]
-        return f"Scorecard of {len(self.rows)} claims: {', '.join(counts)}"
+        counts = self.counts()
+        verdicts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
+        return f"Scorecard of {len(self.rows)} claims: {', '.join(verdicts)}"
 
     def _repr_markdown_(self) -> str:
         return self.to_markdown()
@@ -253,7 +253,7 @@ def _cells(row: Row) -> dict[str, str]:
     beside = f"{row.beside_text} ({row.beside_evidence})" if row.beside_evidence else ""
     says = [row.metric] if row.check == "order" else []
     says += [row.reason] if row.reason else []
-    says += [one for one in (row.cause_reason, row.caveat) if one]
+    says += [text for text in (row.cause_reason, row.caveat) if text]
     cells = (
         *(f"`{row.id}`", row.source, row.paper_text, row.ours_text, row.verdict, row.cause),
         *(row.evidence, beside, "; ".join(says)),

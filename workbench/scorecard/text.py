@@ -7,7 +7,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.claims import CAUSES, MET
 from workbench.names import choose
@@ -25,6 +25,7 @@ STYLES: Mapping[str, str] = {
     "input": "cyan",
 }
 NARROWEST, PIPED_WIDTH = 80, 100
+_INDENT = " " * 6
 _HEADER = ("", "paper", "ours", "verdict", "beside")
 
 
@@ -62,7 +63,7 @@ def _lines(card: Scorecard, width: int) -> Iterator[Text]:
         yield from _of_system(rows, card.missing.get(system), width)
         yield Text("")
     for note in card.notes():
-        yield from (Text(line) for line in textwrap.wrap(note, width, break_long_words=False))
+        yield from _wrapped(note, width, break_long_words=False)
     yield Text("")
     yield from _explained(card, width)
     yield Text("")
@@ -72,21 +73,18 @@ def _lines(card: Scorecard, width: int) -> Iterator[Text]:
     yield Text(f"{'':<11}{'':{len(verdicts)}}   causes of misses", style="dim")
     yield Text(f"{'totals':<11}{'  '.join(columns)}", style="bold")
     for name, counts in card.totals():
-        cells = [f"{n:>{len(one)}}" for n, one in zip(counts.values(), columns, strict=True)]
+        cells = [f"{n:>{len(column)}}" for n, column in zip(counts.values(), columns, strict=True)]
         yield Text(f"{name:<11}{'  '.join(cells)}", style="bold" if name == "all" else "")
 
 
 def _explained(card: Scorecard, width: int) -> Iterator[Text]:
     """What the words of the table mean, as far as they occur."""
-    from rich.text import Text
-
     words = {name: meaning for name, meaning in ROLES.items() if card.counts(role=name)["all"]}
     words |= {f"cause {name}": text for name, text in CAUSES.items() if card.counts()[name]}
     if any(row.beside_evidence for row in card.rows):
         words["beside"] = "by weaker evidence: this machine's run, a training too small to judge by"
     for name, meaning in words.items():
-        text = f"{name}: {meaning}"
-        yield from (Text(line, style="dim") for line in textwrap.wrap(text, width))
+        yield from _wrapped(f"{name}: {meaning}", width, "dim")
 
 
 def _of_system(rows: Sequence[Row], command: str | None, width: int) -> Iterator[Text]:
@@ -121,16 +119,18 @@ def _of_system(rows: Sequence[Row], command: str | None, width: int) -> Iterator
             why = _why(row)
             if row.evidence not in ("", here):
                 why.append(f"judged by: {row.evidence}")
-            for one in why:
-                if one not in before:
-                    yield from _indented(one, width)
+            for reason in why:
+                if reason not in before:
+                    yield from _wrapped(
+                        reason, width, initial_indent=_INDENT, subsequent_indent=_INDENT
+                    )
             before = why or before
 
 
 def _most(names: Iterable[str]) -> str:
     """The most frequent name; empty where there is none."""
-    found = Counter(name for name in names if name)
-    return found.most_common(1)[0][0] if found else ""
+    counts = Counter(name for name in names if name)
+    return counts.most_common(1)[0][0] if counts else ""
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -154,12 +154,10 @@ def _why(row: Row) -> list[str]:
     return [states + row.reason, *cause, *caveat]
 
 
-def _indented(text: str, width: int) -> Iterator[Text]:
+def _wrapped(text: str, width: int, style: str = "", **how: Any) -> Iterator[Text]:
     from rich.text import Text
 
-    indent = " " * 6
-    lines = textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent)
-    yield from map(Text, lines)
+    return (Text(line, style) for line in textwrap.wrap(text, width, **how))
 
 
 FORMATS: Mapping[str, Callable[[Scorecard], str]] = {

@@ -12,7 +12,7 @@ from workbench.dlion.paper.cases import Case, Learning, run
 from workbench.dlion.paper.titles import SYSTEM_TITLES, curves, learnt_title, values
 from workbench.dlion.paper.trainings import ABOUT, CURVE, Trained, about, curve, processes_at
 from workbench.experiments import sweep
-from workbench.experiments.seeds import seeds_from
+from workbench.experiments.scales import seeds_from
 from workbench.figures import parts
 from workbench.runtime import Crash, Fault, LinkDown, Restart
 from workbench.training import TrainingError

@@ -12,7 +12,7 @@ from workbench.dlion import training
 from workbench.dlion.paper.cases import AT_DEFAULT, LEARNING, Case, Learning, run
 from workbench.experiments import Scaled, sweep
 from workbench.experiments.figure import Figure, Recordable
-from workbench.experiments.seeds import seeds_from
+from workbench.experiments.scales import seeds_from
 from workbench.training import TrainingError
 
 INSTANTS = 15  # at which a curve has a row

@@ -72,7 +72,8 @@ def times_by_ratio(scale: str, count: int, seed: int = 1, dataset: str = "auto")
 def _timed(
     title: str, points: list[dict[str, Any]], scale: str, seed: int, dataset: str
 ) -> pl.DataFrame:
-    sources = {model: source_of(scale, model, dataset) for model in MODELS}
+    models = dict.fromkeys(point["model"] for point in points)
+    sources = {model: source_of(scale, model, dataset) for model in models}
     shared = {"sources": sources, "seed": seed}
     return sweep(title, _measured, points, TIMED, shared=shared, timed=True)
 

@@ -30,7 +30,7 @@ from workbench.edgegossip.prediction.host_counters import Source, between, host_
 from workbench.edgegossip.prediction.monitor import report, timed
 from workbench.edgegossip.prediction.predictor import RESOURCES, SECONDS
 from workbench.errors import UserError
-from workbench.experiments.interrupted import keeping
+from workbench.experiments import keeping
 from workbench.names import check_name
 from workbench.runtime import progress
 

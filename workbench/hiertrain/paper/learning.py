@@ -12,7 +12,7 @@ from workbench import datasets, figures
 from workbench.experiments import Scaled, data_set, grid, sweep, whole
 from workbench.experiments.data import loaded_once
 from workbench.experiments.figure import Figure, Recordable
-from workbench.experiments.seeds import seeds_from
+from workbench.experiments.scales import seeds_from
 from workbench.figures import parts
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.algorithms.jalad import chain_at

@@ -12,7 +12,7 @@ from workbench import figures
 from workbench.experiments import Scaled, data_set, sweep, whole
 from workbench.experiments.data import loaded_once
 from workbench.experiments.figure import Figure, Recordable
-from workbench.experiments.seeds import seeds_from
+from workbench.experiments.scales import seeds_from
 from workbench.figures import parts
 from workbench.olpb.paper.testbed import DPB_MODULES, NODES, variant
 from workbench.olpb.paper.titles import model_title
