@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable
 
 from workbench.memory import stored_dataflows
-from workbench.names import check_name
 from workbench.olpb.costs import stored_passes
 from workbench.profiles import analytic
 from workbench.store.kept import Kept, packed
+from workbench.utils.checks import check_name
 from workbench.zoo import MODELS
 
 FILES: dict[str, tuple[Kept, Callable[[], bytes]]] = {

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from workbench.paths import ROOT
+from workbench.utils.files import ROOT
 
 # Tests run beside each other; one that is about several processes asks for them.
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")

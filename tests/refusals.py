@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 
 def _named(field: str, value: Any) -> str:

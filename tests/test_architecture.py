@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.paths import ROOT
 from workbench.store.code import PACKAGE, imports, modules
+from workbench.utils.files import ROOT
 
 MODULES = modules()
 SYSTEMS = sorted(path.parent.name for path in PACKAGE.glob("*/paper"))

@@ -16,8 +16,8 @@ from tests.reproduce.helpers import write_notebook
 from tests.test_results import store
 from workbench import cli, profiles, systems
 from workbench.datasets import load as load_data
-from workbench.parallel import as_finished
 from workbench.profiles import LayerTimes, ModelProfile
+from workbench.utils.parallel import as_finished
 
 HEAVY = (
     *("altair", "ipywidgets", "jupyter_client", "nbclient", "nbformat", "numpy", "papermill"),

@@ -16,10 +16,10 @@ from workbench.dlion import explorer as dlion
 from workbench.dynacomm import explorer as dynacomm
 from workbench.edgegossip import explorer as edgegossip
 from workbench.hiertrain import explorer as hiertrain
-from workbench.live_chart import split
-from workbench.names import UnknownNameError
 from workbench.olpb import explorer as olpb
+from workbench.utils.checks import UnknownNameError
 from workbench.widgets import Slider, controls
+from workbench.widgets.live_chart import split
 
 EXPLORERS = {
     "dynacomm": dynacomm,

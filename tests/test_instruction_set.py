@@ -14,10 +14,10 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from tests.short_trainings import TRAININGS, digest
-from workbench import instruction_set
-from workbench.instruction_set import AVX2, VARIABLE
-from workbench.parallel import as_finished
-from workbench.paths import ROOT
+from workbench.utils import instruction_set
+from workbench.utils.files import ROOT
+from workbench.utils.instruction_set import AVX2, VARIABLE
+from workbench.utils.parallel import as_finished
 
 # SHA-256 of the weights of `tests.short_trainings`, with AVX2 kernels. They change with PyTorch's
 # version, and with whatever a training is meant to compute.
@@ -96,7 +96,7 @@ def test_other_kernels_end_in_other_weights() -> None:
 
 # --- What is set --------------------------------------------------------------------------------
 
-RECORD = "import json, workbench.instruction_set as one\nprint(json.dumps(one.record()))"
+RECORD = "import json, workbench.utils.instruction_set as one\nprint(json.dumps(one.record()))"
 
 
 @needs_avx2

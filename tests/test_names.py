@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.names import UnknownNameError, check_name, choose
+from workbench.utils.checks import UnknownNameError, check_name, choose
 
 PLANNERS = {"dynacomm": 1, "sequential": 2}
 

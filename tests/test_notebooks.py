@@ -24,10 +24,10 @@ from workbench.claims import VERDICTS, load_claims
 from workbench.experiments import recorded
 from workbench.experiments.figure import Figure
 from workbench.figures import COLUMNS
-from workbench.paths import ROOT
 from workbench.reproduce import fingerprint, read_notebook
 from workbench.results import read_manifest, stored, system_of
 from workbench.store.manifest import NAME
+from workbench.utils.files import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 CLAIMS = load_claims()

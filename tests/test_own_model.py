@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from torch import nn
 
-from workbench.own_model import load_model
+from workbench.zoo.own_model import load_model
 
 SOURCE = """
 import torch

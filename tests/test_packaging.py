@@ -19,7 +19,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from workbench.paths import ROOT
+from workbench.utils.files import ROOT
 
 CONDA_NAMES = {"torch": "pytorch", "jupyter-client": "jupyter_client"}
 

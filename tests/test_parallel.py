@@ -12,8 +12,8 @@ import psutil
 import pytest
 from joblib.externals.loky import process_executor
 
-from workbench.parallel import as_finished
-from workbench.paths import ROOT
+from workbench.utils.files import ROOT
+from workbench.utils.parallel import as_finished
 
 LIMIT_S = 60.0
 """Calls below last ten times as long: what waits for them is found out."""
@@ -21,7 +21,7 @@ LIMIT_S = 60.0
 INTERRUPTED = f"""
 import signal, time
 from tests.test_parallel import begin, squared
-from workbench.parallel import as_finished
+from workbench.utils.parallel import as_finished
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where tests run unattended
 try:

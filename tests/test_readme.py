@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Clone, Smoke, copy_repository
-from workbench.paths import ROOT
+from workbench.utils.files import ROOT
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCED = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.paths import ROOT
 from workbench.systems import SYSTEMS
+from workbench.utils.files import ROOT
 
 README = ROOT / "README.md"
 NAME = re.compile(r"`(workbench(?:\.\w+)+)[`(]")
@@ -56,4 +56,4 @@ def test_names_are_there(page: Path, name: str) -> None:
 
 def test_a_name_that_is_gone_is_noticed() -> None:
     assert not is_there("workbench.edgegossip.paper.experiments.fig5")
-    assert not is_there("workbench.parallel.nothing")
+    assert not is_there("workbench.utils.parallel.nothing")

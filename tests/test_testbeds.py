@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from workbench.paths import DATA, ROOT
+from workbench.utils.files import DATA, ROOT
 
 TESTBEDS = sorted((DATA / "testbeds").glob("*.toml"))
 

@@ -12,10 +12,10 @@ from ipywidgets import Dropdown, FloatLogSlider, FloatSlider, IntSlider
 from nbconvert import exporters
 
 from tests.refusals import refusals
-from workbench.live_chart import LiveChart, split
 from workbench.notebook import drawing
 from workbench.parameters import Parameter, Parameters
 from workbench.widgets import Control, Menu, Slider, controls, explorer
+from workbench.widgets.live_chart import LiveChart, split
 
 CONTROLS: dict[str, Control] = {
     "bandwidth": Slider(1, 1000, 10, unit="Mbps", scale="log"),
@@ -271,7 +271,7 @@ def test_controls_that_do_not_fit_the_drawing_function_are_refused() -> None:
 
 def test_answer_times_count_the_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     clock_s = [0.0]
-    monkeypatch.setattr("workbench.widgets.time.perf_counter", lambda: clock_s[0])
+    monkeypatch.setattr("workbench.widgets.sliders.time.perf_counter", lambda: clock_s[0])
 
     def slow(x: float) -> alt.Chart:
         clock_s[0] += 0.25

@@ -1,6 +1,6 @@
 """The workbench: how neural networks are trained across devices, edge servers and clouds."""
 
-from workbench import instruction_set
+from workbench.utils import instruction_set
 
 __version__ = "0.1.0"
 

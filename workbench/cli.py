@@ -18,10 +18,8 @@ import typer
 from typer.core import TyperGroup
 
 import workbench
-from workbench.checks import parse_bytes
-from workbench.errors import UserError
-from workbench.names import check_name
-from workbench.own_model import load_model
+from workbench.utils.checks import UserError, check_name, parse_bytes
+from workbench.zoo.own_model import load_model
 
 if TYPE_CHECKING:
     from workbench.profiles import LayerTimes, ModelProfile

@@ -20,12 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench import atomic
-from workbench.errors import UserError
 from workbench.experiments import recorded
-from workbench.names import check_name
 from workbench.parameters import TRAININGS
 from workbench.results import FIGURES, TIMINGS
+from workbench.utils import files
+from workbench.utils.checks import UserError, check_name
 
 if TYPE_CHECKING:
     import polars as pl
@@ -147,7 +146,7 @@ class Results:
             raise UserError(f"result {name!r}: a name has small letters, digits and _ only")
         self.frames[name] = frame
         if self.folder is not None:
-            atomic.write_parquet(self.folder / f"{name}.parquet", frame)
+            files.write_parquet(self.folder / f"{name}.parquet", frame)
         return frame
 
     def draw(
@@ -173,11 +172,11 @@ class Results:
         if self.folder is not None:
             specification = figures.specification(chart)
             folder = self.folder / (TIMINGS if timings else FIGURES)
-            atomic.write_text(
+            files.write_text(
                 folder / f"{name}.vl.json",
                 json.dumps(specification, indent=1, sort_keys=True) + "\n",
             )
-            atomic.write_text(folder / f"{name}.svg", drawn.svg)
+            files.write_text(folder / f"{name}.svg", drawn.svg)
         return drawn
 
     def _rows(

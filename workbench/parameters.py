@@ -14,9 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
-from workbench.errors import UserError
-from workbench.names import check_name
-from workbench.paths import expanded
+from workbench.utils.checks import UserError, check_name
+from workbench.utils.files import expanded
 
 Value = bool | int | float | str
 

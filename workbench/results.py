@@ -18,11 +18,10 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench import atomic, paths
-from workbench.errors import UserError
-from workbench.names import check_name
 from workbench.store.manifest import NAME as MANIFEST
 from workbench.store.manifest import Manifest, file_digest
+from workbench.utils import files
+from workbench.utils.checks import UserError, check_name
 
 if TYPE_CHECKING:
     import polars as pl
@@ -185,7 +184,7 @@ def copy_figures(results: Path, notebook: str, output: Path) -> list[Path]:
     written = []
     for source in sorted((results / notebook / FIGURES).glob("*.svg")):
         path = output / f"{system_of(notebook)}_{source.name}"
-        atomic.write_bytes(path, source.read_bytes())
+        files.write_bytes(path, source.read_bytes())
         written.append(path)
     return written
 
@@ -197,4 +196,4 @@ def default_folder(root: Path | None = None) -> Path:
 
 def repository() -> Path:
     """Return the clone that the package runs from, else the current directory."""
-    return paths.ROOT if (paths.ROOT / "notebooks").is_dir() else Path.cwd()
+    return files.ROOT if (files.ROOT / "notebooks").is_dir() else Path.cwd()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench import dlion, dynacomm, edgegossip, hiertrain, olpb
-from workbench.names import choose
 from workbench.parameters import PARAMETERS, Parameter, declared
 from workbench.system import SystemInfo
+from workbench.utils.checks import choose
 
 if TYPE_CHECKING:
     from workbench.experiments.figure import Figure, Together

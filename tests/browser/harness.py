@@ -32,7 +32,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Locator, Page, Playwright, Route
 
 from tests.reproduce.helpers import write_notebook
-from workbench.paths import ROOT
+from workbench.utils.files import ROOT
 
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",

@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import Browser
 
-from workbench.paths import ROOT
+from workbench.utils.files import ROOT
 
 FIGURES = sorted((ROOT / "figures").glob("*.svg"))
 TOUCHING_PX = 0.5

@@ -22,7 +22,7 @@ from workbench.clusters import (
     load_testbed,
     star,
 )
-from workbench.names import UnknownNameError
+from workbench.utils.checks import UnknownNameError
 
 LINK = Link(8e6)
 

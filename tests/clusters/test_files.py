@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from workbench.clusters import load_cluster
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 HOME = """
 title = "Four boards and an edge server"

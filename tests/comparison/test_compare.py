@@ -14,8 +14,8 @@ from workbench.clusters import Cluster, Link, Node, UnknownNodeError, full_mesh,
 from workbench.comparison import WAYS, answer, compare
 from workbench.comparison.text import parse_inputs, parse_times, tables
 from workbench.comparison.ways.way import EQUAL
-from workbench.errors import UserError
 from workbench.profiles import LayerTimes, profile_model
+from workbench.utils.checks import UserError
 
 
 def home(mbps: float = 20, *, may_leave: bool = True, memory_bytes: float | None = 1e9) -> Cluster:

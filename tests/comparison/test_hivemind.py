@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from workbench.comparison import hivemind, picture, predict_epoch_s
-from workbench.paths import DATA, ROOT
+from workbench.utils.files import DATA, ROOT
 
 FILE = DATA / "calibration" / "hivemind.toml"
 NOTEBOOK = ROOT / "notebooks" / "08_measured_elsewhere.ipynb"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tests.datasets.server import Server, serving
 from workbench.datasets import cifar10, mnist
 from workbench.datasets.fetch import Remote
-from workbench.paths import ROOT
+from workbench.utils.files import ROOT
 
 REAL = ROOT.parent / "shared" / "data"
 

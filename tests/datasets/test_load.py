@@ -22,9 +22,9 @@ from workbench.datasets import (
     mnist,
     title,
 )
-from workbench.names import UnknownNameError
 from workbench.parameters import DATASETS
-from workbench.paths import DATA
+from workbench.utils.checks import UnknownNameError
+from workbench.utils.files import DATA
 
 # Of the unpacked files as first published; MD5, as their users have quoted it since.
 UNPACKED_MD5 = (

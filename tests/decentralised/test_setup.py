@@ -17,8 +17,8 @@ from workbench import datasets, decentralised, dlion
 from workbench.clusters import Cluster, Link, MissingLinkError, Node
 from workbench.decentralised import EverySample, GossipSetup, View
 from workbench.decentralised.recorder import Spread
-from workbench.names import UnknownNameError
 from workbench.profiles import LayerTimes
+from workbench.utils.checks import UnknownNameError
 
 DIGITS = datasets.load("digits")
 GOOD = epochwise(decentralised.ring(4))

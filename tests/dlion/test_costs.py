@@ -43,7 +43,7 @@ from workbench.dlion import (
 from workbench.dlion.algorithms.hop import all_but_the_backup
 from workbench.dlion.costs.dry_run import SHARES, DryRun
 from workbench.dlion.costs.iteration import ROUNDS, Iteration, Workload, first_iterations, iteration
-from workbench.names import UnknownNameError
+from workbench.utils.checks import UnknownNameError
 
 CIPHER_BYTES = 5e6
 VALUES = 640

@@ -20,8 +20,8 @@ from workbench.dynacomm.algorithms.bellman import bellman
 from workbench.dynacomm.paper.testbed import Constants, variant
 from workbench.dynacomm.programs.job import Job
 from workbench.dynacomm.training import Planned, train
-from workbench.names import UnknownNameError
 from workbench.profiles import LayerTimes, profile_model
+from workbench.utils.checks import UnknownNameError
 
 COSTS = LayerCosts([1, 2], [1, 2], [1, 2], [1, 2], overhead_s=0.5)
 PROFILE = profile_model("lenet5")

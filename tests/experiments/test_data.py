@@ -11,7 +11,7 @@ from workbench import datasets
 from workbench.datasets import DatasetError, cifar10, mnist
 from workbench.experiments.data import data_set
 from workbench.parameters import DATASETS, SCALES
-from workbench.paths import ROOT
+from workbench.utils.files import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("0[1-5]_*.ipynb"))
 

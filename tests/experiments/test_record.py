@@ -18,22 +18,22 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 from typer.testing import CliRunner, Result
 
-from workbench import cli, datasets, instruction_set, parallel, systems
+from workbench import cli, datasets, systems
 from workbench.dynacomm.explorer import Setting
 from workbench.dynacomm.paper import saved_time
-from workbench.errors import UserError
 from workbench.experiments import ExperimentInterrupted, Scaled, data, data_set, recorded, sweep
 from workbench.experiments.figure import Figure, Recordable, Together
 from workbench.experiments.record import record
 from workbench.experiments.recorded import Recorded
-from workbench.names import UnknownNameError
 from workbench.notebook import Results
-from workbench.paths import ROOT
 from workbench.scorecard import of_frames
 from workbench.store import provenance
 from workbench.store.folder import sole_writer
 from workbench.store.manifest import FORMAT, NAME, Manifest
 from workbench.system import SystemInfo
+from workbench.utils import instruction_set, parallel
+from workbench.utils.checks import UnknownNameError, UserError
+from workbench.utils.files import ROOT
 
 METHODS: dict[str, Callable[[int], float]] = {
     "alone": lambda seed: 1.0 * seed,

@@ -17,10 +17,10 @@ import pytest
 from tests.expectations import assert_tells_every_step
 from workbench import experiments
 from workbench.experiments import ExperimentInterrupted, Scaled, finished, grid, sweep
-from workbench.names import UnknownNameError
 from workbench.parameters import SCALES
 from workbench.runtime import Run
 from workbench.runtime.progress import Steps
+from workbench.utils.checks import UnknownNameError
 
 SCHEMA = {"n": pl.Int64, "square": pl.Float64, "process": pl.Int64, "reason": pl.String}
 POINTS = grid(n=[3, 1, 2])

@@ -11,7 +11,7 @@ from tests.figures.examples import bars, charts
 from workbench import figures
 from workbench.figures.export import to_pdf
 from workbench.figures.fitting import fitted
-from workbench.names import UnknownNameError
+from workbench.utils.checks import UnknownNameError
 
 RENDER = """
 import sys

@@ -38,8 +38,8 @@ from workbench.hiertrain.fleet import (
 from workbench.hiertrain.fleet.search import greedy, value_of
 from workbench.hiertrain.paper import fleets as drawn_fleets
 from workbench.hiertrain.paper.fleets import FLEET, draw_fleets, mean_gaps
-from workbench.names import UnknownNameError
 from workbench.profiles import profile_model
+from workbench.utils.checks import UnknownNameError
 
 # Sums of n doubles in different orders differ by at most about n units in the last place.
 RELATIVE = 1e-12

@@ -20,8 +20,8 @@ from workbench.memory.dataflow import ALIGNMENT, dataflow
 from workbench.memory.measured import allocated_bytes
 from workbench.memory.process import OPTIMIZERS, beside_bytes, needs
 from workbench.memory.report import survey, total
-from workbench.names import UnknownNameError
 from workbench.olpb import plan_memory
+from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS, build
 
 FEW = 256 * 1024

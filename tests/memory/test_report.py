@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from workbench.checks import parse_bytes
 from workbench.memory import budgets
 from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.process import beside_bytes
 from workbench.memory.recomputation import BudgetError, least_bytes
 from workbench.memory.report import price, survey
 from workbench.memory.stored_dataflows import stored_dataflow
+from workbench.utils.checks import parse_bytes
 
 
 @pytest.mark.parametrize(

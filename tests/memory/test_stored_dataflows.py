@@ -15,7 +15,7 @@ from workbench.memory import stored_dataflows as stored
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.planning import plan_memory
 from workbench.memory.stored_dataflows import stored_dataflow, traced_dataflow
-from workbench.names import UnknownNameError
+from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS
 
 FEW = ("lenet5", "alexnet_tiny", "squeezenet_cifar", "resnet20_cifar")

@@ -16,7 +16,7 @@ from workbench.reproduce import driver
 FIGURE = """\
 import altair as alt
 import polars as pl
-from workbench import instruction_set
+from workbench.utils import instruction_set
 from workbench.notebook import Results
 print(instruction_set.record())
 results = Results("good", output)

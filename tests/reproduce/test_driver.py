@@ -22,10 +22,11 @@ from tests.reproduce.helpers import (
     statuses,
     write_notebook,
 )
-from workbench import instruction_set, results
+from workbench import results
 from workbench.parameters import Value
 from workbench.reproduce import driver, runner
 from workbench.reproduce.execution import kernel_manager
+from workbench.utils import instruction_set
 
 
 def test_failing_notebooks_do_not_stop_the_others(finished: Finished) -> None:

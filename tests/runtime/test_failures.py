@@ -15,7 +15,6 @@ import pytest
 from tests.event_loop import in_event_loop
 from tests.runtime.test_simulate import MBPS, idle, pair, receives, sends
 from workbench.clusters import Cluster, Link, Node
-from workbench.errors import UserError
 from workbench.runtime import (
     Context,
     CutOffWarning,
@@ -28,6 +27,7 @@ from workbench.runtime import (
     simulate,
     simulation,
 )
+from workbench.utils.checks import UserError
 
 
 async def ends_early(context: Context) -> str:

@@ -11,10 +11,10 @@ import numpy as np
 from tests.event_loop import in_event_loop
 from tests.runtime import busy
 from workbench.clusters import Cluster, Link, Node
-from workbench.paths import ROOT
 from workbench.runtime import Context, Crash, draw_faults, simulate
 from workbench.runtime.faults import Purpose, stream
 from workbench.training import repeatable
+from workbench.utils.files import ROOT
 
 
 def test_no_two_streams_of_a_run_coincide() -> None:

@@ -21,8 +21,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.clusters import Cluster, Link, Node, full_mesh
-from workbench.errors import UserError
-from workbench.paths import ROOT
 from workbench.runtime import (
     Context,
     Crash,
@@ -36,6 +34,8 @@ from workbench.runtime import (
     simulate,
 )
 from workbench.runtime.threads import THREADS_VARIABLE, thread_count
+from workbench.utils.checks import UserError
+from workbench.utils.files import ROOT
 
 LINK = Link(8e6, overhead_s=0.001)
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.scorecard.helpers import Toy
-from workbench import paths, systems
+from workbench import systems
+from workbench.utils import files
 
 
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
     made = Toy(tmp_path)
     monkeypatch.setitem(systems.SYSTEMS, "toy", made.info)
-    monkeypatch.setattr(paths, "DATA", tmp_path)
+    monkeypatch.setattr(files, "DATA", tmp_path)
     return made

@@ -11,8 +11,8 @@ from tests.scorecard.helpers import FIG1, Toy
 from workbench import systems
 from workbench.claims import CAUSES, Answer, Cause, claims_of
 from workbench.experiments.figure import Figure
-from workbench.names import UnknownNameError
 from workbench.scorecard import Row
+from workbench.utils.checks import UnknownNameError
 
 PAPER = Cause("paper", "10 is not 20")
 

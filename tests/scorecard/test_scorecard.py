@@ -12,9 +12,9 @@ import pytest
 from tests.conftest import Smoke
 from tests.scorecard.helpers import FIG1, TABLE, Toy, order, verdicts
 from workbench.claims import Answer
-from workbench.names import UnknownNameError
 from workbench.scorecard import ROLES, fitted_on, of_results, render
 from workbench.systems import SYSTEMS
+from workbench.utils.checks import UnknownNameError
 
 LINE_WORDS = 27  # of a reason: 12 of the rule's, 15 of an answer's
 

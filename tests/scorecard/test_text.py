@@ -11,8 +11,8 @@ import pytest
 from tests.claims.helpers import CLAIMS
 from tests.scorecard.helpers import FIG1, TABLE, Toy
 from workbench.claims import VERDICTS
-from workbench.names import UnknownNameError
 from workbench.scorecard import ROLES, Scorecard, of_results, render
+from workbench.utils.checks import UnknownNameError
 
 
 def fits_and_names_all(card: Scorecard) -> None:

@@ -12,11 +12,11 @@ import pytest
 from tests.reproduce.helpers import write_notebook
 from tests.scorecard.helpers import FIG1, Toy
 from tests.store.helpers import MADE
-from workbench import paths
 from workbench.dynacomm.paper import saved_time
 from workbench.parameters import Value
 from workbench.scorecard import of_results
 from workbench.store.manifest import NAME, file_digest
+from workbench.utils import files
 
 DEFAULTS: dict[str, Value] = {"scale": "default", "batch_size": 32, "overhead_ms": 13.0}
 PARAMETERS_CELL = """
@@ -31,7 +31,7 @@ output: str = ""
 def notebook(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The toy system's notebook, in a clone of its own."""
     path = write_notebook(tmp_path / "notebooks" / "09_toy.ipynb", parameters=PARAMETERS_CELL)
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(files, "ROOT", tmp_path)
     return path
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from workbench.memory import stored_dataflows
 from workbench.olpb.costs import stored_passes
-from workbench.paths import ROOT
 from workbench.profiles import analytic
 from workbench.store import code
 from workbench.store.kept import Kept, _content, packed
+from workbench.utils.files import ROOT
 
 KEPT = {
     "profiles": analytic.KEPT,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.paths import ROOT
 from workbench.store.provenance import inputs_of_rows
+from workbench.utils.files import ROOT
 
 
 def rows() -> None:

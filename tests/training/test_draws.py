@@ -14,8 +14,8 @@ from torch import nn
 from workbench import datasets, dynacomm, training
 from workbench.clusters import Link
 from workbench.datasets import Dataset
-from workbench.errors import UserError
 from workbench.training.setup import draws_at_random, is_known, may_run_in_parallel
+from workbench.utils.checks import UserError
 from workbench.zoo import MODELS
 
 X, Y = np.ones((2, 3), np.float32), np.array([0, 1])

@@ -24,12 +24,11 @@ import torch
 from tests.event_loop import in_event_loop
 from tests.refusals import refusals
 from tests.short_trainings import DIGITS
-from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, olpb, parallel
+from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, olpb
 from workbench.clusters import Link, Schedule, full_mesh
 from workbench.datasets import partition
 from workbench.edgegossip import Platform, Predictor
 from workbench.hiertrain import TIERS, Hybrid, Problem
-from workbench.paths import ROOT
 from workbench.runtime import (
     Crash,
     Fault,
@@ -53,6 +52,8 @@ from workbench.training import (
 )
 from workbench.training.shell import check_losing_nothing
 from workbench.training.trained import COLUMNS, SHARED, DivergedError
+from workbench.utils import parallel
+from workbench.utils.files import ROOT
 
 DATA = DIGITS.fitted((1, 28, 28))
 TIMES = np.arange(1, 6) * 1e-3

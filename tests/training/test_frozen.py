@@ -25,7 +25,6 @@ from workbench.decentralised.model_exchange.diloco import DiLoCo
 from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd
 from workbench.decentralised.model_exchange.noloco import NoLoCo
 from workbench.edgegossip import Platform, Predictor
-from workbench.errors import UserError
 from workbench.hiertrain import Chain, Hybrid, problem_of
 from workbench.profiles import profile_model
 from workbench.training import (
@@ -37,6 +36,7 @@ from workbench.training import (
     initialise,
     model_layout,
 )
+from workbench.utils.checks import UserError
 
 DATA = DIGITS.limit(train=48, test=16)
 SHAPE = (1, 8, 8)

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from tests.refusals import refusals
 from workbench import zoo
-from workbench.names import UnknownNameError
 from workbench.training import (
     FlatModel,
     Sgd,
@@ -29,6 +28,7 @@ from workbench.training import (
     quantise,
     set_buffers,
 )
+from workbench.utils.checks import UnknownNameError
 
 NOT_NUMBERS: list[Any] = ["0.1", None, True, [0.1]]
 LINEAR = nn.Linear(5, 4)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from workbench import datasets, training
-from workbench.paths import ROOT
+from workbench.utils.files import ROOT
 
 
 def small() -> nn.Sequential:

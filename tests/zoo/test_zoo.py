@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from workbench.names import UnknownNameError
+from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS, build, mask_rcnn
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from workbench.names import check_name
+from workbench.utils.checks import check_name
 
 
 @dataclass(frozen=True)

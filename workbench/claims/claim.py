@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench import paths
-from workbench.errors import UserError
-from workbench.names import check_name
+from workbench.utils import files
+from workbench.utils.checks import UserError, check_name
 
 if TYPE_CHECKING:
     import polars as pl
@@ -80,7 +79,7 @@ def load_claims(path: Path | None = None) -> pl.DataFrame:
     """
     import polars as pl
 
-    path = path or paths.DATA / "claims.csv"
+    path = path or files.DATA / "claims.csv"
     frame = pl.read_csv(path, infer_schema=False).fill_null("")
     absent = [name for name in COLUMNS if name not in frame.columns]
     if absent:

@@ -9,11 +9,9 @@ from functools import cached_property
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
-from workbench.checks import check_truth, listed, whole
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
-from workbench.errors import UserError
-from workbench.names import check_name
+from workbench.utils.checks import UserError, check_name, check_truth, listed, whole
 
 if TYPE_CHECKING:
     import polars as pl

@@ -28,13 +28,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from workbench.checks import check_number, check_whole, parse_bytes
 from workbench.clusters.cluster import Cluster, Name
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
-from workbench.errors import UserError
-from workbench.names import check_name
-from workbench.paths import expanded
+from workbench.utils.checks import UserError, check_name, check_number, check_whole, parse_bytes
+from workbench.utils.files import expanded
 
 NODE = (
     "name",

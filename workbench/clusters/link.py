@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
-from workbench.checks import check_number
 from workbench.clusters.schedule import Schedule, capacity
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number
 
 
 @dataclass(frozen=True)

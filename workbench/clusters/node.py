@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.checks import check_number, check_whole, is_number, whole
 from workbench.clusters.schedule import Schedule, capacity
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number, check_whole, is_number, whole
 
 Given = float | Schedule | Sequence[tuple[float, float]]
 

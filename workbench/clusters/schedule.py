@@ -13,8 +13,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NoReturn
 
-from workbench.checks import check_number, listed
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number, listed
 
 MOST_SAMPLES = 10_000_000
 """Values that `Schedule.sampled` takes at most: more fill the memory."""

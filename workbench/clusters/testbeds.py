@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench import atomic, paths
-from workbench.names import check_name, choose
+from workbench.utils import files
+from workbench.utils.checks import check_name, choose
 
 
-def load_testbed(name: str, folder: Path = paths.DATA / "testbeds") -> dict[str, Any]:
+def load_testbed(name: str, folder: Path = files.DATA / "testbeds") -> dict[str, Any]:
     """Read ``data/testbeds/NAME.toml``: facts of a paper's set-up, each with its source."""
     check_name("testbed", name, sorted(path.stem for path in folder.glob("*.toml")))
     return tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
@@ -83,12 +83,12 @@ def write_calibration(system: str, text: str) -> Path:
     """Write a system's calibration, whole or not at all."""
     tomllib.loads(text)
     path = _calibration_file(system)
-    atomic.write_text(path, text)
+    files.write_text(path, text)
     return path
 
 
 def _calibration_file(system: str) -> Path:
-    return paths.DATA / "calibration" / f"{system}.toml"
+    return files.DATA / "calibration" / f"{system}.toml"
 
 
 def _key(name: str) -> str:

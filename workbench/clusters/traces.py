@@ -12,10 +12,9 @@ from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
-from workbench import atomic
-from workbench.checks import check_number, check_whole
 from workbench.clusters.schedule import Schedule
-from workbench.errors import UserError
+from workbench.utils import files
+from workbench.utils.checks import UserError, check_number, check_whole
 
 PACKET_BITS = 1_500 * 8
 MILLISECONDS = 1_000
@@ -70,7 +69,7 @@ def write_mahimahi(schedule: Schedule, path: Path | str, *, end_s: float) -> Non
         sent = packets
     if not lines or lines[-1] == "0\n":
         raise UserError(f"less than two milliseconds with a packet before {end_s} s; end later")
-    atomic.write_text(Path(path), "".join(lines))
+    files.write_text(Path(path), "".join(lines))
 
 
 def read_mbps(path: Path | str) -> Schedule:
@@ -85,7 +84,7 @@ def write_mbps(schedule: Schedule, path: Path | str) -> None:
     """Write a schedule of bits per second as a table of seconds and Mbit/s."""
     rows = zip(schedule.starts_s, schedule.values, strict=True)
     lines = ["seconds,mbps", *(f"{start_s!r},{bps / 1e6!r}" for start_s, bps in rows), ""]
-    atomic.write_text(Path(path), "\n".join(lines))
+    files.write_text(Path(path), "\n".join(lines))
 
 
 def _read_milliseconds(path: Path) -> Counter[int]:

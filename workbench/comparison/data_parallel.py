@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from workbench.checks import check_number
 from workbench.clusters import Cluster
 from workbench.decentralised.butterfly import assemble, butterfly
-from workbench.errors import UserError
 from workbench.runtime import Context, Program, simulate
+from workbench.utils.checks import UserError, check_number
 
 
 @dataclass(frozen=True)

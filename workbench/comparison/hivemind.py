@@ -18,7 +18,7 @@ from workbench.clusters.testbeds import calibration_toml, write_calibration
 from workbench.comparison.data_parallel import Averaging, predict_epoch_s
 from workbench.comparison.regions import Regions
 from workbench.comparison.validation import validate
-from workbench.paths import DATA
+from workbench.utils.files import DATA
 
 FOLDER = DATA / "measured"
 EXPLANATION = "one_process"

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import networkx as nx
 import polars as pl
 
-from workbench.checks import check_kind, check_whole
 from workbench.clusters import Cluster, Link, Schedule
 from workbench.clusters.node import Given
-from workbench.errors import UserError
 from workbench.profiles import LayerTimes, ModelProfile
+from workbench.utils.checks import UserError, check_kind, check_whole
 
 if TYPE_CHECKING:
     from workbench.clusters.cluster import Name

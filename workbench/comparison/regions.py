@@ -10,10 +10,8 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from workbench.checks import check_number
 from workbench.clusters import Cluster, Link, Node
-from workbench.errors import UserError
-from workbench.names import check_name
+from workbench.utils.checks import UserError, check_name, check_number
 
 KEYS = ("source", "measured_for_s", "host_gbps", "within", "between")
 FIRST_WINDOW_BYTES = 10 * 1_460

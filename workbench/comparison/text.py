@@ -11,8 +11,8 @@ import polars as pl
 
 from workbench.clusters import Cluster
 from workbench.comparison.ways.way import EQUAL
-from workbench.errors import UserError
 from workbench.profiles import LayerTimes
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     from rich.table import Table

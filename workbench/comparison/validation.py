@@ -10,11 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from workbench.checks import is_number, whole
 from workbench.comparison.data_parallel import Averaging, predict_epoch_s
 from workbench.comparison.regions import Regions
-from workbench.errors import UserError
-from workbench.names import choose
+from workbench.utils.checks import UserError, choose, is_number, whole
 
 TEXTS = ("run", "model", "regions")
 NUMBERS = ("nodes", "parameters_bytes", "measured_epoch_s")

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from workbench.datasets import cifar10, cluttered_digits, digits, imagenet8, mnist, npz
 from workbench.datasets.dataset import Dataset, DatasetError
 from workbench.datasets.fetch import data_folder
-from workbench.names import check_name
-from workbench.paths import expanded
+from workbench.utils.checks import check_name
+from workbench.utils.files import expanded
 
 
 class Source(NamedTuple):

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench import atomic
 from workbench.datasets.dataset import Dataset, DatasetError, Images, Labels, scaled
 from workbench.datasets.fetch import Remote, fetch_for
+from workbench.utils import files
 
 LAYOUT = "cifar-10-batches-bin"
 TRAIN_FILES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
@@ -73,7 +73,7 @@ def _unpack(archive: Remote, packed: Path, where: Path) -> None:
                 if member is None:
                     raise KeyError(name)
                 if not (where / name).is_file():
-                    atomic.write_bytes(where / name, member.read())
+                    files.write_bytes(where / name, member.read())
     except (KeyError, tarfile.TarError, EOFError, zlib.error) as error:
         raise DatasetError(f"{packed} is not CIFAR-10 ({error}); {advice}") from error
 

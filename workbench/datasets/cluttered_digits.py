@@ -22,9 +22,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from workbench import atomic
 from workbench.datasets import digits
 from workbench.datasets.dataset import Dataset, DatasetError, Images, Labels, scaled
+from workbench.utils import files
 
 FILE = "cluttered_digits.bin"
 SHA256 = "1ef416cd0d11b4d50f0ae14ba5af28a6de6a390bb5db13c446fc4f8cc1b6cce9"
@@ -68,7 +68,7 @@ def _kept(path: Path) -> bytes:
             "version of scikit-learn's digits? Install the locked packages"
         )
     with contextlib.suppress(OSError):
-        atomic.write_bytes(path, records)
+        files.write_bytes(path, records)
     return records
 
 

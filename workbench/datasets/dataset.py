@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 Images = NDArray[np.float32]
 Labels = NDArray[np.int64]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.datasets.dataset import DatasetError
-from workbench.paths import DATA, expanded
+from workbench.utils.files import DATA, expanded
 
 FOLDER_VARIABLE = "WORKBENCH_DATA"
 TIMEOUT_S = 30.0

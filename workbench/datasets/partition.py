@@ -18,8 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.checks import check_number, whole
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number, whole
 
 Shards = tuple[NDArray[np.int64], ...]
 

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from workbench.checks import check_number, check_whole
-from workbench.errors import UserError
 from workbench.runtime.context import Context
 from workbench.runtime.messages import Message
+from workbench.utils.checks import UserError, check_number, check_whole
 
 PART, AVERAGE, JOIN, BEGIN = "part", "average", "join", "begin"
 

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench import training
-from workbench.checks import check_number, listed
 from workbench.datasets import partition
 from workbench.decentralised.mixing import Mixing, as_mixing
-from workbench.errors import UserError
 from workbench.profiles import LayerTimes
 from workbench.training import Sgd
+from workbench.utils.checks import UserError, check_number, listed
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from workbench.checks import whole
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, whole
 
 if TYPE_CHECKING:
     import networkx as nx

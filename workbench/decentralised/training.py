@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench import training
-from workbench.checks import is_number, listed
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.learner import PeerPrograms, learners_of
@@ -22,9 +21,9 @@ from workbench.decentralised.node import Node, PeerJob
 from workbench.decentralised.recorder import PeerRecorder
 from workbench.decentralised.selecting import Epochs, EverySample, Selecting
 from workbench.decentralised.setup import Gossip, sample_seconds
-from workbench.errors import UserError
 from workbench.runtime import Fault, Run
 from workbench.training import RunOptions, Standing, Trained, TrainingError
+from workbench.utils.checks import UserError, is_number, listed
 
 if TYPE_CHECKING:
     from torch import Tensor

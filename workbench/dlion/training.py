@@ -22,7 +22,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench import training
-from workbench.checks import check_kind, check_number
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.learner import PeerPrograms, learners_of
@@ -34,13 +33,12 @@ from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
 from workbench.dlion.programs.program import program
 from workbench.dlion.programs.worker import WorkerJob
-from workbench.errors import UserError
-from workbench.names import check_name, choose
 from workbench.runtime import DeadlockError, Fault, Run, SimulationError
 from workbench.training import RunOptions, Sgd, Standing, TrainingError
 from workbench.training.models import make_model
 from workbench.training.repeatable import FIRST_WEIGHTS, derive
 from workbench.training.trained import schema
+from workbench.utils.checks import UserError, check_kind, check_name, check_number, choose
 
 if TYPE_CHECKING:
     from workbench.runtime.progress import Progress
@@ -352,7 +350,7 @@ def train(
 
     Raises
     ------
-    workbench.names.UnknownNameError
+    workbench.utils.checks.UnknownNameError
         No such system.
     ValueError
         Something may get lost, but `setup` waits for ever; an optimiser with momentum or decay for

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from workbench import training
-from workbench.checks import check_kind, check_number, listed, whole
 from workbench.clusters import Cluster, Link, Node, Schedule, star
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import LayerCosts, layer_costs
@@ -19,12 +18,11 @@ from workbench.dynacomm.programs.job import Job, plain
 from workbench.dynacomm.programs.learning import ServerEpochs, ServerStore, WorkerReplica
 from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, server, worker
 from workbench.dynacomm.replanning.profiling import PLANNING_S, Profile, Rate, Replanned
-from workbench.errors import UserError
-from workbench.names import choose
 from workbench.profiles import LayerTimes
 from workbench.runtime import Fault, Run, Synchronized
 from workbench.training import RunOptions, Trained, TrainingError
 from workbench.training.setup import may_run_in_parallel
+from workbench.utils.checks import UserError, check_kind, check_number, choose, listed, whole
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from workbench import decentralised, training
-from workbench.checks import check_kind, listed
 from workbench.clusters.cluster import check_cluster
 from workbench.decentralised import Selecting, Trained, TrainingError
 from workbench.decentralised.setup import Gossip
@@ -26,9 +25,8 @@ from workbench.decentralised.training import GossipPrograms, gossip_programs
 from workbench.edgegossip.costs import platforms as kinds
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.programs.trainer import EdgeGossip
-from workbench.errors import UserError
-from workbench.names import check_name
 from workbench.training import RunOptions
+from workbench.utils.checks import UserError, check_kind, check_name, listed
 
 if TYPE_CHECKING:
     from torch import Tensor

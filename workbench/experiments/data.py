@@ -13,7 +13,7 @@ import numpy as np
 from workbench import datasets
 from workbench.datasets import DatasetError
 from workbench.experiments.scales import Scaled
-from workbench.paths import expanded
+from workbench.utils.files import expanded
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from workbench import atomic
+from workbench.utils import files
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -86,7 +86,7 @@ class Recording:
         self.check()
         inputs = self.inputs(measure)
         point = {"of": name, "inputs": inputs, "seconds": seconds, "rows": list(map(dict, rows))}
-        atomic.write_text(
+        files.write_text(
             self.file(name, inputs), json.dumps(point, indent=1, default=_plain) + "\n"
         )
         self.seconds[name] = seconds

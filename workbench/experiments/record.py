@@ -16,17 +16,17 @@ from typing import Any
 
 import polars as pl
 
-from workbench import atomic, instruction_set, paths, results, systems
-from workbench.errors import UserError
+from workbench import results, systems
 from workbench.experiments import finished
 from workbench.experiments.data import data_set, digest
 from workbench.experiments.figure import Figure
 from workbench.experiments.recorded import FOLDER, Recorded, changes, load
-from workbench.names import check_name, choose
 from workbench.store import provenance
 from workbench.store.folder import partial_folder, put_in_place, sole_writer, writable
 from workbench.store.manifest import NAME as MANIFEST
 from workbench.store.manifest import Manifest, file_digest
+from workbench.utils import files, instruction_set
+from workbench.utils.checks import UserError, check_name, choose
 
 
 def unrecorded(system: str, folder: Path = FOLDER) -> list[str]:
@@ -99,7 +99,7 @@ def record(
         print(f"{name} is already recorded; nothing was run", file=sys.stderr)
         return home / name
     of_data = {f"data set {source}": sha for source, sha in data.items()}
-    revision, dirty = provenance.revision(paths.ROOT, "data/recorded")
+    revision, dirty = provenance.revision(files.ROOT, "data/recorded")
 
     def rests_on(measure: finished.Measure) -> dict[str, str]:
         return provenance.inputs_of_rows(system, measure) | of_data
@@ -122,7 +122,7 @@ def record(
         check()
         with partial_folder(home, name) as partial:
             path = partial / f"{name}.parquet"
-            atomic.write_parquet(path, frame)
+            files.write_parquet(path, frame)
             manifest = Manifest(
                 of=name,
                 system=system,
@@ -140,7 +140,7 @@ def record(
                 seeds=_seeds(frame, arguments),
                 processes=processes,
             )
-            atomic.write_text(partial / MANIFEST, manifest.to_json())
+            files.write_text(partial / MANIFEST, manifest.to_json())
             put_in_place(partial, home, name)
     return home / name
 

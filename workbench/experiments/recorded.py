@@ -16,15 +16,15 @@ from typing import Any
 
 import polars as pl
 
-from workbench import paths
-from workbench.errors import UserError
 from workbench.experiments.data import AUTO, digest_here
 from workbench.experiments.figure import Figure
 from workbench.parameters import SCALES
 from workbench.store import manifest
 from workbench.store.manifest import Manifest
+from workbench.utils import files
+from workbench.utils.checks import UserError
 
-FOLDER = paths.DATA / "recorded"
+FOLDER = files.DATA / "recorded"
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, NamedTuple, TypeVar, cast
 
-from workbench.checks import check_whole
-from workbench.names import check_name
+from workbench.utils.checks import check_name, check_whole
 
 T = TypeVar("T")
 

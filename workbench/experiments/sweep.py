@@ -16,10 +16,10 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
-from workbench import parallel
 from workbench.experiments import finished
 from workbench.experiments.finished import Row, Rows
 from workbench.runtime import Run, progress
+from workbench.utils import parallel
 
 Point = Mapping[str, Any]
 Measure = Callable[..., Row | Iterable[Row] | pl.DataFrame]

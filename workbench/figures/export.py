@@ -6,11 +6,11 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from workbench import atomic
 from workbench.figures import fonts
 from workbench.figures.fitting import fitted
 from workbench.figures.style import PX_PER_INCH
-from workbench.names import choose
+from workbench.utils import files
+from workbench.utils.checks import choose
 
 if TYPE_CHECKING:
     from workbench.figures.picture import Picture
@@ -40,7 +40,7 @@ def save(
     target = Path(path)
     suffix = target.suffix.removeprefix(".").lower() if format is None else format
     render = choose("figure format", suffix, _RENDERERS)
-    atomic.write_bytes(target, render(fitted(chart, column)))
+    files.write_bytes(target, render(fitted(chart, column)))
     return target
 
 

@@ -11,10 +11,9 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.errors import UserError
 from workbench.figures.picture import Picture, draw
 from workbench.figures.style import PX_PER_INCH, specification
-from workbench.names import choose
+from workbench.utils.checks import UserError, choose
 
 if TYPE_CHECKING:
     from workbench.figures.style import Figure

@@ -6,8 +6,8 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from workbench.errors import UserError
 from workbench.figures.fonts import FAMILIES
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     from altair.theme import ThemeConfig

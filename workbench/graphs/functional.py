@@ -20,7 +20,6 @@ from torch.func import functional_call, functionalize, grad
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from workbench.errors import UserError
 from workbench.graphs.graph import Recording
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.graphs.recording import (
@@ -31,6 +30,7 @@ from workbench.graphs.recording import (
     held_tensors,
     learning,
 )
+from workbench.utils.checks import UserError
 
 Loss = Callable[..., Tensor]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     import torch

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from workbench.errors import UserError
 from workbench.graphs.graph import Recording, UntraceableError
 from workbench.graphs.recorder import Recorder, tensors_in
+from workbench.utils.checks import UserError
 
 
 def record(

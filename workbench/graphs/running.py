@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from workbench.errors import UserError
 from workbench.graphs.graph import Operand, Operator, Recording, View
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import held_tensors
+from workbench.utils.checks import UserError
 
 
 def run(

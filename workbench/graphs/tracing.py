@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from workbench.checks import check_whole
-from workbench.errors import UserError
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.names import check_name, choose
+from workbench.utils.checks import UserError, check_name, check_whole, choose
 from workbench.zoo import MODELS, build
 
 if TYPE_CHECKING:

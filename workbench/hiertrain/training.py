@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench import training
-from workbench.checks import check_kind
-from workbench.errors import UserError
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.policy import Chain, Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem, check_problem
 from workbench.hiertrain.programs.learning import TierEpochs, TierLearner
 from workbench.hiertrain.programs.network import SHARING, cluster_of, programs_of
-from workbench.names import check_name, choose
 from workbench.runtime import Fault, Run
 from workbench.training import RunOptions, TrainingError
 from workbench.training.passes import shared_by_places
+from workbench.utils.checks import UserError, check_kind, check_name, choose
 
 if TYPE_CHECKING:
     from torch import Tensor  # noqa: F401, in a string

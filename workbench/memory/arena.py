@@ -11,13 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from workbench.checks import check_kind
-from workbench.errors import UserError
 from workbench.graphs.graph import Operand, Operator, View
 from workbench.graphs.running import call, check_inputs, shown, sources, span
 from workbench.memory.dataflow import Step
 from workbench.memory.kernels import Run, copying, writing
 from workbench.memory.plan import MemoryPlan
+from workbench.utils.checks import UserError, check_kind
 
 
 class Arena:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from workbench.checks import check_whole, listed
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.checkpointing import checkpointed
 from workbench.memory.dataflow import ALIGNMENT, Dataflow, flow_of
@@ -18,6 +17,7 @@ from workbench.memory.orders import quick_order
 from workbench.memory.packing import pack
 from workbench.memory.plan import MemoryPlan, certified
 from workbench.memory.recomputation import BudgetError, cost, least_bytes, recomputing
+from workbench.utils.checks import check_whole, listed
 
 TRIES = 6
 """Rooms that a plan within a budget is looked for in, at most."""

@@ -14,10 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.checks import check_kind, check_whole
-from workbench.errors import UserError
 from workbench.graphs.graph import Operator, trained_statistics
 from workbench.graphs.operator_graph import OperatorGraph
+from workbench.utils.checks import UserError, check_kind, check_whole
 
 ALIGNMENT = 64
 """Bytes that buffers begin at a multiple of, as vector units and caches like it."""

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from workbench.checks import check_whole
-from workbench.errors import UserError
 from workbench.graphs.functional import LEARNING_RATE, Loss, default_loss
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.running import check_inputs
 from workbench.memory.arena import Arena
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import plan_memory
+from workbench.utils.checks import UserError, check_whole
 
 
 @dataclass(frozen=True)

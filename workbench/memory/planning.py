@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_whole, listed
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.budgets import TRIES, within
 from workbench.memory.dataflow import ALIGNMENT, Dataflow, check_order, flow_of
@@ -19,7 +18,7 @@ from workbench.memory.packing import Effort, pack
 from workbench.memory.pebble import pebble
 from workbench.memory.plan import MemoryPlan, certified
 from workbench.memory.recomputation import BudgetError, least_bytes
-from workbench.names import choose
+from workbench.utils.checks import check_whole, choose, listed
 
 Place = Callable[[Lifetimes, Effort], NDArray[np.int64]]
 

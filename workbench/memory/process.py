@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from workbench.memory.dataflow import ALIGNMENT, Dataflow
 from workbench.memory.plan import MemoryPlan
-from workbench.names import choose
+from workbench.utils.checks import choose
 
 
 class Optimizer(NamedTuple):

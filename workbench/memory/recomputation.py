@@ -18,8 +18,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.errors import UserError
 from workbench.memory.dataflow import Dataflow, Step
+from workbench.utils.checks import UserError
 
 
 class BudgetError(UserError):

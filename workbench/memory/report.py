@@ -16,7 +16,7 @@ from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.process import OPTIMIZERS, Needs, beside_bytes, needs
 from workbench.memory.recomputation import BudgetError, least_bytes
 from workbench.memory.stored_dataflows import stored_dataflow
-from workbench.names import choose
+from workbench.utils.checks import choose
 
 if TYPE_CHECKING:
     import torch

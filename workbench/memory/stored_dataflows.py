@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.checks import check_whole
 from workbench.memory.dataflow import ALIGNMENT, Dataflow, Held, Step, aligned, dataflow
-from workbench.names import choose
-from workbench.paths import DATA
 from workbench.store.kept import Kept
+from workbench.utils.checks import check_whole, choose
+from workbench.utils.files import DATA
 from workbench.zoo import MODELS
 
 KEPT = Kept(

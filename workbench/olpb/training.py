@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench import training
-from workbench.checks import check_kind, check_number, check_truth
-from workbench.errors import UserError
 from workbench.graphs.recording import unfreeze
-from workbench.names import check_name
 from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.levels import LEVEL, METHODS, MODULES, groups
 from workbench.olpb.algorithms.schedules import ALGORITHMS
@@ -31,6 +28,7 @@ from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
 from workbench.training import RunOptions, TrainingError
 from workbench.training.evaluation import cross_entropy, dtype_of
 from workbench.training.passes import Batches, shared_by_places
+from workbench.utils.checks import UserError, check_kind, check_name, check_number, check_truth
 
 if TYPE_CHECKING:
     import polars as pl

@@ -16,9 +16,9 @@ from workbench.graphs import By, Layers, find_layers, follow, input_shapes
 from workbench.graphs.graph import Recording, View
 from workbench.graphs.layers import CONSTANT
 from workbench.graphs.tracing import BATCH
-from workbench.paths import DATA
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
 from workbench.store.kept import Kept
+from workbench.utils.files import DATA
 from workbench.zoo import MODELS
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from workbench.checks import check_whole
-from workbench.errors import UserError
 from workbench.profiles.model_profile import LayerTable, ModelProfile
+from workbench.utils.checks import UserError, check_whole
 
 SCHEMA = {
     "layer": pl.String,

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from workbench.checks import check_whole
-from workbench.errors import UserError
 from workbench.graphs import By, find_layers, follow, input_shapes
 from workbench.graphs.tracing import check_by, make_inputs
 from workbench.profiles.layer_times import SCHEMA, LayerTimes
+from workbench.utils.checks import UserError, check_whole
 from workbench.zoo import build
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workbench import atomic
-from workbench.errors import UserError
+from workbench.utils import files
+from workbench.utils.checks import UserError
 
 InputShape = tuple[int, ...] | tuple[tuple[int, ...], ...]
 
@@ -82,7 +82,7 @@ class LayerTable:
         data = io.BytesIO()
         about = json.dumps({"kind": self.KIND, **self._about()})
         self.table.write_parquet(data, metadata={"workbench": about})
-        atomic.write_bytes(Path(path), data.getvalue())
+        files.write_bytes(Path(path), data.getvalue())
 
     @classmethod
     def load(cls, path: Path | str) -> Self:

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from workbench.errors import UserError
 from workbench.graphs.autograd_nodes import NodeCounter, next_node, nodes_behind, owner
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import layers_by_module, run_backward
+from workbench.utils.checks import UserError
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from workbench.errors import UserError
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
+from workbench.utils.checks import UserError
 
 
 def synthetic_profile(

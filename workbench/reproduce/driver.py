@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench import results
-from workbench.errors import UserError
 from workbench.parameters import Value
 from workbench.reproduce.execution import Kernels
 from workbench.reproduce.inputs import fingerprint, why
@@ -22,6 +21,7 @@ from workbench.reproduce.report import Report, outcome, print_report
 from workbench.reproduce.runner import NotebookTask, run
 from workbench.store import provenance
 from workbench.store.folder import sole_writer, writable
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console

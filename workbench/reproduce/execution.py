@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from workbench import atomic
 from workbench.parameters import DRIVER_PARAMETER, Value
 from workbench.reproduce.notebooks import Notebook
 from workbench.reproduce.progress import Progress
+from workbench.utils import files
 
 if TYPE_CHECKING:
     from jupyter_client.kernelspec import KernelSpec
@@ -186,7 +186,7 @@ def _forget_folder(executed: Path, notebook: Notebook) -> None:
     about = content["metadata"].get("papermill", {})
     about.update(input_path=notebook.path.name, output_path=notebook.path.name)
     about.get("parameters", {}).pop(DRIVER_PARAMETER, None)
-    atomic.write_text(executed, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    files.write_text(executed, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def _literal(path: Path) -> str:

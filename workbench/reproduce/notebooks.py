@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workbench import parameters, results, systems
-from workbench.errors import UserError
-from workbench.names import check_name
 from workbench.parameters import DRIVER_PARAMETER, Parameter, Value
+from workbench.utils.checks import UserError, check_name
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench import atomic, instruction_set, results
+from workbench import results
 from workbench.parameters import Value
 from workbench.reproduce.execution import Kernels, execute
 from workbench.reproduce.inputs import fingerprint, steady
@@ -18,6 +18,7 @@ from workbench.store.folder import failed_copy, partial_folder, put_in_place
 from workbench.store.manifest import NAME as MANIFEST
 from workbench.store.manifest import Manifest, file_digest
 from workbench.store.provenance import machine
+from workbench.utils import files, instruction_set
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def run(task: NotebookTask, kernels: Kernels) -> None:
             error = execute(task.notebook, task.values, partial, progress, kernels)
             if not error:
                 manifest = _manifest(task, partial, steady(before, task.inputs()))
-                atomic.write_text(partial / MANIFEST, manifest.to_json())
+                files.write_text(partial / MANIFEST, manifest.to_json())
                 put_in_place(partial, task.output, name)
                 progress.end("ran")
             elif kernels.stopping.is_set():
@@ -72,7 +73,7 @@ def run(task: NotebookTask, kernels: Kernels) -> None:
 
 
 def _keep_failure(task: NotebookTask, executed: str) -> None:
-    atomic.write_text(failed_copy(task.output, task.notebook.name), executed)
+    files.write_text(failed_copy(task.output, task.notebook.name), executed)
 
 
 def _manifest(task: NotebookTask, partial: Path, inputs: Mapping[str, str]) -> Manifest:

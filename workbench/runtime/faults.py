@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from workbench.checks import check_number, check_whole, whole
 from workbench.clusters.cluster import Cluster, Name, check_cluster
-from workbench.errors import UserError
 from workbench.runtime.trace import Row
+from workbench.utils.checks import UserError, check_number, check_whole, whole
 
 if TYPE_CHECKING:
     import numpy as np

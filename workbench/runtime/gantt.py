@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from workbench import figures
-from workbench.errors import UserError
-from workbench.names import check_name
+from workbench.utils.checks import UserError, check_name
 
 if TYPE_CHECKING:
     import altair as alt

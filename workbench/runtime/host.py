@@ -13,11 +13,11 @@ import simpy
 from simpy.events import Process
 
 from workbench.clusters import Node
-from workbench.errors import UserError
 from workbench.runtime.faults import Crash, Restart
 from workbench.runtime.kernel import FIRST
 from workbench.runtime.messages import Mailbox
 from workbench.runtime.pipe import Endpoint, Pipe, State
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     from workbench.runtime.context import Context, Program

@@ -15,7 +15,7 @@ from typing import NoReturn
 import simpy
 from simpy.events import EventPriority
 
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 FIRST = EventPriority(0)
 """Faults, before all else in their instant."""

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from workbench.checks import check_truth, is_number, listed, whole
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_truth, is_number, listed, whole
 
 if TYPE_CHECKING:
     import simpy

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     from rich.live import Live

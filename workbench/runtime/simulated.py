@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import simpy
 from simpy.events import Timeout
 
-from workbench.checks import is_number
-from workbench.errors import UserError
 from workbench.runtime.faults import Purpose, stream
 from workbench.runtime.host import CutOff, Host, SimulatedTask
 from workbench.runtime.kernel import EXPIRY, RUNNING, refuse_endless
 from workbench.runtime.messages import Message, Transfer, Wait
 from workbench.runtime.threads import Synchronized, refuse_async
+from workbench.utils.checks import UserError, is_number
 
 if TYPE_CHECKING:
     import numpy as np

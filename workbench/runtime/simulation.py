@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import simpy
 
-from workbench.checks import check_number, check_truth, check_whole
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
-from workbench.errors import UserError
 from workbench.runtime.faults import (
     Crash,
     Fault,
@@ -42,6 +40,7 @@ from workbench.runtime.run import (
 from workbench.runtime.simulated import SimulatedContext
 from workbench.runtime.threads import Threads, thread_count
 from workbench.runtime.trace import Trace
+from workbench.utils.checks import UserError, check_number, check_truth, check_whole
 
 if TYPE_CHECKING:
     from workbench.runtime.context import Program

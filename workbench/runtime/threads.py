@@ -20,8 +20,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
-from workbench.checks import check_truth, check_whole
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_truth, check_whole
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from workbench import atomic
-from workbench.errors import UserError
+from workbench.utils import files
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     import altair as alt
@@ -80,7 +80,7 @@ class Trace:
     def save(self, path: Path | str) -> None:
         """Write the trace to a parquet file, in a folder that is there."""
         _check_folder(path)
-        atomic.write_parquet(Path(path), self.frame)
+        files.write_parquet(Path(path), self.frame)
 
     @classmethod
     def load(cls, path: Path | str) -> Trace:
@@ -106,7 +106,7 @@ class Trace:
     def to_chrome(self, path: Path | str) -> None:
         """Write the trace as JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
         _check_folder(path)
-        atomic.write_text(Path(path), chrome_trace(self.frame))
+        files.write_text(Path(path), chrome_trace(self.frame))
 
 
 def _check_folder(path: Path | str) -> None:

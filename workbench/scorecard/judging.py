@@ -13,9 +13,9 @@ from workbench import systems
 from workbench.claims import MISSES, Answer, Cause, Claim, accepted, claims_of, judge, load_claims
 from workbench.clusters.testbeds import load_calibration
 from workbench.experiments.figure import Figure, Together, answers_of
-from workbench.names import check_name
 from workbench.parameters import Value
 from workbench.scorecard.scorecard import Row, Scorecard
+from workbench.utils.checks import check_name
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench import atomic, figures
+from workbench import figures
 from workbench.claims import MET, MISSES, VERDICTS
-from workbench.errors import UserError
 from workbench.figures import INK, PALETTE
 from workbench.scorecard.scorecard import Row, Scorecard
 from workbench.systems import SYSTEMS
+from workbench.utils import files
+from workbench.utils.checks import UserError
 from workbench.widgets import Explorer
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def write(card: Scorecard, path: Path) -> Path:
         r"\1><title>\2</title></path>",
         drawn,
     )
-    atomic.write_text(path, titled)
+    files.write_text(path, titled)
     return path
 
 
@@ -101,7 +102,7 @@ def show(card: Scorecard, results: Results) -> Explorer:
     """Keep a notebook's scorecard and draw it, with names as tooltips where widgets are shown."""
     import ipywidgets
 
-    from workbench.live_chart import LiveChart
+    from workbench.widgets.live_chart import LiveChart
 
     results.keep("scorecard", card.frame)
     kept = results.draw("scorecard", picture(card), timings=True)

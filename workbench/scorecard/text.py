@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from workbench.claims import CAUSES, MET
-from workbench.names import choose
 from workbench.scorecard.scorecard import ROLES, Row, Scorecard
+from workbench.utils.checks import choose
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 
 def writable(folder: Path) -> None:

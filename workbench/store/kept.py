@@ -18,10 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from workbench import atomic
-from workbench.errors import UserError
 from workbench.store import code
 from workbench.store.code import PACKAGE, Definition
+from workbench.utils import files
+from workbench.utils.checks import UserError
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Kept:
             "sources": self._sources(modules),
             "modules": modules,
         }
-        atomic.write_bytes(self.path, content)
-        atomic.write_text(self.key, json.dumps(key, indent=1) + "\n")
+        files.write_bytes(self.path, content)
+        files.write_text(self.key, json.dumps(key, indent=1) + "\n")
         _content.cache_clear()
         _archive.cache_clear()
 

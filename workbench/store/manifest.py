@@ -40,7 +40,7 @@ class Manifest:
     versions
         Of Python and the packages that numbers and figures depend on.
     instruction_set
-        Of each numerical library; see `workbench.instruction_set.record`.
+        Of each numerical library; see `workbench.utils.instruction_set.record`.
     machine
         Its processor, cores, memory and operating system.
     outputs

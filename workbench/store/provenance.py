@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import workbench
-from workbench import instruction_set, paths
 from workbench.store.code import code
+from workbench.utils import files, instruction_set
 
 DECIDE_ROWS = ("networkx", "numpy", "polars", "scikit-learn", "scipy", "simpy", "torch")
 """Of these a change may change rows."""
@@ -89,7 +89,7 @@ def inputs_of_rows(
     function: Callable[..., object],
     settled: object = None,
     *,
-    root: Path = paths.ROOT,
+    root: Path = files.ROOT,
     versions: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return a SHA-256 of each group of inputs that rows rest on.

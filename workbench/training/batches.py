@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_whole
 from workbench.datasets.dataset import Dataset
-from workbench.errors import UserError
 from workbench.training.repeatable import DRAW, SHUFFLE
+from workbench.utils.checks import UserError, check_whole
 
 
 def batches(

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_whole
-from workbench.errors import UserError
 from workbench.training.flat_model import FlatModel
 from workbench.training.repeatable import STEP, seeded
+from workbench.utils.checks import UserError, check_whole
 
 if TYPE_CHECKING:
     import torch

@@ -21,8 +21,8 @@ from itertools import accumulate, pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
-from workbench.errors import UserError
 from workbench.graphs import By, find_layers, follow
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     import torch

@@ -5,13 +5,11 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from workbench.checks import check_whole
 from workbench.datasets.dataset import check_dataset
-from workbench.errors import UserError
-from workbench.names import choose
 from workbench.profiles import profile_model
 from workbench.training.evaluation import as_tensor, check_outputs, number_type
 from workbench.training.repeatable import FIRST_WEIGHTS, seeded
+from workbench.utils.checks import UserError, check_whole, choose
 from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ def initialise(
 
     Raises
     ------
-    workbench.names.UnknownNameError
+    workbench.utils.checks.UnknownNameError
         No such model in the zoo.
     ValueError
         Neither a name nor a function; a module, which has its weights already; no seed.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from workbench.errors import UserError
 from workbench.graphs import find_layers, follow, input_shapes
 from workbench.graphs.layers import CONSTANT
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor

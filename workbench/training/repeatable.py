@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     import torch

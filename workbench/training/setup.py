@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import NDArray
 
-from workbench.checks import check_number, check_whole
-from workbench.errors import UserError
 from workbench.runtime.threads import GlobalGenerators
 from workbench.training.batches import batches
 from workbench.training.evaluation import dtype_of, evaluate, gradient_step
@@ -21,6 +19,7 @@ from workbench.training.models import check_model, make_model, profile_of
 from workbench.training.passes import Batches
 from workbench.training.pieces import Pieces, cut
 from workbench.training.sgd import Sgd
+from workbench.utils.checks import UserError, check_number, check_whole
 
 if TYPE_CHECKING:
     import numpy as np

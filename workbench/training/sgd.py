@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.checks import check_number, check_truth
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number, check_truth
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,9 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from workbench.checks import check_truth, check_whole
 from workbench.clusters import Cluster
-from workbench.errors import UserError
 from workbench.runtime import (
     Crash,
     Fault,
@@ -26,6 +24,7 @@ from workbench.runtime.progress import Progress, check_progress, showing
 from workbench.training.repeatable import fixed_threads
 from workbench.training.setup import Setup
 from workbench.training.trained import DivergedError, Epochs, Trained, TrainingError
+from workbench.utils.checks import UserError, check_truth, check_whole
 
 T = TypeVar("T", bound=Trained[Any])
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.names import choose
+from workbench.utils.checks import choose
 
 if TYPE_CHECKING:
     import torch

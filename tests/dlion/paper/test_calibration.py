@@ -9,12 +9,12 @@ from dataclasses import fields
 import polars as pl
 import pytest
 
-from workbench import paths
 from workbench.claims import claims_of, paper_value
 from workbench.dlion.paper.calibration import FITTED_ON, PICKED, differences, pick, to_toml
 from workbench.dlion.paper.compared import OTHERS
 from workbench.dlion.paper.testbed import CANDIDATES, EXPLANATION, FIRST_WEIGHTS, Constants
 from workbench.scorecard import fitted_on
+from workbench.utils import files
 
 NAMES = list(CANDIDATES)
 STATED = {system: paper_value(f"dlion.fig11.homo_a.{system}") for system in OTHERS}
@@ -107,7 +107,7 @@ def test_the_file_says_which_constants_are_fitted() -> None:
     assert marks(to_toml(FRAME)) == {"own": picked, "shared": picked}
     single = FRAME.filter((pl.col("first_weights") == "own") | (pl.col("candidate") == NAMES[0]))
     assert marks(to_toml(single)) == {"own": picked, "shared": assumed}
-    stored = (paths.DATA / "calibration" / "dlion.toml").read_text("utf-8")
+    stored = (files.DATA / "calibration" / "dlion.toml").read_text("utf-8")
     assert marks(stored) == {"own": picked, "shared": assumed}
 
 

@@ -22,9 +22,9 @@ from workbench.dlion.paper.cases import LEARNING as USUAL
 from workbench.dlion.paper.cases import Case, Learning, run, system_of
 from workbench.dlion.paper.testbed import CANDIDATES, LOCAL_BATCH, Learner
 from workbench.dlion.paper.trainings import ABOUT, CURVE, about, curve, trained
-from workbench.names import UnknownNameError
 from workbench.runtime import Crash
 from workbench.training import Sgd, TrainingError
+from workbench.utils.checks import UnknownNameError
 
 SAMPLES = 1000
 """Of batches of 8 that stand for 10 iterations of 32: an epoch for 40 x 1000 / 50,000 = 0.8."""

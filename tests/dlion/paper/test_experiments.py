@@ -25,8 +25,8 @@ from workbench.dlion.paper.cost_model import statements
 from workbench.dlion.paper.testbed import CANDIDATES, FIRST_WEIGHTS, STATED, Learner
 from workbench.dlion.paper.trainings import ABOUT, CURVE, INSTANTS, SEEDS
 from workbench.experiments.figure import Figure
-from workbench.names import UnknownNameError
 from workbench.parameters import SCALES
+from workbench.utils.checks import UnknownNameError
 
 ADDED: Mapping[str, Mapping[str, Any]] = {
     "fig9": {"panel": pl.String},

@@ -25,8 +25,8 @@ from workbench.dlion.paper.testbed import (
     paper_testbed,
 )
 from workbench.dlion.training import train
-from workbench.names import UnknownNameError
 from workbench.profiles import profile_model
+from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS as ZOO
 
 CONSTANTS = Constants(

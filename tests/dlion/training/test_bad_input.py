@@ -24,8 +24,8 @@ from workbench.dlion import (
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.costs.iteration import Workload, iteration
-from workbench.names import UnknownNameError
 from workbench.training import Sgd
+from workbench.utils.checks import UnknownNameError
 
 
 def test_no_system() -> None:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from workbench import paths
 from workbench.clusters import load_calibration, load_testbed
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.paper.calibration import (
@@ -21,6 +20,7 @@ from workbench.dynacomm.paper.testbed import (
     paper_testbed,
     stated_testbed,
 )
+from workbench.utils import files
 
 STORED = load_calibration("dynacomm")
 
@@ -50,7 +50,7 @@ def test_predicts_within_two_points() -> None:
 
 
 def test_the_file_is_what_the_constants_give() -> None:
-    assert (paths.DATA / "calibration" / "dynacomm.toml").read_text() == to_toml(
+    assert (files.DATA / "calibration" / "dynacomm.toml").read_text() == to_toml(
         {name: Constants.load(name) for name in EXPLANATIONS}
     )
 

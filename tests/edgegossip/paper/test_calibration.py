@@ -4,7 +4,6 @@ from statistics import fmean
 
 import pytest
 
-from workbench import paths
 from workbench.claims import paper_value
 from workbench.clusters import load_calibration
 from workbench.edgegossip.paper.calibration import (
@@ -14,6 +13,7 @@ from workbench.edgegossip.paper.calibration import (
     to_toml,
 )
 from workbench.edgegossip.paper.testbed import EXPLANATION, Constants, Testbed, settings
+from workbench.utils import files
 
 STORED = load_calibration("edgegossip")
 
@@ -37,7 +37,7 @@ def test_settings_are_the_papers() -> None:
 
 def test_the_file_is_what_the_constants_give() -> None:
     stored = {name: Constants.load(name) for name in EXPLANATIONS}
-    assert (paths.DATA / "calibration" / "edgegossip.toml").read_text() == to_toml(stored)
+    assert (files.DATA / "calibration" / "edgegossip.toml").read_text() == to_toml(stored)
 
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS)

@@ -24,8 +24,8 @@ from workbench.edgegossip.paper.testbed import EPOCHS, IMBALANCES, MODELS, PLATF
 from workbench.edgegossip.paper.trainings import final
 from workbench.experiments import ExperimentInterrupted, Scaled
 from workbench.experiments.finished import forget
-from workbench.names import UnknownNameError
 from workbench.runtime import progress
+from workbench.utils.checks import UnknownNameError
 
 TRAINED = ("fig5", "fig6_accuracy", "fig12", "fig13", "strategies")
 SIMULATED = (*TRAINED, "dropouts")

@@ -12,7 +12,7 @@ from workbench.edgegossip.paper import prediction
 from workbench.edgegossip.paper.prediction import CONTENTION, forms, held_out
 from workbench.edgegossip.prediction.predictor import FORMS
 from workbench.edgegossip.prediction.profiling_runs import SCHEMA
-from workbench.names import UnknownNameError
+from workbench.utils.checks import UnknownNameError
 
 RECORDED = CONTENTION.frame("smoke")
 PREDICTED = held_out(RECORDED)

@@ -12,8 +12,8 @@ from workbench.edgegossip.paper.testbed import (
     paper_testbed,
 )
 from workbench.edgegossip.prediction.predictor import Contention
-from workbench.names import UnknownNameError
 from workbench.profiles import profile_model
+from workbench.utils.checks import UnknownNameError
 
 QUIET = Testbed(Constants(host_ms=0.2, intensity=0.0))
 

@@ -10,7 +10,7 @@ from tests.graphs.test_functional import SMALL, awkward, of_zoo
 from workbench.graphs import trace
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.optimiser import PATTERNS, optimise
-from workbench.names import UnknownNameError
+from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS
 
 

@@ -20,8 +20,8 @@ from workbench.hiertrain import (
     problem_of_times,
     through_edge,
 )
-from workbench.names import UnknownNameError
 from workbench.profiles import LayerTimes, profile_model
+from workbench.utils.checks import UnknownNameError
 
 NAN, INFINITE = float("nan"), float("inf")
 BANDWIDTHS = {("device", "edge"): 5e6, ("edge", "cloud"): 3e6, ("device", "cloud"): 2e6}

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from workbench import paths
 from workbench.claims import MET, Answer, verdicts
 from workbench.clusters import load_calibration
 from workbench.hiertrain.paper import calibration
@@ -20,6 +19,7 @@ from workbench.hiertrain.paper.calibration import (
     to_toml,
 )
 from workbench.hiertrain.paper.testbed import EXPLANATION, STATED, Constants
+from workbench.utils import files
 
 STORED = load_calibration("hiertrain")
 
@@ -44,7 +44,7 @@ def aside(factors: Iterable[float]) -> Iterator[Constants]:
 
 
 def test_the_file_is_what_the_constants_give() -> None:
-    assert (paths.DATA / "calibration" / "hiertrain.toml").read_text() == to_toml(
+    assert (files.DATA / "calibration" / "hiertrain.toml").read_text() == to_toml(
         {name: Constants.load(name) for name in EXPLANATIONS}
     )
 

@@ -17,8 +17,8 @@ from workbench.hiertrain.paper.testbed import (
     paper_testbed,
     variant,
 )
-from workbench.names import UnknownNameError
 from workbench.profiles import moved_bytes, profile_model
+from workbench.utils.checks import UnknownNameError
 
 CONSTANTS = Constants(
     device_gflops=2.0, edge_core_gflops=8.0, cloud_over_edge_core=10.0, flops_per_byte=3.0

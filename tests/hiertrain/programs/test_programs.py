@@ -16,8 +16,8 @@ from tests.hiertrain.strategies import chains, hybrids, problems
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
 from workbench.hiertrain.programs.network import cluster_of, programs_of
 from workbench.hiertrain.programs.worker import Request
-from workbench.names import UnknownNameError
 from workbench.runtime import Run, simulate
+from workbench.utils.checks import UnknownNameError
 
 PAIRS = {("device", "edge"): 8e6, ("edge", "cloud"): 4e6, ("device", "cloud"): 2e6}
 SMALL = Problem(

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from workbench.names import UnknownNameError
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.costs import stored_passes as stored
 from workbench.olpb.costs.arithmetic import as_arithmetic_costs, network_elements
 from workbench.olpb.costs.backward import Group, plan, subtasks
 from workbench.olpb.costs.stored_passes import LEVELS, NODES, stored_groups, stored_work
+from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS
 
 FEW = ("lenet5", "squeezenet_cifar", "resnet20_cifar")

@@ -14,12 +14,12 @@ from workbench import figures
 from workbench.claims import claims_of
 from workbench.memory.budgets import trade as memory_trade
 from workbench.memory.stored_dataflows import stored_dataflow
-from workbench.names import UnknownNameError
 from workbench.olpb import PLANNERS, plan_memory
 from workbench.olpb.costs.library import library_graph
 from workbench.olpb.paper import memory, titles
 from workbench.olpb.paper import trade as trades
 from workbench.olpb.paper.table2 import TABLE2, TABLE2_TIMES, counted, stated_table2
+from workbench.utils.checks import UnknownNameError
 
 SMALL = "squeezenet_cifar"
 

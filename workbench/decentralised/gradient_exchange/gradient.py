@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.decentralised.gradient_exchange.part import Part, Values
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     from workbench.runtime import Transfer

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.checks import check_number
 from workbench.decentralised.gradient_exchange.part import largest
 from workbench.decentralised.model_exchange.peer import copied
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number
 
 if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Values

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.checks import check_kind, check_whole
 from workbench.decentralised.model_exchange.peer import all_gather
 from workbench.training import Sgd
+from workbench.utils.checks import check_kind, check_whole
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.checks import check_whole
 from workbench.decentralised.model_exchange.peer import all_gather
+from workbench.utils.checks import check_whole
 
 if TYPE_CHECKING:
     from workbench.decentralised.model_exchange.peer import Peer

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.checks import check_number, check_whole
 from workbench.decentralised.model_exchange.peer import all_gather, partner
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number, check_whole
 
 if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Values

@@ -15,8 +15,7 @@ import sys
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from workbench.checks import check_number, check_whole
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number, check_whole
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.checks import check_number, check_whole
-from workbench.errors import UserError
-from workbench.names import check_name
+from workbench.utils.checks import UserError, check_name, check_number, check_whole
 
 WHOM = ("all", "worst")
 

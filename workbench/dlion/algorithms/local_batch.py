@@ -20,8 +20,7 @@ from fractions import Fraction
 from functools import lru_cache
 from statistics import fmean
 
-from workbench.checks import check_number, check_whole, listed
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number, check_whole, listed
 
 NOISE = 1e-9
 """Share of the seconds that is timing noise."""

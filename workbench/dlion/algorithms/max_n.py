@@ -15,10 +15,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_number, check_truth
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Leftover, Links, Parts
 from workbench.decentralised.gradient_exchange.part import Part, Values, encoded_bytes
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number, check_truth
 
 STEPS = 10_000
 """N goes in hundredths of a percent."""

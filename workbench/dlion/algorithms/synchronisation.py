@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from workbench.checks import check_whole
+from workbench.utils.checks import check_whole
 
 
 @dataclass(eq=False)

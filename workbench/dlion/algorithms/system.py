@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from workbench.checks import check_kind, check_truth, check_whole, listed
 from workbench.decentralised.gradient_exchange.gradient import PartialGradients
 from workbench.decentralised.model_exchange.peer import ModelExchange
 from workbench.dlion.algorithms.global_batch import DOUBLING, Growth
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
 from workbench.dlion.algorithms.synchronisation import BOUNDED, Synchronisation, asynchronous
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
-from workbench.errors import UserError
-from workbench.names import check_name
+from workbench.utils.checks import (
+    UserError,
+    check_kind,
+    check_name,
+    check_truth,
+    check_whole,
+    listed,
+)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ Deviation: neither clipping nor a warm-up of the sparsity; momentum is 0 unless 
 
 import numpy as np
 
-from workbench.checks import check_number
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Leftover, Links, Parts
 from workbench.decentralised.gradient_exchange.part import Values, largest
 from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.algorithms.system import System
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number
 
 SHARE = 0.01
 

@@ -30,11 +30,11 @@ from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.algorithms.system import System
 from workbench.dlion.programs.program import program
 from workbench.dlion.programs.worker import WorkerJob
-from workbench.errors import UserError
 from workbench.runtime import Context, DeadlockError, Message, Program, Synchronized
 from workbench.runtime.messages import Transfer
 from workbench.runtime.simulation import Simulation
 from workbench.training import Sgd
+from workbench.utils.checks import UserError
 
 VALUES, LARGE = 1000, 30_000
 """Of a gradient that stands for one of at least `LARGE` values; a smaller one is as it is."""

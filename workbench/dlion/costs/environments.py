@@ -14,10 +14,9 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import Any
 
-from workbench.checks import check_number, check_whole, is_number, listed, whole
 from workbench.clusters import Cluster, Link, Node, Schedule, load_testbed
 from workbench.clusters.node import Given
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number, check_whole, is_number, listed, whole
 
 Pairs = tuple[tuple[float, float], ...]
 """(start_s, value), ascending from 0 s on."""

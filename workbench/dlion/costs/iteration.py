@@ -19,15 +19,13 @@ from typing import Any
 
 import polars as pl
 
-from workbench.checks import check_kind, check_number, check_whole
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.synchronisation import Progress
 from workbench.dlion.algorithms.system import System
 from workbench.dlion.costs.dry_run import DryRun
-from workbench.errors import UserError
-from workbench.names import choose
+from workbench.utils.checks import UserError, check_kind, check_number, check_whole, choose
 
 LinkBytes = dict[tuple[int, int], float]
 """(source, target) -> bytes."""
@@ -139,7 +137,7 @@ def iteration(
     ValueError
         Numbers out of range; fewer than two workers; a capacity of 0; `synch_training` that lets
         somebody wait for ever.
-    workbench.names.UnknownNameError, workbench.clusters.MissingLinkError
+    workbench.utils.checks.UnknownNameError, workbench.clusters.MissingLinkError
         No such system; no link between two workers.
     """
     chosen = _checked(cluster, workload, system, at_s=at_s, share=share, seed=seed)

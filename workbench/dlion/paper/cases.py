@@ -27,7 +27,7 @@ from workbench.dlion.paper.testbed import (
 from workbench.dlion.training import Trained, train
 from workbench.experiments import Scaled, data_set
 from workbench.experiments.data import loaded_once
-from workbench.names import choose
+from workbench.utils.checks import choose
 from workbench.zoo import MODELS as ZOO
 
 if TYPE_CHECKING:

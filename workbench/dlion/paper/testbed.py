@@ -21,9 +21,9 @@ from workbench.datasets import Dataset
 from workbench.dlion.algorithms.global_batch import Growth
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
 from workbench.dlion.training import Setup
-from workbench.names import choose
 from workbench.profiles import profile_model
 from workbench.training import Sgd
+from workbench.utils.checks import choose
 
 EXPLANATION = "own"
 """Of those in `workbench.dlion.paper.calibration`, the one by which whole gradients end lowest."""

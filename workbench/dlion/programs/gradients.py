@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Monitor
 from workbench.decentralised.gradient_exchange.part import Part
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS, equal
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,12 +16,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.checks import check_kind, check_layers, check_number
 from workbench.clusters import Link
 from workbench.dynacomm.costs.plan import Plan, check_plan, runs
-from workbench.errors import UserError
 from workbench.profiles import LayerTimes, ModelProfile
 from workbench.runtime.trace import Span, Trace
+from workbench.utils.checks import UserError, check_kind, check_layers, check_number
 
 FloatArray = NDArray[np.float64]
 VECTORS = ("pull_s", "forward_s", "backward_s", "push_s")

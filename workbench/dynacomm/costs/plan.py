@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from workbench.checks import check_kind, listed
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_kind, listed
 
 DIRECTIONS = ("forward_cuts", "backward_cuts")
 

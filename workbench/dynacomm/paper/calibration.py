@@ -21,8 +21,8 @@ from workbench.clusters.testbeds import calibration_toml, load_calibration, writ
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import FloatArray, iteration
 from workbench.dynacomm.paper.testbed import EXPLANATION, Constants, Testbed, stated_testbed
-from workbench.names import choose
 from workbench.profiles import profile_model
+from workbench.utils.checks import choose
 
 # Search ranges: a decade or so around what is plausible.
 _COMMON = {

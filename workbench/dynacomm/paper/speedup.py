@@ -16,12 +16,12 @@ from workbench.dynacomm.costs.iteration import LayerCosts, iteration
 from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, iteration_ends_s, variant
 from workbench.dynacomm.paper.titles import farthest, held, line_order, model_title, titled
 from workbench.dynacomm.programs.worker_and_server import Fixed, server, worker
-from workbench.errors import UserError
 from workbench.experiments import Scaled, grid, sweep, whole
 from workbench.experiments.figure import Figure, Recordable, at
 from workbench.figures import parts
 from workbench.runtime import Program, simulate
 from workbench.runtime.progress import Steps
+from workbench.utils.checks import UserError
 
 SPEEDUPS = {
     "model": pl.String,

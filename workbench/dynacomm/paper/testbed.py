@@ -20,9 +20,9 @@ from workbench.clusters import Cluster, Link, Node, load_constants, load_testbed
 from workbench.dynacomm.costs.iteration import LayerCosts, iteration, layer_costs
 from workbench.dynacomm.costs.plan import Plan
 from workbench.dynacomm.programs.job import Job
-from workbench.errors import UserError
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
 from workbench.runtime import Run
+from workbench.utils.checks import UserError
 
 EXPLANATION = "key_granularity"
 """Of those in `workbench.dynacomm.paper.calibration`, the one that fits batch size 32 best."""

@@ -24,7 +24,7 @@ from workbench.dynacomm.costs.iteration import FloatArray, LayerCosts
 from workbench.dynacomm.costs.plan import Plan, runs
 from workbench.dynacomm.programs.job import Job
 from workbench.dynacomm.programs.worker_and_server import Observed
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 WITHIN_S = 1e-6
 """How much slower than the fastest a clairvoyant plan may be, in each direction."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench import atomic
-from workbench.paths import DATA
+from workbench.utils import files
+from workbench.utils.files import DATA
 
 TRACE = DATA / "traces" / "mobile_synthetic.csv"
 SECONDS = 1200
@@ -46,4 +46,4 @@ def text() -> str:
 
 
 if __name__ == "__main__":
-    atomic.write_text(TRACE, text())
+    files.write_text(TRACE, text())

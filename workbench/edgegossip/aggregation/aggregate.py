@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.checks import check_whole
 from workbench.edgegossip.aggregation.aggregation import (
     Aggregation,
     FloatArray,
@@ -20,9 +19,8 @@ from workbench.edgegossip.aggregation.aggregation import (
 from workbench.edgegossip.aggregation.dividers import Divider
 from workbench.edgegossip.aggregation.reducers import Reducer
 from workbench.edgegossip.aggregation.techniques import TECHNIQUES, Technique
-from workbench.errors import UserError
-from workbench.names import choose
 from workbench.training.repeatable import derive
+from workbench.utils.checks import UserError, check_whole, choose
 
 SPACING = 10.0
 """Between neighbouring classes, over the largest distance of two points of one class."""

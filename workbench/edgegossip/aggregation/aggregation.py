@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_number
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number
 
 FloatArray = NDArray[np.floating[Any]]
 Indices = NDArray[np.int64]

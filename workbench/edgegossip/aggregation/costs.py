@@ -10,8 +10,7 @@ from workbench.edgegossip.aggregation.incremental_svd import ITERATIONS as SVD_I
 from workbench.edgegossip.aggregation.incremental_svd import VALUES_SHARE, dimensions
 from workbench.edgegossip.aggregation.reducers import LENGTH, VALUES
 from workbench.edgegossip.aggregation.techniques import FAST, TECHNIQUES
-from workbench.errors import UserError
-from workbench.names import check_name
+from workbench.utils.checks import UserError, check_name
 
 SELECTED = ("svd_kmeans", "incremental_svd_lsh", "hash_kmeans")
 """The techniques that the paper selects, and that Table 3 covers."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from workbench.checks import check_whole
 from workbench.edgegossip.aggregation.aggregation import Aggregation, Indices
 from workbench.edgegossip.algorithms.effects import checked_effects, quota
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_whole
 
 
 def accuracy_aware(

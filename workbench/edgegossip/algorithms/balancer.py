@@ -6,10 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.checks import check_number, whole
 from workbench.edgegossip.algorithms.failures import POLICIES, Handover, TooManyFailedError
-from workbench.errors import UserError
-from workbench.names import check_name
+from workbench.utils.checks import UserError, check_name, check_number, whole
 
 THRESHOLD, FAILED_SHARE = 0.001, 0.1  # Sec. 3.3
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.checks import check_number, check_whole
 from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number, check_whole
 
 if TYPE_CHECKING:
     import torch

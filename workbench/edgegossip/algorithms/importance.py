@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from workbench.edgegossip.aggregation.aggregation import Aggregation, Indices
 from workbench.edgegossip.algorithms.effects import checked_effects, in_batches, quota
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 
 def importance(

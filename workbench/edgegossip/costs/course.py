@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from workbench.checks import check_whole
 from workbench.decentralised.topologies import complete, nearest
 from workbench.edgegossip.algorithms.balancer import Balance, balance, ranking_share
 from workbench.edgegossip.algorithms.effects import quota
 from workbench.edgegossip.costs.platforms import Platform
+from workbench.utils.checks import check_whole
 
 
 class Epoch(NamedTuple):

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_number
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
 from workbench.edgegossip.prediction.predictor import RESOURCES, Contention, Predictor
-from workbench.errors import UserError
 from workbench.training.repeatable import LOAD
+from workbench.utils.checks import UserError, check_number
 
 WORKLOADS = ("wordcount", "sort")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
-from workbench.checks import check_whole
 from workbench.claims import Answer, Cause, paper_value
 from workbench.edgegossip.aggregation.costs import SELECTED
 from workbench.edgegossip.paper.cases import Case
@@ -31,6 +30,7 @@ from workbench.edgegossip.paper.trainings import (
 )
 from workbench.experiments import Scaled
 from workbench.experiments.figure import Figure, Recordable, Together
+from workbench.utils.checks import check_whole
 
 ALL_TECHNIQUES = Scaled(smoke=MODELS[3:], default=MODELS[3:], paper=MODELS)
 """Models that are trained with each technique of aggregation; the others with the first."""

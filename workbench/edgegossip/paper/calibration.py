@@ -28,7 +28,7 @@ from workbench.edgegossip.paper.testbed import (
     Testbed,
     settings,
 )
-from workbench.names import choose
+from workbench.utils.checks import choose
 
 FITTED_ON = "edgegossip.speedup"
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 import altair as alt
 import polars as pl
 
-from workbench import atomic, figures
+from workbench import figures
 from workbench.claims import Answer, Cause
 from workbench.edgegossip.prediction.predictor import (
     FORMS,
@@ -24,11 +24,12 @@ from workbench.edgegossip.prediction.predictor import (
     fit,
 )
 from workbench.edgegossip.prediction.profiling_runs import ALONE, SCHEMA, profiling_runs
-from workbench.errors import UserError
 from workbench.experiments import Scaled, grid, sweep
 from workbench.experiments.figure import Figure, Recordable
 from workbench.figures import parts
-from workbench.paths import DATA
+from workbench.utils import files
+from workbench.utils.checks import UserError
+from workbench.utils.files import DATA
 
 
 class Measuring(NamedTuple):
@@ -401,7 +402,7 @@ FIG11 = Figure(
 def main() -> None:
     """Record the samples again, in some minutes, and say how well each form predicts them."""
     recorded = samples(RECORDING, seed=0).with_columns(source=pl.lit("recorded"))
-    atomic.write_text(RECORDED, recorded.write_csv())
+    files.write_text(RECORDED, recorded.write_csv())
     with pl.Config(tbl_rows=-1):
         print(forms(samples(None)))
 

@@ -15,15 +15,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from workbench.checks import check_number
 from workbench.clusters import Cluster, load_constants, load_testbed
 from workbench.edgegossip.aggregation.costs import generation_s
 from workbench.edgegossip.costs import platforms as costs
 from workbench.edgegossip.costs.course import Aggregating, Epoch, course
 from workbench.edgegossip.costs.platforms import Load, Platform, draw_load
 from workbench.edgegossip.prediction.predictor import Predictor
-from workbench.errors import UserError
 from workbench.profiles import profile_model
+from workbench.utils.checks import UserError, check_number
 from workbench.zoo import MODELS as ZOO
 
 EXPLANATION = "host"

@@ -27,9 +27,9 @@ from workbench.edgegossip.paper.cases import (
     train,
 )
 from workbench.experiments import computed, keeping, processes_at, seeds_from, whole
-from workbench.names import check_name
 from workbench.profiles import profile_model
 from workbench.training import TrainingError
+from workbench.utils.checks import check_name
 
 if TYPE_CHECKING:
     from workbench.runtime import Fault

@@ -26,9 +26,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_number, check_whole
-from workbench.errors import UserError
-from workbench.names import check_name
+from workbench.utils.checks import UserError, check_name, check_number, check_whole
 
 SPLIT_BYTES = 1 << 20
 """Of input that a process works on at a time; between two of them it can be stopped."""

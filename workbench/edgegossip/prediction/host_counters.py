@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from workbench.edgegossip.prediction.predictor import Contention
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 _NETWORK, _DISKS = Path("/sys/class/net"), Path("/sys/block")
 _GONE = (FileNotFoundError, ProcessLookupError)  # a process, or a thread, that has ended

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from workbench.edgegossip.prediction.host_counters import Counters, Source, between, host_counters
 from workbench.edgegossip.prediction.predictor import Contention
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     import polars as pl

@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_number, check_whole
-from workbench.errors import UserError
-from workbench.names import choose
+from workbench.utils.checks import UserError, check_number, check_whole, choose
 
 if TYPE_CHECKING:
     import polars as pl

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import polars as pl
 
-from workbench.checks import check_number, check_whole
 from workbench.edgegossip.prediction.co_runners import (
     REST,
     WORKLOADS,
@@ -29,10 +28,9 @@ from workbench.edgegossip.prediction.co_runners import (
 from workbench.edgegossip.prediction.host_counters import Source, between, host_counters
 from workbench.edgegossip.prediction.monitor import report, timed
 from workbench.edgegossip.prediction.predictor import RESOURCES, SECONDS
-from workbench.errors import UserError
 from workbench.experiments import keeping
-from workbench.names import check_name
 from workbench.runtime import progress
+from workbench.utils.checks import UserError, check_name, check_number, check_whole
 
 SCHEMA = {
     "source": pl.String,

@@ -14,7 +14,7 @@ from workbench.decentralised import Mixing
 from workbench.decentralised.mixing import diameter, fault_diameter
 from workbench.decentralised.setup import Gossip
 from workbench.edgegossip.costs.platforms import Platform
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 
 class Report(NamedTuple):

@@ -34,7 +34,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_number, check_whole
 from workbench.decentralised import Mixing, View
 from workbench.decentralised.selecting import Batches, shuffled
 from workbench.decentralised.setup import Gossip
@@ -56,10 +55,9 @@ from workbench.edgegossip.algorithms.effects import point_losses, quota
 from workbench.edgegossip.algorithms.failures import held_after
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.programs.reporting import Report, hops_of, rates
-from workbench.errors import UserError
-from workbench.names import check_name
 from workbench.training.repeatable import AGGREGATE, SELECT, derive
 from workbench.training.trained import DivergedError
+from workbench.utils.checks import UserError, check_name, check_number, check_whole
 
 __all__ = ["ORDERS", "EdgeGossip", "Report", "State"]
 

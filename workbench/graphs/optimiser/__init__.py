@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from workbench.checks import check_kind
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.optimiser import fusion, simplification
 from workbench.graphs.optimiser.rewriting import Pattern
-from workbench.names import choose
+from workbench.utils.checks import check_kind, choose
 
 __all__ = ["PATTERNS", "Optimised", "Pattern", "optimise"]
 

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import overload
 
-from workbench.checks import check_kind
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem, check_problem
+from workbench.utils.checks import check_kind
 
 
 class Iteration(ABC):

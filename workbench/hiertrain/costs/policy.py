@@ -9,9 +9,8 @@ from itertools import groupby
 
 import polars as pl
 
-from workbench.checks import listed
-from workbench.errors import UserError
 from workbench.hiertrain.costs.problem import TIERS, Problem, check_count
+from workbench.utils.checks import UserError, listed
 
 SCHEMA = {"tier": pl.String, "first_layer": pl.Int64, "last_layer": pl.Int64, "samples": pl.Int64}
 Row = tuple[str, int, int | None, int]

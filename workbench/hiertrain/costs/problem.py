@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.checks import check_kind, check_layers, is_number, whole
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_kind, check_layers, is_number, whole
 
 FloatArray = NDArray[np.float64]
 Pair = tuple[str, str]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.errors import UserError
 from workbench.hiertrain.costs.problem import (
     TIERS,
     Pair,
@@ -16,7 +15,7 @@ from workbench.hiertrain.costs.problem import (
     check_positive,
     check_tiers,
 )
-from workbench.names import choose
+from workbench.utils.checks import UserError, choose
 
 if TYPE_CHECKING:
     from workbench.profiles import InputShape, LayerTimes, ModelProfile

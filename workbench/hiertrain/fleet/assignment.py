@@ -9,11 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from workbench.errors import UserError
 from workbench.hiertrain.costs.policy import Hybrid
 from workbench.hiertrain.fleet.fleet import Fleet, check_fleet
 from workbench.hiertrain.fleet.joint import joint, seconds
-from workbench.names import check_name
+from workbench.utils.checks import UserError, check_name
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.checks import check_kind
-from workbench.errors import UserError
 from workbench.hiertrain.costs.problem import Problem
 from workbench.hiertrain.costs.profiled import ROUTES, problem_of, through_edge
 from workbench.hiertrain.fleet.plans import Plans
-from workbench.names import check_name
+from workbench.utils.checks import UserError, check_kind, check_name
 
 if TYPE_CHECKING:
     from workbench.profiles import ModelProfile

@@ -12,7 +12,7 @@ import numpy as np
 from workbench.hiertrain.costs.problem import FloatArray
 from workbench.hiertrain.fleet.assignment import OBJECTIVES
 from workbench.hiertrain.fleet.fleet import Fleet, check_fleet
-from workbench.names import check_name
+from workbench.utils.checks import check_name
 
 SLACK = 1e-9  # shares are rounded sums; a little more of them is granted
 

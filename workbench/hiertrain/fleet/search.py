@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations, product
 
-from workbench.errors import UserError
 from workbench.hiertrain.fleet.assignment import OBJECTIVES, Assignment, alone, planned
 from workbench.hiertrain.fleet.fleet import Fleet, check_fleet
-from workbench.names import choose
+from workbench.utils.checks import UserError, choose
 
 Edges = Mapping[str, str]
 Value = Callable[[Edges], tuple[float, float]]

@@ -39,7 +39,7 @@ from workbench.hiertrain.paper.testbed import (
     Constants,
     Testbed,
 )
-from workbench.names import choose
+from workbench.utils.checks import choose
 
 ALEXNET = (
     "hiertrain.fig7.alexnet.all_edge",

@@ -23,7 +23,7 @@ from workbench.hiertrain.paper.testbed import (
     variant,
 )
 from workbench.hiertrain.paper.titles import over_bandwidth, title
-from workbench.names import choose
+from workbench.utils.checks import choose
 
 
 def by_cores(

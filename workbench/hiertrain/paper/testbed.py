@@ -17,7 +17,6 @@ import numpy as np
 import polars as pl
 
 from workbench.clusters import load_constants, load_testbed
-from workbench.errors import UserError
 from workbench.hiertrain.costs.problem import (
     TIERS,
     FloatArray,
@@ -27,6 +26,7 @@ from workbench.hiertrain.costs.problem import (
 )
 from workbench.hiertrain.costs.profiled import links_bps
 from workbench.profiles import moved_bytes, profile_model
+from workbench.utils.checks import UserError
 
 EXPLANATION = "flops_only"
 """Of those in `workbench.hiertrain.paper.calibration` that meet most claims, the simplest."""

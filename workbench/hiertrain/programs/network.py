@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from workbench.clusters import Cluster, Link, Node
-from workbench.errors import UserError
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
 from workbench.hiertrain.programs.chain import chain_program
 from workbench.hiertrain.programs.hybrid import hybrid_programs
 from workbench.hiertrain.programs.worker import Idle, Learning, Request, Samples, Worker
-from workbench.names import check_name
 from workbench.runtime import Message
+from workbench.utils.checks import UserError, check_name
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program

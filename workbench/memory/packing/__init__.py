@@ -18,12 +18,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from workbench.checks import check_whole
 from workbench.memory.packing.buffers import Buffers, Effort, Ints, Table, read
 from workbench.memory.packing.certificates import bound, check, peak
 from workbench.memory.packing.greedy import best_fit, greedy_by_size, none
 from workbench.memory.packing.workbench import workbench
-from workbench.names import choose
+from workbench.utils.checks import check_whole, choose
 
 __all__ = ["PACKERS", "Buffers", "Effort", "Packer", "bound", "check", "pack", "peak", "read"]
 

@@ -11,8 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workbench.checks import check_number, check_whole
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number, check_whole
 
 Ints = NDArray[np.int64]
 Table = pl.DataFrame | Mapping[str, Any] | Sequence[Any]

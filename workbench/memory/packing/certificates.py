@@ -7,8 +7,8 @@ from bisect import bisect_left, insort
 import numpy as np
 from numpy.typing import ArrayLike
 
-from workbench.errors import UserError
 from workbench.memory.packing.buffers import Buffers, Ints, Table, read
+from workbench.utils.checks import UserError
 
 
 def bound(buffers: Table | Buffers) -> int:

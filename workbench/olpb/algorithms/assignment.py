@@ -18,8 +18,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from workbench.errors import UserError
 from workbench.olpb.costs.subtasks import Pool, Subtask
+from workbench.utils.checks import UserError
 
 
 class AssignmentError(UserError):

@@ -25,7 +25,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 Weights = TypeVar("Weights")
 Pass = TypeVar("Pass")

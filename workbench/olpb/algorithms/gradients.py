@@ -31,13 +31,12 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, eye_array, vstack
 
-from workbench.checks import check_whole
 from workbench.graphs.graph import View
-from workbench.names import check_name
 from workbench.olpb.algorithms.jacobians import from_entries, transposed_jacobian
 from workbench.olpb.algorithms.levels import UNITS, Group, groups
 from workbench.olpb.algorithms.schedules import ALGORITHMS, run, schedule
 from workbench.olpb.algorithms.tape import Loss, Tape, places, record
+from workbench.utils.checks import check_name, check_whole
 
 Element: TypeAlias = csr_array | NDArray[np.float64]
 """Of the scan: a transposed Jacobian, or a gradient."""

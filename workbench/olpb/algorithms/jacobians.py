@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.sparse import block_diag, coo_array, csr_array, eye_array, kron
 from torch import Tensor
 
-from workbench.errors import UserError
 from workbench.olpb.algorithms.tape import Call
+from workbench.utils.checks import UserError
 
 Numbers = NDArray[np.float64]
 Indices = NDArray[np.int64]

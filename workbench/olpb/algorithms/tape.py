@@ -22,13 +22,12 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.utils._pytree import tree_map_only
 
-from workbench.checks import check_kind
-from workbench.errors import UserError
 from workbench.graphs.autograd_nodes import nodes_behind
 from workbench.graphs.graph import Operator, Recording, UntraceableError, View
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.graphs.recording import check_has_parameters, explained, learning, real_copy
 from workbench.olpb.algorithms.levels import Flow
+from workbench.utils.checks import UserError, check_kind
 
 Loss = Callable[[Any, Tensor], Tensor]
 """From what a module returns, and what is to be found, to a number."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from workbench.errors import UserError
 from workbench.graphs import trace
 from workbench.graphs.graph import Recording
 from workbench.olpb.algorithms import levels
@@ -18,6 +17,7 @@ from workbench.olpb.algorithms.levels import Flow, groups
 from workbench.olpb.algorithms.schedules import Schedule
 from workbench.olpb.costs.patterns import Pattern, group_pattern, passes
 from workbench.olpb.costs.timing import Work
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     import torch

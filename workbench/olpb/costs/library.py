@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
-from workbench.errors import UserError
 from workbench.graphs import OperatorGraph, trace
 from workbench.graphs.tracing import input_shapes
+from workbench.utils.checks import UserError
 from workbench.zoo import build
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from workbench.olpb.costs.arithmetic import Elements, as_arithmetic_costs
 from workbench.olpb.costs.backward import Group, Part
 from workbench.olpb.costs.patterns import Pattern
 from workbench.olpb.costs.timing import Work
-from workbench.paths import DATA
 from workbench.store.kept import Kept
+from workbench.utils.files import DATA
 
 if TYPE_CHECKING:
     import torch

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from workbench.checks import check_number
-from workbench.errors import UserError
+from workbench.utils.checks import UserError, check_number
 
 
 @dataclass(frozen=True)

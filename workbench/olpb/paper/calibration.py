@@ -25,7 +25,6 @@ from workbench.clusters.testbeds import calibration_toml, write_calibration
 from workbench.experiments import grid
 from workbench.experiments.calibrate import Search, Values
 from workbench.experiments.figure import answers_of
-from workbench.names import choose
 from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12, OLPB
 from workbench.olpb.paper.testbed import (
     DELAY_FACTORS,
@@ -38,6 +37,7 @@ from workbench.olpb.paper.testbed import (
     Testbed,
     times,
 )
+from workbench.utils.checks import choose
 
 REDUCTION = "olpb.fig9.max_reduction"
 FITTED = (REDUCTION, "olpb.fig9.order", "olpb.fig9.level")

@@ -10,7 +10,6 @@ import altair as alt
 import polars as pl
 
 from workbench import figures, graphs
-from workbench.checks import check_whole
 from workbench.claims import Answer, Cause, paper_value
 from workbench.experiments import Scaled, grid, sweep
 from workbench.experiments.figure import Figure
@@ -18,6 +17,7 @@ from workbench.figures import parts
 from workbench.graphs.graph import Operator
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.olpb.paper.titles import MB, model_title
+from workbench.utils.checks import check_whole
 
 COUNTS = ("nodes", "edges")
 BATCH_SIZE = 100

@@ -9,7 +9,6 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.checks import check_whole
 from workbench.experiments import Scaled, grid, sweep
 from workbench.experiments.figure import Figure
 from workbench.figures import parts
@@ -18,7 +17,6 @@ from workbench.memory.orders import quick_order
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.stored_dataflows import stored_dataflow
-from workbench.names import choose
 from workbench.olpb.paper.titles import (
     MB,
     MODEL_TITLES,
@@ -27,6 +25,7 @@ from workbench.olpb.paper.titles import (
     model_title,
     phase_title,
 )
+from workbench.utils.checks import check_whole, choose
 
 
 def planned(flow: Dataflow, planner: str) -> MemoryPlan:

@@ -17,7 +17,6 @@ from workbench.clusters import load_calibration
 from workbench.experiments import Scaled, grid, sweep
 from workbench.experiments.figure import Figure, Rows
 from workbench.figures import parts
-from workbench.names import check_name
 from workbench.olpb.costs.backward import FREE, MOVES
 from workbench.olpb.costs.library import library_graph
 from workbench.olpb.paper.testbed import (
@@ -42,6 +41,7 @@ from workbench.olpb.paper.titles import (
     model_title,
     titled,
 )
+from workbench.utils.checks import check_name
 
 OLPB = ("olpb_l2", "olpb_l3")
 SCANS = (*OLPB, "bppsa")

@@ -13,7 +13,6 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from workbench.checks import check_whole
 from workbench.claims import Answer, Cause, claims_of
 from workbench.experiments import Scaled, grid, sweep
 from workbench.experiments.figure import Figure, Recordable
@@ -22,10 +21,10 @@ from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.dataflow import Dataflow, Step, dataflow
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import plan_memory
-from workbench.names import check_name
 from workbench.olpb.costs.library import NORMALISATION, LibraryGraph, library_graph
 from workbench.olpb.paper.memory import planned
 from workbench.olpb.paper.titles import MB, MODEL_TITLES, model_title
+from workbench.utils.checks import check_name, check_whole
 
 SIDES: Mapping[str, int] = {"inception_v3": 299, "resnet50": 299, "mask_rcnn": 768}
 """Pixels of an image's side in Table II, by network."""

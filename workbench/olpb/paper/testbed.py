@@ -17,11 +17,8 @@ from typing import Any
 
 import polars as pl
 
-from workbench.checks import check_number, check_whole
 from workbench.claims import claims_of
 from workbench.clusters import load_constants, load_testbed
-from workbench.errors import UserError
-from workbench.names import check_name
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.costs.backward import (
     MOVES,
@@ -34,6 +31,7 @@ from workbench.olpb.costs.backward import (
 from workbench.olpb.costs.stored_passes import stored_groups
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.costs.timing import DRAWS, Timing, scan_timing
+from workbench.utils.checks import UserError, check_name, check_number, check_whole
 
 EXPLANATION = "once"
 """Of those in `workbench.olpb.paper.calibration` that meet all of Fig. 9, the simplest."""

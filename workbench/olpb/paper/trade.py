@@ -11,7 +11,6 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.checks import check_whole
 from workbench.experiments import Scaled, grid, sweep
 from workbench.experiments.figure import Figure
 from workbench.figures import parts
@@ -23,6 +22,7 @@ from workbench.memory.recomputation import BudgetError
 from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb.paper.memory import planned
 from workbench.olpb.paper.titles import MB, MODEL_TITLES, phase_title
+from workbench.utils.checks import check_whole
 
 TRADED: dict[str, Any] = {
     "model": pl.String,

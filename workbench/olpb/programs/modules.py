@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import UserError
 from workbench.olpb.algorithms.decoupled import Module, backward, forward
 from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.programs.cluster import Delays, arrived, seconds
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     from workbench.olpb.programs.learning import ModuleModel

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, under whatever interruption."""
+"""Files that appear whole or not at all, and where the repository keeps what is not code."""
 
 from __future__ import annotations
 
@@ -8,8 +8,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workbench.utils.checks import UserError
+
 if TYPE_CHECKING:
     import polars as pl
+
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "data"
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """Put the home folder in the place of ``~``; refuse that of a user who is not there."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise UserError(f"{path}: there is no home folder of that user") from None
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -16,8 +16,8 @@ from itertools import islice
 from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
-from workbench.errors import UserError
 from workbench.runtime.threads import THREADS_VARIABLE
+from workbench.utils.checks import UserError
 
 T = TypeVar("T")
 

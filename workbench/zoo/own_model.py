@@ -13,8 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import UserError
-from workbench.names import check_name
+from workbench.utils.checks import UserError, check_name
 
 if TYPE_CHECKING:
     import torch

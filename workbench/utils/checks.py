@@ -1,20 +1,55 @@
-"""Checks of numbers, indices and lists from users."""
+"""Refusals of what a user gave: wrong names, numbers, indices and lists."""
 
 from __future__ import annotations
 
+import difflib
 import operator
 import re
 from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from workbench.errors import UserError
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 T = TypeVar("T")
+
+
+class UserError(ValueError):
+    """Something that the user gave cannot be: the message says what is allowed, and what to do.
+
+    Raised where a user's hand touches: constructors of public values, the command line, files. The
+    command ends with its message in one line; any other error is a fault of this package, and keeps
+    its traceback.
+    """
+
+
+class UnknownNameError(UserError):
+    """A name without a registry entry; the message lists those that exist."""
+
+
+def check_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return `name` if it is one of `known`; the error lists these and suggests the nearest.
+
+    `kind` says what it names: ``"model"``, ``"planner"``.
+
+    Raises UnknownNameError: the name is not among `known`, or no text.
+    """
+    names = list(known)
+    if not isinstance(name, str):
+        raise UnknownNameError(f"{kind} is {name!r}; give a name. Known: {', '.join(names)}")
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise UnknownNameError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}")
+
+
+def choose(kind: str, name: str, options: Mapping[str, T]) -> T:
+    """Return the entry of a registry; see `check_name` for the error."""
+    return options[check_name(kind, name, options)]
+
 
 _UNITS = {"": 1, "b": 1}
 _UNITS |= {f"{letter}b": 1000**n for n, letter in enumerate("kmgt", 1)}

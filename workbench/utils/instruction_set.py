@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from workbench.errors import UserError
+from workbench.utils.checks import UserError
 
 VARIABLE: Final = "WORKBENCH_INSTRUCTION_SET"
 """``avx2``, or ``native`` for whatever the processor has; by default AVX2 where there is AVX2."""

@@ -17,16 +17,15 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.errors import UserError
-from workbench.names import check_name
 from workbench.parameters import Parameters, annotated, declared
+from workbench.utils.checks import UserError, check_name
 
 if TYPE_CHECKING:
     import ipywidgets
     from altair.typing import ChartType
 
-    from workbench.live_chart import LiveChart
     from workbench.notebook import Drawing
+    from workbench.widgets.live_chart import LiveChart
 
     Draw = Callable[..., ChartType]
 
@@ -290,7 +289,7 @@ def explorer(draw: Draw, controls: Controls, picture: Drawing | None = None) -> 
     from altair.utils.schemapi import debug_mode
 
     from workbench import figures
-    from workbench.live_chart import LiveChart
+    from workbench.widgets.live_chart import LiveChart
 
     draw, controls = _by_name(draw, controls)
     figures.theme()
