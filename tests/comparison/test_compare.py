@@ -12,10 +12,12 @@ from typer.testing import CliRunner, Result
 from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, UnknownNodeError, full_mesh, star
 from workbench.comparison import WAYS, answer, compare
+from workbench.comparison.memory import memory_of
 from workbench.comparison.text import parse_inputs, parse_times, tables
 from workbench.comparison.ways.way import EQUAL
 from workbench.profiles import LayerTimes, profile_model
 from workbench.utils.checks import UserError
+from workbench.zoo.lenet import lenet5
 
 
 def home(mbps: float = 20, *, may_leave: bool = True, memory_bytes: float | None = 1e9) -> Cluster:
@@ -78,10 +80,26 @@ class TestCompare:
         assert row["joules_per_1000_samples"] == pytest.approx(5 * 1000 / row["samples_per_s"])
         assert row["price_per_1000_samples"] is None
 
-    def test_own_module_is_profiled_by_its_inputs(self) -> None:
+    def test_own_module_is_profiled_and_traced_by_its_inputs(self) -> None:
         module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2))
         frame = compare(module, home(), input_shape=(3, 2, 2))
         assert frame["samples_per_s"].drop_nulls().min() > 0  # type: ignore[operator]
+        assert frame["memory_bytes"].drop_nulls().min() > 4 * 26 * 2  # type: ignore[operator]
+
+    def test_memory_of_a_module_is_that_of_the_zoo(self) -> None:
+        stored, traced = (
+            memory_of("lenet5", None, "float32"),
+            memory_of(lenet5(), (1, 28, 28), "float32"),
+        )
+        assert stored is not None
+        assert traced is not None
+        for samples in (8, 32, 100):
+            assert traced(samples) == pytest.approx(stored(samples), rel=0.02)
+
+    def test_memory_of_a_profile_alone_is_not_known(self) -> None:
+        frame = compare(profile_model("lenet5"), home())
+        assert frame["memory_bytes"].is_null().all()
+        assert frame["fits"].is_null().all()
 
     def test_node_without_speed_is_refused(self) -> None:
         with pytest.raises(UserError, match="b has neither gflops nor measured times"):

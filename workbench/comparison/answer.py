@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from workbench.clusters import Cluster, Link, Schedule
-from workbench.comparison.compare import profile_of, table
+from workbench.comparison.compare import question_of, table
 from workbench.comparison.question import Pair, Question, UnusableError, link_bps
 from workbench.comparison.use import carried
 from workbench.comparison.ways import WAYS, Way
@@ -91,8 +91,7 @@ def answer(
     simulate: bool = False,
 ) -> Answer:
     """Compare all ways, and say which is the fastest, why, and until when; see `compare`."""
-    profile = profile_of(model, input_shape, input_dtype)
-    question = Question(profile, cluster, batch_size, times)
+    question = question_of(model, cluster, batch_size, (input_shape, input_dtype), times)
     frame = table(question, simulate=simulate)
     usable = _usable(frame)
     if usable.is_empty():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from workbench.clusters import Cluster
+from workbench.comparison.memory import memory_of
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.use import Use, carried, limit
 from workbench.comparison.ways import WAYS, Option, Way
@@ -82,19 +82,23 @@ def compare(
     UserError
         A node without speed, times of other layers, a model that cannot be profiled.
     """
-    profile = profile_of(model, input_shape, input_dtype)
-    return table(Question(profile, cluster, batch_size, times), simulate=simulate)
+    asked = question_of(model, cluster, batch_size, (input_shape, input_dtype), times)
+    return table(asked, simulate=simulate)
 
 
-def profile_of(
+def question_of(
     model: str | torch.nn.Module | ModelProfile,
-    input_shape: Sequence[int] | Sequence[Sequence[int]] | None,
-    input_dtype: str,
-) -> ModelProfile:
-    """Profile a model, if it is not one already."""
-    if isinstance(model, ModelProfile):
-        return model
-    return profile_model(model, input_shape, input_dtype=input_dtype)
+    cluster: Cluster,
+    batch_size: int,
+    inputs: tuple[Sequence[int] | Sequence[Sequence[int]] | None, str],
+    times: Mapping[str, LayerTimes] | None,
+) -> Question:
+    """What is asked, as a value; `inputs` are shape and type, other parameters as for `compare`."""
+    shape, dtype = inputs
+    profile = model
+    if not isinstance(profile, ModelProfile):
+        profile = profile_model(profile, shape, input_dtype=dtype)
+    return Question(profile, cluster, batch_size, times, memory_of(model, shape, dtype))
 
 
 def table(question: Question, *, simulate: bool = False) -> pl.DataFrame:
@@ -154,7 +158,9 @@ def _row(question: Question, way: Way, simulate: bool) -> dict[str, Any]:
 
 def _memory(question: Question, option: Option) -> dict[str, Any]:
     """Peak of the fullest node, as the whole model needs it with that node's samples."""
-    needed = {node: step_bytes(question.profile, count) for node, count in option.batches.items()}
+    if question.memory is None:
+        return {}
+    needed = {node: question.memory(count) for node, count in option.batches.items()}
     nodes = question.cluster.nodes
 
     def fullness(node: int) -> float:
@@ -169,25 +175,6 @@ def _memory(question: Question, option: Option) -> dict[str, Any]:
         "memory_bytes": needed[fullest],
         "fits": fits,
     }
-
-
-@lru_cache(maxsize=256)
-def step_bytes(profile: ModelProfile, samples: int) -> float:
-    """Bytes of a step of SGD: results kept for the backward pass, parameters and gradients.
-
-    What the zoo's dataflows say, planned by size; for other models the outputs of layers, twice
-    over, since gradients of the results of one layer lie beside those kept.
-    """
-    from workbench.memory import needs, plan_memory
-    from workbench.memory.stored_dataflows import stored_dataflow
-    from workbench.zoo import MODELS
-
-    if profile.name in MODELS and profile.input_shape == MODELS[profile.name].input_shape:
-        flow = stored_dataflow(profile.name, samples, True)
-        return float(needs(plan_memory(flow, "greedy_by_size")).total)
-    table = profile.table
-    parameters, outputs = table.select("param_bytes", "output_bytes").sum().row(0)
-    return float(2 * parameters + 2 * samples * outputs)
 
 
 def _expenses(question: Question, use: Use) -> dict[str, Any]:

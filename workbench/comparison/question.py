@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -40,6 +40,8 @@ class Question:
         Of one worker.
     times
         Measured seconds by layer, by the name of a node: taken in place of its ``flops_per_s``.
+    memory
+        Bytes of a step by the samples in it (`memory_of`); None if they are not known.
 
     Raises
     ------
@@ -51,6 +53,7 @@ class Question:
     cluster: Cluster
     batch_size: int = 32
     times: Mapping[str, LayerTimes] | None = None
+    memory: Callable[[int], float] | None = None
 
     def __post_init__(self) -> None:
         check_kind("profile", self.profile, ModelProfile, "profile_model(name or module)")
