@@ -21,7 +21,8 @@ if sys.argv[2] == "traced":
 start_s = time.perf_counter(), time.process_time()
 import importlib
 explorer = importlib.import_module(f"workbench.{sys.argv[1]}.explorer")
-explorer.draw(explorer.Setting()).to_dict()
+chart = explorer.draw(explorer.Setting())
+_ = chart if isinstance(chart, dict) else chart.to_dict()
 print(time.perf_counter() - start_s[0], time.process_time() - start_s[1])
 """
 
