@@ -78,6 +78,17 @@ class TestCompare:
         assert row["joules_per_1000_samples"] == pytest.approx(5 * 1000 / row["samples_per_s"])
         assert row["price_per_1000_samples"] is None
 
+    @pytest.mark.parametrize("way", ["parameter server, sequential", "fedavg"])
+    def test_server_takes_watts_and_memory(self, way: str) -> None:
+        boards = [Node(f"board{at}", flops_per_s=8e9, samples=10, watts=5) for at in range(2)]
+        edge = Node("edge", flops_per_s=2e11, watts=50, memory_bytes=1e5)
+        frame = compare("lenet5", star(boards, [edge], Link(1e7)))
+        row = frame.row(by_predicate=pl.col("way") == way, named=True)
+        assert row["joules_per_1000_samples"] == pytest.approx(60 * 1000 / row["samples_per_s"])
+        assert row["memory_node"] == "edge"
+        assert row["memory_bytes"] == 2 * profile_model("lenet5").table["param_bytes"].sum()
+        assert row["fits"] is False
+
     def test_own_module_is_profiled_by_its_inputs(self) -> None:
         module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2))
         frame = compare(module, home(), input_shape=(3, 2, 2))
@@ -138,6 +149,14 @@ class TestText:
         with pytest.raises(UnknownNodeError):
             parse_times([f"bord={path}"], home())
 
+    def test_times_of_a_node_are_not_those_of_a_node_with_a_longer_name(
+        self, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "pi.parquet"
+        LayerTimes.from_flops(profile_model("lenet5"), flops_per_s=1e9, batch_size=4).save(path)
+        cluster = full_mesh([Node(name, flops_per_s=1e9) for name in ("pi", "pi2")], Link(1e6))
+        assert list(parse_times([f"pi={path}"], cluster)) == ["pi"]
+
 
 class TestCommand:
     """``workbench compare``, as a user types it."""
@@ -172,6 +191,8 @@ class TestCommand:
             (["lenet5", "--times", "pi"], "give a node and a file"),
             (["lenet5", "--times", "pi=none.parquet"], "there is no file"),
             (["lenet5", "--csv", "nowhere/out.csv"], "there is no folder"),
+            (["lenet5", "--csv", "."], "this is a folder; give a file"),
+            (["lenet5", "--times", f"pi={__file__}"], "holds no layer times"),
         ],
     )
     def test_what_cannot_be_is_one_line(

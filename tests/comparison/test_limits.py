@@ -76,6 +76,15 @@ class TestInterfaces:
         assert asked.way_bps(2, 0) == 1e7
 
 
+def test_way_with_a_long_latency_hides_no_overhead_of_another() -> None:
+    far, near = Link(1e9, latency_s=0.05), Link(1e9, overhead_s=0.002)
+    nodes = [holder(), Node("c", flops_per_s=1e12), Node("b", flops_per_s=1e9, samples=100)]
+    links = {(0, 1): far, (1, 0): far, (1, 2): near, (2, 1): near}
+    option = WAYS[SENT].find(Question(PROFILE, Cluster(nodes, links), 8))  # type: ignore[arg-type]
+    assert option.use.iteration_s > 0.002
+    assert option.simulate().iteration_s == pytest.approx(option.use.iteration_s)
+
+
 def test_samples_are_sent_ahead_however_long_they_travel() -> None:
     option = WAYS[SENT].find(question(holder(), Link(1e7, latency_s=0.5)))
     assert option.simulate().iteration_s == pytest.approx(option.use.iteration_s)
@@ -114,7 +123,7 @@ def test_other_times_are_refused(times: object) -> None:
     measured = LayerTimes.from_flops(PROFILE, flops_per_s=1e9, batch_size=4)
     if isinstance(times, dict):
         times = {name: value or measured for name, value in times.items()}
-    with pytest.raises((UserError, TypeError), match="times|node"):
+    with pytest.raises((UserError, TypeError), match=r"times|node"):
         Question(PROFILE, cluster, 8, times)  # type: ignore[arg-type]
 
 

@@ -176,8 +176,11 @@ def step_bytes(profile: ModelProfile, samples: int) -> float:
     """Bytes of a step of SGD: results kept for the backward pass, parameters and gradients.
 
     What the zoo's dataflows say, planned by size; for other models the outputs of layers, twice
-    over, since gradients of the results of one layer lie beside those kept.
+    over, since gradients of the results of one layer lie beside those kept. A server, which learns
+    from none, keeps parameters and their gradients.
     """
+    if not samples:
+        return float(2 * profile.table["param_bytes"].sum())
     from workbench.memory import needs, plan_memory
     from workbench.memory.stored_dataflows import stored_dataflow
     from workbench.zoo import MODELS
@@ -191,8 +194,9 @@ def step_bytes(profile: ModelProfile, samples: int) -> float:
 
 
 def _expenses(question: Question, use: Use) -> dict[str, Any]:
-    """Joules and money of the nodes that take part, for a thousand samples."""
-    nodes = [question.cluster.nodes[node] for node in use.busy_s]
+    """Joules and money of the nodes that compute, send or receive, for a thousand samples."""
+    part = {*use.busy_s, *(node for pair in use.link_bytes for node in pair)}
+    nodes = [question.cluster.nodes[node] for node in sorted(part)]
     seconds = 1000 / use.samples_per_s
     found: dict[str, Any] = {}
     if all(node.watts for node in nodes):

@@ -76,12 +76,12 @@ class Question:
                 )
         graph = nx.DiGraph(self.cluster.links.keys())
         graph.add_nodes_from(range(len(self.cluster)))
-        for node, name in enumerate(self.cluster.names):
-            reached = nx.descendants(graph, node)
-            for other in range(len(self.cluster)):
-                if other != node and other not in reached:
+        for source, name in enumerate(self.cluster.names):
+            reached = {source} | nx.descendants(graph, source)
+            for target in range(len(self.cluster)):
+                if target not in reached:
                     raise UserError(
-                        f"no links lead from {name} to {self.cluster.names[other]}; every node "
+                        f"no links lead from {name} to {self.cluster.names[target]}; every node "
                         "has to reach all others, if by way of others: add links"
                     )
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 AHEAD = 2
 """Batches that are sent before they are needed; more, where they are long on their way."""
 
+MOST_AHEAD = 500
+"""Where they are on their way for longer than it takes to learn from so many."""
+
 
 def with_own_samples(question: Question) -> Option:
     """The holder of samples that learns fastest from its own."""
@@ -64,6 +67,7 @@ def _option(question: Question, node: int, holders: Sequence[int]) -> Option:
         question.routed.link(*ends).latency_s for pair in pairs for ends in (pair, pair[::-1])
     ]
     ahead = AHEAD + math.ceil(2 * max(latencies, default=0.0) / use.iteration_s)
+    ahead = min(ahead, MOST_AHEAD)
 
     def programs(iterations: int) -> list[Program]:
         sizes = list(sent.values())
@@ -75,7 +79,7 @@ def _option(question: Question, node: int, holders: Sequence[int]) -> Option:
         assumes += ("samples are sent in every epoch, ahead of the batch that needs them",)
     return Option(
         use=use,
-        dry=DryRun(cluster, nodes, programs, batch, first=4, last=12),
+        dry=DryRun(cluster, nodes, programs, batch, first=ahead + 2, last=ahead + 10),
         learns_from=holders,
         batches={node: batch},
         assumes=assumes,

@@ -79,7 +79,7 @@ def _option(question: Question, planner: str, hub: int) -> Option:
         use=use,
         dry=DryRun(question.part(nodes), nodes, programs, samples),
         learns_from=workers,
-        batches=dict.fromkeys(workers, question.batch_size),
+        batches=dict.fromkeys(workers, question.batch_size) | {hub: 0},
         assumes=(f"server on {question.cluster.names[hub]}",),
     )
 

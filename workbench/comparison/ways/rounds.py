@@ -115,7 +115,7 @@ def _federated(question: Question, hub: int) -> Option:
         use=dry.use(),
         dry=dry,
         learns_from=clients,
-        batches=dict.fromkeys(clients, question.batch_size),
+        batches=dict.fromkeys(clients, question.batch_size) | {hub: 0},
         assumes=assumes,
     )
 
