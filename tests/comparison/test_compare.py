@@ -113,6 +113,27 @@ class TestAnswer:
         assert "% of an iteration" in text
         assert "Mbit/s" in text
 
+    def test_the_threshold_names_nothing_that_does_not_fit(self) -> None:
+        nodes = [
+            Node("a", flops_per_s=1e9, samples=100),
+            Node("b", flops_per_s=1e9),
+            Node("c", flops_per_s=1e10),
+            Node("d", flops_per_s=1e13, memory_bytes=1e3),
+        ]
+        found = {
+            (1, 0): Link(1e6),
+            (2, 0): Link(1e5),
+            (2, 1): Link(1e6, overhead_s=0.01),
+            (3, 0): Link(1e7),
+            (3, 1): Link(1e5, overhead_s=0.001),
+            (3, 2): Link(1e8, overhead_s=0.01),
+        }
+        links = found | {(b, a): link for (a, b), link in found.items()}
+        cluster = Cluster(nodes, links)  # type: ignore[arg-type]
+        # More on a-c makes HierTrain faster, but with d, which has no room for it.
+        threshold = answer("lenet5", cluster, 8).threshold
+        assert threshold is None or threshold.way != "hiertrain"
+
     def test_nothing_that_fits_is_said(self) -> None:
         cluster = Cluster([Node("chip", flops_per_s=1e6, memory_bytes=1e3)])
         assert "No way" in str(answer("lenet5", cluster))

@@ -149,10 +149,10 @@ def _row(question: Question, way: Way, simulate: bool) -> dict[str, Any]:
         row["busiest_link_bytes_per_sample"] = sizes[a, b] / use.samples
     if simulate:
         row["simulated_samples_per_s"] = option.simulate().samples_per_s
-    return row | _memory(question, option) | _expenses(question, use)
+    return row | memory(question, option) | _expenses(question, use)
 
 
-def _memory(question: Question, option: Option) -> dict[str, Any]:
+def memory(question: Question, option: Option) -> dict[str, Any]:
     """Peak of the fullest node, as the whole model needs it with that node's samples."""
     needed = {node: step_bytes(question.profile, count) for node, count in option.batches.items()}
     nodes = question.cluster.nodes
