@@ -129,10 +129,14 @@ class TestAnswer:
             (3, 2): Link(1e8, overhead_s=0.01),
         }
         links = found | {(b, a): link for (a, b), link in found.items()}
-        cluster = Cluster(nodes, links)  # type: ignore[arg-type]
-        # More on a-c makes HierTrain faster, but with d, which has no room for it.
-        threshold = answer("lenet5", cluster, 8).threshold
-        assert threshold is None or threshold.way != "hiertrain"
+        threshold = answer("lenet5", Cluster(nodes, links), 8).threshold  # type: ignore[arg-type]
+        assert threshold is not None
+        assert threshold.link == "a to c"
+        there = Link(threshold.bandwidth_mbps * 1e6)
+        like = {hop: there if link == Link(1e5) else link for hop, link in links.items()}
+        frame = compare("lenet5", Cluster(nodes, like), 8)  # type: ignore[arg-type]
+        row = frame.row(by_predicate=pl.col("way") == threshold.way, named=True)
+        assert row["fits"] is not False
 
     def test_nothing_that_fits_is_said(self) -> None:
         cluster = Cluster([Node("chip", flops_per_s=1e6, memory_bytes=1e3)])
