@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import permutations
 
@@ -140,3 +141,10 @@ def test_order_of_devices_changes_no_plan() -> None:
         for order in map(list, permutations(nodes))
     }
     assert max(rates) == pytest.approx(min(rates))
+
+
+def test_links_without_limit_take_no_time() -> None:
+    asked = question(holder(), Link(math.inf))
+    times = asked.layer_times(0)
+    use = WAYS[SERVED].find(asked).use
+    assert use.iteration_s == pytest.approx(times.forward_s + times.backward_s)

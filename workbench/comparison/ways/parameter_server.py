@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -96,9 +97,10 @@ def _link(question: Question, node: int, hub: int, workers: int) -> Link:
         up_bps = min(up_bps, at_beginning(interface.downlink) / workers)
     if interface.uplink:
         down_bps = min(down_bps, at_beginning(interface.uplink) / workers)
+    both = 1 / up_bps + 1 / down_bps
     return replace(
         up,
-        bandwidth_bps=2 / (1 / up_bps + 1 / down_bps),
+        bandwidth_bps=2 / both if both else math.inf,
         overhead_s=(up.overhead_s + down.overhead_s) / 2,
         latency_s=(up.latency_s + down.latency_s) / 2,
     )
