@@ -438,6 +438,8 @@ def compare(
     module = _module(model, shape, batch_size, "--inputs 'float32[3,224,224]'")
     if csv is not None and not csv.resolve().parent.is_dir():
         raise UserError(f"--csv {csv}: there is no folder {csv.resolve().parent}")
+    if csv is not None and csv.is_dir():
+        raise UserError(f"--csv {csv}: this is a folder; give a file")
     with _traced("profile it module by module: workbench profile --by modules"):
         found = answer(
             module,

@@ -17,6 +17,7 @@ from workbench.clusters import (
     write_mahimahi,
     write_mbps,
 )
+from workbench.utils.checks import UserError
 
 PACKET_BYTES = 1_500
 one_folder = settings(  # files are written to the disk itself, which takes its time
@@ -154,3 +155,14 @@ def test_a_trace_without_packets_is_refused(tmp_path: Path) -> None:
         write_mahimahi(Schedule.of(1e3), tmp_path / "trace", end_s=1.0)
     with pytest.raises(ValueError, match="repeats is 0"):
         read_mahimahi(written(tmp_path, [1]), repeats=0)
+
+
+def test_line_of_thousands_of_digits_is_refused_by_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "long.trace"
+    path.write_text("1\n" + "9" * 5000 + "\n")
+    with pytest.raises(
+        UserError, match="line 2: '99999999999999999999' is not a whole millisecond"
+    ):
+        read_mahimahi(path)
+    path.write_text("0000000000007\n")
+    assert read_mahimahi(path).at(0.0075) > 0

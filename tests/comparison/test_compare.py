@@ -80,6 +80,17 @@ class TestCompare:
         assert row["joules_per_1000_samples"] == pytest.approx(5 * 1000 / row["samples_per_s"])
         assert row["price_per_1000_samples"] is None
 
+    @pytest.mark.parametrize("way", ["parameter server, sequential", "fedavg"])
+    def test_server_takes_watts_and_memory(self, way: str) -> None:
+        boards = [Node(f"board{at}", flops_per_s=8e9, samples=10, watts=5) for at in range(2)]
+        edge = Node("edge", flops_per_s=2e11, watts=50, memory_bytes=1e5)
+        frame = compare("lenet5", star(boards, [edge], Link(1e7)))
+        row = frame.row(by_predicate=pl.col("way") == way, named=True)
+        assert row["joules_per_1000_samples"] == pytest.approx(60 * 1000 / row["samples_per_s"])
+        assert row["memory_node"] == "edge"
+        assert row["memory_bytes"] == 2 * profile_model("lenet5").table["param_bytes"].sum()
+        assert row["fits"] is False
+
     def test_own_module_is_profiled_and_traced_by_its_inputs(self) -> None:
         module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2))
         frame = compare(module, home(), input_shape=(3, 2, 2))
@@ -120,6 +131,31 @@ class TestAnswer:
         assert "% of an iteration" in text
         assert "Mbit/s" in text
 
+    def test_the_threshold_names_nothing_that_does_not_fit(self) -> None:
+        nodes = [
+            Node("a", flops_per_s=1e9, samples=100),
+            Node("b", flops_per_s=1e9),
+            Node("c", flops_per_s=1e10),
+            Node("d", flops_per_s=1e13, memory_bytes=1e3),
+        ]
+        found = {
+            (1, 0): Link(1e6),
+            (2, 0): Link(1e5),
+            (2, 1): Link(1e6, overhead_s=0.01),
+            (3, 0): Link(1e7),
+            (3, 1): Link(1e5, overhead_s=0.001),
+            (3, 2): Link(1e8, overhead_s=0.01),
+        }
+        links = found | {(b, a): link for (a, b), link in found.items()}
+        threshold = answer("lenet5", Cluster(nodes, links), 8).threshold  # type: ignore[arg-type]
+        assert threshold is not None
+        assert threshold.link == "a to c"
+        there = Link(threshold.bandwidth_mbps * 1e6)
+        like = {hop: there if link == Link(1e5) else link for hop, link in links.items()}
+        frame = compare("lenet5", Cluster(nodes, like), 8)  # type: ignore[arg-type]
+        row = frame.row(by_predicate=pl.col("way") == threshold.way, named=True)
+        assert row["fits"] is not False
+
     def test_nothing_that_fits_is_said(self) -> None:
         cluster = Cluster([Node("chip", flops_per_s=1e6, memory_bytes=1e3)])
         assert "No way" in str(answer("lenet5", cluster))
@@ -156,6 +192,14 @@ class TestText:
         with pytest.raises(UnknownNodeError):
             parse_times([f"bord={path}"], home())
 
+    def test_times_of_a_node_are_not_those_of_a_node_with_a_longer_name(
+        self, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "pi.parquet"
+        LayerTimes.from_flops(profile_model("lenet5"), flops_per_s=1e9, batch_size=4).save(path)
+        cluster = full_mesh([Node(name, flops_per_s=1e9) for name in ("pi", "pi2")], Link(1e6))
+        assert list(parse_times([f"pi={path}"], cluster)) == ["pi"]
+
 
 class TestCommand:
     """``workbench compare``, as a user types it."""
@@ -190,6 +234,8 @@ class TestCommand:
             (["lenet5", "--times", "pi"], "give a node and a file"),
             (["lenet5", "--times", "pi=none.parquet"], "there is no file"),
             (["lenet5", "--csv", "nowhere/out.csv"], "there is no folder"),
+            (["lenet5", "--csv", "."], "this is a folder; give a file"),
+            (["lenet5", "--times", f"pi={__file__}"], "holds no layer times"),
         ],
     )
     def test_what_cannot_be_is_one_line(

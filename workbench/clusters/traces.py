@@ -98,9 +98,12 @@ def _read_milliseconds(path: Path) -> Counter[int]:
         text = line.strip()
         if not text:
             continue
-        if not (text.isascii() and text.isdigit()) or int(text) > MOST_MILLISECONDS:
+        whole = text.isascii() and text.isdigit()
+        text = text.lstrip("0") or "0" if whole else text
+        longest = len(str(MOST_MILLISECONDS))
+        if not whole or len(text) > longest or int(text) > MOST_MILLISECONDS:
             raise UserError(
-                f"{path}, line {number}: {text!r} is not a whole millisecond from 0 to "
+                f"{path}, line {number}: {text[:20]!r} is not a whole millisecond from 0 to "
                 f"{MOST_MILLISECONDS:,}"
             )
         at_ms = int(text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from workbench.clusters import Cluster, Link, Schedule
-from workbench.comparison.compare import question_of, table
+from workbench.comparison.compare import memory, question_of, table
 from workbench.comparison.question import Pair, Question, UnusableError, link_bps
 from workbench.comparison.use import carried
 from workbench.comparison.ways import WAYS, Way
@@ -118,7 +118,7 @@ def threshold(question: Question, way: str, among: set[str]) -> Threshold | None
     Links like the busiest one of `way` get more bandwidth, or if that changes nothing less; the
     first change is narrowed down to `PRECISION`.
     """
-    ways = [one for one in EXACT if one.name in among]
+    ways = [WAYS[way], *(one for one in EXACT if one.name in among)]
     system = WAYS[way].system
     hop = _busiest(question, WAYS[way])
     if hop is None:
@@ -149,11 +149,15 @@ def threshold(question: Question, way: str, among: set[str]) -> Threshold | None
 
 
 def _rate(question: Question) -> Callable[[Way], float]:
+    """Samples a second of a way, 0 where it does not fit or leaves samples out."""
+
     def samples_per_s(way: Way) -> float:
         try:
-            return way.find(question).use.samples_per_s
+            option = way.find(question)
         except UnusableError:
             return 0.0
+        fits = memory(question, option)["fits"] is not False
+        return option.use.samples_per_s if fits and question.share(option.learns_from) == 1 else 0.0
 
     return samples_per_s
 

@@ -153,14 +153,20 @@ def _row(question: Question, way: Way, simulate: bool) -> dict[str, Any]:
         row["busiest_link_bytes_per_sample"] = sizes[a, b] / use.samples
     if simulate:
         row["simulated_samples_per_s"] = option.simulate().samples_per_s
-    return row | _memory(question, option) | _expenses(question, use)
+    return row | memory(question, option) | _expenses(question, use)
 
 
-def _memory(question: Question, option: Option) -> dict[str, Any]:
-    """Peak of the fullest node, as the whole model needs it with that node's samples."""
+def memory(question: Question, option: Option) -> dict[str, Any]:
+    """Peak of the fullest node, as the whole model needs it with that node's samples.
+
+    A server, which learns from none, keeps parameters and their gradients.
+    """
     if question.memory is None:
         return {}
-    needed = {node: question.memory(count) for node, count in option.batches.items()}
+    needed = {
+        node: question.memory(count) if count else 2.0 * question.model_bytes
+        for node, count in option.batches.items()
+    }
     nodes = question.cluster.nodes
 
     def fullness(node: int) -> float:
@@ -178,8 +184,9 @@ def _memory(question: Question, option: Option) -> dict[str, Any]:
 
 
 def _expenses(question: Question, use: Use) -> dict[str, Any]:
-    """Joules and money of the nodes that take part, for a thousand samples."""
-    nodes = [question.cluster.nodes[node] for node in use.busy_s]
+    """Joules and money of the nodes that compute, send or receive, for a thousand samples."""
+    part = {*use.busy_s, *(node for pair in use.link_bytes for node in pair)}
+    nodes = [question.cluster.nodes[node] for node in sorted(part)]
     seconds = 1000 / use.samples_per_s
     found: dict[str, Any] = {}
     if all(node.watts for node in nodes):

@@ -14,7 +14,7 @@ import polars as pl
 from workbench.clusters import Cluster, Link, Schedule
 from workbench.clusters.node import Given
 from workbench.profiles import LayerTimes, ModelProfile
-from workbench.utils.checks import UserError, check_kind, check_whole
+from workbench.utils.checks import UserError, check_kind, check_name, check_whole
 
 if TYPE_CHECKING:
     from workbench.clusters.cluster import Name
@@ -46,7 +46,8 @@ class Question:
     Raises
     ------
     UserError
-        Neither speed nor times of a node; times of other layers, or of an unknown node.
+        Neither speed nor times of a node; times of other layers, or of an unknown node; a node
+        that does not reach all others.
     """
 
     profile: ModelProfile
@@ -59,9 +60,12 @@ class Question:
         check_kind("profile", self.profile, ModelProfile, "profile_model(name or module)")
         check_kind("cluster", self.cluster, Cluster, "a Cluster, such as load_cluster(path)")
         object.__setattr__(self, "batch_size", check_whole("batch_size", self.batch_size, 1))
+        if not isinstance(self.times, Mapping | None):
+            raise UserError(f"times is {self.times!r}; give layer times by the name of a node")
         measured = dict(self.times or {})
         for name, times in measured.items():
-            self.cluster.index(name)
+            check_name("node", name, self.cluster.names)
+            check_kind(f"times of {name}", times, LayerTimes, "LayerTimes, such as a saved file's")
             if times.layers != self.profile.layers:
                 raise UserError(
                     f"the times of {name} are of other layers than {self.profile.name} has; "
@@ -73,6 +77,16 @@ class Question:
                     f"{node.name} has neither gflops nor measured times; give what it sustains in "
                     "training, or profile the model on it: workbench profile --measure --save"
                 )
+        graph = nx.DiGraph(self.cluster.links.keys())
+        graph.add_nodes_from(range(len(self.cluster)))
+        for source, name in enumerate(self.cluster.names):
+            reached = {source} | nx.descendants(graph, source)
+            for target in range(len(self.cluster)):
+                if target not in reached:
+                    raise UserError(
+                        f"no links lead from {name} to {self.cluster.names[target]}; every node "
+                        "has to reach all others, if by way of others: add links"
+                    )
 
     @property
     def model_bytes(self) -> int:
@@ -129,7 +143,7 @@ class Question:
     @cached_property
     def speeds(self) -> tuple[float, ...]:
         """Of the nodes, as they are at the beginning."""
-        return tuple(node.speed_over_time.at(0.0) for node in self.cluster.nodes)
+        return tuple(at_beginning(node.speed_over_time) for node in self.cluster.nodes)
 
     def batch_s(self, node: int, samples: int | None = None) -> float:
         """Seconds that a node takes to learn from a batch: forward, backward and update."""
@@ -144,13 +158,24 @@ class Question:
             for node, times in enumerate(map(self.layer_times, range(len(self.cluster))))
         )
 
+    def hop_bps(self, hop: Pair) -> float:
+        """What a link carries at the beginning, within the interfaces at its ends."""
+        source, target = (self.cluster.nodes[node] for node in hop)
+        limits = [at_beginning(one) for one in (source.uplink, target.downlink) if one]
+        return min([link_bps(self.cluster.links[hop]), *limits])
+
+    def way_bps(self, source: int, target: int) -> float:
+        """What the way from one node to another carries at the beginning, if nobody else sends."""
+        return min(map(self.hop_bps, pairwise(self.paths[source, target])))
+
     @cached_property
     def paths(self) -> Mapping[Pair, tuple[int, ...]]:
         """(source, target) -> nodes passed on the way on which a model arrives first."""
         graph = nx.DiGraph()
         graph.add_nodes_from(range(len(self.cluster)))
         for (source, target), link in self.cluster.links.items():
-            seconds = link.overhead_s + link.latency_s + 8 * self.model_bytes / link_bps(link)
+            rate = self.hop_bps((source, target))
+            seconds = link.overhead_s + link.latency_s + 8 * self.model_bytes / rate
             graph.add_edge(source, target, weight=seconds)
         return {
             (source, target): tuple(path)
@@ -183,7 +208,7 @@ class Question:
         ways: dict[tuple[Name, Name], Link] = {}
         for pair, path in self.paths.items():
             hops = [links[hop] for hop in pairwise(path)]
-            ways[pair] = hops[0] if len(hops) == 1 else _way(hops)
+            ways[pair] = hops[0] if len(hops) == 1 else _way(hops, self.way_bps(*pair))
         return Cluster(nodes, ways)
 
     @cached_property
@@ -220,8 +245,13 @@ def link_bps(link: Link) -> float:
     """Bandwidth of a link as it is at the beginning."""
     bandwidth = link.bandwidth
     if isinstance(bandwidth, Schedule):
-        return max(bandwidth.at(0.0), 1e-9)
+        return at_beginning(bandwidth)
     return bandwidth
+
+
+def at_beginning(schedule: Schedule) -> float:
+    """Value of a schedule at the beginning; the first above 0, if it begins with an outage."""
+    return next(value for value in schedule.values if value > 0)
 
 
 def _interface(own: Given | None, links: Sequence[Link]) -> Given | None:
@@ -231,12 +261,12 @@ def _interface(own: Given | None, links: Sequence[Link]) -> Given | None:
     only = links[0].bandwidth
     if own is None:
         return only
-    return min(Schedule.of(own).at(0.0), Schedule.of(only).at(0.0))
+    return min(at_beginning(Schedule.of(own)), at_beginning(Schedule.of(only)))
 
 
-def _way(hops: Sequence[Link]) -> Link:
+def _way(hops: Sequence[Link], bandwidth_bps: float) -> Link:
     return Link(
-        min(map(link_bps, hops)),
+        bandwidth_bps,
         overhead_s=sum(hop.overhead_s for hop in hops),
         latency_s=sum(hop.latency_s for hop in hops),
     )

@@ -116,11 +116,20 @@ def parse_times(texts: Sequence[str], cluster: Cluster) -> dict[str, LayerTimes]
         name, equals, path = text.partition("=")
         if not equals:
             raise UserError(f"--times {text}: give a node and a file, as in board=board.parquet")
-        group = [one for one in cluster.names if re.fullmatch(rf"{re.escape(name)}\d*", one)]
+        group = [name] if name in cluster.names else []
+        group = group or [
+            one for one in cluster.names if re.fullmatch(rf"{re.escape(name)}\d+", one)
+        ]
         if not group:
             cluster.index(name)
         if not Path(path).is_file():
             raise UserError(f"--times {text}: there is no file {path}")
-        times = LayerTimes.load(path)
+        try:
+            times = LayerTimes.load(path)
+        except (pl.exceptions.PolarsError, OSError, KeyError, TypeError):
+            raise UserError(
+                f"--times {text}: {path} holds no layer times; save them with workbench profile "
+                "--measure --save"
+            ) from None
         found.update(dict.fromkeys(group, times))
     return found

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from workbench.clusters import Cluster
-from workbench.comparison.question import Pair, Question, link_bps
+from workbench.comparison.question import Pair, Question
 from workbench.runtime import Program, Trace, simulate
 
 LEARNING = ("forward", "backward", "learn", "compute", "update")
@@ -70,7 +70,7 @@ def carried(question: Question, use: Use) -> dict[Pair, tuple[float, float]]:
     for hop, pairs in sorted(users.items()):
         link, size = question.cluster.links[hop], sum(use.link_bytes[pair] for pair in pairs)
         messages = use.messages.get(pairs[0], 0.0) if len(pairs) == 1 else 0.0
-        found[hop] = size, 8 * size / link_bps(link) + messages * link.overhead_s
+        found[hop] = size, 8 * size / question.hop_bps(hop) + messages * link.overhead_s
     return found
 
 

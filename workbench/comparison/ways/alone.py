@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from workbench.comparison.question import Pair, Question, UnusableError, link_bps
+from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
 from workbench.comparison.use import DryRun, Use
 from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.runtime import Message
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
 AHEAD = 2
-"""Batches that are sent before they are needed, at most."""
+"""Batches that are sent before they are needed; more, where they are long on their way."""
+
+MOST_AHEAD = 500
+"""Where they are on their way for longer than it takes to learn from so many."""
 
 
 def with_own_samples(question: Question) -> Option:
@@ -43,11 +47,11 @@ def _option(question: Question, node: int, holders: Sequence[int]) -> Option:
     routed = question.routed
     compute_s = question.batch_s(node)
     link_s = [
-        routed.link(one, node).overhead_s + 8 * size / link_bps(routed.link(one, node))
+        routed.link(one, node).overhead_s + 8 * size / question.way_bps(one, node)
         for one, size in sent.items()
     ]
     downlink = routed.nodes[node].downlink
-    together_s = 8 * sum(sent.values()) / downlink.at(0.0) if downlink else 0.0
+    together_s = 8 * sum(sent.values()) / at_beginning(downlink) if downlink else 0.0
     pairs: dict[Pair, float] = {(one, node): size for one, size in sent.items()}
     use = Use(
         iteration_s=max(compute_s, together_s, *link_s),
@@ -58,11 +62,16 @@ def _option(question: Question, node: int, holders: Sequence[int]) -> Option:
     )
     nodes = [node, *sent]
     cluster = question.part(nodes)
-    cost_s = compute_s * routed.nodes[node].speed_over_time.at(0.0)
+    cost_s = compute_s * question.speeds[node]
+    latencies = [
+        question.routed.link(*ends).latency_s for pair in pairs for ends in (pair, pair[::-1])
+    ]
+    ahead = AHEAD + math.ceil(2 * max(latencies, default=0.0) / use.iteration_s)
+    ahead = min(ahead, MOST_AHEAD)
 
     def programs(iterations: int) -> list[Program]:
         sizes = list(sent.values())
-        learner = _learner(iterations, len(sizes), cost_s)
+        learner = _learner(iterations, len(sizes), cost_s, ahead)
         return [learner, *(_sender(iterations, size) for size in sizes)]
 
     assumes: tuple[str, ...] = (f"on {names[node]}",)
@@ -70,22 +79,22 @@ def _option(question: Question, node: int, holders: Sequence[int]) -> Option:
         assumes += ("samples are sent in every epoch, ahead of the batch that needs them",)
     return Option(
         use=use,
-        dry=DryRun(cluster, nodes, programs, batch, first=4, last=12),
+        dry=DryRun(cluster, nodes, programs, batch, first=ahead + 2, last=ahead + 10),
         learns_from=holders,
         batches={node: batch},
         assumes=assumes,
     )
 
 
-def _learner(iterations: int, senders: int, cost_s: float) -> Program:
+def _learner(iterations: int, senders: int, cost_s: float, ahead: int) -> Program:
     async def program(context: Context) -> None:
-        for _ in range(min(AHEAD, iterations)):
+        for _ in range(min(ahead, iterations)):
             for sender in range(1, senders + 1):
                 context.send(sender, Message(0, "more", control=True))
         for number in range(iterations):
             for sender in range(1, senders + 1):
                 await context.receive("samples", sender=sender)
-                if number + AHEAD < iterations:
+                if number + ahead < iterations:
                     context.send(sender, Message(0, "more", control=True))
             await context.compute(_nothing, cost_s=cost_s, lane="learn", label=str(number))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from workbench.comparison.question import Question, UnusableError, link_bps
+from workbench.comparison.question import Question, UnusableError, at_beginning
 from workbench.comparison.use import DryRun, Use
 from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.dynacomm.algorithms import PLANNERS
@@ -79,23 +80,29 @@ def _option(question: Question, planner: str, hub: int) -> Option:
         use=use,
         dry=DryRun(question.part(nodes), nodes, programs, samples),
         learns_from=workers,
-        batches=dict.fromkeys(workers, question.batch_size),
+        batches=dict.fromkeys(workers, question.batch_size) | {hub: 0},
         assumes=(f"server on {question.cluster.names[hub]}",),
     )
 
 
 def _link(question: Question, node: int, hub: int, workers: int) -> Link:
-    """A worker's link with the server: what all have of the server's interface, at the most."""
+    """A worker's link with the server: what all have of the server's interface, at the most.
+
+    A planner knows one bandwidth for both directions: that with which there and back take as long.
+    """
     up, down = question.routed.link(node, hub), question.routed.link(hub, node)
     interface = question.routed.nodes[hub]
-    least = min(link_bps(up), link_bps(down))
-    for limit in (interface.uplink, interface.downlink):
-        least = min(least, limit.at(0.0) / workers) if limit else least
+    up_bps, down_bps = question.way_bps(node, hub), question.way_bps(hub, node)
+    if interface.downlink:
+        up_bps = min(up_bps, at_beginning(interface.downlink) / workers)
+    if interface.uplink:
+        down_bps = min(down_bps, at_beginning(interface.uplink) / workers)
+    both = 1 / up_bps + 1 / down_bps
     return replace(
         up,
-        bandwidth_bps=least,
-        overhead_s=max(up.overhead_s, down.overhead_s),
-        latency_s=max(up.latency_s, down.latency_s),
+        bandwidth_bps=2 / both if both else math.inf,
+        overhead_s=(up.overhead_s + down.overhead_s) / 2,
+        latency_s=(up.latency_s + down.latency_s) / 2,
     )
 
 

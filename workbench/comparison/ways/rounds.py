@@ -101,7 +101,7 @@ def _federated(question: Question, hub: int) -> Option:
     seconds = {node: _epoch_s(question, node, count) for node, count in samples.items()}
     nodes = [*clients, hub]
     cluster = question.part(nodes)
-    speeds = [node.speed_over_time.at(0.0) for node in cluster.nodes]
+    speeds = [question.speeds[node] for node in nodes]
     last = len(clients)
 
     def programs(rounds: int) -> list[Program]:
@@ -115,7 +115,7 @@ def _federated(question: Question, hub: int) -> Option:
         use=dry.use(),
         dry=dry,
         learns_from=clients,
-        batches=dict.fromkeys(clients, question.batch_size),
+        batches=dict.fromkeys(clients, question.batch_size) | {hub: 0},
         assumes=assumes,
     )
 
@@ -156,7 +156,7 @@ def _synchronous(
             _peer(
                 near[place],
                 rounds,
-                own_s[node] * cluster.nodes[place].speed_over_time.at(0.0),
+                own_s[node] * question.speeds[node],
                 size,
             )
             for place, node in enumerate(nodes)

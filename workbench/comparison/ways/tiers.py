@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from workbench.comparison.question import Question, UnusableError, link_bps
+from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.use import DryRun
 from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.hiertrain.algorithms import PLANNERS
@@ -51,8 +51,10 @@ def _triples(question: Question) -> list[tuple[int, int, int]]:
     """Nodes to try as device, edge and cloud; of devices alike one."""
     by_device = {device: _nearest(question, device) for device in question.holders}
     first = {device: near[0][0] for device, near in by_device.items()}
-    devices = list({seconds: device for device, seconds in reversed(first.items())}.values())
-    devices = sorted(devices, key=lambda device: (first[device], device))[:DEVICES]
+    alike = {
+        (seconds, question.batch_s(device)): device for device, seconds in reversed(first.items())
+    }
+    devices = [device for _, device in sorted(alike.items())][:DEVICES]
     return [
         (device, edge, cloud)
         for device in devices
@@ -66,7 +68,7 @@ def _nearest(question: Question, device: int) -> list[tuple[float, int]]:
     def there_s(node: int) -> float:
         link = question.routed.link(device, node)
         size = question.batch_size * question.sample_bytes
-        return question.batch_s(node) + link.overhead_s + 8 * size / link_bps(link)
+        return question.batch_s(node) + link.overhead_s + 8 * size / question.way_bps(device, node)
 
     others = [node for node in range(len(question.cluster)) if node != device]
     return sorted((there_s(node), node) for node in others)[:NEAREST]
@@ -96,7 +98,10 @@ def problem_of(question: Question, nodes: tuple[int, int, int]) -> Problem:
         table["param_bytes"].to_numpy(),
         table["output_bytes"].to_numpy(),
         question.sample_bytes,
-        {pair: min(map(link_bps, both)) for pair, both in links.items()},
+        {
+            (a, b): min(question.way_bps(*pair) for pair in permutations((by_tier[a], by_tier[b])))
+            for a, b in links
+        },
         question.batch_size,
         overhead_s=max(
             link.overhead_s + link.latency_s for both in links.values() for link in both

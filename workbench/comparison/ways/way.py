@@ -28,7 +28,7 @@ class Option:
     learns_from
         Nodes whose samples are learnt from.
     batches
-        Node -> samples of which it holds the results at once.
+        Node -> samples of which it holds the results at once, 0 for a server.
     assumes
         What was assumed or left out, a phrase each.
     """

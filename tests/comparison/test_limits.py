@@ -1,0 +1,150 @@
+"""Interfaces, latencies, outages and clusters that only Python can make."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import permutations
+
+import pytest
+
+from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
+from workbench.comparison import WAYS, Question, UnusableError, compare
+from workbench.comparison.use import carried, limit
+from workbench.profiles import LayerTimes, profile_model
+from workbench.utils.checks import UserError
+
+PROFILE = profile_model("lenet5")
+LINK = Link(1e7)
+SENT = "one node, all samples sent there"
+SERVED = "parameter server, sequential"
+
+
+def question(
+    holder: Node, link: Link = LINK, others: Sequence[Node] = (Node("b", flops_per_s=1e10),)
+) -> Question:
+    return Question(PROFILE, full_mesh([holder, *others], link), 8)
+
+
+def holder(**about: object) -> Node:
+    return Node("a", flops_per_s=1e9, samples=100, **about)  # type: ignore[arg-type]
+
+
+class TestInterfaces:
+    """``uplink_mbps`` and ``downlink_mbps`` of a node, below what its links carry."""
+
+    @pytest.mark.parametrize("others", [1, 2])
+    def test_samples_leave_as_fast_as_their_holder_sends(self, others: int) -> None:
+        more = [Node(f"b{at}", flops_per_s=1e10) for at in range(others)]
+        asked = question(holder(uplink_bps=1e5), others=more)
+        use = WAYS[SENT].find(asked).use
+        assert use.iteration_s == pytest.approx(8 * 8 * 4 * 28 * 28 / 1e5)
+        found = limit(asked, use)
+        assert found.what.startswith("link a to b")
+        assert found.share == pytest.approx(1)
+
+    @pytest.mark.parametrize("others", [1, 2])
+    @pytest.mark.parametrize("direction", ["uplink_bps", "downlink_bps"])
+    def test_server_waits_for_the_worker_interface(self, direction: str, others: int) -> None:
+        more = [Node(f"b{at}", flops_per_s=1e10) for at in range(others)]
+        asked = question(holder(**{direction: 1e5}), others=more)
+        times = asked.layer_times(0)
+        transfers_s = 8 * asked.model_bytes * (1 / 1e5 + 1 / 1e7)
+        expected_s = transfers_s + times.forward_s + times.backward_s
+        option = WAYS[SERVED].find(asked)
+        assert option.use.iteration_s == pytest.approx(expected_s)
+        assert option.simulate().iteration_s == pytest.approx(expected_s, rel=0.02)
+
+    def test_unequal_directions_take_each_its_time(self) -> None:
+        cluster = Cluster(
+            [holder(), Node("b", flops_per_s=1e10)],
+            {(0, 1): Link(1e6, overhead_s=0.02), (1, 0): Link(1e8, overhead_s=0.01)},
+        )
+        asked = Question(PROFILE, cluster, 8)
+        times = asked.layer_times(0)
+        transfers_s = 8 * asked.model_bytes * (1 / 1e6 + 1 / 1e8) + 0.03
+        expected_s = transfers_s + times.forward_s + times.backward_s
+        assert WAYS[SERVED].find(asked).use.iteration_s == pytest.approx(expected_s)
+
+    def test_way_through_others_is_as_narrow_as_the_interfaces_on_it(self) -> None:
+        nodes = [
+            Node("a", flops_per_s=1e9, uplink_bps=1e5),
+            *(Node(n, flops_per_s=1e9) for n in "bc"),
+        ]
+        links = {(0, 1): LINK, (1, 0): LINK, (1, 2): LINK, (2, 1): LINK}
+        asked = Question(PROFILE, Cluster(nodes, links), 8)  # type: ignore[arg-type]
+        assert asked.way_bps(0, 2) == asked.routed.link(0, 2).bandwidth == 1e5
+        assert asked.way_bps(2, 0) == 1e7
+
+
+def test_way_with_a_long_latency_hides_no_overhead_of_another() -> None:
+    far, near = Link(1e9, latency_s=0.05), Link(1e9, overhead_s=0.002)
+    nodes = [holder(), Node("c", flops_per_s=1e12), Node("b", flops_per_s=1e9, samples=100)]
+    links = {(0, 1): far, (1, 0): far, (1, 2): near, (2, 1): near}
+    option = WAYS[SENT].find(Question(PROFILE, Cluster(nodes, links), 8))  # type: ignore[arg-type]
+    assert option.use.iteration_s > 0.002
+    assert option.simulate().iteration_s == pytest.approx(option.use.iteration_s)
+
+
+def test_samples_are_sent_ahead_however_long_they_travel() -> None:
+    option = WAYS[SENT].find(question(holder(), Link(1e7, latency_s=0.5)))
+    assert option.simulate().iteration_s == pytest.approx(option.use.iteration_s)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        question(holder(speed=[(0, 0), (1, 1)])),
+        question(holder(uplink_bps=[(0, 0), (1, 1e6)])),
+        question(holder(), Link(Schedule((0, 1), (0, 1e7)))),
+    ],
+    ids=["speed", "interface", "links"],
+)
+def test_outage_at_the_beginning_is_over_in_the_long_run(asked: Question) -> None:
+    for way in WAYS.values():
+        if way.name in ("one node", SENT, SERVED, "all-reduce"):
+            try:
+                option = way.find(asked)
+            except UnusableError:
+                continue
+            assert 0.01 < option.use.iteration_s < 5
+            assert carried(asked, option.use) is not None
+
+
+@pytest.mark.parametrize("links", [{}, {(0, 1): LINK}])
+def test_nodes_that_do_not_reach_each_other_are_refused(links: dict[object, Link]) -> None:
+    nodes = [holder(), Node("b", flops_per_s=1e10)]
+    with pytest.raises(UserError, match="no links lead from"):
+        compare("lenet5", Cluster(nodes, links))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("times", [{"a"}, 5, [("a", 1)], {"a": 3}, {"c": None}, {0: None}])
+def test_other_times_are_refused(times: object) -> None:
+    cluster = full_mesh([holder(), Node("b", flops_per_s=1e10)], LINK)
+    measured = LayerTimes.from_flops(PROFILE, flops_per_s=1e9, batch_size=4)
+    if isinstance(times, dict):
+        times = {name: value or measured for name, value in times.items()}
+    with pytest.raises((UserError, TypeError), match=r"times|node"):
+        Question(PROFILE, cluster, 8, times)  # type: ignore[arg-type]
+
+
+def test_order_of_devices_changes_no_plan() -> None:
+    nodes = [
+        Node("slow", flops_per_s=1e8, samples=100),
+        Node("fast", flops_per_s=1e10, samples=100),
+        Node("edge", flops_per_s=1e10),
+        Node("cloud", flops_per_s=2e11),
+    ]
+    link = Link(1e6, overhead_s=0.001)
+    rates = {
+        WAYS["hiertrain"].find(Question(PROFILE, full_mesh(order, link), 8)).use.samples_per_s
+        for order in map(list, permutations(nodes))
+    }
+    assert max(rates) == pytest.approx(min(rates))
+
+
+def test_links_without_limit_take_no_time() -> None:
+    asked = question(holder(), Link(math.inf))
+    times = asked.layer_times(0)
+    use = WAYS[SERVED].find(asked).use
+    assert use.iteration_s == pytest.approx(times.forward_s + times.backward_s)
