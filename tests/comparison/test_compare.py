@@ -127,7 +127,7 @@ class TestAnswer:
         assert fastest(home(mbps * factor)) != found.system
 
         text = str(found)
-        assert " x before " in text
+        assert " x as fast as " in text
         assert "% of an iteration" in text
         assert "Mbit/s" in text
 
@@ -155,6 +155,19 @@ class TestAnswer:
         frame = compare("lenet5", Cluster(nodes, like), 8)  # type: ignore[arg-type]
         row = frame.row(by_predicate=pl.col("way") == threshold.way, named=True)
         assert row["fits"] is not False
+
+    def test_what_does_not_fit_and_what_would_be_faster_are_said(self) -> None:
+        unfit = str(answer("resnet18", home(1000, memory_bytes=1e8), 8))
+        assert "other ways that equal SGD do not fit in memory" in unfit
+        kept = str(answer("lenet5", home(2, may_leave=False), 8))
+        assert "If updates may differ, " in kept
+        assert "On some of the samples, one node (33%) is " in kept
+
+    def test_samples_that_nobody_states_and_those_left_out_are_assumptions(self) -> None:
+        silent = full_mesh([Node(name, flops_per_s=1e9) for name in "ab"], Link(1e7))
+        assert compare("lenet5", silent)["assumes"][0].count("none says how many") == 1
+        rows = compare("lenet5", home()).filter(pl.col("samples_share") < 1)["assumes"]
+        assert rows.str.contains("not learnt from: the samples of board").all()
 
     def test_nothing_that_fits_is_said(self) -> None:
         cluster = Cluster([Node("chip", flops_per_s=1e6, memory_bytes=1e3)])

@@ -26,6 +26,9 @@ EXACT = [way for way in WAYS.values() if way.update == EQUAL]
 MOST = 2.0**10
 """Largest factor on a bandwidth at which another way is looked for, and one over the smallest."""
 
+FASTER = 1.05
+"""Ways that are faster by less are not worth a sentence."""
+
 PRECISION = 1.02
 """Of a threshold: within two percent."""
 
@@ -42,7 +45,12 @@ class Threshold:
     def __str__(self) -> str:
         side = "From" if self.above else "Below"
         on = " on" if self.above else ""
-        return f"{side} {self.bandwidth_mbps:.3g} Mbit/s{on} ({self.link}), {self.way}."
+        mbps = (
+            f"{self.bandwidth_mbps:,.3g}"
+            if self.bandwidth_mbps < 1000
+            else f"{self.bandwidth_mbps:,.0f}"
+        )
+        return f"{side} {mbps} Mbit/s{on} ({self.link}), {self.way} is faster."
 
 
 @dataclass(frozen=True)
@@ -69,15 +77,39 @@ class Answer:
 
     def __str__(self) -> str:
         if self.way is None:
-            return "No way that equals SGD on all samples fits: see the columns fits and reason."
+            return "No way that equals SGD on all samples can be used here and fits in memory."
         row = self.frame.row(by_predicate=pl.col("way") == self.way, named=True)
-        usable = _usable(self.frame).filter(pl.col("system") != self.system)
+        others = _usable(self.frame).filter(pl.col("system") != self.system)
         ahead = ""
         if self.over_next is not None:
-            ahead = f", {self.over_next:.3g} x before {usable['way'][0]}"
+            ahead = f", {self.over_next:.3g} x as fast as {others['way'][0]}"
         busy = f"{row['limited_by']} is busy for {row['busy_share']:.0%} of an iteration"
-        text = f"{self.way}{ahead}: {busy}."
-        return f"{text} {self.threshold}" if self.threshold else text
+        parts = [f"{self.way}{ahead}: {busy}."]
+        if self.over_next is None:
+            unfit = _equal_to_sgd(self.frame).filter(~pl.col("fits"))["way"].n_unique()
+            parts.append(
+                f"{unfit} other ways that equal SGD do not fit in memory." if unfit else ""
+            )
+        parts += [str(self.threshold or ""), self._faster(row["samples_per_s"])]
+        return " ".join(filter(None, parts))
+
+    def _faster(self, samples_per_s: float) -> str:
+        """What would be faster with other updates, or on some of the samples."""
+        usable = self.frame.filter(pl.col("reason").is_null() & pl.col("fits").fill_null(True))
+        exact = pl.col("update") == EQUAL
+        kinds = {
+            "If updates may differ": usable.filter(~exact),
+            "On some of the samples": usable.filter(exact & (pl.col("samples_share") < 1)),
+        }
+        said = []
+        for what, ways in kinds.items():
+            if len(ways):
+                best = ways.row(int(ways["samples_per_s"].arg_max() or 0), named=True)
+                ratio = best["samples_per_s"] / samples_per_s
+                share = f" ({best['samples_share']:.0%})" if best["samples_share"] < 1 else ""
+                if ratio > FASTER:
+                    said.append(f"{what}, {best['way']}{share} is {ratio:.3g} x as fast.")
+        return " ".join(said)
 
 
 def answer(
@@ -107,9 +139,13 @@ def answer(
 
 def _usable(frame: pl.DataFrame) -> pl.DataFrame:
     """Ways that equal SGD on all samples, can be used and fit, the fastest first."""
-    fits = pl.col("fits").fill_null(True)
+    return _equal_to_sgd(frame).filter(pl.col("fits").fill_null(True))
+
+
+def _equal_to_sgd(frame: pl.DataFrame) -> pl.DataFrame:
+    """Ways that equal SGD on all samples and can be used."""
     exact = (pl.col("update") == EQUAL) & (pl.col("samples_share") == 1)
-    return frame.filter(pl.col("reason").is_null() & exact & fits)
+    return frame.filter(pl.col("reason").is_null() & exact)
 
 
 def threshold(question: Question, way: str, among: set[str]) -> Threshold | None:
@@ -156,7 +192,7 @@ def _rate(question: Question) -> Callable[[Way], float]:
             option = way.find(question)
         except UnusableError:
             return 0.0
-        fits = memory(question, option)["fits"] is not False
+        fits = memory(question, option).get("fits") is not False
         return option.use.samples_per_s if fits and question.share(option.learns_from) == 1 else 0.0
 
     return samples_per_s

@@ -170,4 +170,5 @@ def draw_winners(frame: pl.DataFrame, title: Sequence[str]) -> alt.LayerChart:
     chart: alt.LayerChart = base.mark_rect(opacity=0.55).encode(
         color=parts.colour("system", systems)
     ) + base.mark_text().encode(text=text)
-    return chart.properties(title=list(title), height={"step": 24})
+    legend = "the number: the rate of the fastest system over the next one's"
+    return chart.properties(title=[*title, legend], height={"step": 24})

@@ -134,7 +134,7 @@ def _row(question: Question, way: Way, simulate: bool) -> dict[str, Any]:
         return row | {"reason": str(error)}
     use = option.use
     sizes = {hop: size for hop, (size, _) in carried(question, use).items()}
-    most, assumes = limit(question, use), option.assumes
+    most, assumes = limit(question, use), option.assumes + question.assumes(option.learns_from)
     if most.share > 1 + 1e-6:
         assumes += (f"{most.what} cannot carry what is sent, which arrives ever later",)
     row |= {

@@ -118,6 +118,13 @@ class Question:
         held = sum(counts.get(node, 0) for node in nodes)
         return held / sum(counts.values())
 
+    def assumes(self, learns_from: Collection[int]) -> tuple[str, ...]:
+        """What is assumed of the samples by a way that learns from those of some nodes."""
+        if not any(node.samples for node in self.cluster.nodes):
+            return ("every node holds as many samples, since none says how many",)
+        out = [self.cluster.names[node] for node in self.holders if node not in learns_from]
+        return (f"not learnt from: the samples of {', '.join(out)}",) if out else ()
+
     def layer_times(self, node: int, batch_size: int | None = None) -> LayerTimes:
         """Seconds by layer of a node at speed 1, for a batch."""
         size = batch_size or self.batch_size

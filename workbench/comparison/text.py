@@ -73,7 +73,7 @@ def tables(frame: pl.DataFrame, title: str) -> Iterator[Table]:
 
 
 _CELLS: dict[str, Callable[[Any], str]] = {
-    "bytes_per_sample": lambda size: f"{size / 1e3:,.3g}",
+    "bytes_per_sample": lambda size: _number(size / 1e3),
     "memory_bytes": lambda size: f"{size / 1e9:.3g}",
     "samples_share": lambda share: f"{share:.0%}",
     "waiting_share": lambda share: f"{share:.0%}",
@@ -89,7 +89,12 @@ def _cell(name: str, row: Mapping[str, Any]) -> str:
         return f"{value}, {row['busy_share']:.0%}"
     if name in _CELLS:
         return _CELLS[name](value)
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+    return _number(value) if isinstance(value, float) else str(value)
+
+
+def _number(value: float) -> str:
+    """Three digits, or all of a thousand and more."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def parse_inputs(text: str | None) -> tuple[str, tuple[int, ...] | None]:

@@ -61,13 +61,18 @@ def plan(question: Question, system: str) -> Option:
             messages={(nodes[a], nodes[b]): longest_s / found.iteration_s[a] for a, b in per_s},
         )
 
-    values = "values that are sent are drawn, or a share from other trainings"
+    values = (
+        "how much is sent depends on gradients: these are drawn, or it is as in other trainings"
+    )
+    assumes = {"baseline": "each sends its whole gradient to all others"}
     return Option(
         use=use(ROUNDS["predicted"]),
         again=lambda: use(ROUNDS["simulated"]),
         learns_from=nodes,
         batches=dict.fromkeys(nodes, question.batch_size),
-        assumes=(values,) if "values" in UPDATES.get(system, "") else (),
+        assumes=(values,)
+        if "values" in UPDATES.get(system, "")
+        else tuple(filter(None, [assumes.get(system)])),
     )
 
 
