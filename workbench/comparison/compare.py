@@ -158,7 +158,7 @@ def _row(question: Question, way: Way, simulate: bool) -> dict[str, Any]:
 
 
 def _memory(question: Question, option: Option) -> dict[str, Any]:
-    """Peak of the fullest node, if it held the whole model and its own samples' results."""
+    """Peak of the fullest node, as the whole model needs it with that node's samples."""
     if question.memory is None:
         return {}
     needed = {node: question.memory(count) for node, count in option.batches.items()}
@@ -179,7 +179,7 @@ def _memory(question: Question, option: Option) -> dict[str, Any]:
 
 
 def _expenses(question: Question, use: Use) -> dict[str, Any]:
-    """Joules and price, for a thousand samples, of the nodes that take part."""
+    """Joules and money of the nodes that take part, for a thousand samples."""
     nodes = [question.cluster.nodes[node] for node in use.busy_s]
     seconds = 1000 / use.samples_per_s
     found: dict[str, Any] = {}

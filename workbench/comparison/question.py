@@ -128,7 +128,7 @@ class Question:
 
     @cached_property
     def speeds(self) -> tuple[float, ...]:
-        """Speeds of the nodes at the beginning."""
+        """Of the nodes, as they are at the beginning."""
         return tuple(node.speed_over_time.at(0.0) for node in self.cluster.nodes)
 
     def batch_s(self, node: int, samples: int | None = None) -> float:

@@ -23,9 +23,9 @@ def tcp_link(measured_bps: float, round_trip_s: float, measured_for_s: float = m
 
     Over long distances a stream carries a window each round trip, whatever the capacity, and
     begins with a small one that doubles each round trip until it gets there (slow start). That
-    loses log2(window / first window) - 1 round trips, once an idle connection begins again: in every
-    transmission, and in a measurement that lasts `measured_for_s`, whose mean is below the rate
-    that a long transmission reaches.
+    loses log2(window / first window) - 1 round trips whenever an idle connection begins again: in
+    every transmission, and in a measurement that lasts `measured_for_s`, whose mean is below the
+    rate that a long transmission reaches.
 
     Raises ValueError: anything but numbers above 0, or a measurement shorter than slow start.
     """

@@ -28,7 +28,7 @@ class Option:
     learns_from
         Nodes whose samples are learnt from.
     batches
-        Node -> samples whose results it holds at once.
+        Node -> samples of which it holds the results at once.
     assumes
         What was assumed or left out, a phrase each.
     """
