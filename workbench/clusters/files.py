@@ -54,8 +54,9 @@ TOP = ("title", "nodes", "links", "rules")
 def load_cluster(path: Path | str) -> Cluster:
     """Read a cluster from a TOML file; see the module for an example.
 
-    A group of nodes has a `count`; a link between two groups links each node of one with each of
-    the other, and one of a group with itself links all of it. Every link carries as much both ways.
+    A group of nodes has a `count`. A link between two groups links each node of the first with each
+    of the second; between a group and itself, it links all of its nodes. A link is the same in both
+    directions.
 
     Raises
     ------
@@ -95,12 +96,12 @@ def cluster_of(content: Mapping[str, Any]) -> Cluster:
             raise UserError(f'a link is between {between!r}; give two names: ["board", "edge"]')
         ends = [_members(name, groups) for name in between]
         link = _link(" and ".join(map(str, between)), entry)
-        pairs = [(one, two) for one, two in product(*ends) if one != two]
+        pairs = [pair for pair in product(*ends) if pair[0] != pair[1]]
         for pair in dict.fromkeys(map(frozenset, pairs)):
-            one, two = sorted(pair)
-            if (one, two) in links:
-                raise UserError(f"the link between {one} and {two} is given twice")
-            links[one, two] = links[two, one] = link
+            a, b = sorted(pair)
+            if (a, b) in links:
+                raise UserError(f"the link between {a} and {b} is given twice")
+            links[a, b] = links[b, a] = link
     rules = content.get("rules", {})
     _check_keys("rules", rules, RULES)
     cluster = Cluster(nodes, links, **rules)
@@ -170,7 +171,7 @@ def _text(key: str, what: str, entry: Mapping[str, Any]) -> str:
 
 def _tables(name: str, content: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     tables = content.get(name, [])
-    if not (isinstance(tables, list) and all(isinstance(one, dict) for one in tables)):
+    if not (isinstance(tables, list) and all(isinstance(table, dict) for table in tables)):
         raise UserError(f"{name} is {tables!r}; write each under a heading [[{name}]]")
     return tables
 

@@ -1,7 +1,7 @@
-"""Bandwidth traces in the formats that people have, from and to a `Schedule` of bits per second.
+"""Bandwidth traces in common formats, read into and written from a `Schedule` of bits per second.
 
 Mahimahi's (Netravali et al. 2015): a line for each packet of 1,500 bytes, with the millisecond in
-which it may be delivered; lines ascend, and the trace begins again when it is over. And tables of
+which it may be delivered; lines ascend, and the trace begins again when it is over. Also tables of
 seconds and Mbit/s.
 """
 
@@ -40,7 +40,7 @@ def read_mahimahi(path: Path | str, *, repeats: int = 1) -> Schedule:
     for turn in range(repeats):
         for at_ms, count in packets.items():
             played[turn * end_ms + at_ms] += count
-    # A rate lasts until the next other one: lines of a file are many, its rates often few.
+    # Equal rates in a row are merged: a file has many lines, but often few different rates.
     changes: dict[int, float] = {0: 0.0}
     for at_ms in sorted(played):
         changes[at_ms] = played[at_ms] * PACKET_BITS * MILLISECONDS

@@ -1,4 +1,4 @@
-"""Which way should I train this? And would it be so: predictions beside what others measured.
+"""Which way should I train this? And are predictions right: a comparison with measured runs.
 
 `answer` compares every way of training on one model and one cluster, and says which is the fastest
 and why; `compare` returns the table alone. `validate` holds predictions against measured runs of

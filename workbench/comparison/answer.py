@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 EXACT = [way for way in WAYS.values() if way.update == EQUAL]
 
 MOST = 2.0**10
-"""Largest factor on a bandwidth at which another way is looked for, and one over the smallest."""
+"""Largest factor on a bandwidth at which another way is sought; the smallest is its inverse."""
 
 FASTER = 1.05
 """Ways that are faster by less are not worth a sentence."""
 
 PRECISION = 1.02
-"""Of a threshold: within two percent."""
+"""A threshold is exact to a factor of this."""
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """Another way is the fastest from a bandwidth on (`above`), or up to it."""
+    """Another way is the fastest from a bandwidth on (`above`), or below it."""
 
     way: str
     link: str
@@ -122,7 +122,7 @@ def answer(
     times: Mapping[str, LayerTimes] | None = None,
     simulate: bool = False,
 ) -> Answer:
-    """Compare all ways, and say which is the fastest, why, and until when; see `compare`."""
+    """Compare all ways; say which is the fastest, why, and up to which bandwidth. See `compare`."""
     question = question_of(model, cluster, batch_size, (input_shape, input_dtype), times)
     frame = table(question, simulate=simulate)
     usable = _usable(frame)
@@ -131,10 +131,10 @@ def answer(
     first = usable.row(0, named=True)
     others = usable.filter(pl.col("system") != first["system"])
     over_next = first["samples_per_s"] / others["samples_per_s"][0] if len(others) else None
-    found = None
+    overtaken = None
     if len(others):
-        found = threshold(question, first["way"], set(usable["way"]))
-    return Answer(frame, first["way"], first["system"], over_next, found)
+        overtaken = threshold(question, first["way"], set(usable["way"]))
+    return Answer(frame, first["way"], first["system"], over_next, overtaken)
 
 
 def _usable(frame: pl.DataFrame) -> pl.DataFrame:
@@ -151,8 +151,8 @@ def _equal_to_sgd(frame: pl.DataFrame) -> pl.DataFrame:
 def threshold(question: Question, way: str, among: set[str]) -> Threshold | None:
     """Find the bandwidth at which another system than this way's overtakes it.
 
-    Links like the busiest one of `way` get more bandwidth, or if that changes nothing less; the
-    first change is narrowed down to `PRECISION`.
+    All links equal to the busiest under `way` get more bandwidth or, if that changes nothing,
+    less; the first change is narrowed down to `PRECISION`.
     """
     ways = [WAYS[way], *(one for one in EXACT if one.name in among)]
     system = WAYS[way].system
@@ -199,7 +199,7 @@ def _rate(question: Question) -> Callable[[Way], float]:
 
 
 def _busiest(question: Question, way: Way) -> Pair | None:
-    """The link that is busy for longest under a way; of all, if it uses none, the narrowest."""
+    """The link that is busy for longest under a way; if it uses none, the narrowest of all."""
     seconds = {hop: busy for hop, (_, busy) in carried(question, way.find(question).use).items()}
     if seconds:
         return max(seconds, key=lambda hop: seconds[hop])
@@ -208,7 +208,7 @@ def _busiest(question: Question, way: Way) -> Pair | None:
 
 
 def _with_bandwidth(question: Question, like: Link, factor: float) -> Question:
-    """The question with links like one of another bandwidth."""
+    """The question, with the bandwidth of all links equal to `like` multiplied by a factor."""
     links: dict[tuple[Name, Name], Link] = {}
     for hop, link in question.cluster.links.items():
         changed = link

@@ -27,15 +27,14 @@ SHOWN = (
     "hiertrain",
     "fedavg",
 )
-"""Ways whose timelines are drawn by default, one of a kind."""
-
+"""Ways whose timelines are drawn by default, one of each kind."""
 
 TIE = 1.005
-"""Two systems of which one is faster by less are even."""
+"""Two systems are even where the ratio of their rates is below this."""
 
 
 def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
-    """Samples a second of every way that can be used, by what its updates are."""
+    """Bars of samples a second for every way that can be used, coloured by kind of update."""
     import altair as alt
 
     exact = pl.col("update") == EQUAL
@@ -51,9 +50,7 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
         alt.Chart(drawn.select("way", "kind", "samples_per_s", "limited_by", "assumes"))
         .mark_bar()
         .encode(
-            y=alt.Y(
-                "way:N", sort=drawn["way"].to_list(), title=None, axis=alt.Axis(labelLimit=240)
-            ),
+            y=by_way(drawn),
             x=alt.X("samples_per_s:Q", title="samples a second, all nodes"),
             color=parts.colour("kind", KINDS),
             tooltip=["way:N", "samples_per_s:Q", "limited_by:N", "assumes:N"],
@@ -64,7 +61,7 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
 
 
 def by_way(frame: pl.DataFrame) -> alt.Y:
-    """Ways from top to bottom, as the frame has them."""
+    """An axis of ways from top to bottom, in the frame's order."""
     import altair as alt
 
     axis = alt.Axis(labelLimit=240)
@@ -74,7 +71,7 @@ def by_way(frame: pl.DataFrame) -> alt.Y:
 def timeline(question: Question, names: Sequence[str] = SHOWN, iterations: int = 2) -> pl.DataFrame:
     """What nodes do under several ways: ``way, samples_per_s, node, action, start_s, end_s``.
 
-    Of ways that have programs to show and can be used here; others are left out.
+    Ways that cannot be used here, or have no programs to show, are left out.
     """
     rows = []
     for name in names:
@@ -95,7 +92,10 @@ def timeline(question: Question, names: Sequence[str] = SHOWN, iterations: int =
 def timelines(
     frame: pl.DataFrame, title: Sequence[str], end_s: float | None = None
 ) -> dict[str, Any]:
-    """Panels under each other with one time axis, a row a node: computing above, sending below."""
+    """A panel for each way, on one time axis; a node's row has computing above, sending below.
+
+    By default the axis ends, in seconds, at the median of the ways' ends.
+    """
     import altair as alt
 
     ends = frame.group_by("way").agg(pl.col("end_s").max())["end_s"]
@@ -158,7 +158,7 @@ def winners(questions: Sequence[tuple[float, float, Question]]) -> pl.DataFrame:
 
 
 def draw_winners(frame: pl.DataFrame, title: Sequence[str]) -> alt.LayerChart:
-    """A field for each point, coloured by the fastest system, with its margin."""
+    """A rectangle for each point, coloured by the fastest system, with its margin."""
     import altair as alt
 
     systems = frame["system"].unique().sort().to_list()

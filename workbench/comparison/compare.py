@@ -1,4 +1,4 @@
-"""All ways of training on one model and one cluster: the table, and the answer in a sentence."""
+"""All ways of training one model on one cluster, as a table."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def compare(
     cluster
         Nodes with ``flops_per_s``, and links, such as `load_cluster` reads.
     batch_size
-        Samples of one worker in an iteration.
+        Samples of each worker in an iteration.
     times
         Measured seconds by layer, by the name of a node, in place of its ``flops_per_s``.
     simulate
@@ -72,8 +72,9 @@ def compare(
     Returns
     -------
     polars.DataFrame
-        A row for each way: those whose updates equal SGD's first, of each kind those that learn
-        from all samples, the fastest first; last those that cannot be used here, with a ``reason``.
+        A row for each way: first those whose updates equal SGD's, then the others; in each group
+        those that learn from all samples first, then by speed; last, with a ``reason``, those that
+        cannot be used here.
         ``samples_share`` is the share of all samples that a way learns from; ``assumes`` says what
         was assumed or left out; ``over_one_node`` is over the fastest node that learns alone.
 

@@ -20,7 +20,7 @@ class Averaging:
     round_s
         Seconds a round, whatever its size: until the group's start, and the step that follows.
     handled_bps
-        Bits per second of what a machine sends that its averaging process codes, adds up and
+        Bits per second, of what a machine sends, that its averaging process encodes, adds up and
         decodes. The process does one thing at a time, so this adds to the seconds of transport.
     """
 
@@ -49,8 +49,8 @@ def data_parallel(
     `butterfly` says; a link's overhead counts for each chunk.
 
     Deviation: Hivemind cuts a share into parts of half a megabyte, which are averaged one after the
-    other while the next travel. With parts that small transport hides handling, and runs of a large
-    model with several machines in a region are slower than that; with 1 chunk the two add up.
+    other while the next travel. With parts that small, transport would hide handling, but runs of a
+    large model with several machines in a region are slower; with 1 chunk the two add up.
     """
     byte_s = 8 / averaging.handled_bps
 
@@ -76,7 +76,7 @@ def predict_epoch_s(
     epochs: int = 1,
     chunks: int = 1,
 ) -> float:
-    """Simulate epochs on a cluster in which all machines are linked; return the mean's seconds."""
+    """Simulate epochs on a cluster in which all machines are linked; return their mean seconds."""
     program = data_parallel(parameters_bytes, compute_s, averaging, epochs=epochs, chunks=chunks)
     run = simulate(cluster, [program] * len(cluster))
     last_s: float = max(ends_s[-1] for ends_s in run.results.values())

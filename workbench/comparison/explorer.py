@@ -62,11 +62,11 @@ def cluster_of(setting: Setting) -> Cluster:
     ]
     near = Link(setting.bandwidth_mbps * 1e6, overhead_s=0.005)
     links: dict[tuple[Name, Name], Link] = {}
-    for one, other, link in [
+    for source, target, link in [
         *((f"worker{at}", "edge", near) for at in range(count)),
         ("edge", "cloud", CLOUD_LINK),
     ]:
-        links[one, other] = links[other, one] = link
+        links[source, target] = links[target, source] = link
     return Cluster(nodes, links, raw_samples_may_leave=setting.may_leave)
 
 
@@ -80,7 +80,7 @@ UNEVENNESSES = (1.0, 3.0, 10.0, 30.0)
 
 
 def fields(setting: Setting, samples: str) -> list[tuple[float, float, Question]]:
-    """The setting at all bandwidths and unevennesses, as `charts.winners` takes it."""
+    """Questions at all bandwidths and unevennesses, as `charts.winners` takes them."""
 
     def at(mbps: float, uneven: float) -> Question:
         return question_of(
@@ -111,7 +111,7 @@ def table(setting: Setting) -> pl.DataFrame:
 
 
 def draw(setting: Setting) -> dict[str, Any]:
-    """Rates of the ways that equal SGD, and what the nodes do under three of them."""
+    """Rates of the ways that equal SGD, and timelines of up to three of them."""
     import altair as alt
 
     frame = table(setting)
@@ -123,9 +123,7 @@ def draw(setting: Setting) -> dict[str, Any]:
         alt.Chart(drawn)
         .mark_bar()
         .encode(
-            y=alt.Y(
-                "way:N", sort=drawn["way"].to_list(), title=None, axis=alt.Axis(labelLimit=240)
-            ),
+            y=charts.by_way(drawn),
             x=alt.X("samples_per_s:Q", title="samples a second, all nodes"),
             color=parts.colour("kind", charts.KINDS[:2]),
         )

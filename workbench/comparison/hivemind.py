@@ -37,22 +37,22 @@ def regions() -> Regions:
 
 
 def averaging() -> Averaging:
-    """The constants as they are frozen, the same for both models."""
+    """The frozen constants, the same for both models."""
     constants = load_constants("hivemind", EXPLANATION)
     return Averaging(constants["round_s"], constants["handled_gbps"] * 1e9)
 
 
 def machine_s() -> dict[str, float]:
-    """Seconds that one machine would compute an epoch for, by model, as they are frozen."""
-    found: dict[str, float] = load_calibration("hivemind")["machine_s"]
-    return found
+    """Frozen seconds for which one machine would compute an epoch, by model."""
+    seconds: dict[str, float] = load_calibration("hivemind")["machine_s"]
+    return seconds
 
 
 def predicted(*, overlapped: bool = False) -> pl.DataFrame:
     """`validate` for all runs with the frozen constants, and the ``set`` of each.
 
     With `overlapped`, as if the rate of a machine's averaging process limited its streams, as an
-    interface does: then handling hides behind transport. An explanation that was found worse.
+    interface does: then transport hides handling. This explanation fits the runs worse.
     """
     places, constants = regions(), averaging()
     if overlapped:
@@ -65,13 +65,13 @@ def predicted(*, overlapped: bool = False) -> pl.DataFrame:
 def errors(frame: pl.DataFrame) -> pl.DataFrame:
     """Mean and worst absolute error of each kind of prediction, percent, by set of `predicted`."""
     kinds = ("predicted", "computing", "bandwidth")
-    absolute = [pl.col(f"{kind}_percent").abs() for kind in kinds]
+    absolute = {kind: pl.col(f"{kind}_percent").abs() for kind in kinds}
     return (
         frame.group_by("set", maintain_order=True)
         .agg(
             pl.len().alias("runs"),
-            *(one.mean().alias(f"{kind}_mean") for kind, one in zip(kinds, absolute, strict=True)),
-            *(one.max().alias(f"{kind}_worst") for kind, one in zip(kinds, absolute, strict=True)),
+            *(error.mean().alias(f"{kind}_mean") for kind, error in absolute.items()),
+            *(error.max().alias(f"{kind}_worst") for kind, error in absolute.items()),
         )
         .sort("set")
     )
@@ -81,7 +81,7 @@ def fitted() -> tuple[Averaging, dict[str, float]]:
     """Fit both constants, and each model's seconds of computing, on the runs of A.
 
     Averaging takes ``round_s + sent bits / handled_bps`` and the seconds of transport, which are
-    simulated; the least squares of what is left of ``others_s`` are linear in the constants.
+    simulated; what is left of ``others_s`` is linear in the unknowns, and fitted by least squares.
     """
     zone = runs().filter(pl.col("run").str.starts_with("A"))
     bits, left_s = [], []

@@ -28,9 +28,9 @@ def memory_of(
 ) -> Callable[[int], float] | None:
     """Return bytes of a step, by samples: results planned by size, parameters and gradients.
 
-    Of a model of the zoo at its own shape as stored; of others traced with `FEW` and `MANY` samples
-    and extended along a line. None of a profile, which has no operators, and of a module whose
-    operators depend on its data.
+    A model of the zoo at its own shape has a stored dataflow; any other is traced with `FEW` and
+    `MANY` samples, between and beyond which bytes follow a line. None for a profile, which has no
+    operators, and for a module whose operators depend on its data.
     """
     if isinstance(model, ModelProfile):
         return None

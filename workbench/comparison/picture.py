@@ -23,7 +23,7 @@ MACHINES = (2, 4, 6, 8)
 
 
 def predictions(frame: pl.DataFrame) -> alt.FacetChart:
-    """Each run of `hivemind.predicted`: predicted against measured epoch, a panel a prediction."""
+    """Predicted against measured epochs of `hivemind.predicted`, a panel for each prediction."""
     import altair as alt
 
     drawn = frame.unpivot(

@@ -28,7 +28,7 @@ class UnusableError(UserError):
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One model on one cluster: what all ways of training are asked about.
+    """One model on one cluster, the same for all ways of training.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Question:
     cluster
         Nodes with ``flops_per_s``, and links over which each node reaches all others.
     batch_size
-        Of one worker.
+        Samples of each worker in an iteration.
     times
         Measured seconds by layer, by the name of a node: taken in place of its ``flops_per_s``.
     memory
@@ -90,12 +90,12 @@ class Question:
 
     @property
     def model_bytes(self) -> int:
-        """Of all trained parameters, and of a gradient."""
+        """Bytes of all trained parameters, and of a gradient."""
         return int(self.profile.table["param_bytes"].sum())
 
     @cached_property
     def sample_bytes(self) -> float:
-        """Of one raw sample as the model takes it: four bytes a value."""
+        """Bytes of a raw sample as the model takes it: four for each value."""
         shape = self.profile.input_shape
         shapes = shape if isinstance(shape[0], Sequence) else (shape,)
         values = 0
@@ -108,7 +108,7 @@ class Question:
 
     @cached_property
     def holders(self) -> tuple[int, ...]:
-        """Nodes that hold samples; all, where none is said to."""
+        """Nodes that hold samples; all nodes, if the cluster names no holder."""
         holding = tuple(at for at, node in enumerate(self.cluster.nodes) if node.samples)
         return holding or tuple(range(len(self.cluster)))
 
@@ -177,7 +177,7 @@ class Question:
 
     @cached_property
     def paths(self) -> Mapping[Pair, tuple[int, ...]]:
-        """(source, target) -> nodes passed on the way on which a model arrives first."""
+        """(source, target) -> nodes on the path by which a model arrives first."""
         graph = nx.DiGraph()
         graph.add_nodes_from(range(len(self.cluster)))
         for (source, target), link in self.cluster.links.items():
@@ -193,7 +193,7 @@ class Question:
 
     @cached_property
     def routed(self) -> Cluster:
-        """Every node linked with every other, by way of others where there is no link.
+        """Every node linked with every other, through other nodes where there is no link.
 
         A message passes nodes on its way as packets do: the narrowest link decides, overheads and
         latencies add up. A node with a single link has that link's capacity as its interface, which

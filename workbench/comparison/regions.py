@@ -1,4 +1,4 @@
-"""Regions of a cloud, and clusters of machines that stand in them."""
+"""Regions of a cloud, and clusters of machines in them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FIRST_WINDOW_BYTES = 10 * 1_460
 
 
 def tcp_link(measured_bps: float, round_trip_s: float, measured_for_s: float = math.inf) -> Link:
-    """Return the link of one TCP stream, from what a measurement from a cold start says.
+    """Return the link of one TCP stream, from a measurement that began cold.
 
     Over long distances a stream carries a window each round trip, whatever the capacity, and
-    begins with a small one that doubles each round trip until it is there (slow start). That loses
-    log2(window / first window) - 1 round trips, once an idle connection begins again: in every
-    transmission, and in a measurement that lasts `measured_for_s`, whose mean is below the rate
-    that a long transmission reaches.
+    begins with a small one that doubles each round trip until it gets there (slow start). That
+    loses log2(window / first window) - 1 round trips whenever an idle connection begins again: in
+    every transmission, and in a measurement that lasts `measured_for_s`, whose mean is below the
+    rate that a long transmission reaches.
 
     Raises ValueError: anything but numbers above 0, or a measurement shorter than slow start.
     """
@@ -52,13 +52,13 @@ def tcp_link(measured_bps: float, round_trip_s: float, measured_for_s: float = m
 
 @dataclass(frozen=True)
 class Regions:
-    """Where machines may stand, and the links between them.
+    """Where machines may be, and the links between them.
 
     Parameters
     ----------
     links
         (one region, another) -> the link of one stream, the same in either direction. Without any,
-        all machines stand in one region, of whatever name.
+        all machines are in one region, of any name.
     within
         Link between two machines of a region.
     host_bps
@@ -99,11 +99,11 @@ class Regions:
 
     @classmethod
     def read(cls, path: Path | str) -> Regions:
-        """Read a TOML file as ``data/measured/hivemind.toml``.
+        """Read a TOML file such as ``data/measured/hivemind.toml``.
 
         It has the tables ``within`` and ``between.ONE.OTHER``, each with ``gbps`` and
         ``round_trip_ms`` of one TCP stream; ``host_gbps``, if all streams of a machine share that;
-        and ``measured_for_s``, if bandwidths are means of so many seconds from a cold start.
+        and ``measured_for_s``, if bandwidths are means over this many seconds from a cold start.
 
         Raises ValueError: another layout (the error names the place), or values out of range.
         """

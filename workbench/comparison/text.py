@@ -1,4 +1,4 @@
-"""A comparison as a terminal shows it, and what a terminal gives for one."""
+"""A comparison as the terminal shows it, and the command's options for it."""
 
 from __future__ import annotations
 
@@ -104,15 +104,15 @@ def parse_inputs(text: str | None) -> tuple[str, tuple[int, ...] | None]:
     """
     if text is None:
         return "float32", None
-    found = re.fullmatch(r"\s*(?:([a-z]\w*)\s*\[([\d\s,x×]+)\]|([\d\s,x×]+))\s*", text)
-    sizes = [one.strip() for one in re.split(r"[,x×]", found[2] or found[3])] if found else []
-    if found is None or not all(one.isdecimal() and int(one) for one in sizes):
+    match = re.fullmatch(r"\s*(?:([a-z]\w*)\s*\[([\d\s,x×]+)\]|([\d\s,x×]+))\s*", text)
+    sizes = [size.strip() for size in re.split(r"[,x×]", match[2] or match[3])] if match else []
+    if match is None or not all(size.isdecimal() and int(size) for size in sizes):
         raise UserError(f"--inputs {text}: give a type and a shape, as in float32[3,32,32]")
-    return found[1] or "float32", tuple(map(int, sizes))
+    return match[1] or "float32", tuple(map(int, sizes))
 
 
 def parse_times(texts: Sequence[str], cluster: Cluster) -> dict[str, LayerTimes]:
-    """Measured layer times by node, from ``node=file``; a group's name counts for all of it.
+    """Measured layer times by node, from ``node=file``; a group's name stands for all of its nodes.
 
     Raises UserError: another form, an unknown node, a file that holds something else.
     """

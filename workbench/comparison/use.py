@@ -1,4 +1,4 @@
-"""What an iteration takes of nodes and links, however it was found out: predicted or simulated."""
+"""What an iteration takes of nodes and links, predicted or simulated."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ LEARNING = ("forward", "backward", "learn", "compute", "update")
 
 @dataclass(frozen=True)
 class Use:
-    """An iteration, as a mean of many.
+    """An iteration, as the mean of many.
 
     Attributes
     ----------
     iteration_s
-        Seconds from one to the next.
+        Seconds from the start of an iteration to that of the next.
     samples
-        That all nodes together learn from.
+        Samples that all nodes together learn from.
     busy_s
         Node -> seconds of computing, of the nodes that take part.
     link_bytes, messages
-        (source, target) -> what is sent from one node to another, by whichever way.
+        (source, target) -> what one node sends to another, over whichever links.
     """
 
     iteration_s: float
@@ -75,7 +75,7 @@ def carried(question: Question, use: Use) -> dict[Pair, tuple[float, float]]:
 
 
 def within_links(question: Question, use: Use) -> Use:
-    """The same in the time that the busiest link takes, if that is longer.
+    """The same use, in the time that the busiest link takes if that is longer.
 
     Programs run on `Question.routed`, where links inside a network are not shared.
     """
@@ -97,20 +97,20 @@ def limit(question: Question, use: Use) -> Limit:
 
 @dataclass(frozen=True)
 class DryRun:
-    """Programs of a way without learning: work takes its seconds, messages have their sizes.
+    """A way's programs without learning: work takes its seconds, messages have their sizes.
 
     Attributes
     ----------
     cluster
         Where they run.
     nodes
-        Of the question, by place in `cluster`.
+        The question's nodes, in the order of `cluster`.
     programs
-        Makes them for a number of iterations.
+        Makes the programs for a number of iterations.
     samples
-        Of an iteration.
+        Samples of an iteration.
     first, last
-        Numbers of iterations, of whose runs the difference is taken: the beginning cancels out.
+        Iterations of two runs; their difference is taken, so that the beginning cancels out.
     """
 
     cluster: Cluster

@@ -1,4 +1,4 @@
-"""Measured runs of anybody against what the simulation, and simpler sums, say of them."""
+"""Measured runs against what the simulation, and simpler formulas, predict."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def validate(
     cluster
         The regions and their links.
     averaging
-        What a round takes beside the network, fitted on runs other than those to be predicted.
+        What a round takes besides the network, fitted on runs other than those to be predicted.
     machine_s
-        Seconds that one machine would compute an epoch for, by model; n machines take 1/n.
+        Seconds for which one machine would compute an epoch, by model; n machines take 1/n.
     chunks
         See `data_parallel`.
 
@@ -54,7 +54,7 @@ def validate(
         ``run, model, nodes, regions, measured_s``, three predictions, ``computing_s`` (computing
         alone), ``bandwidth_s`` (computing, and the bytes over the slowest bandwidth of the run) and
         ``predicted_s`` (simulated), and how far each is off: ``computing_percent,
-        bandwidth_percent, predicted_percent``, above 0 for too slow.
+        bandwidth_percent, predicted_percent``, above 0 where the prediction is too long.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def _validated(
         compute_s = choose("model", run["model"], machine_s) / nodes
     machines = regions.cluster(places)
     slowest = max(
-        (regions.link(one, other) for one, other in combinations(places, 2)),
+        (regions.link(*ends) for ends in combinations(places, 2)),
         key=lambda link: link.transfer_s([size_bytes]),
     )
     return {

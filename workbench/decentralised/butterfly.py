@@ -23,7 +23,7 @@ PART, AVERAGE, JOIN, BEGIN = "part", "average", "join", "begin"
 
 
 async def assemble(context: Context, group: Iterable[int] | None = None) -> None:
-    """Return when all nodes of the group are here: they join its first node, which begins."""
+    """Return once all nodes of the group have joined its first node, which then tells them."""
     first, *others = _members(context, group)
     if context.node == first:
         for node in others:
@@ -44,19 +44,19 @@ async def butterfly(
     byte_s: float = 0.0,
     wire: DTypeLike | None = None,
 ) -> NDArray[Any] | None:
-    """Average a vector with all nodes of a group; each of them calls this alike.
+    """Average a vector with all nodes of a group; every one of them calls this.
 
     Parameters
     ----------
     own
-        This node's vector, of one dimension; or how many bytes one has, where only times matter.
+        This node's vector, of one dimension; or its bytes, where only times matter.
     group
-        Nodes that average; by default this one and all that it has links to.
+        Nodes that average; by default this node and all that it has links to.
     chunks
-        In how many chunks a share is averaged. While one travels, others are averaged; with 1,
-        handling and transport take turns.
+        Number of chunks in which a share is averaged. While a chunk travels, others are averaged;
+        with 1, handling and transport take turns.
     byte_s
-        Seconds of a core for every byte that a node sends: its own coding, and the receiver's.
+        Seconds of a core for every byte that a node sends, its encoding and decoding together.
     wire
         Type in which values travel, such as ``numpy.float16``; by default the vector's own.
 

@@ -1,8 +1,8 @@
 """What is computed once and committed: a file, and beside it the key of what made it.
 
 The key of ``zoo.json`` is ``zoo.json.key``: the SHA-256 of its bytes and of the code that made
-them, by the definitions that it reaches (`workbench.store.code`), so that other words in a
-docstring do not ask for another computation. The key also has the SHA-256 of the sources of these
+them, by the definitions that it reaches (`workbench.store.code`), so that an edited
+docstring requires no new computation. The key also has the SHA-256 of the sources of these
 definitions: while they are the same, nothing is parsed, which would take a tenth of a second.
 """
 
@@ -31,8 +31,8 @@ class Kept:
     Attributes
     ----------
     made_by
-        The function whose result it is; beside it PyTorch decides, whose version pyproject.toml
-        fixes.
+        The function whose result it is. The result also depends on PyTorch, whose version
+        pyproject.toml fixes.
     script
         What to run to write it again.
     """
@@ -44,7 +44,7 @@ class Kept:
 
     @property
     def key(self) -> Path:
-        """The file with the key."""
+        """The file with the key, beside that with the content."""
         return self.path.with_name(f"{self.path.name}.key")
 
     def keep(self, content: bytes) -> None:
@@ -79,13 +79,13 @@ class Kept:
         return archive.read(name)
 
     def _is_by(self, key: Mapping[str, Any]) -> bool:
-        """Whether a key is of the code as it is."""
+        """Whether a key is that of the present code."""
         if self._sources(key["modules"]) == key["sources"]:
             return True
         return code.digest(code.used(self.made_by, self.package)) == str(key["code"])
 
     def _sources(self, modules: Iterable[str]) -> str:
-        """SHA-256 of the modules' sources; of one that is gone, of its name."""
+        """SHA-256 of the modules' names and sources; a missing module counts as empty."""
         digest = hashlib.sha256()
         for module in modules:
             path = self.package.parent.joinpath(*module.split("."))

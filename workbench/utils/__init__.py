@@ -1,1 +1,1 @@
-"""What all rooms use: refusals, whole files, parallel calls, the same kernels everywhere."""
+"""What all packages use: checks of input, atomic writes, parallel calls, the instruction set."""

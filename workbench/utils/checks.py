@@ -1,4 +1,4 @@
-"""Refusals of what a user gave: wrong names, numbers, indices and lists."""
+"""Checks of what a user gave: names, numbers, lists and sizes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 class UserError(ValueError):
-    """Something that the user gave cannot be: the message says what is allowed, and what to do.
+    """The user gave something invalid: the message says what is allowed, and what to do.
 
-    Raised where a user's hand touches: constructors of public values, the command line, files. The
+    Raised where input enters: constructors of public values, the command line, files. The
     command ends with its message in one line; any other error is a fault of this package, and keeps
     its traceback.
     """
@@ -34,7 +34,7 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> str:
 
     `kind` says what it names: ``"model"``, ``"planner"``.
 
-    Raises UnknownNameError: the name is not among `known`, or no text.
+    Raises UnknownNameError: the name is not among `known`, or is not text.
     """
     names = list(known)
     if not isinstance(name, str):
@@ -57,7 +57,7 @@ _UNITS |= {f"{letter}ib": 1024**n for n, letter in enumerate("kmgt", 1)}
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a real number, NumPy's included; truth values and arrays are none."""
+    """Whether it is a real number, NumPy's included; truth values and arrays are not."""
     kind = type(value)  # most often one of these two, a quick check
     if kind is float or kind is int:
         return True

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and where the repository keeps what is not code."""
+"""Files that are written whole or not at all, and the repository's root and data folders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATA = ROOT / "data"
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:
-    """Put the home folder in the place of ``~``; refuse that of a user who is not there."""
+    """Expand ``~`` to the home folder; refuse that of an unknown user."""
     try:
         return Path(path).expanduser()
     except RuntimeError:

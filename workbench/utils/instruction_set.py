@@ -1,7 +1,7 @@
 """The instruction set that numerical kernels use, the same on every x86 machine.
 
 PyTorch (ATen, oneDNN, MKL), NumPy and the OpenBLAS of NumPy and SciPy choose kernels by what the
-processor has, and other kernels round differently. Environment variables limit the choice to
+processor has, and different kernels round differently. Environment variables limit the choice to
 AVX2; the processes that this one starts inherit them. NumPy reads its own when it is imported,
 PyTorch at its first computation. MKL takes ``AVX2`` on Intel's processors only; ``COMPATIBLE`` is
 the one branch with the same bits on AMD's.
@@ -37,7 +37,7 @@ _NEEDED = {"avx2", "fma", "f16c", "bmi1", "bmi2"}
 _NUMPYS_OPPOSITE = "NPY_ENABLE_CPU_FEATURES"  # with both, NumPy cannot be imported
 
 late: dict[str, str] = {}
-"""Libraries that had chosen before `fix`, each with what is known of its choice."""
+"""Libraries that had chosen their kernels before `fix` -> what is known of their choice."""
 
 
 def fix() -> None:

@@ -22,9 +22,9 @@ from workbench.utils.checks import UserError
 T = TypeVar("T")
 
 AHEAD = 2
-"""Calls handed out for each process, so that none waits for the caller's loop."""
+"""Calls submitted ahead for each process, so that none waits for the caller's loop."""
 IDLE_S = 300.0
-"""After so long without a call a process ends."""
+"""Seconds without a call after which a process ends."""
 
 
 def as_finished(

@@ -1,4 +1,4 @@
-"""Data-parallel training by an all-reduce of gradients: nobody serves, all have the mean."""
+"""Data-parallel training by an all-reduce of gradients: no server, every node has the mean."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def plan(question: Question) -> Option:
     """All holders of samples learn from a batch and average their gradients in every iteration."""
     nodes, size = list(question.holders), float(question.model_bytes)
     if len(nodes) < 2:
-        raise UnusableError("an all-reduce takes two holders of samples at least")
+        raise UnusableError("an all-reduce takes at least two holders of samples")
     own_s = [question.batch_s(node) for node in nodes]
 
     def programs(iterations: int) -> list[Program]:

@@ -1,4 +1,4 @@
-"""One node that learns alone, from samples that others send where it holds none."""
+"""A node that learns alone: from its own samples, or from those that all holders send it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exchange among peers without a server, by each of DLion's systems."""
+"""Exchange among peers without a server, by each system that DLion is compared with, and DLion."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.costs.iteration import Workload, iteration
 
 ROUNDS = {"predicted": 10, "simulated": 30}
-"""Exchanges until a mean is taken where a course does not repeat before."""
+"""Exchanges over which the mean is taken, unless they repeat themselves before."""
 
 NEVER_WAIT = ("ako", "ad_psgd")
 
 MOST_UNEQUAL = 200
-"""How many times as long as the fastest a peer may take: the fastest's iterations are all run."""
+"""Largest ratio of two peers' seconds a batch: every iteration of the fastest is simulated."""
 
 UPDATES = {
     "baseline": EQUAL,
@@ -33,7 +33,7 @@ def plan(question: Question, system: str) -> Option:
     """All holders of samples as peers of each other."""
     nodes = list(question.holders)
     if len(nodes) < 2:
-        raise UnusableError("peers take two holders of samples at least")
+        raise UnusableError("peers take at least two holders of samples")
     own_s = [question.batch_s(node) for node in nodes]
     least_s = min(own_s)
     if max(own_s) > MOST_UNEQUAL * least_s:

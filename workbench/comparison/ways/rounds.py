@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
 USUAL_SAMPLES = 1000
-"""Samples of each node in an epoch, where nobody says how many it holds."""
+"""Samples of each node in an epoch, if the cluster does not say how many it holds."""
 
 GOSGD_PROBABILITY = 0.05
-"""With which a node sends its model after a step; within what Blot et al. (2016) try."""
+"""Probability that a node sends its model after a step; within what Blot et al. (2016) try."""
 
 RATIO = 10.0
 """Samples that EdgeGossip's ranking aggregates into one."""
 
 FORWARD_SHARE = 1 / 3
-"""Of a forward pass in the seconds of learning from a sample."""
+"""Share of the forward pass in the seconds of learning from a sample."""
 
 
 def gossip(question: Question) -> Option:
@@ -40,7 +40,7 @@ def gossip(question: Question) -> Option:
 
 
 def edgegossip(question: Question) -> Option:
-    """As gossip, but that slower nodes learn from fewer samples, those that matter most."""
+    """As gossip, except that slower nodes learn from fewer samples, those that matter most."""
     samples = _samples(question)
     nodes = list(samples)
     rates = [1 / question.sample_s[node] for node in nodes]
@@ -59,7 +59,7 @@ def edgegossip(question: Question) -> Option:
 
 
 def gosgd(question: Question) -> Option:
-    """Every node sends its model to a random other after a step now and then, and never waits."""
+    """After a step, now and then, a node sends its model to a random other; none ever waits."""
     nodes = _several(question)
     batch, seconds = question.batch_size, {node: question.batch_s(node) for node in nodes}
     longest_s = max(seconds.values())
@@ -86,7 +86,7 @@ def gosgd(question: Question) -> Option:
 
 
 def fedavg(question: Question) -> Option:
-    """A server averages its clients' models, each learnt in an epoch of own samples."""
+    """A server averages its clients' models, each trained for an epoch on its own samples."""
     if len(question.cluster) < 2:
         raise UnusableError("a server takes a second node")
     count = len(question.cluster)
@@ -193,7 +193,7 @@ def _samples(question: Question) -> dict[int, int]:
 
 def _several(question: Question) -> list[int]:
     if len(question.holders) < 2:
-        raise UnusableError("models are exchanged between two holders of samples at least")
+        raise UnusableError("models are exchanged between at least two holders of samples")
     return list(question.holders)
 
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from workbench.runtime import Program
 
 NEAREST, DEVICES = 3, 4
-"""Nodes that are tried as edge and as cloud of a device, those that would learn fastest from what
-it sends; and devices that are tried, those with the shortest iterations by such a pair."""
+"""Nodes tried as edge and cloud of a device, those that would learn fastest from what it sends; and
+devices tried, those whose batch the nearest node would learn from fastest."""
 
 PRICED = 3
-"""Plans that are run dry, the shortest by the planner's own cost model."""
+"""Plans whose programs are run, those shortest by the planner's own cost model."""
 
 QUANTISED = "equal to SGD but for features of 8 bits"
 
@@ -32,7 +32,7 @@ QUANTISED = "equal to SGD but for features of 8 bits"
 def plan(question: Question, planner: str) -> Option:
     """The device, edge and cloud with the most samples a second.
 
-    A planner takes every message to have its link for itself (Liu et al. 2020, Eq. 4). What its
+    A planner assumes that every message has its link to itself (Liu et al. 2020, Eq. 4). What its
     plan takes on the cluster, where messages share interfaces, is found by running its programs.
     """
     if len(question.cluster) < 3:
@@ -48,7 +48,7 @@ def plan(question: Question, planner: str) -> Option:
 
 
 def _triples(question: Question) -> list[tuple[int, int, int]]:
-    """Nodes to try as device, edge and cloud; of devices alike one."""
+    """Nodes to try as device, edge and cloud; devices that are alike are tried once."""
     by_device = {device: _nearest(question, device) for device in question.holders}
     first = {device: near[0][0] for device, near in by_device.items()}
     alike = {
@@ -63,7 +63,7 @@ def _triples(question: Question) -> list[tuple[int, int, int]]:
 
 
 def _nearest(question: Question, device: int) -> list[tuple[float, int]]:
-    """Seconds in which others would learn from a batch of a device, with the nodes."""
+    """(seconds, node) of the others that would learn fastest from a batch of a device."""
 
     def there_s(node: int) -> float:
         link = question.routed.link(device, node)

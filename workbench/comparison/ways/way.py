@@ -1,4 +1,4 @@
-"""A way of training as one value, and what it comes to on a cluster."""
+"""A way of training as one value, and its best use of a cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Option:
     dry
         Its programs, without learning; None where there are none to show.
     again
-        What a longer simulation finds, if not what `dry` does.
+        Simulates an iteration, in the place of `dry`.
     learns_from
         Nodes whose samples are learnt from.
     batches
@@ -54,15 +54,15 @@ class Way:
     Attributes
     ----------
     system
-        Whose it is: ``"DynaComm"``.
+        The system it belongs to: ``"DynaComm"``.
     update
-        What becomes of a step, compared with SGD on one machine.
+        How a step differs from SGD on one machine.
     moves_samples
         Whether raw samples leave the node that holds them.
     survives
         Whether the others go on if a node dies.
     waits
-        Whether nodes wait for what is sent, at least in the long run, so that links set the pace.
+        Whether nodes wait for messages, at least in the long run, so that links set the pace.
     plan
         Finds the fastest use of a cluster; raises `UnusableError`.
     """
