@@ -93,7 +93,7 @@ def fields(setting: Setting, samples: str) -> list[tuple[float, float, Question]
 
 
 def table(setting: Setting) -> pl.DataFrame:
-    """Ways that equal SGD: ``way, samples_per_s, samples_share, waiting_share``, fastest first."""
+    """Ways that equal SGD: ``way, system, samples_per_s, samples_share, waiting_share``, fastest first."""
     question, rows = question_of(setting), []
     for way in EXACT:
         if way.moves_samples and not setting.may_leave:
@@ -103,8 +103,8 @@ def table(setting: Setting) -> pl.DataFrame:
         except UnusableError:
             continue
         use, share = option.use, question.share(option.learns_from)
-        rows.append((way.name, use.samples_per_s, share, use.waiting_share))
-    schema = ["way", "samples_per_s", "samples_share", "waiting_share"]
+        rows.append((way.name, way.system, use.samples_per_s, share, use.waiting_share))
+    schema = ["way", "system", "samples_per_s", "samples_share", "waiting_share"]
     frame = pl.DataFrame(rows, schema=schema, orient="row")
     whole = pl.col("samples_share") == 1
     return frame.sort(~whole, "samples_per_s", descending=[False, True], maintain_order=True)
@@ -116,7 +116,9 @@ def draw(setting: Setting) -> dict[str, Any]:
 
     frame = table(setting)
     best, others = frame.row(0, named=True), frame.filter(pl.col("samples_share") == 1)
-    ahead = f", {best['samples_per_s'] / others['samples_per_s'][1]:.3g} x before the next"
+    rivals = others.filter(pl.col("system") != best["system"])["samples_per_s"]
+    ratio = best["samples_per_s"] / rivals[0] if len(rivals) else 1.0
+    ahead = f", {ratio:.3g} x as fast as another system's" if len(rivals) else ""
     kind = pl.when(pl.col("samples_share") == 1).then(pl.lit(charts.KINDS[0]))
     drawn = frame.with_columns(kind=kind.otherwise(pl.lit(charts.KINDS[1])))
     bars = (
@@ -131,5 +133,5 @@ def draw(setting: Setting) -> dict[str, Any]:
     )
     names = [name for name in charts.SHOWN[:3] if name in frame["way"]]
     shown = charts.timeline(question_of(setting), names)
-    title = [f"{best['way']}{ahead if len(others) > 1 else ''} (cost models and dry runs)"]
+    title = [f"{best['way']}{ahead} (cost models and dry runs)"]
     return stacked(bars, charts.timelines(shown, []), title=title)

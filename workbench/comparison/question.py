@@ -198,7 +198,7 @@ class Question:
         A message passes nodes on its way as packets do: the narrowest link decides, overheads and
         latencies add up. A node with a single link has that link's capacity as its interface, which
         all its messages share; a link inside, between nodes that have others, carries each as if
-        alone (`shared_inside`).
+        alone (see `use.within_links`).
         """
         links = self.cluster.links
         nodes = []
@@ -217,21 +217,6 @@ class Question:
             hops = [links[hop] for hop in pairwise(path)]
             ways[pair] = hops[0] if len(hops) == 1 else _way(hops, self.way_bps(*pair))
         return Cluster(nodes, ways)
-
-    @cached_property
-    def shared_inside(self) -> tuple[str, ...]:
-        """Links that several pairs of nodes use, and of which neither end is a node's only link."""
-        degree = {node: len(self.cluster.targets(node)) for node in range(len(self.cluster))}
-        users: dict[Pair, int] = {}
-        for path in self.paths.values():
-            for hop in pairwise(path):
-                users[hop] = users.get(hop, 0) + 1
-        names = self.cluster.names
-        return tuple(
-            f"{names[a]}-{names[b]}"
-            for (a, b), count in sorted(users.items())
-            if a < b and count > 1 and min(degree[a], degree[b]) > 1
-        )
 
     def part(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
         """The routed cluster of these nodes alone, in this order, with other speeds if given."""

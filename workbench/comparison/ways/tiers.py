@@ -124,6 +124,7 @@ def _option(
     dry = DryRun(cluster, nodes, programs, problem.batch, first=1, last=2)
 
     assumes = [f"device {names[nodes[0]]}, edge {names[nodes[1]]}, cloud {names[nodes[2]]}"]
+    assumes.append("memory is that of the whole model on each")
     found = dry.use()
     if planned_s < 0.95 * found.iteration_s:
         rate = problem.batch / planned_s
