@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,9 +12,16 @@ import torch
 
 from tests.decentralised.setups import Idle, epochwise, gosgd
 from workbench import decentralised
-from workbench.decentralised import EverySample, TrainingError, View, train
+from workbench.decentralised import EverySample, GossipSetup, TrainingError, View, train
 from workbench.decentralised.selecting import Batches
 from workbench.runtime import Crash, Restart
+from workbench.training import Sgd
+
+
+@pytest.mark.parametrize("made", [epochwise, partial(gosgd, probability=0.5)])
+def test_the_node_and_its_step_are_named(made: Callable[..., GossipSetup]) -> None:
+    with pytest.raises(TrainingError, match=r"diverged: .* for node\d in its step \d"):
+        train(made(decentralised.complete(3), sgd=Sgd(1e20)))
 
 
 @dataclass(frozen=True)

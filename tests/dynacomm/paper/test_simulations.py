@@ -194,6 +194,8 @@ def test_simulated_speed_ups_of_equal_workers_are_the_cost_models(scaled: pl.Dat
         plan = PLANNERS[row["planner"]](testbed.costs(row["model"], row["batch_size"]))
         predicted = testbed.speedup(row["model"], row["batch_size"], plan)
         assert row["predicted_speedup"] == pytest.approx(predicted, rel=1e-12)
+    ratio = 100 * (scaled["speedup"] / scaled["predicted_speedup"] - 1)
+    assert scaled["difference_percent"].to_list() == pytest.approx(ratio.to_list())
 
 
 def test_model_bounds_unequal_workers_who_get_more_than_their_share(scaled: pl.DataFrame) -> None:

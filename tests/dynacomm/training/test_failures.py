@@ -75,6 +75,15 @@ def test_a_deadlock_leaves_the_epochs_that_are_done(
     assert raised.value.run.ended == "deadlock"
 
 
+def test_with_no_epoch_done_there_are_the_first_weights() -> None:
+    whole = train(replace(LENET, epochs=1))
+    with pytest.raises(TrainingError, match="0 of 2 epochs were done") as raised:
+        train(replace(LENET, sgd=training.Sgd(1e30)))
+    assert raised.value.trained.epochs.is_empty()
+    assert raised.value.trained.epochs.columns == whole.epochs.columns
+    assert torch.equal(raised.value.trained.weights, LENET.programs().epochs.weights)
+
+
 def test_epochs_are_evaluated_as_they_end() -> None:
     """So each can be seen while training goes on, and none costs virtual time."""
     built = replace(LENET, epochs=3, servers=2).programs()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,3 +66,10 @@ def test_epochs_are_evaluated_with_what_workers_remember_on_average() -> None:
             losses.append(training.evaluate(module, SMALL.x_train, SMALL.y_train).loss)
     assert row["loss"] == pytest.approx(losses[0], rel=1e-6)
     assert all(loss != pytest.approx(losses[0], rel=1e-4) for loss in losses[1:])
+
+
+def test_a_run_of_another_seed_draws_other_numbers_in_every_iteration() -> None:
+    setup = Setup("lenet5_cifar", SMALL, Link(1e9), workers=2, batch_size=4)
+    runs = [replace(setup, seed=seed).programs().replicas for seed in (0, 1)]
+    draws = [one.draws(number) for replicas in runs for one in replicas for number in range(8)]
+    assert len(set(draws)) == len(draws)

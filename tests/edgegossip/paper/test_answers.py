@@ -355,6 +355,11 @@ def by_ratio(
     ("frame", "holds"),
     [
         (lambda: by_ratio((0.9, 0.9, 0.892)), True),
+        (
+            # the time in all is of no matter
+            lambda: by_ratio((0.9, 0.9, 0.892)).with_columns(at_s=pl.col("ratio").fill_null(1.0)),
+            True,
+        ),
         (lambda: by_ratio((0.9, 0.9, 0.9), apart=(0.003, -0.001, -0.002)), True),  # a tie: not more
         (lambda: by_ratio((0.9, 0.9, 0.91)), False),
         (lambda: by_ratio((0.9, 0.9, 0.88)), False),  # 2 points are not slight

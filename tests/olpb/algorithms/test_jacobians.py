@@ -220,3 +220,9 @@ def test_what_does_not_fit_into_memory_is_refused(monkeypatch: pytest.MonkeyPatc
     (call, *_) = calls(convolution(padding=1), SQUARE)
     with pytest.raises(ValueError, match=r"of convolution has 7,200 entries; at most 1,000"):
         transposed_jacobian(call, 0)
+
+
+def test_closed_forms_hold_no_zeros() -> None:
+    (call, *_) = calls(convolution(padding=1), SQUARE)
+    # Each of 5 x 5 pixels has 3 x 3 neighbours, fewer at the border: 13 x 13 pairs.
+    assert transposed_jacobian(call, 0).nnz == 2 * 4 * 4 * 13 * 13
