@@ -93,7 +93,10 @@ def fields(setting: Setting, samples: str) -> list[tuple[float, float, Question]
 
 
 def table(setting: Setting) -> pl.DataFrame:
-    """Ways that equal SGD: ``way, system, samples_per_s, samples_share, waiting_share``, fastest first."""
+    """Ways that equal SGD, the fastest first.
+
+    Columns ``way, system, samples_per_s, samples_share, waiting_share``.
+    """
     question, rows = question_of(setting), []
     for way in EXACT:
         if way.moves_samples and not setting.may_leave:
