@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -148,3 +149,37 @@ def test_links_without_limit_take_no_time() -> None:
     times = asked.layer_times(0)
     use = WAYS[SERVED].find(asked).use
     assert use.iteration_s == pytest.approx(times.forward_s + times.backward_s)
+
+
+class TestMemory:
+    """A node is chosen that has the memory, if there is one."""
+
+    def asked(self, *rooms: float | None) -> Question:
+        """A holder of samples, and nodes ever faster with room for so many models."""
+        size = float(PROFILE.table["param_bytes"].sum())
+        others = [
+            Node(f"b{at}", flops_per_s=10.0 ** (10 + at), memory_bytes=room and room * size)
+            for at, room in enumerate(rooms)
+        ]
+        cluster = full_mesh([holder(), *others], Link(1e12))
+        return Question(PROFILE, cluster, 8, memory=lambda count: 100.0 * size)
+
+    def test_unknown_memory_fits(self) -> None:
+        asked = self.asked(None, 99.9, 100, 1.9, 2)
+        assert [asked.fits(node, 8) for node in range(6)] == [True, True, False, True, False, False]
+        assert [asked.fits(node, 0) for node in range(6)] == [True] * 4 + [False, True]
+        assert replace(asked, memory=None).fits(4, 8)
+
+    @pytest.mark.parametrize(
+        ("needed", "chosen"), [((100, 99), 1), ((99, 100), 2), ((None, 99), 1), ((99, 99), 3)]
+    )
+    def test_samples_go_to_the_fastest_that_fits(
+        self, needed: tuple[float, float], chosen: int
+    ) -> None:
+        asked = self.asked(*needed, 1)
+        assert WAYS[SENT].find(asked).batches == {chosen: 8}
+
+    @pytest.mark.parametrize("way", [SERVED, "fedavg"])
+    def test_server_has_the_memory(self, way: str) -> None:
+        asked = self.asked(1, 2, 1)
+        assert WAYS[way].find(asked).batches == {0: 8, 2: 0}

@@ -164,10 +164,7 @@ def memory(question: Question, option: Option) -> dict[str, Any]:
     """
     if question.memory is None:
         return {}
-    needed = {
-        node: question.memory(count) if count else 2.0 * question.model_bytes
-        for node, count in option.batches.items()
-    }
+    needed = {node: question.needed_bytes(count) or 0.0 for node, count in option.batches.items()}
     nodes = question.cluster.nodes
 
     def fullness(node: int) -> float:

@@ -106,6 +106,23 @@ class Question:
             values += size
         return 4.0 * values
 
+    def needed_bytes(self, samples: int) -> float | None:
+        """Memory of a step on so many samples; 0 of a server, which keeps parameters and gradients.
+
+        None if it is not known.
+        """
+        if self.memory is None:
+            return None
+        return self.memory(samples) if samples else 2.0 * self.model_bytes
+
+    def fits(self, node: int, samples: int) -> bool:
+        """Whether a node has the memory for a step; True where either is not known."""
+        room = self.cluster.nodes[node].memory_bytes
+        if room is None:
+            return True
+        needed = self.needed_bytes(samples)
+        return needed is None or needed <= room
+
     @cached_property
     def holders(self) -> tuple[int, ...]:
         """Nodes that hold samples; all nodes, if the cluster names no holder."""

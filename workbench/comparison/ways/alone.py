@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
 from workbench.comparison.use import DryRun, Use
-from workbench.comparison.ways.way import EQUAL, Option, Way
+from workbench.comparison.ways.way import EQUAL, Option, Way, fastest
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ MOST_AHEAD = 500
 
 def with_own_samples(question: Question) -> Option:
     """The holder of samples that learns fastest from its own."""
-    node = min(question.holders, key=question.batch_s)
-    return _option(question, node, (node,))
+    return fastest(question, (_option(question, node, (node,)) for node in question.holders))
 
 
 def with_all_samples(question: Question) -> Option:
@@ -36,7 +35,7 @@ def with_all_samples(question: Question) -> Option:
         for node in range(len(question.cluster))
         if question.holders != (node,)
     ]
-    return max(options, key=lambda option: option.use.samples_per_s)
+    return fastest(question, options)
 
 
 def _option(question: Question, node: int, holders: Sequence[int]) -> Option:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.comparison.question import Question, UnusableError, at_beginning
 from workbench.comparison.use import DryRun, Use
-from workbench.comparison.ways.way import EQUAL, Option, Way
+from workbench.comparison.ways.way import EQUAL, Option, Way, fastest
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import iteration, layer_costs
 from workbench.dynacomm.programs.job import Job
@@ -27,7 +27,7 @@ def plan(question: Question, planner: str) -> Option:
     count = len(question.cluster)
     free = [node for node in range(count) if node not in question.holders]
     options = [_option(question, planner, node) for node in free or range(count)]
-    return max(options, key=lambda option: option.use.samples_per_s)
+    return fastest(question, options)
 
 
 def _option(question: Question, planner: str, hub: int) -> Option:

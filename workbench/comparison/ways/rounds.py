@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.use import DryRun, Use
-from workbench.comparison.ways.way import AVERAGES, Option, Way
+from workbench.comparison.ways.way import AVERAGES, Option, Way, fastest
 from workbench.decentralised.topologies import ring
 from workbench.edgegossip.algorithms.balancer import Balance, balance
 from workbench.edgegossip.algorithms.effects import quota
@@ -92,7 +92,7 @@ def fedavg(question: Question) -> Option:
     count = len(question.cluster)
     free = [node for node in range(count) if node not in question.holders]
     options = [_federated(question, node) for node in free or range(count)]
-    return max(options, key=lambda option: option.use.samples_per_s)
+    return fastest(question, options)
 
 
 def _federated(question: Question, hub: int) -> Option:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from workbench.comparison.question import Question
@@ -45,6 +45,16 @@ class Option:
         if self.again is not None:
             return self.again()
         return self.use if self.dry is None else self.dry.use()
+
+
+def fastest(question: Question, options: Iterable[Option]) -> Option:
+    """The option with the most samples a second of those under which most nodes have the memory."""
+
+    def key(option: Option) -> tuple[int, float]:
+        fit = sum(question.fits(node, count) for node, count in option.batches.items())
+        return fit - len(option.batches), option.use.samples_per_s
+
+    return max(options, key=key)
 
 
 @dataclass(frozen=True, kw_only=True)
