@@ -17,7 +17,7 @@ from workbench.utils.checks import UserError
 
 PROFILE = profile_model("lenet5")
 LINK = Link(1e7)
-SENT = "one node, all samples sent there"
+SENT = "one node, samples sent each epoch"
 SERVED = "parameter server, sequential"
 
 
@@ -74,8 +74,8 @@ class TestInterfaces:
         ]
         links = {(0, 1): LINK, (1, 0): LINK, (1, 2): LINK, (2, 1): LINK}
         asked = Question(PROFILE, Cluster(nodes, links), 8)  # type: ignore[arg-type]
-        assert asked.way_bps(0, 2) == asked.routed.link(0, 2).bandwidth == 1e5
-        assert asked.way_bps(2, 0) == 1e7
+        assert asked.path_bps(0, 2) == asked.routed.link(0, 2).bandwidth == 1e5
+        assert asked.path_bps(2, 0) == 1e7
 
 
 def test_way_with_a_long_latency_hides_no_overhead_of_another() -> None:
