@@ -24,7 +24,7 @@ def test_ends_are_those_of_small_steps(
     links: list[tuple[list[Transfer], float]], shared: float
 ) -> None:
     transfers, most = [one for one, _ in links], [bps for _, bps in links]
-    expected, step_s = oracle.ends_s(transfers, most, shared, steps=4000)
+    expected, step_s = oracle.ends_s(transfers, most, shared, steps=2000)
     late_s = 2 * sum(map(len, transfers)) * step_s
     for found, slow in zip(ends_s(transfers, most, shared), expected, strict=True):
         assert found == pytest.approx(slow, abs=late_s)

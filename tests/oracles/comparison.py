@@ -62,15 +62,15 @@ def ends_s(
     queues = [[list(transfer) for transfer in one] for one in links]
     free_s = [0.0] * len(links)
     ends: list[list[float]] = [[] for _ in links]
-    for number in range(steps + 1):
-        now_s = number * step_s
+    now_s = 0.0
+    while any(queues):
         flowing = [
             at
             for at, queue in enumerate(queues)
             if queue and max(queue[0][0], free_s[at]) + queue[0][1] <= now_s
         ]
         low, high = 0.0, max(most_bps)
-        for _ in range(60):
+        for _ in range(40):
             level = (low + high) / 2
             over = sum(min(level, most_bps[at]) for at in flowing) > interface_bps
             low, high = (low, level) if over else (level, high)
@@ -80,4 +80,5 @@ def ends_s(
                 queues[at].pop(0)
                 free_s[at] = now_s + step_s
                 ends[at].append(now_s + step_s)
+        now_s += step_s
     return ends, step_s
