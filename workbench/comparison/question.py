@@ -113,21 +113,22 @@ class Question:
             values += size
         return 4.0 * values
 
-    def needed_bytes(self, samples: int) -> float | None:
-        """Memory of a step on so many samples; 0 of a server, which keeps parameters and gradients.
+    def needed_bytes(self, samples: int, *, serves: bool = False) -> float | None:
+        """Memory of a step on so many samples; None if it is not known.
 
-        None if it is not known.
+        A server, a node of 0 samples or one that `serves` as well, keeps parameters and gradients.
         """
         if self.memory is None:
             return None
-        return self.memory(samples) if samples else 2.0 * self.model_bytes
+        step_bytes = self.memory(samples) if samples else 0.0
+        return step_bytes + (2.0 * self.model_bytes if serves or not samples else 0.0)
 
-    def fits(self, node: int, samples: int) -> bool:
+    def fits(self, node: int, samples: int, *, serves: bool = False) -> bool:
         """Whether a node has the memory for a step; True where either is not known."""
         room = self.cluster.nodes[node].memory_bytes
         if room is None:
             return True
-        needed = self.needed_bytes(samples)
+        needed = self.needed_bytes(samples, serves=serves)
         return needed is None or needed <= room
 
     @cached_property

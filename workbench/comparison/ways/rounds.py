@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.sharing import Transfer
 from workbench.comparison.use import DryRun, Use, no_work
-from workbench.comparison.ways.way import AVERAGES, Option, Way, fastest
+from workbench.comparison.ways.hub import Hub, with_best_hub
+from workbench.comparison.ways.way import AVERAGES, Option, Way
 from workbench.decentralised.topologies import ring
 from workbench.edgegossip.algorithms.balancer import Balance, balance
 from workbench.edgegossip.algorithms.effects import quota
@@ -84,56 +87,89 @@ def gosgd(question: Question) -> Option:
 
 def fedavg(question: Question) -> Option:
     """A server averages its clients' models, each trained for an epoch on its own samples."""
-    if len(question.cluster) < 2:
-        raise UnusableError("a server takes a second node")
-    count = len(question.cluster)
-    free = [node for node in range(count) if node not in question.holders]
-    options = [_federated(question, node) for node in free or range(count)]
-    return fastest(question, options)
+    _several(question)
+    own_s = {node: _epoch_s(question, node, count) for node, count in question.samples.items()}
+
+    def least_s(hub: Hub) -> float:
+        size = question.model_bytes
+        seconds = (hub.down_s(one, size) + own_s[one] + hub.up_s(one, size) for one in hub.remote)
+        return max(hub.interface_s, own_s.get(hub.node, 0.0), *seconds)
+
+    return with_best_hub(question, partial(_federated, own_s=own_s), least_s)
 
 
-def _federated(question: Question, hub: int) -> Option:
-    samples = {node: count for node, count in question.samples.items() if node != hub}
-    clients, size = list(samples), float(question.model_bytes)
-    seconds = {node: _epoch_s(question, node, count) for node, count in samples.items()}
-    nodes = [*clients, hub]
-    cluster = question.part(nodes)
-    speeds = [question.speeds[node] for node in nodes]
-    last = len(clients)
+def _federated(hub: Hub, own_s: Mapping[int, float]) -> Option:
+    question, size = hub.question, float(hub.question.model_bytes)
+    samples = sum(question.samples.values())
+    pairs = [(hub.node, node) for node in hub.remote] + [(node, hub.node) for node in hub.remote]
+    use = Use(
+        iteration_s=round_s(hub, own_s),
+        samples=samples,
+        busy_s=own_s,
+        link_bytes=dict.fromkeys(pairs, size),
+        messages=dict.fromkeys(pairs, 1.0),
+    )
 
     def programs(rounds: int) -> list[Program]:
-        costs_s = [seconds[node] * speed for node, speed in zip(clients, speeds, strict=False)]
-        return [*(_client(last, rounds, one, size) for one in costs_s), _server(last, rounds, size)]
+        made = []
+        for node in hub.nodes:
+            cost_s = own_s[node] * question.speeds[node] if node in own_s else None
+            serves = range(len(hub.workers)) if node == hub.node else ()
+            made.append(_member(hub.place, serves, rounds, cost_s, size))
+        return made
 
-    dry = DryRun(cluster, nodes, programs, sum(samples.values()), first=1, last=3)
-    names = question.cluster.names
-    assumes = f"server on {names[hub]}", "an epoch of its own samples in each round"
     return Option(
-        use=dry.use(),
-        dry=dry,
-        learns_from=clients,
-        batches=dict.fromkeys(clients, question.batch_size) | {hub: 0},
-        assumes=assumes,
+        use=use,
+        dry=DryRun(question.part(hub.nodes), hub.nodes, programs, samples, first=1, last=3),
+        learns_from=hub.workers,
+        batches=hub.batches,
+        server=hub.node,
+        assumes=(hub.assumes, "an epoch of its own samples in each round"),
     )
 
 
-def _client(hub: int, rounds: int, cost_s: float, size_bytes: float) -> Program:
-    async def program(context: Context) -> None:
+def round_s(hub: Hub, own_s: Mapping[int, float]) -> float:
+    """Seconds from one average to the next; exact in the simulated network.
+
+    A client receives the model, learns, and sends its own; the hub's interface is shared fairly.
+    """
+    bits = 8.0 * hub.question.model_bytes
+    sent_s = hub.sent_s(
+        {node: [Transfer(0.0, link.overhead_s, bits)] for node, link in hub.down.items()}
+    )
+    received_s = hub.received_s(
+        {
+            node: [Transfer(sent_s[node][0] + own_s[node], link.overhead_s, bits)]
+            for node, link in hub.up.items()
+        }
+    )
+    return max(own_s.get(hub.node, 0.0), *(one for (one,) in received_s.values()))
+
+
+def _member(
+    hub: int, clients: Sequence[int], rounds: int, cost_s: float | None, size_bytes: float
+) -> Program:
+    """A client, a server of some clients, or both; a node's messages to itself take no time."""
+
+    async def learn(context: Context) -> None:
         for number in range(rounds):
             await context.receive("model")
-            await context.compute(no_work, cost_s=cost_s, lane="learn", label=str(number))
+            await context.compute(no_work, cost_s=cost_s or 0.0, lane="learn", label=str(number))
             context.send(hub, Message(context.node, "learnt", None, size_bytes))
 
-    return program
-
-
-def _server(clients: int, rounds: int, size_bytes: float) -> Program:
-    async def program(context: Context) -> None:
+    async def serve(context: Context) -> None:
         for _ in range(rounds):
-            for client in range(clients):
+            for client in clients:
                 context.send(client, Message(context.node, "model", None, size_bytes))
-            for _ in range(clients):
+            for _ in clients:
                 await context.receive("learnt")
+
+    async def program(context: Context) -> None:
+        serving = context.spawn(serve(context)) if clients else None
+        if cost_s is not None:
+            await learn(context)
+        if serving is not None:
+            await serving
 
     return program
 
