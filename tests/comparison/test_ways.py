@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from tests.comparison.clusters import clusters
 from tests.long import usually
 from tests.oracles import comparison as oracle
-from workbench.clusters import Cluster, Link, Node, full_mesh
+from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.clusters.cluster import Name
 from workbench.comparison import WAYS, Question, UnusableError
-from workbench.comparison.use import carried, limit
-from workbench.comparison.ways import alone
+from workbench.comparison.use import carried, limit, within_links
+from workbench.comparison.ways import alone, parameter_server
+from workbench.comparison.ways.hub import Hub
+from workbench.dynacomm import PLANNERS, iteration, layer_costs
 from workbench.profiles import profile_model
 from workbench.runtime import simulate
 
@@ -117,10 +119,57 @@ class TestByHand:
         nodes = [Node(f"n{at}", flops_per_s=10.0 ** (8 + at), samples=10 * at) for at in range(4)]
         cluster = full_mesh(nodes, Link(1e7, overhead_s=0.01))
         question = Question(PROFILE, cluster, 8)
-        use = WAYS["fedavg"].find(question).use
+        option = WAYS["fedavg"].find(question)
         samples = {1: 10, 2: 20, 3: 30}
-        assert use.iteration_s == pytest.approx(oracle.federated_s(question, 0, samples))
-        assert use.samples == 60
+        expected = {hub: oracle.federated_s(question, hub, samples) for hub in range(4)}
+        assert option.use.iteration_s == pytest.approx(min(expected.values()))
+        assert option.server == min(expected, key=lambda hub: expected[hub]) == 1
+        assert option.use.samples == 60
+
+
+class TestServers:
+    """A server may be a worker as well, and is the best of all nodes."""
+
+    @pytest.mark.parametrize("planner", PLANNERS)
+    def test_a_single_worker_takes_what_its_plan_takes(self, planner: str) -> None:
+        question = Question(PROFILE, pair(overhead_s=0.001), 8)
+        costs = layer_costs(PROFILE, question.layer_times(0), question.cluster.link(0, 1))
+        expected = iteration(costs, PLANNERS[planner](costs)).total_s
+        use = WAYS[f"parameter server, {planner}"].find(question).use
+        assert use.iteration_s == pytest.approx(expected)
+
+    @pytest.mark.parametrize("way", ["parameter server, sequential", "fedavg"])
+    def test_laptop_with_most_samples_serves_and_learns(self, way: str) -> None:
+        laptop = Node("laptop", flops_per_s=1e10, samples=1000)
+        phones = [Node(f"phone{at}", flops_per_s=1e10, samples=100) for at in range(2)]
+        question = Question(PROFILE, star([laptop], phones, Link(1e7)), 8)
+        option = WAYS[way].find(question)
+        assert option.server == 0
+        assert sorted(option.learns_from) == [0, 1, 2]
+        assert set(option.use.link_bytes) == {(0, 1), (1, 0), (0, 2), (2, 0)}
+        assert option.assumes[0] == "server on laptop, a worker as well"
+        assert option.simulate().samples_per_s == pytest.approx(option.use.samples_per_s)
+
+    @pytest.mark.parametrize("name", ["sequential", "dynacomm", "layer_by_layer"])
+    @given(cluster=clusters())
+    @settings(max_examples=15, deadline=None)
+    def test_no_other_server_is_faster(self, name: str, cluster: Cluster) -> None:
+        question = Question(PROFILE, cluster, 8)
+        hubs = [Hub(question, node) for node in range(len(cluster))]
+        rates = [
+            within_links(question, parameter_server.with_hub(hub, name).use).samples_per_s
+            for hub in hubs
+            if hub.remote
+        ]
+        found = WAYS[f"parameter server, {name}"].find(question).use
+        assert found.samples_per_s == pytest.approx(max(rates))
+
+    def test_a_server_of_one_worker_on_its_own_node_is_none(self) -> None:
+        question = Question(PROFILE, pair(), 8)
+        assert WAYS["parameter server, sequential"].find(question).server == 1
+        alone = Question(PROFILE, Cluster(pair().nodes[:1]), 8)
+        with pytest.raises(UnusableError, match="second node"):
+            WAYS["parameter server, sequential"].find(alone)
 
 
 def test_way_through_a_router_is_as_narrow_as_its_narrowest_link() -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def plan(question: Question, planner: str) -> Option:
     """The server with which an iteration is shortest; all holders of samples work for it."""
-    return with_best_hub(question, partial(_option, planner=planner), _least_s)
+    return with_best_hub(question, partial(with_hub, planner=planner), _least_s)
 
 
 def _least_s(hub: Hub) -> float:
@@ -57,7 +57,8 @@ def _least_s(hub: Hub) -> float:
     return longest_s
 
 
-def _option(hub: Hub, planner: str) -> Option:
+def with_hub(hub: Hub, planner: str) -> Option:
+    """All holders of samples work for this server."""
     question = hub.question
     plans = {node: _plan(hub, node, planner) for node in hub.workers}
     jobs = {node: _job(hub, node) for node in hub.workers}
