@@ -50,6 +50,23 @@ def test_simulation_takes_as_long_as_predicted(name: str, cluster: Cluster) -> N
     assert option.use.samples_per_s == pytest.approx(rate, rel=off)
 
 
+@pytest.mark.parametrize("name", [KEPT, STREAMED, "parameter server, dynacomm", "fedavg"])
+@given(cluster=clusters(far=True))
+@settings(max_examples=25, deadline=None)
+def test_so_it_does_over_far_and_unequal_links(name: str, cluster: Cluster) -> None:
+    question = Question(PROFILE, cluster, 8)
+    try:
+        option = WAYS[name].find(question)
+    except UnusableError:
+        return
+    links = [question.routed.link(*pair) for pair in option.use.link_bytes]
+    # Samples that several send are on their way at the same time or not: within an overhead.
+    several = "one node" in name and len(links) > 1
+    off_s = max(link.overhead_s for link in links) if several else 0.0
+    seconds = option.simulate().iteration_s
+    assert seconds == pytest.approx(option.use.iteration_s, rel=1e-6, abs=off_s)
+
+
 @pytest.mark.parametrize("name", usually(FEW, WAYS))
 @given(cluster=clusters())
 @settings(max_examples=20, deadline=None)
@@ -163,6 +180,11 @@ class TestServers:
         ]
         found = WAYS[f"parameter server, {name}"].find(question).use
         assert found.samples_per_s == pytest.approx(max(rates))
+
+    def test_requests_keep_no_link_busy(self) -> None:
+        question = Question(PROFILE, pair(1e8, overhead_s=0.02), 8)
+        option = WAYS["parameter server, layer_by_layer"].find(question)
+        assert option.simulate().messages == option.use.messages == {(0, 1): 5, (1, 0): 5}
 
     def test_a_server_of_one_worker_on_its_own_node_is_none(self) -> None:
         question = Question(PROFILE, pair(), 8)

@@ -34,7 +34,10 @@ class Learner(NamedTuple):
 
     @classmethod
     def of(cls, question: Question, node: int, holders: Sequence[int]) -> Learner:
-        """Exact without latencies: all begin to send a batch when the one before is complete."""
+        """All begin to send a batch when the one before is complete: exact without latencies.
+
+        These shift transfers against each other, by at most the longest overhead.
+        """
         batch, routed = question.batch_size, question.routed
         total = sum(question.samples[one] for one in holders)
         sent = {
