@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.comparison.clusters import clusters
 from tests.long import usually
@@ -14,7 +16,7 @@ from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.clusters.cluster import Name
 from workbench.comparison import WAYS, Question, UnusableError
 from workbench.comparison.use import carried, limit, within_links
-from workbench.comparison.ways import alone, parameter_server
+from workbench.comparison.ways import alone, batches, parameter_server
 from workbench.comparison.ways.hub import Hub
 from workbench.dynacomm import PLANNERS, iteration, layer_costs
 from workbench.profiles import profile_model
@@ -172,7 +174,7 @@ class TestServers:
     @settings(max_examples=15, deadline=None)
     def test_no_other_server_is_faster(self, name: str, cluster: Cluster) -> None:
         question = Question(PROFILE, cluster, 8)
-        hubs = [Hub(question, node) for node in range(len(cluster))]
+        hubs = [Hub(question, node, batches.equal(question)) for node in range(len(cluster))]
         rates = [
             within_links(question, parameter_server.with_hub(hub, name).use).samples_per_s
             for hub in hubs
@@ -192,6 +194,57 @@ class TestServers:
         alone = Question(PROFILE, Cluster(pair().nodes[:1]), 8)
         with pytest.raises(UnusableError, match="second node"):
             WAYS["parameter server, sequential"].find(alone)
+
+
+class TestBatches:
+    """Batches of unequal workers."""
+
+    @given(
+        speeds=st.lists(st.sampled_from([1e9, 2e9, 3e9, 5e10]), min_size=2, max_size=3),
+        batch_size=st.integers(1, 4),
+    )
+    @settings(max_examples=30, deadline=None)
+    def test_no_other_division_is_faster(self, speeds: list[float], batch_size: int) -> None:
+        nodes = [Node(f"n{at}", flops_per_s=flops) for at, flops in enumerate(speeds)]
+        question = Question(PROFILE, full_mesh(nodes, Link(1e7)), batch_size)
+        total = batch_size * len(speeds)
+        longest = [
+            max(count * seconds for count, seconds in zip(counts, question.sample_s, strict=True))
+            for counts in product(range(1, total + 1), repeat=len(speeds))
+            if sum(counts) == total
+        ]
+        try:
+            found = batches.by_speed(question)
+        except UnusableError:
+            found = batches.equal(question)
+        assert sum(found.values()) == total
+        assert min(found.values()) >= 1
+        slowest_s = max(count * question.sample_s[node] for node, count in found.items())
+        assert slowest_s == pytest.approx(min(longest))
+
+    @pytest.mark.parametrize("way", ["all-reduce", "parameter server"])
+    def test_a_node_of_three_times_the_speed_learns_from_three_times_as_many(
+        self, way: str
+    ) -> None:
+        nodes = [Node(f"n{at}", flops_per_s=flops) for at, flops in enumerate([1e8, 3e8])]
+        question = Question(PROFILE, full_mesh(nodes, Link(1e9)), 8)
+        option = WAYS[f"{way}, batches by speed"].find(question)
+        plain = WAYS["all-reduce" if way == "all-reduce" else f"{way}, dynacomm"].find(question)
+        assert option.batches == {0: 4, 1: 12}
+        assert (
+            option.assumes[-1] == "each sample of n1 is learnt from 3 times as often as one of n0"
+        )
+        assert option.use.samples == plain.use.samples
+        assert option.use.iteration_s == pytest.approx(plain.use.iteration_s / 2, rel=0.02)
+        assert option.simulate().iteration_s == pytest.approx(option.use.iteration_s)
+
+    def test_equal_batches_of_unequal_shards_are_an_assumption(self) -> None:
+        nodes = [Node(f"n{at}", flops_per_s=1e9, samples=100 * at) for at in (1, 4)]
+        question = Question(PROFILE, full_mesh(nodes, Link(1e7)), 8)
+        said = "each sample of n1 is learnt from 4 times as often as one of n4"
+        assert WAYS["all-reduce"].find(question).assumes == (said,)
+        with pytest.raises(UnusableError, match="as fast as each other"):
+            WAYS["all-reduce, batches by speed"].find(question)
 
 
 def test_way_through_a_router_is_as_narrow_as_its_narrowest_link() -> None:

@@ -26,6 +26,7 @@ class Hub:
 
     question: Question
     node: int
+    samples: Mapping[int, int]  # of each worker in an iteration
 
     @property
     def workers(self) -> Sequence[int]:
@@ -50,7 +51,7 @@ class Hub:
     @property
     def batches(self) -> Mapping[int, int]:
         """As an option has them."""
-        return {self.node: 0} | dict.fromkeys(self.workers, self.question.batch_size)
+        return {self.node: 0, **self.samples}
 
     @property
     def assumes(self) -> str:
@@ -129,13 +130,16 @@ def _arrive_s(
 
 
 def with_best_hub(
-    question: Question, option: Callable[[Hub], Option], least_s: Callable[[Hub], float]
+    question: Question,
+    samples: Mapping[int, int],
+    option: Callable[[Hub], Option],
+    least_s: Callable[[Hub], float],
 ) -> Option:
     """The fastest option of those under which most nodes have the memory.
 
     `least_s` bounds an option's seconds an iteration: who cannot be the fastest is not tried.
     """
-    hubs = [Hub(question, node) for node in range(len(question.cluster))]
+    hubs = [Hub(question, node, samples) for node in range(len(question.cluster))]
     bounds = [(_without_memory(hub), least_s(hub), hub.node, hub) for hub in hubs if hub.remote]
     if not bounds:
         raise UnusableError("a server takes a second node")

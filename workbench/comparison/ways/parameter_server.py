@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from workbench.clusters import Link
 from workbench.comparison.question import Question
 from workbench.comparison.sharing import Transfer
 from workbench.comparison.use import DryRun, Use
+from workbench.comparison.ways.batches import BY_SPEED, assumes, by_speed, equal
 from workbench.comparison.ways.hub import Hub, with_best_hub
 from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.dynacomm.algorithms import PLANNERS
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from workbench.runtime import Program
 
 
-def plan(question: Question, planner: str) -> Option:
+def plan(
+    question: Question, planner: str, batches: Callable[[Question], Mapping[int, int]] = equal
+) -> Option:
     """The server with which an iteration is shortest; all holders of samples work for it."""
-    return with_best_hub(question, partial(with_hub, planner=planner), _least_s)
+    return with_best_hub(question, batches(question), partial(with_hub, planner=planner), _least_s)
 
 
 def _least_s(hub: Hub) -> float:
@@ -41,7 +44,7 @@ def _least_s(hub: Hub) -> float:
     question, sizes = hub.question, hub.question.profile.table["param_bytes"]
     longest_s = hub.interface_s
     for node in hub.workers:
-        times, speed = question.layer_times(node), question.speeds[node]
+        times, speed = question.layer_times(node, hub.samples[node]), question.speeds[node]
         forward_s, backward_s = times.forward_s / speed, times.backward_s / speed
         if node in hub.down:
             last = times.table[-1]
@@ -65,7 +68,7 @@ def with_hub(hub: Hub, planner: str) -> Option:
     down = {(hub.node, node): len(plans[node].forward_cuts) + 1.0 for node in hub.remote}
     up = {(node, hub.node): len(plans[node].backward_cuts) + 1.0 for node in hub.remote}
     messages = down | up
-    samples = question.batch_size * len(hub.workers)
+    samples = sum(hub.samples.values())
     use = Use(
         iteration_s=iteration_s(hub, jobs, plans),
         samples=samples,
@@ -95,7 +98,7 @@ def with_hub(hub: Hub, planner: str) -> Option:
         learns_from=hub.workers,
         batches=hub.batches,
         server=hub.node,
-        assumes=(hub.assumes,),
+        assumes=(hub.assumes, *assumes(question, hub.samples)),
     )
 
 
@@ -104,15 +107,16 @@ def _plan(hub: Hub, node: int, planner: str) -> Plan:
     if node == hub.node:
         return Plan((), ())
     down, up = hub.down[node], hub.up[node]
-    plan = PLANNERS[planner](_costs(hub.question, node, down))
+    plan = PLANNERS[planner](_costs(hub, node, down))
     if up == down:
         return plan
-    return Plan(plan.forward_cuts, PLANNERS[planner](_costs(hub.question, node, up)).backward_cuts)
+    return Plan(plan.forward_cuts, PLANNERS[planner](_costs(hub, node, up)).backward_cuts)
 
 
-def _costs(question: Question, node: int, link: Link) -> LayerCosts:
-    costs = layer_costs(question.profile, question.layer_times(node), link)
-    speed = question.speeds[node]
+def _costs(hub: Hub, node: int, link: Link) -> LayerCosts:
+    question, speed = hub.question, hub.question.speeds[node]
+    times = question.layer_times(node, hub.samples[node])
+    costs = layer_costs(question.profile, times, link)
     return replace(costs, forward_s=costs.forward_s / speed, backward_s=costs.backward_s / speed)
 
 
@@ -120,7 +124,7 @@ def _job(hub: Hub, node: int) -> Job:
     link = hub.up.get(node) or next(iter(hub.up.values()))
     job = Job.of(
         hub.question.profile,
-        hub.question.layer_times(node),
+        hub.question.layer_times(node, hub.samples[node]),
         link,
         iterations=1,
         workers=len(hub.workers),
@@ -164,12 +168,20 @@ def iteration_s(hub: Hub, jobs: Mapping[int, Job], plans: Mapping[int, Plan]) ->
     return max(longest_s, *(last for *_, last in hub.received_s(pushes).values()))
 
 
-WAYS = tuple(
+WAYS = (
+    *(
+        Way(
+            name=f"parameter server, {name}",
+            system="DynaComm",
+            update=EQUAL,
+            plan=partial(plan, planner=name),
+        )
+        for name in PLANNERS
+    ),
     Way(
-        name=f"parameter server, {name}",
+        name="parameter server, batches by speed",
         system="DynaComm",
-        update=EQUAL,
-        plan=partial(plan, planner=name),
-    )
-    for name in PLANNERS
+        update=BY_SPEED,
+        plan=partial(plan, planner="dynacomm", batches=by_speed),
+    ),
 )

@@ -95,7 +95,8 @@ def fedavg(question: Question) -> Option:
         seconds = (hub.down_s(one, size) + own_s[one] + hub.up_s(one, size) for one in hub.remote)
         return max(hub.interface_s, own_s.get(hub.node, 0.0), *seconds)
 
-    return with_best_hub(question, partial(_federated, own_s=own_s), least_s)
+    samples = dict.fromkeys(question.holders, question.batch_size)
+    return with_best_hub(question, samples, partial(_federated, own_s=own_s), least_s)
 
 
 def _federated(hub: Hub, own_s: Mapping[int, float]) -> Option:
