@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import product
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -111,6 +112,13 @@ class TestByHand:
         begin_s = min(part_s, asked.batch_s(1))  # the first batch is waited for, whatever it takes
         assert iterations * use.iteration_s + begin_s == pytest.approx(expected_s)
         assert sum(use.link_bytes.values()) * iterations == pytest.approx(400 * 4 * 28 * 28)
+
+    def test_what_is_shown_of_it_is_an_epoch_with_samples_sent_and_one_without(self) -> None:
+        dry = WAYS[KEPT].find(Question(PROFILE, pair(), 8)).dry
+        assert dry is not None
+        labels = dry.trace(4).frame.filter(pl.col("end_s") > pl.col("start_s"))["label"].to_list()
+        assert labels.count("samples") == 2
+        assert [label for label in labels if label != "samples"] == ["0", "1", "2", "3"]
 
     def test_training_of_an_epoch_keeps_nothing(self) -> None:
         asked = Question(PROFILE, pair(), 8, epochs=1)

@@ -29,7 +29,7 @@ class Learner(NamedTuple):
     use: Use  # of an iteration whose samples are sent
     nodes: Sequence[int]  # the learner, and those that send
     holders: Sequence[int]
-    programs: Callable[[int, int], list[Program]]  # by iterations, and those sent of them
+    programs: Callable[[int, int], list[Program]]  # by iterations, and how many are sent
     ahead: int
 
     @classmethod

@@ -26,7 +26,7 @@ class Hub:
 
     question: Question
     node: int
-    samples: Mapping[int, int]  # of each worker in an iteration
+    batches: Mapping[int, int]  # samples of each worker in an iteration
 
     @property
     def workers(self) -> Sequence[int]:
@@ -49,9 +49,9 @@ class Hub:
         return self.nodes.index(self.node)
 
     @property
-    def batches(self) -> Mapping[int, int]:
-        """As an option has them."""
-        return {self.node: 0, **self.samples}
+    def all_batches(self) -> Mapping[int, int]:
+        """As an `Option` has them: with 0 of a server that is no worker."""
+        return {self.node: 0, **self.batches}
 
     @property
     def assumes(self) -> str:
@@ -131,7 +131,7 @@ def _arrive_s(
 
 def with_best_hub(
     question: Question,
-    samples: Mapping[int, int],
+    batches: Mapping[int, int],
     option: Callable[[Hub], Option],
     least_s: Callable[[Hub], float],
 ) -> Option:
@@ -139,8 +139,8 @@ def with_best_hub(
 
     `least_s` bounds an option's seconds an iteration: who cannot be the fastest is not tried.
     """
-    hubs = [Hub(question, node, samples) for node in range(len(question.cluster))]
-    bounds = [(_without_memory(hub), least_s(hub), hub.node, hub) for hub in hubs if hub.remote]
+    hubs = [Hub(question, node, batches) for node in range(len(question.cluster))]
+    bounds = [(_lacking_memory(hub), least_s(hub), hub.node, hub) for hub in hubs if hub.remote]
     if not bounds:
         raise UnusableError("a server takes a second node")
     best: Option | None = None
@@ -156,8 +156,8 @@ def with_best_hub(
     return best
 
 
-def _without_memory(hub: Hub) -> int:
+def _lacking_memory(hub: Hub) -> int:
     return sum(
         not hub.question.fits(node, count, serves=node == hub.node)
-        for node, count in hub.batches.items()
+        for node, count in hub.all_batches.items()
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.sharing import Transfer
 from workbench.comparison.use import DryRun, Use, no_work
+from workbench.comparison.ways.batches import equal
 from workbench.comparison.ways.hub import Hub, with_best_hub
 from workbench.comparison.ways.way import AVERAGES, Option, Way
 from workbench.decentralised.topologies import ring
@@ -95,8 +96,8 @@ def fedavg(question: Question) -> Option:
         seconds = (hub.down_s(one, size) + own_s[one] + hub.up_s(one, size) for one in hub.remote)
         return max(hub.interface_s, own_s.get(hub.node, 0.0), *seconds)
 
-    samples = dict.fromkeys(question.holders, question.batch_size)
-    return with_best_hub(question, samples, partial(_federated, own_s=own_s), least_s)
+    option = partial(_federated, own_s=own_s)
+    return with_best_hub(question, equal(question), option, least_s)
 
 
 def _federated(hub: Hub, own_s: Mapping[int, float]) -> Option:
@@ -123,7 +124,7 @@ def _federated(hub: Hub, own_s: Mapping[int, float]) -> Option:
         use=use,
         dry=DryRun(question.part(hub.nodes), hub.nodes, programs, samples, first=1, last=3),
         learns_from=hub.workers,
-        batches=hub.batches,
+        batches=hub.all_batches,
         server=hub.node,
         assumes=(hub.assumes, "an epoch of its own samples in each round"),
     )
