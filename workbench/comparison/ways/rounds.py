@@ -113,12 +113,16 @@ def _federated(hub: Hub, own_s: Mapping[int, float]) -> Option:
     )
 
     def programs(rounds: int) -> list[Program]:
-        made = []
-        for node in hub.nodes:
-            cost_s = own_s[node] * question.speeds[node] if node in own_s else None
-            serves = range(len(hub.workers)) if node == hub.node else ()
-            made.append(_member(hub.place, serves, rounds, cost_s, size))
-        return made
+        return [member(node, rounds) for node in hub.nodes]
+
+    def member(node: int, rounds: int) -> Program:
+        parts = []
+        if node == hub.node:
+            parts.append(_server(len(hub.workers), rounds, size))
+        if node in own_s:
+            cost_s = own_s[node] * question.speeds[node]
+            parts.append(_client(hub.place, rounds, cost_s, size))
+        return _together(parts)
 
     return Option(
         use=use,
@@ -148,30 +152,33 @@ def round_s(hub: Hub, own_s: Mapping[int, float]) -> float:
     return max(own_s.get(hub.node, 0.0), *(one for (one,) in received_s.values()))
 
 
-def _member(
-    hub: int, clients: Sequence[int], rounds: int, cost_s: float | None, size_bytes: float
-) -> Program:
-    """A client, a server of some clients, or both; a node's messages to itself take no time."""
-
-    async def learn(context: Context) -> None:
+def _client(hub: int, rounds: int, cost_s: float, size_bytes: float) -> Program:
+    async def program(context: Context) -> None:
         for number in range(rounds):
             await context.receive("model")
-            await context.compute(no_work, cost_s=cost_s or 0.0, lane="learn", label=str(number))
+            await context.compute(no_work, cost_s=cost_s, lane="learn", label=str(number))
             context.send(hub, Message(context.node, "learnt", None, size_bytes))
 
-    async def serve(context: Context) -> None:
+    return program
+
+
+def _server(clients: int, rounds: int, size_bytes: float) -> Program:
+    async def program(context: Context) -> None:
         for _ in range(rounds):
-            for client in clients:
+            for client in range(clients):
                 context.send(client, Message(context.node, "model", None, size_bytes))
-            for _ in clients:
+            for _ in range(clients):
                 await context.receive("learnt")
 
+    return program
+
+
+def _together(programs: Sequence[Program]) -> Program:
+    """A node's client and server; what they tell each other takes no time."""
+
     async def program(context: Context) -> None:
-        serving = context.spawn(serve(context)) if clients else None
-        if cost_s is not None:
-            await learn(context)
-        if serving is not None:
-            await serving
+        for task in [context.spawn(one(context)) for one in programs]:
+            await task
 
     return program
 
