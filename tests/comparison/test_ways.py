@@ -143,6 +143,13 @@ class TestByHand:
         use = WAYS["parameter server, sequential"].find(question).use
         assert use.iteration_s == pytest.approx(oracle.sequential_s(question, 0, 1))
 
+    def test_all_reduce_is_two_exchanges_of_parts_after_the_slowest(self) -> None:
+        nodes = [Node(f"n{at}", flops_per_s=10.0 ** (8 + at)) for at in range(3)]
+        question = Question(PROFILE, full_mesh(nodes, Link(1e7, overhead_s=0.01)), 8)
+        exchange_s = 0.01 + 8 * question.model_bytes / 3 / 1e7
+        use = WAYS["all-reduce"].find(question).use
+        assert use.iteration_s == pytest.approx(question.batch_s(0) + 2 * exchange_s)
+
     def test_federated_round_is_as_long_as_the_slowest_client(self) -> None:
         nodes = [Node(f"n{at}", flops_per_s=10.0 ** (8 + at), samples=10 * at) for at in range(4)]
         cluster = full_mesh(nodes, Link(1e7, overhead_s=0.01))
