@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -13,6 +13,7 @@ import polars as pl
 
 from workbench.clusters import Cluster, Link, Schedule
 from workbench.clusters.node import Given
+from workbench.comparison.memory import NodeMemory, Recomputation, StepMemory
 from workbench.profiles import LayerTimes, ModelProfile
 from workbench.utils.checks import UserError, check_kind, check_name, check_whole
 
@@ -41,7 +42,7 @@ class Question:
     times
         Measured seconds by layer, by the name of a node: taken in place of its ``flops_per_s``.
     memory
-        Bytes of a step by the samples in it (`memory_of`); None if they are not known.
+        What a step needs, by the samples in it (`memory_of`); None if that is not known.
 
     Raises
     ------
@@ -54,7 +55,7 @@ class Question:
     cluster: Cluster
     batch_size: int = 32
     times: Mapping[str, LayerTimes] | None = None
-    memory: Callable[[int], float] | None = None
+    memory: StepMemory | None = None
 
     def __post_init__(self) -> None:
         check_kind("profile", self.profile, ModelProfile, "profile_model(name or module)")
@@ -115,13 +116,29 @@ class Question:
             return None
         return self.memory(samples) if samples else 2.0 * self.model_bytes
 
+    def recomputation(self, node: int, samples: int) -> Recomputation | None:
+        """With which a step fits a node; None if it fits without, or if none is known."""
+        room = self.cluster.nodes[node].memory_bytes
+        if self.memory is None or room is None or not samples or self.memory(samples) <= room:
+            return None
+        return self.memory.within(samples, room)
+
     def fits(self, node: int, samples: int) -> bool:
         """Whether a node has the memory for a step; True where either is not known."""
-        room = self.cluster.nodes[node].memory_bytes
-        if room is None:
-            return True
+        found = self.node_memory(node, samples)
+        return found is None or found.fits is not False
+
+    def node_memory(self, node: int, samples: int) -> NodeMemory | None:
+        """What a step takes of a node's memory, as for `needed_bytes`; None if not known."""
         needed = self.needed_bytes(samples)
-        return needed is None or needed <= room
+        if needed is None:
+            return None
+        again = self.recomputation(node, samples)
+        if again is not None:
+            more_s = self.batch_s(node, samples) - self.batch_s(node, samples, again=False)
+            return NodeMemory(needed, again.needed_bytes, True, more_s)
+        room = self.cluster.nodes[node].memory_bytes
+        return NodeMemory(needed, needed, None if room is None else needed <= room)
 
     @cached_property
     def holders(self) -> tuple[int, ...]:
@@ -142,16 +159,24 @@ class Question:
         out = [self.cluster.names[node] for node in self.holders if node not in learns_from]
         return (f"not learnt from: the samples of {', '.join(out)}",) if out else ()
 
-    def layer_times(self, node: int, batch_size: int | None = None) -> LayerTimes:
-        """Seconds by layer of a node at speed 1, for a batch."""
+    def layer_times(
+        self, node: int, batch_size: int | None = None, *, again: bool = True
+    ) -> LayerTimes:
+        """Seconds by layer of a node at speed 1, for a batch.
+
+        With `again`, with the recomputation that makes a step fit, if it needs any: a layer
+        computes its share of that in its backward pass.
+        """
         size = batch_size or self.batch_size
-        known = self._layer_times.get((node, size))
+        known = self._layer_times.get((node, size, again))
         if known is None:
-            known = self._layer_times[node, size] = self._timed(node, size)
+            known = self._timed(node, size)
+            more = self.recomputation(node, size) if again else None
+            known = self._layer_times[node, size, again] = more.added_to(known) if more else known
         return known
 
     @cached_property
-    def _layer_times(self) -> dict[tuple[int, int], LayerTimes]:
+    def _layer_times(self) -> dict[tuple[int, int, bool], LayerTimes]:
         return {}
 
     def _timed(self, node: int, size: int) -> LayerTimes:
@@ -169,9 +194,9 @@ class Question:
         """Of the nodes, as they are at the beginning."""
         return tuple(at_beginning(node.speed_over_time) for node in self.cluster.nodes)
 
-    def batch_s(self, node: int, samples: int | None = None) -> float:
+    def batch_s(self, node: int, samples: int | None = None, *, again: bool = True) -> float:
         """Seconds that a node takes to learn from a batch: forward, backward and update."""
-        times = self.layer_times(node, samples)
+        times = self.layer_times(node, samples, again=again)
         return (times.forward_s + times.backward_s + times.update_s) / self.speeds[node]
 
     @cached_property
