@@ -17,7 +17,7 @@ from workbench.utils.checks import UserError
 
 PROFILE = profile_model("lenet5")
 LINK = Link(1e7)
-SENT = "one node, all samples sent there"
+SENT = "one node, samples sent each epoch"
 SERVED = "parameter server, sequential"
 
 
@@ -74,8 +74,8 @@ class TestInterfaces:
         ]
         links = {(0, 1): LINK, (1, 0): LINK, (1, 2): LINK, (2, 1): LINK}
         asked = Question(PROFILE, Cluster(nodes, links), 8)  # type: ignore[arg-type]
-        assert asked.way_bps(0, 2) == asked.routed.link(0, 2).bandwidth == 1e5
-        assert asked.way_bps(2, 0) == 1e7
+        assert asked.path_bps(0, 2) == asked.routed.link(0, 2).bandwidth == 1e5
+        assert asked.path_bps(2, 0) == 1e7
 
 
 def test_way_with_a_long_latency_hides_no_overhead_of_another() -> None:
@@ -154,13 +154,17 @@ def test_links_without_limit_take_no_time() -> None:
 class TestMemory:
     """A node is chosen that has the memory, if there is one."""
 
-    def asked(self, *rooms: float | None) -> Question:
-        """A holder of samples, and nodes ever faster with room for so many models."""
+    def asked(self, *rooms: float | None, samples: int = 0) -> Question:
+        """A holder of samples, and nodes ever faster with room for so many models.
+
+        The first of these holds samples as well.
+        """
         size = float(PROFILE.table["param_bytes"].sum())
         others = [
             Node(f"b{at}", flops_per_s=10.0 ** (10 + at), memory_bytes=room and room * size)
             for at, room in enumerate(rooms)
         ]
+        others[0] = replace(others[0], samples=samples)
         cluster = full_mesh([holder(), *others], Link(1e12))
         return Question(PROFILE, cluster, 8, memory=lambda count: 100.0 * size)
 
@@ -181,5 +185,5 @@ class TestMemory:
 
     @pytest.mark.parametrize("way", [SERVED, "fedavg"])
     def test_server_has_the_memory(self, way: str) -> None:
-        asked = self.asked(1, 2, 1)
-        assert WAYS[way].find(asked).batches == {0: 8, 2: 0}
+        asked = self.asked(None, 1, 2, 1, samples=100)
+        assert WAYS[way].find(asked).batches == {0: 8, 1: 8, 3: 0}

@@ -54,6 +54,7 @@ def compare(
     input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
     input_dtype: str = "float32",
     times: Mapping[str, LayerTimes] | None = None,
+    epochs: int = 10,
     simulate: bool = False,
 ) -> pl.DataFrame:
     """Compare all ways of training a model on a cluster.
@@ -68,6 +69,9 @@ def compare(
         Samples of each worker in an iteration.
     times
         Measured seconds by layer, by the name of a node, in place of its ``flops_per_s``.
+    epochs
+        Length of the training that rates are means over: samples that are sent once are sent in the
+        first epoch.
     simulate
         Whether to run each way's programs as well, without learning, on the cluster.
 
@@ -90,7 +94,9 @@ def compare(
     UserError
         A node without speed, times of other layers, a model that cannot be profiled.
     """
-    asked = question_of(model, cluster, batch_size, (input_shape, input_dtype), times)
+    asked = question_of(
+        model, cluster, batch_size, (input_shape, input_dtype), times, epochs=epochs
+    )
     return table(asked, simulate=simulate)
 
 
@@ -100,13 +106,15 @@ def question_of(
     batch_size: int,
     inputs: tuple[Sequence[int] | Sequence[Sequence[int]] | None, str],
     times: Mapping[str, LayerTimes] | None,
+    *,
+    epochs: int,
 ) -> Question:
     """What is asked, as a value; `inputs` are shape and type, other parameters as for `compare`."""
     shape, dtype = inputs
     profile = model
     if not isinstance(profile, ModelProfile):
         profile = profile_model(profile, shape, input_dtype=dtype)
-    return Question(profile, cluster, batch_size, times, memory_of(model, shape, dtype))
+    return Question(profile, cluster, batch_size, times, memory_of(model, shape, dtype), epochs)
 
 
 def table(question: Question, *, simulate: bool = False) -> pl.DataFrame:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Pair = tuple[int, int]
 
+USUAL_SAMPLES = 1000
+"""Samples of each node, if the cluster does not say how many any node holds."""
+
 
 class UnusableError(UserError):
     """A way of training that this cluster does not allow; the message says why."""
@@ -43,6 +46,8 @@ class Question:
         Measured seconds by layer, by the name of a node: taken in place of its ``flops_per_s``.
     memory
         What a step needs, by the samples in it (`memory_of`); None if that is not known.
+    epochs
+        Length of the training that rates are means over.
 
     Raises
     ------
@@ -56,11 +61,13 @@ class Question:
     batch_size: int = 32
     times: Mapping[str, LayerTimes] | None = None
     memory: StepMemory | None = None
+    epochs: int = 10
 
     def __post_init__(self) -> None:
         check_kind("profile", self.profile, ModelProfile, "profile_model(name or module)")
         check_kind("cluster", self.cluster, Cluster, "a Cluster, such as load_cluster(path)")
-        object.__setattr__(self, "batch_size", check_whole("batch_size", self.batch_size, 1))
+        for name in ("batch_size", "epochs"):
+            object.__setattr__(self, name, check_whole(name, getattr(self, name), 1))
         if not isinstance(self.times, Mapping | None):
             raise UserError(f"times is {self.times!r}; give layer times by the name of a node")
         measured = dict(self.times or {})
@@ -146,16 +153,20 @@ class Question:
         holding = tuple(at for at, node in enumerate(self.cluster.nodes) if node.samples)
         return holding or tuple(range(len(self.cluster)))
 
+    @cached_property
+    def samples(self) -> Mapping[int, int]:
+        """Holder -> samples that it holds."""
+        return {node: self.cluster.nodes[node].samples or USUAL_SAMPLES for node in self.holders}
+
     def share(self, nodes: Collection[int]) -> float:
         """Share of all samples that these nodes hold."""
-        counts = {node: self.cluster.nodes[node].samples or 1 for node in self.holders}
-        held = sum(counts.get(node, 0) for node in nodes)
-        return held / sum(counts.values())
+        held = sum(self.samples.get(node, 0) for node in nodes)
+        return held / sum(self.samples.values())
 
     def assumes(self, learns_from: Collection[int]) -> tuple[str, ...]:
         """What is assumed of the samples by a way that learns from those of some nodes."""
         if not any(node.samples for node in self.cluster.nodes):
-            return ("every node holds as many samples, since none says how many",)
+            return (f"every node holds {USUAL_SAMPLES:,} samples, since none says how many",)
         out = [self.cluster.names[node] for node in self.holders if node not in learns_from]
         return (f"not learnt from: the samples of {', '.join(out)}",) if out else ()
 
@@ -213,8 +224,8 @@ class Question:
         limits = [at_beginning(one) for one in (source.uplink, target.downlink) if one]
         return min([link_bps(self.cluster.links[hop]), *limits])
 
-    def way_bps(self, source: int, target: int) -> float:
-        """What the way from one node to another carries at the beginning, if nobody else sends."""
+    def path_bps(self, source: int, target: int) -> float:
+        """What a path carries from one node to another at the beginning, if nobody else sends."""
         return min(map(self.hop_bps, pairwise(self.paths[source, target])))
 
     @cached_property
@@ -254,11 +265,11 @@ class Question:
                     downlink_bps=_interface(node.downlink_bps, into),
                 )
             )
-        ways: dict[tuple[Name, Name], Link] = {}
+        paths: dict[tuple[Name, Name], Link] = {}
         for pair, path in self.paths.items():
             hops = [links[hop] for hop in pairwise(path)]
-            ways[pair] = hops[0] if len(hops) == 1 else _way(hops, self.way_bps(*pair))
-        return Cluster(nodes, ways)
+            paths[pair] = hops[0] if len(hops) == 1 else _joined(hops, self.path_bps(*pair))
+        return Cluster(nodes, paths)
 
     def part(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
         """The routed cluster of these nodes alone, in this order, with other speeds if given."""
@@ -298,7 +309,7 @@ def _interface(own: Given | None, links: Sequence[Link]) -> Given | None:
     return min(at_beginning(Schedule.of(own)), at_beginning(Schedule.of(only)))
 
 
-def _way(hops: Sequence[Link], bandwidth_bps: float) -> Link:
+def _joined(hops: Sequence[Link], bandwidth_bps: float) -> Link:
     return Link(
         bandwidth_bps,
         overhead_s=sum(hop.overhead_s for hop in hops),

@@ -95,6 +95,10 @@ def limit(question: Question, use: Use) -> Limit:
     return Limit(what, shares[what])
 
 
+def no_work() -> None:
+    """What a node does in a dry run while its seconds pass."""
+
+
 @dataclass(frozen=True)
 class DryRun:
     """A way's programs without learning: work takes its seconds, messages have their sizes.

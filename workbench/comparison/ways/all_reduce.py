@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import DryRun
+from workbench.comparison.use import DryRun, no_work
 from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.decentralised.butterfly import butterfly
 
@@ -37,14 +37,10 @@ def plan(question: Question) -> Option:
 def _worker(iterations: int, batch_s: float, size_bytes: float) -> Program:
     async def program(context: Context) -> None:
         for number in range(iterations):
-            await context.compute(_nothing, cost_s=batch_s, lane="learn", label=str(number))
+            await context.compute(no_work, cost_s=batch_s, lane="learn", label=str(number))
             await butterfly(context, size_bytes)
 
     return program
-
-
-def _nothing() -> None:
-    return None
 
 
 WAYS = (Way(name="all-reduce", system="all-reduce", update=EQUAL, plan=plan),)

@@ -92,7 +92,7 @@ def _link(question: Question, node: int, hub: int, workers: int) -> Link:
     """
     up, down = question.routed.link(node, hub), question.routed.link(hub, node)
     interface = question.routed.nodes[hub]
-    up_bps, down_bps = question.way_bps(node, hub), question.way_bps(hub, node)
+    up_bps, down_bps = question.path_bps(node, hub), question.path_bps(hub, node)
     if interface.downlink:
         up_bps = min(up_bps, at_beginning(interface.downlink) / workers)
     if interface.uplink:

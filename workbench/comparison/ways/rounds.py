@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import DryRun, Use
+from workbench.comparison.use import DryRun, Use, no_work
 from workbench.comparison.ways.way import AVERAGES, Option, Way, fastest
 from workbench.decentralised.topologies import ring
 from workbench.edgegossip.algorithms.balancer import Balance, balance
@@ -16,9 +16,6 @@ from workbench.runtime import Message
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
-
-USUAL_SAMPLES = 1000
-"""Samples of each node in an epoch, if the cluster does not say how many it holds."""
 
 GOSGD_PROBABILITY = 0.05
 """Probability that a node sends its model after a step; within what Blot et al. (2016) try."""
@@ -32,7 +29,8 @@ FORWARD_SHARE = 1 / 3
 
 def gossip(question: Question) -> Option:
     """Every node learns from its samples, then averages models with its neighbours on a ring."""
-    samples = _samples(question)
+    _several(question)
+    samples = question.samples
     own_s = {node: _epoch_s(question, node, count) for node, count in samples.items()}
     return _synchronous(
         question, own_s, sum(samples.values()), ("models on a ring, an epoch each",)
@@ -41,8 +39,7 @@ def gossip(question: Question) -> Option:
 
 def edgegossip(question: Question) -> Option:
     """As gossip, except that slower nodes learn from fewer samples, those that matter most."""
-    samples = _samples(question)
-    nodes = list(samples)
+    nodes, samples = _several(question), question.samples
     rates = [1 / question.sample_s[node] for node in nodes]
     share = FORWARD_SHARE / RATIO
     ratios = balance(Balance(list(samples.values()), rates), ranking_share=share).ratios
@@ -96,7 +93,7 @@ def fedavg(question: Question) -> Option:
 
 
 def _federated(question: Question, hub: int) -> Option:
-    samples = {node: count for node, count in _samples(question).items() if node != hub}
+    samples = {node: count for node, count in question.samples.items() if node != hub}
     clients, size = list(samples), float(question.model_bytes)
     seconds = {node: _epoch_s(question, node, count) for node, count in samples.items()}
     nodes = [*clients, hub]
@@ -124,7 +121,7 @@ def _client(hub: int, rounds: int, cost_s: float, size_bytes: float) -> Program:
     async def program(context: Context) -> None:
         for number in range(rounds):
             await context.receive("model")
-            await context.compute(_nothing, cost_s=cost_s, lane="learn", label=str(number))
+            await context.compute(no_work, cost_s=cost_s, lane="learn", label=str(number))
             context.send(hub, Message(context.node, "learnt", None, size_bytes))
 
     return program
@@ -175,20 +172,13 @@ def _synchronous(
 def _peer(near: Sequence[int], rounds: int, cost_s: float, size_bytes: float) -> Program:
     async def program(context: Context) -> None:
         for number in range(rounds):
-            await context.compute(_nothing, cost_s=cost_s, lane="learn", label=str(number))
+            await context.compute(no_work, cost_s=cost_s, lane="learn", label=str(number))
             for peer in near:
                 context.send(peer, Message(context.node, f"model {number}", None, size_bytes))
             for peer in near:
                 await context.receive(f"model {number}", sender=peer)
 
     return program
-
-
-def _samples(question: Question) -> dict[int, int]:
-    """Samples of an epoch by node."""
-    return {
-        node: question.cluster.nodes[node].samples or USUAL_SAMPLES for node in _several(question)
-    }
 
 
 def _several(question: Question) -> list[int]:
@@ -202,10 +192,6 @@ def _epoch_s(question: Question, node: int, samples: int) -> float:
     steps = -(-samples // question.batch_size)
     speed = question.speeds[node]
     return samples * question.sample_s[node] + steps * times.update_s / speed
-
-
-def _nothing() -> None:
-    return None
 
 
 WAYS = (

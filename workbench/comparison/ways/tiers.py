@@ -68,7 +68,7 @@ def _nearest(question: Question, device: int) -> list[tuple[float, int]]:
     def there_s(node: int) -> float:
         link = question.routed.link(device, node)
         size = question.batch_size * question.sample_bytes
-        return question.batch_s(node) + link.overhead_s + 8 * size / question.way_bps(device, node)
+        return question.batch_s(node) + link.overhead_s + 8 * size / question.path_bps(device, node)
 
     others = [node for node in range(len(question.cluster)) if node != device]
     return sorted((there_s(node), node) for node in others)[:NEAREST]
@@ -99,7 +99,7 @@ def problem_of(question: Question, nodes: tuple[int, int, int]) -> Problem:
         table["output_bytes"].to_numpy(),
         question.sample_bytes,
         {
-            (a, b): min(question.way_bps(*pair) for pair in permutations((by_tier[a], by_tier[b])))
+            (a, b): min(question.path_bps(*pair) for pair in permutations((by_tier[a], by_tier[b])))
             for a, b in links
         },
         question.batch_size,
@@ -124,7 +124,7 @@ def _option(
     dry = DryRun(cluster, nodes, programs, problem.batch, first=1, last=2)
 
     assumes = [f"device {names[nodes[0]]}, edge {names[nodes[1]]}, cloud {names[nodes[2]]}"]
-    assumes.append("memory is that of the whole model on each")
+    assumes.append("memory is that of the whole model on each; samples are sent in every epoch")
     found = dry.use()
     if planned_s < 0.95 * found.iteration_s:
         rate = problem.batch / planned_s
