@@ -11,6 +11,7 @@ import pytest
 
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
 from workbench.comparison import WAYS, Question, UnusableError, compare
+from workbench.comparison.memory import StepMemory
 from workbench.comparison.use import carried, limit
 from workbench.profiles import LayerTimes, profile_model
 from workbench.utils.checks import UserError
@@ -19,6 +20,19 @@ PROFILE = profile_model("lenet5")
 LINK = Link(1e7)
 SENT = "one node, samples sent each epoch"
 SERVED = "parameter server, sequential"
+
+
+class Needs(StepMemory):
+    """Needs the same whatever the samples, and knows no plan for less."""
+
+    def __init__(self, needed: float) -> None:
+        self.needed = needed
+
+    def __call__(self, samples: int) -> float:
+        return self.needed
+
+    def within(self, samples: int, room_bytes: float) -> None:
+        return None
 
 
 def question(
@@ -166,7 +180,7 @@ class TestMemory:
         ]
         others[0] = replace(others[0], samples=samples)
         cluster = full_mesh([holder(), *others], Link(1e12))
-        return Question(PROFILE, cluster, 8, memory=lambda count: 100.0 * size)
+        return Question(PROFILE, cluster, 8, memory=Needs(100.0 * size))
 
     def test_unknown_memory_fits(self) -> None:
         asked = self.asked(None, 99.9, 100, 1.9, 2)

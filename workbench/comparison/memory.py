@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
@@ -105,6 +105,12 @@ class StepMemory:
         few, many = self._traced
         each = (self(many) - self(few)) / (many - few)
         return self(many) + (samples - many) * each
+
+    @cached_property
+    def fixed_bytes(self) -> float:
+        """Of a step whatever its samples, on a line through those of `FEW` and `MANY` samples."""
+        few, many = self(FEW), self(MANY)
+        return max(0.0, few - FEW * (many - few) / (MANY - FEW))
 
     def within(self, samples: int, room_bytes: float) -> Recomputation | None:
         """The recomputation with which a step needs at most so many bytes; None if none is found.
