@@ -18,7 +18,6 @@ from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
-from workbench.hiertrain.fleet.plans import priced_out
 
 NEAREST = 3
 """Nodes tried as edge and cloud of a device: those that would learn fastest from what it sends."""
@@ -96,13 +95,16 @@ def _best(
 def _policies(question: Question, planner: str, nodes: tuple[int, int, int]) -> Iterator[Policy]:
     """The planner's policy; if devices take turns, also that without layers on the device.
 
-    A planner does not know that these are handed over from turn to turn.
+    A planner does not know that these are handed over from turn to turn. It leaves the device alone
+    if each sample takes longer there than a whole iteration under its own policy.
     """
     problem = problem_of(question, nodes)
     policy = PLANNERS[planner](problem)
     yield policy
     if len(question.holders) > 1 and policy.held("device", problem.layers):
-        yield PLANNERS[planner](priced_out(problem, {"device"}))
+        price_s = 1.0 + 2.0 * iteration(problem, policy).total_s
+        dear_s = {"device": problem.layer_s["device"] + price_s}
+        yield PLANNERS[planner](replace(problem, layer_s=dict(problem.layer_s) | dear_s))
 
 
 def _handed_over_s(question: Question, turn: Turn) -> float:

@@ -77,7 +77,7 @@ class Plans:
     def _solved(self, device: str, edge: str, computing: int, sending: int) -> Plan:
         problem = self._problem(device, edge, computing, sending)
         barred = {tier for tier, share in (("edge", computing), ("cloud", sending)) if not share}
-        policy = hiertrain(priced_out(problem, barred) if barred else problem)
+        policy = hiertrain(_priced_out(problem, barred) if barred else problem)
         return Plan(policy, iteration(problem, policy).total_s)
 
     def _problem(self, device: str, edge: str, computing: int, sending: int) -> Problem:
@@ -103,7 +103,7 @@ def _shared(problem: Problem, computing: int, sending: int, route: str) -> Probl
     return replace(problem, layer_s=layer_s, update_s=update_s, bandwidth_bps=links)
 
 
-def priced_out(problem: Problem, tiers: set[str]) -> Problem:
+def _priced_out(problem: Problem, tiers: set[str]) -> Problem:
     """Problem whose fastest policy uses none of the tiers, and is otherwise as fast.
 
     An update of any layer there takes longer than a whole iteration of the device by itself, which
