@@ -199,5 +199,14 @@ class TestMemory:
 
     @pytest.mark.parametrize("way", [SERVED, "fedavg"])
     def test_server_has_the_memory(self, way: str) -> None:
-        asked = self.asked(None, 1, 2, 1, samples=100)
+        asked = self.asked(101, 1, 2, 1, samples=100)
+        cluster = asked.cluster
+        size = 101.0 * asked.model_bytes
+        first = replace(cluster.nodes[0], memory_bytes=size)
+        asked = replace(asked, cluster=Cluster([first, *cluster.nodes[1:]], dict(cluster.links)))  # type: ignore[arg-type]
         assert WAYS[way].find(asked).batches == {0: 8, 1: 8, 3: 0}
+
+    def test_worker_that_serves_keeps_both(self) -> None:
+        asked = self.asked(102, 101, samples=100)
+        assert asked.needed_bytes(8, serves=True) == 102 * asked.model_bytes
+        assert [asked.fits(node, 8, serves=True) for node in (1, 2)] == [True, False]

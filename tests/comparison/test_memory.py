@@ -181,3 +181,18 @@ def test_dataflow_of_some_samples_is_planned_once() -> None:
     for share in (0.99, 0.99, 0.98):
         memory.within(8, share * memory(8))
     assert asked == [8]
+
+
+def test_server_that_learns_has_less_memory_for_its_step() -> None:
+    asked = laptop(1.01)
+    assert asked.node_memory(0, BATCH) == (of()(BATCH), of()(BATCH), True, 0.0)
+    serving = asked.node_memory(0, BATCH, serves=True)
+    assert serving is not None
+    assert serving.fits
+    assert serving.recomputation_s > 0
+    assert serving.once_bytes == of()(BATCH) + 2 * asked.model_bytes
+    room = asked.cluster.nodes[0].memory_bytes
+    assert room is not None
+    assert serving.needed_bytes <= room
+    more_s = asked.layer_times(0, serves=True).backward_s - asked.layer_times(0).backward_s
+    assert serving.recomputation_s == pytest.approx(more_s)

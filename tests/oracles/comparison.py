@@ -18,11 +18,16 @@ def sequential_s(question: Question, worker: int, server: int) -> float:
 
 
 def federated_s(question: Question, server: int, samples: dict[int, int]) -> float:
-    """A round in which nothing is shared: the slowest client's way there, epoch and way back."""
+    """A round in which nothing is shared: the slowest client's way there, epoch and way back.
+
+    A client on the server's node has no way.
+    """
     seconds = []
     for client, count in samples.items():
-        link = question.cluster.link(client, server)
-        way_s = link.overhead_s + 8 * question.model_bytes / float(link.bandwidth)  # type: ignore[arg-type]
+        way_s = 0.0
+        if client != server:
+            link = question.cluster.link(client, server)
+            way_s = link.overhead_s + 8 * question.model_bytes / float(link.bandwidth)  # type: ignore[arg-type]
         steps = -(-count // question.batch_size)
         update_s = question.layer_times(client).update_s
         seconds.append(2 * way_s + count * question.sample_s[client] + steps * update_s)
@@ -35,7 +40,7 @@ def sent_once_s(first: list[tuple[float, float]], compute_s: float, iterations: 
     `first` has, of each sender, its seconds for its part of a batch and how many batches it sends
     (those of the first epoch); of the following iterations none waits. Nothing is shared.
     """
-    ahead, read_s, now_s = 2, list[float](), 0.0
+    ahead, read_s, now_s = 1, list[float](), 0.0
     arrived = [0.0] * len(first)
     for number in range(iterations):
         for sender, (part_s, count) in enumerate(first):

@@ -181,7 +181,10 @@ def memory(question: Question, option: Option) -> dict[str, Any]:
     if option.memory is not None:
         held = dict(option.memory)
     else:
-        found = {node: question.node_memory(node, count) for node, count in option.batches.items()}
+        found = {
+            node: question.node_memory(node, count, serves=node == option.server)
+            for node, count in option.batches.items()
+        }
         held = {node: one for node, one in found.items() if one is not None}
     if not held:
         return {}

@@ -114,38 +114,47 @@ class Question:
             values += size
         return 4.0 * values
 
-    def needed_bytes(self, samples: int) -> float | None:
-        """Memory of a step on so many samples; 0 of a server, which keeps parameters and gradients.
+    def needed_bytes(self, samples: int, *, serves: bool = False) -> float | None:
+        """Memory of a step on so many samples; None if it is not known.
 
-        None if it is not known.
+        A server, a node of 0 samples or one that `serves` as well, keeps parameters and gradients.
         """
         if self.memory is None:
             return None
-        return self.memory(samples) if samples else 2.0 * self.model_bytes
+        step_bytes = self.memory(samples) if samples else 0.0
+        return step_bytes + (2.0 * self.model_bytes if serves or not samples else 0.0)
 
-    def recomputation(self, node: int, samples: int) -> Recomputation | None:
+    def recomputation(
+        self, node: int, samples: int, *, serves: bool = False
+    ) -> Recomputation | None:
         """With which a step fits a node; None if it fits without, or if none is known."""
         room = self.cluster.nodes[node].memory_bytes
-        if self.memory is None or room is None or not samples or self.memory(samples) <= room:
+        needed = self.needed_bytes(samples, serves=serves)
+        if room is None or needed is None or not samples or needed <= room:
             return None
-        return self.memory.within(samples, room)
+        assert self.memory is not None
+        return self.memory.within(samples, room - (needed - self.memory(samples)))
 
-    def fits(self, node: int, samples: int) -> bool:
+    def fits(self, node: int, samples: int, *, serves: bool = False) -> bool:
         """Whether a node has the memory for a step; True where either is not known."""
-        found = self.node_memory(node, samples)
+        found = self.node_memory(node, samples, serves=serves)
         return found is None or found.fits is not False
 
-    def node_memory(self, node: int, samples: int) -> NodeMemory | None:
+    def node_memory(self, node: int, samples: int, *, serves: bool = False) -> NodeMemory | None:
         """What a step takes of a node's memory, as for `needed_bytes`; None if not known."""
-        needed = self.needed_bytes(samples)
-        if needed is None:
+        needed = self.needed_bytes(samples, serves=serves)
+        if needed is None or self.memory is None:
             return None
-        again = self.recomputation(node, samples)
-        if again is not None:
-            more_s = self.batch_s(node, samples) - self.batch_s(node, samples, again=False)
-            return NodeMemory(needed, again.needed_bytes, True, more_s)
-        room = self.cluster.nodes[node].memory_bytes
-        return NodeMemory(needed, needed, None if room is None else needed <= room)
+        again = self.recomputation(node, samples, serves=serves)
+        if again is None:
+            room = self.cluster.nodes[node].memory_bytes
+            return NodeMemory(needed, needed, None if room is None else needed <= room)
+        once, more = (
+            self.layer_times(node, samples, again=one, serves=serves) for one in (False, True)
+        )
+        more_s = (more.backward_s - once.backward_s) / self.speeds[node]
+        less = self.memory(samples) - again.needed_bytes
+        return NodeMemory(needed, needed - less, True, again_s)
 
     @cached_property
     def holders(self) -> tuple[int, ...]:
@@ -171,23 +180,29 @@ class Question:
         return (f"not learnt from: the samples of {', '.join(out)}",) if out else ()
 
     def layer_times(
-        self, node: int, batch_size: int | None = None, *, again: bool = True
+        self,
+        node: int,
+        batch_size: int | None = None,
+        *,
+        again: bool = True,
+        serves: bool = False,
     ) -> LayerTimes:
         """Seconds by layer of a node at speed 1, for a batch.
 
         With `again`, with the recomputation that makes a step fit, if it needs any: a layer
-        computes its share of that in its backward pass.
+        computes its share of that in its backward pass. A node that `serves` keeps the model for
+        others as well.
         """
-        size = batch_size or self.batch_size
-        known = self._layer_times.get((node, size, again))
+        about = node, batch_size or self.batch_size, again, serves
+        known = self._layer_times.get(about)
         if known is None:
-            known = self._timed(node, size)
-            more = self.recomputation(node, size) if again else None
-            known = self._layer_times[node, size, again] = more.added_to(known) if more else known
+            known = self._timed(*about[:2])
+            more = self.recomputation(*about[:2], serves=serves) if again else None
+            known = self._layer_times[about] = more.added_to(known) if more else known
         return known
 
     @cached_property
-    def _layer_times(self) -> dict[tuple[int, int, bool], LayerTimes]:
+    def _layer_times(self) -> dict[tuple[int, int, bool, bool], LayerTimes]:
         return {}
 
     def _timed(self, node: int, size: int) -> LayerTimes:
@@ -205,9 +220,9 @@ class Question:
         """Of the nodes, as they are at the beginning."""
         return tuple(at_beginning(node.speed_over_time) for node in self.cluster.nodes)
 
-    def batch_s(self, node: int, samples: int | None = None, *, again: bool = True) -> float:
+    def batch_s(self, node: int, samples: int | None = None) -> float:
         """Seconds that a node takes to learn from a batch: forward, backward and update."""
-        times = self.layer_times(node, samples, again=again)
+        times = self.layer_times(node, samples)
         return (times.forward_s + times.backward_s + times.update_s) / self.speeds[node]
 
     @cached_property

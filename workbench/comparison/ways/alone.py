@@ -16,8 +16,8 @@ from workbench.runtime import Message
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
-AHEAD = 2
-"""Batches that are sent before they are needed; more, where they are long on their way."""
+AHEAD = 1
+"""Batches that are sent while one is learnt from; more, where they are long on their way."""
 
 MOST_AHEAD = 500
 """Where they are on their way for longer than it takes to learn from so many."""
@@ -29,12 +29,15 @@ class Learner(NamedTuple):
     use: Use  # of an iteration whose samples are sent
     nodes: Sequence[int]  # the learner, and those that send
     holders: Sequence[int]
-    programs: Callable[[int, int], list[Program]]  # by iterations, and those sent of them
+    programs: Callable[[int, int], list[Program]]  # by iterations, and how many are sent
     ahead: int
 
     @classmethod
     def of(cls, question: Question, node: int, holders: Sequence[int]) -> Learner:
-        """All begin to send a batch when the last part of the one before has come."""
+        """All begin to send a batch when the one before is complete: exact without latencies.
+
+        These shift transfers against each other, by at most the longest overhead.
+        """
         batch, routed = question.batch_size, question.routed
         total = sum(question.samples[one] for one in holders)
         sent = {
@@ -158,15 +161,18 @@ def _learning(iterations: int, arriving: int, senders: int, cost_s: float, ahead
     """The first iterations learn from samples as they arrive, the others from those kept."""
 
     async def program(context: Context) -> None:
-        for _ in range(min(ahead, arriving)):
+        def ask() -> None:
             for sender in range(1, senders + 1):
                 context.send(sender, Message(0, "more", control=True))
+
+        for _ in range(min(ahead, arriving)):
+            ask()
         for number in range(iterations):
             if number < arriving:
                 for sender in range(1, senders + 1):
                     await context.receive("samples", sender=sender)
-                    if number + ahead < arriving:
-                        context.send(sender, Message(0, "more", control=True))
+            if number + ahead < arriving:
+                ask()
             await context.compute(no_work, cost_s=cost_s, lane="learn", label=str(number))
 
     return program

@@ -30,6 +30,8 @@ class Option:
         Nodes whose samples are learnt from.
     batches
         Node -> samples of which it holds the results at once, 0 for a server.
+    server
+        Node that keeps the model for others, which may learn as well.
     memory
         What nodes hold, where that is not a step of the whole model with these samples.
     assumes
@@ -41,6 +43,7 @@ class Option:
     again: Callable[[], Use] | None = None
     learns_from: Collection[int]
     batches: Mapping[int, int]
+    server: int | None = None
     memory: Mapping[int, NodeMemory] | None = None
     assumes: tuple[str, ...] = ()
 
@@ -56,7 +59,7 @@ def fastest(question: Question, options: Iterable[Option]) -> Option:
 
     def key(option: Option) -> tuple[int, float]:
         fit = sum(question.fits(node, count) for node, count in option.batches.items())
-        return fit - len(option.batches), option.use.samples_per_s
+        return fit - len(option.batches), within_links(question, option.use).samples_per_s
 
     return max(options, key=key)
 
