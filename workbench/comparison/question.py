@@ -149,10 +149,11 @@ class Question:
         if again is None:
             room = self.cluster.nodes[node].memory_bytes
             return NodeMemory(needed, needed, None if room is None else needed <= room)
-        once, more = (
-            self.layer_times(node, samples, again=one, serves=serves) for one in (False, True)
+        once_s, more_s = (
+            self.layer_times(node, samples, again=computed, serves=serves).backward_s
+            for computed in (False, True)
         )
-        more_s = (more.backward_s - once.backward_s) / self.speeds[node]
+        again_s = (more_s - once_s) / self.speeds[node]
         less = self.memory(samples) - again.needed_bytes
         return NodeMemory(needed, needed - less, True, again_s)
 
