@@ -89,7 +89,7 @@ class TestCompare:
         assert row["joules_per_1000_samples"] == pytest.approx(65 * 1000 / row["samples_per_s"])
         assert row["memory_node"] == "edge"
         assert row["memory_bytes"] == 2 * profile_model("lenet5").table["param_bytes"].sum()
-        assert row["fits"] is True
+        assert row["fits"] is None  # the boards do not state their memory
 
     def test_own_module_is_profiled_and_traced_by_its_inputs(self) -> None:
         module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 
+import polars as pl
 import pytest
 
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
@@ -210,3 +211,23 @@ class TestMemory:
         asked = self.asked(102, 101, samples=100)
         assert asked.needed_bytes(8, serves=True) == 102 * asked.model_bytes
         assert [asked.fits(node, 8, serves=True) for node in (1, 2)] == [True, False]
+
+
+@pytest.mark.parametrize("flops_per_s", [1e-310, 1e-9])
+def test_node_that_never_ends_a_batch_is_refused(flops_per_s: float) -> None:
+    cluster = Cluster([Node("a", flops_per_s=flops_per_s)])
+    with pytest.raises(UserError, match=r"a would take .* s for a batch; give the gflops"):
+        compare("lenet5", cluster)
+
+
+def test_scaled_times_are_an_assumption_of_every_way() -> None:
+    cluster = full_mesh([holder(), Node("b", flops_per_s=1e10)], LINK)
+    times = {
+        name: LayerTimes.from_flops(PROFILE, flops_per_s=1e9, batch_size=size)
+        for name, size in (("a", 4), ("b", 8))
+    }
+    frame = compare("lenet5", cluster, 8, times=times)
+    assumes = frame.filter(pl.col("reason").is_null())["assumes"]
+    assert len(assumes) > 3
+    assert assumes.str.contains("times of a were measured with batches of 4").all()
+    assert not assumes.str.contains("times of b").any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import networkx as nx
 import polars as pl
 
-from workbench.clusters import Cluster, Link, Schedule
+from workbench.clusters import Cluster, Link, Node, Schedule
 from workbench.clusters.node import Given
 from workbench.comparison.memory import NodeMemory, Recomputation, StepMemory
 from workbench.profiles import LayerTimes, ModelProfile
@@ -24,6 +25,9 @@ Pair = tuple[int, int]
 
 USUAL_SAMPLES = 1000
 """Samples of each node, if the cluster does not say how many any node holds."""
+
+MOST_S = 1e12
+"""Of a batch: thirty thousand years."""
 
 
 class UnusableError(UserError):
@@ -85,6 +89,11 @@ class Question:
                     f"{node.name} has neither gflops nor measured times; give what it sustains in "
                     "training, or profile the model on it: workbench profile --measure --save"
                 )
+            if not (batch_s := self._plain_s(node)) < MOST_S:
+                raise UserError(
+                    f"{node.name} would take {batch_s:.3g} s for a batch; give the gflops that it "
+                    "sustains in training"
+                )
         graph = nx.DiGraph(self.cluster.links.keys())
         graph.add_nodes_from(range(len(self.cluster)))
         for source, name in enumerate(self.cluster.names):
@@ -95,6 +104,15 @@ class Question:
                         f"no links lead from {name} to {self.cluster.names[target]}; every node "
                         "has to reach all others, if by way of others: add links"
                     )
+
+    def _plain_s(self, node: Node) -> float:
+        """Seconds of a batch at speed 1, without recomputation."""
+        measured = (self.times or {}).get(node.name)
+        if measured is not None:
+            each_s = (measured.forward_s + measured.backward_s) / measured.batch_size
+            return self.batch_size * each_s
+        flops = self.profile.table.select("forward_flops", "backward_flops").sum().sum_horizontal()
+        return self.batch_size * float(flops.item()) / (node.flops_per_s or math.inf)
 
     @property
     def model_bytes(self) -> int:
@@ -174,11 +192,18 @@ class Question:
         return held / sum(self.samples.values())
 
     def assumes(self, learns_from: Collection[int]) -> tuple[str, ...]:
-        """What is assumed of the samples by a way that learns from those of some nodes."""
+        """What is assumed of samples and times by a way that learns from those of some nodes."""
+        found = [
+            f"times of {name} were measured with batches of {times.batch_size} and are scaled"
+            for name, times in sorted((self.times or {}).items())
+            if times.batch_size != self.batch_size
+        ]
         if not any(node.samples for node in self.cluster.nodes):
-            return (f"every node holds {USUAL_SAMPLES:,} samples, since none says how many",)
-        out = [self.cluster.names[node] for node in self.holders if node not in learns_from]
-        return (f"not learnt from: the samples of {', '.join(out)}",) if out else ()
+            found.append(f"every node holds {USUAL_SAMPLES:,} samples, since none says how many")
+        else:
+            out = [self.cluster.names[node] for node in self.holders if node not in learns_from]
+            found += [f"not learnt from: the samples of {', '.join(out)}"] if out else []
+        return tuple(found)
 
     def layer_times(
         self,

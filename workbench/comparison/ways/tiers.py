@@ -229,7 +229,7 @@ def _option(question: Question, turns: Turns, planned_s: float) -> Option:
         assumes.append(f"its own cost model, where messages share nothing, says {rate:.3g}/s")
     return Option(
         use=use,
-        dry=turns.dry_run(devices[:1], turns.nodes),
+        dry=turns.dry_run(devices[:1] * 2, turns.nodes),
         again=turns.simulated,
         learns_from=devices,
         batches=turns.batches(),

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
 
+SHOWN = 50
+"""Turns of a simulation."""
+
 COUNTED = 2520
 """Turns in which it is counted how often one device follows another: a multiple of 1 to 10."""
 
@@ -83,7 +86,7 @@ class Turns:
     def often(self) -> dict[Pair, float]:
         """(device, device of the next turn) -> how often, as a share of all turns."""
         devices = tuple(self.turns)
-        shares = often(tuple(self.question.samples[device] for device in devices))
+        shares = often(tuple(map(self._samples, devices)))
         return {(devices[a], devices[b]): share for (a, b), share in shares.items()}
 
     def use(self) -> Use:
@@ -101,17 +104,16 @@ class Turns:
 
     def _one_more(self, pair: Pair) -> Use:
         """What a turn takes after another; the same for devices that are alike."""
-        handed = self.handed_over(*pair)
+        before, device = pair
         links = {
             (size, self.question.routed.link(*hop), self.question.path_bps(*hop))
-            for hop, size in handed.items()
+            for hop, size in self.handed_over(*pair).items()
         }
-        before = pair[0] if handed else pair[1]
-        about = self.alike[before], self.alike[pair[1]], before == pair[1], frozenset(links)
+        about = self.alike[before], self.alike[device], before == device, frozenset(links)
         if about not in self._known:
-            self._known[about] = (before, pair[1]), self.dry_run((before, pair[1])).use()
+            self._known[about] = pair, self.dry_run((device, before, device)).use()
         known, use = self._known[about]
-        names = dict(zip(known, (before, pair[1]), strict=True))
+        names = dict(zip(known, pair, strict=True))
 
         def renamed(values: Mapping[Pair, float]) -> dict[Pair, float]:
             return {(names.get(a, a), names.get(b, b)): value for (a, b), value in values.items()}
@@ -130,22 +132,32 @@ class Turns:
 
     def simulated(self) -> Use:
         """The same with the seconds of turns that follow each other in one run."""
-        order = [*chain(*self.often)] * 2
+        devices = list(self.turns)
+        order = [devices[place] for place in schedule(tuple(map(self._samples, devices)))[:SHOWN]]
         ends = defaultdict[int, float](float)
         cluster = self.question.part(self.nodes, [1.0] * len(self.nodes))
-        run = simulate(cluster, self.programs(order))
-        for at_s in run.results.values():
+        for at_s in simulate(cluster, self.programs(order)).results.values():
             for number, end_s in at_s.items():
                 ends[number] = max(ends[number], end_s)
         taken_s = defaultdict[Pair, list[float]](list)
         for number, pair in enumerate(pairwise(order), start=1):
             taken_s[pair].append(ends[number] - ends[number - 1])
-        means_s = {pair: sum(times_s) / len(times_s) for pair, times_s in taken_s.items()}
-        seconds = sum(share * means_s[pair] for pair, share in self.often.items())
+        seconds = 0.0
+        for pair, share in self.often.items():
+            if pair in taken_s:
+                seconds += share * sum(taken_s[pair]) / len(taken_s[pair])
+            else:  # a device with few samples
+                seconds += share * self._one_more(pair).iteration_s
         return replace(self.use(), iteration_s=seconds)
 
+    def _samples(self, device: int) -> int:
+        return self.question.samples[device]
+
     def dry_run(self, order: Sequence[int], nodes: Sequence[int] | None = None) -> DryRun:
-        """Turns in this order, again and again; on the devices' nodes, or on these."""
+        """Turns in this order, again and again; on the devices' nodes, or on these.
+
+        Its use is that of the turn that ends the order, after all others.
+        """
         if nodes is None:
             nodes = list(dict.fromkeys(chain(*(self.turns[device].nodes for device in order))))
 
@@ -153,7 +165,9 @@ class Turns:
             return self.programs([order[at % len(order)] for at in range(count)], nodes)
 
         cluster = self.question.part(nodes, [1.0] * len(nodes))
-        return DryRun(cluster, nodes, programs, self.question.batch_size, first=1, last=2)
+        return DryRun(
+            cluster, nodes, programs, self.question.batch_size, len(order) - 1, len(order)
+        )
 
     def programs(self, order: Sequence[int], nodes: Sequence[int] | None = None) -> list[Program]:
         """Programs of nodes, of all by default; their results: when which turn ended."""
@@ -223,23 +237,26 @@ class Turns:
 
 
 @cache
-def often(samples: Sequence[int]) -> Mapping[Pair, float]:
-    """(place of a turn, of the next) -> how often, as a share, if turns follow numbers of samples.
-
-    The next turn is always of who is furthest behind its share.
-    """
-    if len(samples) == 1:
-        return {(0, 0): 1.0}
+def schedule(samples: tuple[int, ...]) -> list[int]:
+    """Turns in proportion to samples, by place: the next is of who is furthest behind its share."""
     shares = [each / sum(samples) for each in samples]
     taken, order = [0] * len(shares), list[int]()
     for number in range(1, COUNTED + 1):
         behind = [share * number - count for share, count in zip(shares, taken, strict=True)]
         order.append(behind.index(max(behind)))
         taken[order[-1]] += 1
-    order += [place for place, count in enumerate(taken) if not count]
+    return order
+
+
+@cache
+def often(samples: tuple[int, ...]) -> Mapping[Pair, float]:
+    """(place of a turn, of the next) -> how often, as a share of all turns."""
+    order = schedule(samples)
+    order = order + sorted({*range(len(samples))} - {*order})
     counts, after = Counter(pairwise([order[-1], *order])), Counter(order)
     return {
-        pair: shares[pair[1]] * count / after[pair[1]] for pair, count in sorted(counts.items())
+        pair: samples[pair[1]] / sum(samples) * count / after[pair[1]]
+        for pair, count in sorted(counts.items())
     }
 
 
