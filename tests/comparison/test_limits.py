@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 
+import polars as pl
 import pytest
 
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
 from workbench.comparison import WAYS, Question, UnusableError, compare
+from workbench.comparison.memory import StepMemory
 from workbench.comparison.use import carried, limit
 from workbench.profiles import LayerTimes, profile_model
 from workbench.utils.checks import UserError
@@ -19,6 +21,19 @@ PROFILE = profile_model("lenet5")
 LINK = Link(1e7)
 SENT = "one node, samples sent each epoch"
 SERVED = "parameter server, sequential"
+
+
+class Needs(StepMemory):
+    """Needs the same whatever the samples, and knows no plan for less."""
+
+    def __init__(self, needed: float) -> None:
+        self.needed = needed
+
+    def __call__(self, samples: int) -> float:
+        return self.needed
+
+    def within(self, samples: int, room_bytes: float) -> None:
+        return None
 
 
 def question(
@@ -166,7 +181,7 @@ class TestMemory:
         ]
         others[0] = replace(others[0], samples=samples)
         cluster = full_mesh([holder(), *others], Link(1e12))
-        return Question(PROFILE, cluster, 8, memory=lambda count: 100.0 * size)
+        return Question(PROFILE, cluster, 8, memory=Needs(100.0 * size))
 
     def test_unknown_memory_fits(self) -> None:
         asked = self.asked(None, 99.9, 100, 1.9, 2)
@@ -196,3 +211,23 @@ class TestMemory:
         asked = self.asked(102, 101, samples=100)
         assert asked.needed_bytes(8, serves=True) == 102 * asked.model_bytes
         assert [asked.fits(node, 8, serves=True) for node in (1, 2)] == [True, False]
+
+
+@pytest.mark.parametrize("flops_per_s", [1e-310, 1e-9])
+def test_node_that_never_ends_a_batch_is_refused(flops_per_s: float) -> None:
+    cluster = Cluster([Node("a", flops_per_s=flops_per_s)])
+    with pytest.raises(UserError, match=r"a would take .* s for a batch; give the gflops"):
+        compare("lenet5", cluster)
+
+
+def test_scaled_times_are_an_assumption_of_every_way() -> None:
+    cluster = full_mesh([holder(), Node("b", flops_per_s=1e10)], LINK)
+    times = {
+        name: LayerTimes.from_flops(PROFILE, flops_per_s=1e9, batch_size=size)
+        for name, size in (("a", 4), ("b", 8))
+    }
+    frame = compare("lenet5", cluster, 8, times=times)
+    assumes = frame.filter(pl.col("reason").is_null())["assumes"]
+    assert len(assumes) > 3
+    assert assumes.str.contains("times of a were measured with batches of 4").all()
+    assert not assumes.str.contains("times of b").any()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.comparison import Question
+from workbench.comparison.ways.turns import Turns
+from workbench.hiertrain import TIERS, Chain, Hybrid, Policy
 
 
 def sequential_s(question: Question, worker: int, server: int) -> float:
@@ -87,3 +89,75 @@ def ends_s(
                 ends[at].append(now_s + step_s)
         now_s += step_s
     return ends, step_s
+
+
+def tier_bytes(
+    policy: Policy,
+    param_bytes: Sequence[float],
+    output_bytes: Sequence[float],
+    of_step: tuple[float, float],
+) -> dict[str, float]:
+    """Memory of each tier, layer by layer, from the fixed bytes of a step and all of them."""
+    layers, (fixed, whole) = len(param_bytes), of_step
+    found: dict[str, float] = {}
+    for layer in range(1, layers + 1):
+        for tier in TIERS:
+            if any(first <= layer <= last for first, last in policy.held(tier, layers)):
+                found.setdefault(tier, 0.0)
+                found[tier] += fixed * param_bytes[layer - 1] / sum(param_bytes)
+        for tier, samples in _samples_of(policy, layer).items():
+            each = output_bytes[layer - 1] / sum(output_bytes) / policy.batch_size
+            found[tier] += (whole - fixed) * samples * each
+    if isinstance(policy, Chain):
+        for layer in range(1, layers):
+            before, after = policy.tiers[layer - 1 : layer + 1]
+            if before != after:
+                found[after] += policy.batch * output_bytes[layer - 1]
+    else:
+        assert isinstance(policy, Hybrid)
+        o = policy.order[0]
+        found[o] += policy.b_s * output_bytes[policy.m_s - 1] if policy.b_s else 0
+        found[o] += policy.b_l * output_bytes[policy.m_l - 1] if policy.b_l else 0
+    return found
+
+
+def _samples_of(policy: Policy, layer: int) -> dict[str, int]:
+    """Tier -> samples that it takes through a layer."""
+    if isinstance(policy, Chain):
+        return {policy.tiers[layer - 1]: policy.batch}
+    assert isinstance(policy, Hybrid)
+    o, s, l = policy.order  # noqa: E741
+    found = {o: policy.b_o}
+    for tier, last, samples in ((s, policy.m_s, policy.b_s), (l, policy.m_l, policy.b_l)):
+        if layer <= last:
+            found[tier] = samples
+        else:
+            found[o] += samples
+    return {tier: samples for tier, samples in found.items() if samples}
+
+
+def check_versions(turns: Turns, order: Sequence[int]) -> None:
+    """Count the iterations that each node's layers have seen; none may lag behind in its turn."""
+    layers = range(turns.turns[order[0]].problem.layers)
+    nodes = range(len(turns.question.cluster))
+    version = {(node, layer): 0 for node in nodes for layer in layers}
+    sizes = turns.question.profile.table["param_bytes"].to_list()
+    for number, device in enumerate(order):
+        turn = turns.turns[device]
+        if number:
+            sent: dict[tuple[int, int], float] = {}
+            for node in turn.nodes:
+                for layer in turn.layers(node):
+                    if version[node, layer] == number or not sizes[layer]:
+                        continue
+                    sources = [one for one in nodes if version[one, layer] == number]
+                    source = next(
+                        one
+                        for one in sources
+                        if turns.handed_over(order[number - 1], device).get((one, node))
+                    )
+                    sent[source, node] = sent.get((source, node), 0.0) + sizes[layer]
+            assert turns.handed_over(order[number - 1], device) == sent
+        for node in turn.nodes:
+            for layer in turn.layers(node):
+                version[node, layer] = number + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ SCHEMA: dict[str, Any] = {
     "waiting_share": pl.Float64,
     "memory_node": pl.String,
     "memory_bytes": pl.Float64,
+    "recomputation_s": pl.Float64,
     "fits": pl.Boolean,
     "raw_samples_move": pl.Boolean,
     "survives_a_node": pl.Boolean,
@@ -81,6 +83,11 @@ def compare(
         cannot be used here.
         ``samples_share`` is the share of all samples that a way learns from; ``assumes`` says what
         was assumed or left out; ``over_one_node`` is over the fastest node that learns alone.
+        ``memory_bytes`` is the peak of ``memory_node``, the node that a step without recomputation
+        fills most. Where it does not fit, some results are computed again, which takes
+        ``recomputation_s`` of the node's seconds for each of its batches; rates include them.
+        ``fits`` is false where no such plan was found, and null where a node that takes part does
+        not state its memory while all others fit.
 
     Raises
     ------
@@ -166,26 +173,34 @@ def _row(question: Question, way: Way, simulate: bool) -> dict[str, Any]:
 
 
 def memory(question: Question, option: Option) -> dict[str, Any]:
-    """Peak of the fullest node, as the whole model needs it with that node's samples.
+    """Peak of the fullest node, the one that is fullest or least large enough by itself.
 
-    A server, which learns from none, keeps parameters and their gradients.
+    Unless a way says otherwise, a node needs what a step of the whole model needs with its samples;
+    a server, which learns from none, keeps parameters and their gradients.
     """
-    if question.memory is None:
+    if option.memory is not None:
+        held = dict(option.memory)
+    else:
+        found = {
+            node: question.node_memory(node, count, serves=node == option.server)
+            for node, count in option.batches.items()
+        }
+        held = {node: one for node, one in found.items() if one is not None}
+    if not held:
         return {}
-    needed = {node: question.needed_bytes(count) or 0.0 for node, count in option.batches.items()}
     nodes = question.cluster.nodes
 
-    def fullness(node: int) -> float:
-        room = nodes[node].memory_bytes
-        return needed[node] / room if room else 0.0
+    def fullness(node: int) -> tuple[float, float]:
+        once_bytes = held[node].once_bytes
+        return once_bytes / (nodes[node].memory_bytes or math.inf), once_bytes
 
-    fullest = max(needed, key=lambda node: (fullness(node), needed[node]))
-    rooms = [nodes[node].memory_bytes for node in needed]
-    fits = None if all(room is None for room in rooms) else fullness(fullest) <= 1
+    fullest = max(held, key=fullness)
+    fits = {one.fits for one in held.values()}
     return {
         "memory_node": nodes[fullest].name,
-        "memory_bytes": needed[fullest],
-        "fits": fits,
+        "memory_bytes": held[fullest].needed_bytes,
+        "recomputation_s": held[fullest].recomputation_s,
+        "fits": False if False in fits else None if None in fits else True,
     }
 
 

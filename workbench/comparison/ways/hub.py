@@ -12,6 +12,7 @@ from workbench.comparison.question import Question, UnusableError, at_beginning
 from workbench.comparison.sharing import Transfer, ends_s, fair_bps
 from workbench.comparison.use import within_links
 from workbench.comparison.ways.way import Option
+from workbench.profiles import LayerTimes
 
 ROUNDING = 1e-9
 """Hubs that are faster by less are alike."""
@@ -52,6 +53,10 @@ class Hub:
     def all_batches(self) -> Mapping[int, int]:
         """As an `Option` has them: with 0 of a server that is no worker."""
         return {self.node: 0, **self.batches}
+
+    def layer_times(self, node: int) -> LayerTimes:
+        """Of a worker's batch; the hub has less memory for it than as a worker alone."""
+        return self.question.layer_times(node, self.batches[node], serves=node == self.node)
 
     @property
     def assumes(self) -> str:

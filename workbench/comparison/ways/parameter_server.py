@@ -44,7 +44,7 @@ def _least_s(hub: Hub) -> float:
     question, sizes = hub.question, hub.question.profile.table["param_bytes"]
     longest_s = hub.interface_s
     for node in hub.workers:
-        times, speed = question.layer_times(node, hub.batches[node]), question.speeds[node]
+        times, speed = hub.layer_times(node), question.speeds[node]
         forward_s, backward_s = times.forward_s / speed, times.backward_s / speed
         if node in hub.down:
             last = times.table[-1]
@@ -115,7 +115,7 @@ def _plan(hub: Hub, node: int, planner: str) -> Plan:
 
 def _costs(hub: Hub, node: int, link: Link) -> LayerCosts:
     question, speed = hub.question, hub.question.speeds[node]
-    times = question.layer_times(node, hub.batches[node])
+    times = hub.layer_times(node)
     costs = layer_costs(question.profile, times, link)
     return replace(costs, forward_s=costs.forward_s / speed, backward_s=costs.backward_s / speed)
 
@@ -124,7 +124,7 @@ def _job(hub: Hub, node: int) -> Job:
     link = hub.up.get(node) or next(iter(hub.up.values()))
     job = Job.of(
         hub.question.profile,
-        hub.question.layer_times(node, hub.batches[node]),
+        hub.layer_times(node),
         link,
         iterations=1,
         workers=len(hub.workers),

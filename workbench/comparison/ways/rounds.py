@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Question, UnusableError
@@ -89,14 +88,22 @@ def gosgd(question: Question) -> Option:
 def fedavg(question: Question) -> Option:
     """A server averages its clients' models, each trained for an epoch on its own samples."""
     _several(question)
-    own_s = {node: _epoch_s(question, node, count) for node, count in question.samples.items()}
+    samples = question.samples
+    worker_s = {node: _epoch_s(question, node, count) for node, count in samples.items()}
+
+    def own_s(hub: Hub) -> dict[int, float]:
+        if hub.node not in samples:
+            return worker_s
+        return worker_s | {hub.node: _epoch_s(question, hub.node, samples[hub.node], serves=True)}
 
     def least_s(hub: Hub) -> float:
-        size = question.model_bytes
-        seconds = (hub.down_s(one, size) + own_s[one] + hub.up_s(one, size) for one in hub.remote)
-        return max(hub.interface_s, own_s.get(hub.node, 0.0), *seconds)
+        size, all_s = question.model_bytes, own_s(hub)
+        seconds = (hub.down_s(one, size) + all_s[one] + hub.up_s(one, size) for one in hub.remote)
+        return max(hub.interface_s, all_s.get(hub.node, 0.0), *seconds)
 
-    option = partial(_federated, own_s=own_s)
+    def option(hub: Hub) -> Option:
+        return _federated(hub, own_s(hub))
+
     return with_best_hub(question, equal(question), option, least_s)
 
 
@@ -232,11 +239,11 @@ def _several(question: Question) -> list[int]:
     return list(question.holders)
 
 
-def _epoch_s(question: Question, node: int, samples: int) -> float:
-    times = question.layer_times(node)
+def _epoch_s(question: Question, node: int, samples: int, *, serves: bool = False) -> float:
+    times = question.layer_times(node, serves=serves)
     steps = -(-samples // question.batch_size)
-    speed = question.speeds[node]
-    return samples * question.sample_s[node] + steps * times.update_s / speed
+    batch_s = samples / question.batch_size * (times.forward_s + times.backward_s)
+    return (batch_s + steps * times.update_s) / question.speeds[node]
 
 
 WAYS = (

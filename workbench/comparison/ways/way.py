@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from workbench.comparison.memory import NodeMemory
 from workbench.comparison.question import Question
 from workbench.comparison.use import DryRun, Use, within_links
 
@@ -31,6 +32,8 @@ class Option:
         Node -> samples of which it holds the results at once, 0 for a server.
     server
         Node that keeps the model for others, which may learn as well.
+    memory
+        What nodes hold, where that is not a step of the whole model with these samples.
     assumes
         What was assumed or left out, a phrase each.
     """
@@ -41,6 +44,7 @@ class Option:
     learns_from: Collection[int]
     batches: Mapping[int, int]
     server: int | None = None
+    memory: Mapping[int, NodeMemory] | None = None
     assumes: tuple[str, ...] = ()
 
     def simulate(self) -> Use:
