@@ -25,16 +25,27 @@ def fingerprint(
 
     `root` holds ``data/`` and the lock files; `versions` are `provenance.all_versions`.
     """
-    package = Path(workbench.__file__).parent
+    return of_run(notebook, values, root) | of_all_runs(root, versions)
+
+
+def of_run(notebook: Notebook, values: Mapping[str, Value], root: Path) -> dict[str, str]:
+    """Return the groups of a fingerprint in which runs of the same moment may differ."""
     named = [Path(str(value)) for value in values.values() if str(value).endswith(".npz")]
+    return {
+        "notebook": digest(notebook.cells),
+        "parameters": digest([dict(values), _digests(named, root)]),
+    }
+
+
+def of_all_runs(root: Path, versions: Mapping[str, str]) -> dict[str, str]:
+    """Return the other groups of a fingerprint."""
+    package = Path(workbench.__file__).parent
     locks = [
         path
         for pattern in ("*.lock", "pylock*.toml", "requirements*.txt")
         for path in root.glob(pattern)
     ]
     return {
-        "notebook": digest(notebook.cells),
-        "parameters": digest([dict(values), _digests(named, root)]),
         "package": digest(_digests(package.rglob("*.py"), package)),
         "data": digest(_digests([*_tables(root), *_recorded(root)], root)),
         "lock": digest(_digests(locks, root)),

@@ -21,6 +21,8 @@ from workbench.utils.checks import UserError
 
 T = TypeVar("T")
 
+ONE_CORE = dict.fromkeys((THREADS_VARIABLE, "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""The environment of a process that others run beside."""
 AHEAD = 2
 """Calls submitted ahead for each process, so that none waits for the caller's loop."""
 IDLE_S = 300.0
@@ -56,8 +58,7 @@ def as_finished(
         return
     from joblib.externals.loky import get_reusable_executor
 
-    one_core = dict.fromkeys((THREADS_VARIABLE, "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    executor = get_reusable_executor(max_workers=count, timeout=IDLE_S, env=one_core)
+    executor = get_reusable_executor(max_workers=count, timeout=IDLE_S, env=ONE_CORE)
     left = iter(enumerate(calls))
     running: dict[Future[T], int] = {}
     try:
