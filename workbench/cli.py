@@ -186,6 +186,13 @@ def sweep(
     processes: Annotated[
         int | None, Number(help="Points beside each other.  \\[default: one a core]")
     ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Of a Ray cluster to run on: auto or ray://HOST:PORT.  \\[default: this machine]",
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Run also points that are finished.")
     ] = False,
@@ -204,6 +211,7 @@ def sweep(
         _assignments(parameter or ()),
         scale=scale,
         processes=processes,
+        address=address,
         output=output,
         force=force,
     )

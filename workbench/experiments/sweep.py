@@ -161,9 +161,13 @@ def _free(points: Sequence[Point], finished_rows: Mapping[int, Rows]) -> pl.Data
         rows = [{name: _plain(value) for name, value in row.items()} for row in finished_rows[at]]
         point = {name: _plain(value) for name, value in points[at].items()}
         parts.append((point, pl.DataFrame(rows, infer_schema_length=None)))
-    frame = joined(parts, dict.fromkeys(name for point in points for name in point))
-    reason = pl.col("reason") if "reason" in frame.columns else pl.lit(None)
-    return frame.select(pl.exclude("reason"), reason.cast(pl.String).alias("reason"))
+    try:
+        frame = joined(parts, dict.fromkeys(name for point in points for name in point))
+    except pl.exceptions.PolarsError as error:
+        raise UserError(f"points or rows have values of no common type: {error}") from error
+    if "reason" not in frame.columns:
+        frame = frame.with_columns(pl.Series("reason", [None] * len(frame)))
+    return frame.select(pl.exclude("reason"), pl.col("reason").cast(pl.String))
 
 
 def _plain(value: Any) -> Any:

@@ -18,6 +18,7 @@ A sweep (`workbench sweep`) runs one notebook at many points by the same files::
 
     sweep.py       the call itself, and what all points kept in one frame
     grid.py        values as a user writes them, and the points that they make
+    elsewhere.py   notebooks on the machines of a Ray cluster
 """
 
 from workbench.reproduce.driver import reproduce

@@ -25,6 +25,7 @@ from workbench import results
 from workbench.experiments.joined import joined
 from workbench.parameters import DRIVER_PARAMETER, Value
 from workbench.reproduce.driver import carry_out, one_interrupt, tasks_of
+from workbench.reproduce.elsewhere import carry_out_elsewhere
 from workbench.reproduce.grid import points
 from workbench.reproduce.notebooks import Notebook, find, notebooks_folder, read_notebook
 from workbench.reproduce.progress import Status, shown
@@ -107,6 +108,7 @@ def sweep(
     *,
     scale: str | None = None,
     processes: int | None = None,
+    address: str | None = None,
     output: Path | None = None,
     force: bool = False,
     console: Console | None = None,
@@ -127,6 +129,9 @@ def sweep(
         ``"default"`` unless given.
     processes
         How many points run at once, each on one core if there are several; one per core by default.
+    address
+        Of a Ray cluster whose machines run the points instead, ``"auto"`` or ``"ray://HOST:PORT"``;
+        they need the same package, data and versions.
     output
         The sweep's folder; ``data/sweeps/NOTEBOOK`` by default.
     force
@@ -140,7 +145,7 @@ def sweep(
     ------
     UserError
         An unknown notebook or parameter, a value that is not allowed, a notebook that keeps
-        nothing, a folder that cannot be written or that another run is writing.
+        nothing, a folder that cannot be written or that another run is writing, no such cluster.
     """
     import joblib
     from rich.console import Console
@@ -157,7 +162,7 @@ def sweep(
         )
     output = (output or results.default_folder().parent / "sweeps" / notebook.name).resolve()
     beside = min(len(grid), processes or joblib.cpu_count())
-    alone = {} if beside == 1 else parallel.ONE_CORE | {"LOKY_MAX_CPU_COUNT": "1"}
+    alone = parallel.ONE_CORE | {"LOKY_MAX_CPU_COUNT": "1"}
     with one_interrupt(), sole_writer(output, [FRAMES]):
         runs = [(notebook, values, output / POINTS / _key(values)) for _, values in grid]
         tasks = tasks_of(runs, notebook.path.parent.parent, force)
@@ -167,13 +172,17 @@ def sweep(
             clean(point.task.output, [notebook.name])
         waiting = sum(not point.finished for point in made)
         console.print(f"{waiting} of {len(made)} points of {notebook.name} to run", soft_wrap=True)
-        with shown(
-            console, {point.name: point.task.progress for point in made}, heartbeat_s
-        ) as now:
-            interrupted = carry_out(tasks, beside, now, alone)
-        for point in made:
-            with contextlib.suppress(OSError):  # of one that left nothing
-                point.task.output.rmdir()
+        progress = {point.name: point.task.progress for point in made}
+        try:
+            with shown(console, progress, heartbeat_s) as refresh:
+                if address is None:
+                    interrupted = carry_out(tasks, beside, refresh, alone if beside > 1 else {})
+                else:
+                    interrupted = carry_out_elsewhere(tasks, address, processes, refresh, alone)
+        finally:
+            for point in made:
+                with contextlib.suppress(OSError):  # of one that left nothing
+                    point.task.output.rmdir()
         table, frames, faults = _collected(made, output)
         _write(output, table, frames)
     swept = Swept(table, frames, interrupted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from itertools import islice
@@ -36,7 +36,7 @@ def as_finished(
     calls: Sequence[tuple[Any, ...]],
     processes: int | None = None,
     address: str | None = None,
-) -> Iterator[tuple[int, T]]:
+) -> Generator[tuple[int, T], None, None]:
     """Call a function with each of these arguments, and yield each call's index and result.
 
     Whatever ends it before the last result, an error in the caller's loop too, cancels the other
@@ -102,8 +102,9 @@ def _result(future: Future[T]) -> T:
     try:
         return future.result()
     except PicklingError as error:
+        reason = str(error.__cause__ or error).strip('"\n ').rpartition("\n")[2]
         raise UserError(
-            f"a call, or its result, cannot be sent between processes: {error.__cause__ or error}. "
+            f"a call, or its result, cannot be sent between processes: {reason}. "
             "Make within the function what cannot be pickled, or use processes=1"
         ) from error
     except TerminatedWorkerError as error:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ T = TypeVar("T")
 
 _TICK_S = 0.25
 """How long a Ctrl-C may wait."""
+_KNOCK_S = 10.0
 
 
 def as_finished(
@@ -27,7 +29,7 @@ def as_finished(
     at_once: int | None,
     ahead: int,
     environment: Mapping[str, str],
-) -> Iterator[tuple[int, T]]:
+) -> Generator[tuple[int, T], None, None]:
     """Call a function with each of these arguments there; yield each call's index and result.
 
     Whatever ends it before the last result ends the processes of the other calls.
@@ -87,6 +89,13 @@ def _result(ray: Any, done: Any) -> Any:
         ) from error
 
 
+def _knock(address: str) -> None:
+    """Raise OSError where nobody listens: Ray itself would try again for many minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
+
+
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
     """Yield Ray, connected to a cluster until the block ends, or longer if it was before.
@@ -106,6 +115,7 @@ def connected(address: str) -> Iterator[Any]:
     main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGTERM)
     try:
+        _knock(address)
         ray.init(address=address, log_to_driver=False, configure_logging=False)
     except Exception as error:
         raise UserError(
