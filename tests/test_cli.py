@@ -52,7 +52,16 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 def test_installed_command_prints_help_and_version() -> None:
     command = Path(sys.executable).parent / "workbench"
     helped = subprocess.run([command, "--help"], capture_output=True, text=True, check=True)
-    for name in ("reproduce", "scorecard", "figures", "profile", "memory", "models", "planners"):
+    for name in (
+        "reproduce",
+        "sweep",
+        "scorecard",
+        "figures",
+        "profile",
+        "memory",
+        "models",
+        "planners",
+    ):
         assert f" {name} " in helped.stdout
     told = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
     assert told.stdout == f"workbench {workbench.__version__}\n"
@@ -169,6 +178,21 @@ def test_reproduce_passes_its_exit_status_on(notebooks: Path) -> None:
     assert "AssertionError" in result.stdout
     assert workbench_command("reproduce", "01", "-p", "batch_size=17", *where).exit_code == 0
     assert (notebooks / "out" / "01_dynacomm" / "manifest.json").is_file()
+
+
+def test_sweep_passes_its_exit_status_on(notebooks: Path) -> None:
+    cell = "batch_size: int = 32\noutput: str = ''"
+    path = write_notebook(notebooks / "02_x.ipynb", "assert batch_size != 16", parameters=cell)
+    where = (str(path), "--output", str(notebooks / "out"), "--processes", "1")
+    result = workbench_command("sweep", *where, "-p", "batch_size=15..16")
+    assert result.exit_code == 1
+    assert "batch_size=16: failed in cell 2 of 2" in result.stdout
+    assert workbench_command("sweep", *where, "-p", "batch_size=15").exit_code == 0
+    assert (notebooks / "out" / "points.csv").read_text().startswith("batch_size,status,seconds")
+    assert "give values as in -p seed=1..5" in refused("sweep", *where)
+    assert "'batch_size' is given twice" in refused(
+        "sweep", *where, "-p", "batch_size=1", "-p", "batch_size=2"
+    )
 
 
 def test_scorecard_is_a_list_of_claims(tmp_path: Path) -> None:

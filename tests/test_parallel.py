@@ -133,7 +133,7 @@ def test_calls_are_given_up_while_they_are_handed_out(
         next(results)
         time.sleep(1.0)  # the next results are there, and given at once, as further calls go out
         next(results)
-        results.close()  # type: ignore[attr-defined]
+        results.close()
 
 
 @pytest.mark.parametrize("when", ["starting", "computing", "in the caller's loop"])
@@ -170,6 +170,6 @@ def test_ctrl_c_ends_all_at_once_and_the_next_use_works(when: str, tmp_path: Pat
 def test_a_caller_that_stops_early_gives_up_the_other_calls(tmp_path: Path) -> None:
     results = as_finished(begin, [(str(tmp_path), 0.0)] + [(str(tmp_path), 10 * LIMIT_S)] * 5, 2)
     assert next(results) == (0, None)
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     assert dict(as_finished(squared, [(1.0,), (2.0,)], 2))[1][0] == 4.0
     wait_for(lambda: not any(psutil.pid_exists(int(path.name)) for path in tmp_path.iterdir()))

@@ -164,6 +164,61 @@ def reproduce(
 
 
 @app.command()
+def sweep(
+    notebook: Annotated[
+        str,
+        typer.Argument(metavar="NOTEBOOK", help="01_dynacomm, dynacomm or 01; or a path of yours."),
+    ],
+    *,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter",
+            "-p",
+            metavar="NAME=VALUES",
+            help="Values of a parameter: 10,100,1000 or 1..5; repeatable.",
+        ),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(metavar="SCALE", help="smoke, default or paper.  \\[default: default]"),
+    ] = None,
+    processes: Annotated[
+        int | None, Number(help="Points beside each other.  \\[default: one a core]")
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Of a Ray cluster to run on: auto or ray://HOST:PORT.  \\[default: this machine]",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Run also points that are finished.")
+    ] = False,
+    output: Annotated[
+        Path | None, Folder(help="Where results go.  \\[default: data/sweeps/NOTEBOOK]")
+    ] = None,
+) -> None:
+    """Run a notebook at every point of a grid: what it keeps in one frame, a row for each failure.
+
+    Finished points are not run again; what was interrupted goes on.
+    """
+    from workbench.reproduce.sweep import sweep as run
+
+    swept = run(
+        notebook,
+        _assignments(parameter or ()),
+        scale=scale,
+        processes=processes,
+        address=address,
+        output=output,
+        force=force,
+    )
+    raise typer.Exit(swept.exit_status)
+
+
+@app.command()
 def record(
     system: Annotated[str, typer.Argument(help="A system or its notebook: edgegossip, 03, …")],
     experiment: Annotated[

@@ -235,7 +235,7 @@ def check_known(name: str, known: Collection[Parameter]) -> None:
     """Refuse the name of a parameter that cannot be set; the message lists those that can."""
     if name == DRIVER_PARAMETER:
         raise UserError(
-            f"parameter {name!r} is set by `workbench reproduce` itself; "
+            f"parameter {name!r} is set by the workbench itself; "
             "use --output DIR to choose where results go"
         )
     try:

@@ -49,7 +49,7 @@ def mean(
     points = [{"seed": one} for one in range(seed, seed + (seeds or usual))]
     shared = {"source": data_set(scale, "cifar10", dataset)}
     schema = {"seed": pl.Int64, "dataset": pl.String, "mean": pl.Float64}
-    return sweep("Mean", _mean, points, schema, shared=shared)
+    return sweep(_mean, points, schema, title="Mean", shared=shared)
 
 
 @data.loaded_once
@@ -66,7 +66,7 @@ def fleet(seed: int = 1) -> pl.DataFrame:
     """By four methods, none of which takes time."""
     points = [{"method": method} for method in METHODS]
     schema = {"method": pl.String, "slowest_s": pl.Float64}
-    return sweep("Fleet", _assigned, points, schema, shared={"seed": seed})
+    return sweep(_assigned, points, schema, title="Fleet", shared={"seed": seed})
 
 
 def _assigned(*, method: str, seed: int, **_: object) -> dict[str, float]:
@@ -355,7 +355,7 @@ def test_other_kernels_than_a_new_process_has_are_refused(
 def test_in_as_many_processes_as_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[int | None]()
 
-    def beside(function: object, calls: object, processes: int | None = None) -> object:
+    def beside(function: object, calls: object, processes: int | None, _: object) -> object:
         asked.append(processes)
         return as_finished(function, calls, 1)  # type: ignore[arg-type]
 

@@ -59,14 +59,14 @@ def done(folder: Path) -> dict[str, int]:
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_rows_come_in_the_order_of_the_points(processes: int) -> None:
-    frame = sweep("Squares", squared, POINTS, SCHEMA, processes=processes)
+    frame = sweep(squared, POINTS, SCHEMA, title="Squares", processes=processes)
     assert frame.schema == SCHEMA
     assert frame.select("n", "square").rows() == [(3, 9.0), (1, 1.0), (2, 4.0)]
     assert (set(frame["process"]) == {os.getpid()}) is (processes == 1)
 
 
 def test_the_last_axis_changes_first() -> None:
-    assert [tuple(one.values()) for one in grid(a=[1, 2], b="xy")] == [
+    assert [tuple(one.values()) for one in grid(a=[1, 2], b=list("xy"))] == [
         (1, "x"),
         (1, "y"),
         (2, "x"),
@@ -75,7 +75,7 @@ def test_the_last_axis_changes_first() -> None:
 
 
 def test_a_failed_point_is_a_row_with_its_reason() -> None:
-    frame = sweep("Inverse", inverse, grid(n=[0, 2]), SCHEMA, failures=ZeroDivisionError)
+    frame = sweep(inverse, grid(n=[0, 2]), SCHEMA, title="Inverse", failures=ZeroDivisionError)
     assert frame.drop("process").rows() == [
         (0, None, "division by zero"),
         (2, 0.5, None),
@@ -85,9 +85,9 @@ def test_a_failed_point_is_a_row_with_its_reason() -> None:
 
 def test_other_errors_end_the_sweep() -> None:
     with pytest.raises(ZeroDivisionError):
-        sweep("Inverse", inverse, grid(n=[2, 0]), SCHEMA, failures=ValueError)
+        sweep(inverse, grid(n=[2, 0]), SCHEMA, title="Inverse", failures=ValueError)
     with pytest.raises(AssertionError, match="need a column 'reason'"):
-        sweep("Inverse", inverse, grid(n=[2]), {"square": pl.Float64}, failures=ValueError)
+        sweep(inverse, grid(n=[2]), {"square": pl.Float64}, title="Inverse", failures=ValueError)
 
 
 @pytest.mark.parametrize(("stop_at", "rows"), [(3, 0), (1, 1), (2, 2)])
@@ -96,15 +96,15 @@ def test_ctrl_c_keeps_finished_rows_and_what_follows_from_them(stop_at: int, row
         return frame.with_columns(double=2 * pl.col("square"))
 
     with pytest.raises(ExperimentInterrupted) as stopped:
-        sweep("Squares", squared, POINTS, SCHEMA, shared={"stop_at": stop_at}, then=doubled)
-    kept, whole = stopped.value.frame, sweep("Squares", squared, POINTS, SCHEMA, then=doubled)
+        sweep(squared, POINTS, SCHEMA, title="Squares", shared={"stop_at": stop_at}, then=doubled)
+    kept, whole = stopped.value.frame, sweep(squared, POINTS, SCHEMA, title="Squares", then=doubled)
     assert kept.equals(whole.head(rows))
     assert kept.schema == whole.schema
 
 
 def test_what_a_point_has_finished_of_itself_is_kept() -> None:
     with pytest.raises(ExperimentInterrupted, match="2 finished rows") as stopped:
-        sweep("Parts", interrupted_within, POINTS, SCHEMA)
+        sweep(interrupted_within, POINTS, SCHEMA, title="Parts")
     assert stopped.value.frame.select("n", "square").rows() == [(3, 0.0), (1, 0.5)]
 
 
@@ -123,12 +123,12 @@ def test_an_interrupted_simulation_gives_no_row() -> None:
 
 
 def test_progress_names_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_tells_every_step(lambda: sweep("Squares", squared, POINTS, SCHEMA), monkeypatch)
+    assert_tells_every_step(lambda: sweep(squared, POINTS, SCHEMA, title="Squares"), monkeypatch)
 
 
 def test_nothing_runs_beside_what_is_timed(tmp_path: Path) -> None:
     with recording(tmp_path, 2):
-        frame = sweep("Squares", squared, POINTS, SCHEMA, processes=2, timed=True)
+        frame = sweep(squared, POINTS, SCHEMA, title="Squares", processes=2, timed=True)
     assert set(frame["process"]) == {os.getpid()}
 
 
@@ -136,15 +136,15 @@ def test_nothing_runs_beside_what_is_timed(tmp_path: Path) -> None:
 def test_what_is_remembered_is_done_once(remember: bool, tmp_path: Path) -> None:
     for _ in range(2):
         shared = {"folder": str(tmp_path)}
-        sweep("Squares", squared, POINTS, SCHEMA, shared=shared, remember=remember)
+        sweep(squared, POINTS, SCHEMA, title="Squares", shared=shared, remember=remember)
     assert set(done(tmp_path).values()) == {1 if remember else 2}
 
 
 def test_a_recording_takes_nothing_from_memory(tmp_path: Path) -> None:
     shared = {"folder": str(tmp_path)}
-    sweep("Squares", squared, POINTS, SCHEMA, shared=shared, remember=True)
+    sweep(squared, POINTS, SCHEMA, title="Squares", shared=shared, remember=True)
     with recording(tmp_path / "kept"):
-        sweep("Squares", squared, POINTS, SCHEMA, shared=shared, processes=1, remember=True)
+        sweep(squared, POINTS, SCHEMA, title="Squares", shared=shared, processes=1, remember=True)
     assert {(tmp_path / str(n)).read_text() for n in (1, 2, 3)} == {".."}
 
 
@@ -157,7 +157,7 @@ def test_a_recording_goes_on_where_it_was_in_other_processes(tmp_path: Path) -> 
         for point in points:
             if point["n"] == stop_at:
                 point["stop_at"] = stop_at
-        return sweep("Squares", squared, points, SCHEMA)
+        return sweep(squared, points, SCHEMA, title="Squares")
 
     with recording(kept, 1), pytest.raises(ExperimentInterrupted):
         make(stop_at=2)
@@ -173,7 +173,7 @@ def test_what_a_function_closes_over_cannot_hide_from_a_recording(tmp_path: Path
         def measure(n: int, steps: object) -> dict[str, float]:
             return {"square": float(factor * n * n)}
 
-        return sweep("Squares", measure, POINTS, SCHEMA)
+        return sweep(measure, POINTS, SCHEMA, title="Squares")
 
     assert not squares_of(1).equals(squares_of(2))
     with recording(tmp_path), pytest.raises(AssertionError, match="closes over"):
@@ -182,7 +182,7 @@ def test_what_a_function_closes_over_cannot_hide_from_a_recording(tmp_path: Path
 
 def test_numbers_are_kept_to_the_last_bit(tmp_path: Path) -> None:
     with recording(tmp_path):
-        frames = [sweep("Inverse", inverse, grid(n=[3, 7, 49]), SCHEMA) for _ in range(2)]
+        frames = [sweep(inverse, grid(n=[3, 7, 49]), SCHEMA, title="Inverse") for _ in range(2)]
     assert frames[0].equals(frames[1])
 
 

@@ -17,7 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from workbench.store.folder import sole_writer
+from workbench.store.own_code import of_own_function
 from workbench.utils import files
+from workbench.utils.checks import UserError, is_number
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -38,6 +41,8 @@ class Recording:
         In how many the others are computed; None for one per core.
     again
         Compute those, too, that were finished before.
+    failed
+        Keep failed points, too, with their reason.
     check
         Called before a point is kept; raises an error if it cannot be.
     seconds
@@ -48,6 +53,7 @@ class Recording:
     rests_on: Callable[[Measure], Mapping[str, str]]
     processes: int | None = None
     again: bool = False
+    failed: bool = True
     check: Callable[[], None] = lambda: None
     seconds: dict[str, float] = field(default_factory=dict)
     began_ns: int = field(default_factory=time.time_ns)
@@ -86,9 +92,8 @@ class Recording:
         self.check()
         inputs = self.inputs(measure)
         point = {"of": name, "inputs": inputs, "seconds": seconds, "rows": list(map(dict, rows))}
-        files.write_text(
-            self.file(name, inputs), json.dumps(point, indent=1, default=_plain) + "\n"
-        )
+        text = json.dumps(point, indent=1, default=_plain)
+        files.write_text(self.file(name, inputs), text + "\n")
         self.seconds[name] = seconds
 
 
@@ -103,6 +108,38 @@ def recording(under_way: Recording) -> Iterator[Recording]:
         yield under_way
     finally:
         _recording.reset(token)
+
+
+@contextmanager
+def kept_in(
+    folder: Path, measure: Measure, calls: Sequence[Mapping[str, Any]], processes: int | None
+) -> Iterator[Recording]:
+    """Keep finished points of a user's own sweep in a folder of theirs, but not failed ones.
+
+    Raises UserError: another sweep writes there, or a point could not be found again by what the
+    function and its arguments are.
+    """
+    if getattr(measure, "__closure__", None) or not hasattr(measure, "__qualname__"):
+        name = getattr(measure, "__qualname__", repr(measure))
+        raise UserError(
+            f"{name} cannot be told from others of its kind, so its points could not be kept; give "
+            "a function that takes all that it needs as arguments, some of them by shared="
+        )
+    if (name := measure.__qualname__) == "<lambda>":
+        raise UserError(f"{name}: a function whose points are kept needs a name; use def")
+    if wrong := [at for call in calls for at in call.items() if not _is_plain(at[1])]:
+        argument, value = wrong[0]
+        raise UserError(
+            f"{argument} is {value!r}: kept points are found by their arguments, so give numbers, "
+            "texts, truth values, None or lists of these"
+        )
+    folder = folder.expanduser().resolve()
+    inputs = of_own_function(measure)
+    with (
+        sole_writer(folder, (), instead=", or choose another folder"),
+        recording(Recording(folder, lambda _: inputs, processes, failed=False)) as under_way,
+    ):
+        yield under_way
 
 
 def current() -> Recording | None:
@@ -169,5 +206,18 @@ def _short(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def _plain(number: Any) -> Any:
-    return number.item()
+def _is_plain(value: object) -> bool:
+    """Whether its text says which value it is."""
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | str) or is_number(value)
+
+
+def _plain(value: Any) -> Any:
+    """A number or array of NumPy or PyTorch as plain numbers."""
+    if not hasattr(value, "tolist"):
+        raise UserError(
+            f"a row holds {value!r}, which cannot be kept; give numbers, texts, truth values, "
+            "None, or lists and dicts of these"
+        )
+    return value.tolist()

@@ -1,61 +1,29 @@
 """A sweep: a function at every point of a grid, its rows in one frame.
 
-Ctrl-C loses the rows in progress, not those before them.
+::
+
+    def trained(bandwidth_mbps, seed):
+        ...
+        return {"top1": ..., "seconds": ...}
+
+    sweep(trained, grid(bandwidth_mbps=[10, 100], seed=range(3)), processes=2, folder="trial")
 """
 
 from __future__ import annotations
 
-import io
+import inspect
 import itertools
-import math
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import polars as pl
-from rich.console import Console
 
-from workbench.experiments import finished
-from workbench.experiments.finished import Row, Rows
-from workbench.runtime import Run, progress
-from workbench.utils import parallel
-
-Point = Mapping[str, Any]
-Measure = Callable[..., Row | Iterable[Row] | pl.DataFrame]
-"""Called with a point's values by name, and ``steps``, which shows how far a long one is."""
-Failures = type[Exception] | tuple[type[Exception], ...]
-
-
-class ExperimentInterrupted(KeyboardInterrupt):
-    """Ctrl-C ended an experiment before its last row; `frame` has the finished ones, maybe none.
-
-    Where nobody catches it, it is in ``sys.last_value``.
-    """
-
-    def __init__(self, frame: pl.DataFrame) -> None:
-        rows = "1 finished row is" if len(frame) == 1 else f"{len(frame)} finished rows are"
-        super().__init__(f"interrupted; {rows} in `frame` of this error")
-        self.frame = frame
-
-
-@contextmanager
-def keeping(frame: Callable[[], pl.DataFrame]) -> Iterator[None]:
-    """Turn Ctrl-C into `ExperimentInterrupted`, with the rows that `frame` returns by then."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        raise ExperimentInterrupted(frame()) from error
-
-
-def whole(run: Run) -> Run:
-    """Return a simulation that ran to its end; raise KeyboardInterrupt for one that did not.
-
-    A simulation returns normally at Ctrl-C, and half of one is no row.
-    """
-    if run.interrupted:
-        raise KeyboardInterrupt
-    return run
+from workbench.experiments.computed import Failures, Measure, Point, computed, keeping
+from workbench.experiments.finished import Rows, kept_in
+from workbench.experiments.joined import joined
+from workbench.utils.checks import UserError, check_whole
 
 
 def grid(**axes: Iterable[object]) -> list[dict[str, Any]]:
@@ -63,157 +31,147 @@ def grid(**axes: Iterable[object]) -> list[dict[str, Any]]:
 
     >>> grid(model=["lenet5"], batch_size=[16, 32])
     [{'model': 'lenet5', 'batch_size': 16}, {'model': 'lenet5', 'batch_size': 32}]
+
+    Raises UserError: text or a single value in the place of several.
     """
+    for name, values in axes.items():
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+            raise UserError(f"{name} is {values!r}; give its values, as in {name}=[{values!r}]")
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
 def sweep(
-    title: str,
     measure: Measure,
     points: Sequence[Point],
-    schema: Mapping[str, Any],
+    schema: Mapping[str, Any] | None = None,
     *,
+    title: str | None = None,
     shared: Point | None = None,
     processes: int | None = 1,
+    address: str | None = None,
     timed: bool = False,
     remember: bool = False,
-    failures: Failures = (),
+    folder: str | Path | None = None,
+    failures: Failures | None = None,
     then: Callable[[pl.DataFrame], pl.DataFrame] = lambda frame: frame,
 ) -> pl.DataFrame:
     """Return the rows of all points, in their order.
 
     Parameters
     ----------
-    title
-        Of the progress shown meanwhile.
     measure
-        Makes a point's row, or rows; of a module, not of a cell, if there are several processes.
+        Makes a point's row, or rows.
     points
-        Arguments of each call. Those with the name of a column are in the rows as well.
+        Arguments of each call, as `grid` makes them. They are in the rows as well.
     schema
-        Columns and their types; null where neither point nor row has a value.
+        Columns and their types; null where neither point nor row has a value. By default a column
+        for each argument, then those of the rows, then ``reason``; an argument whose name is also a
+        column of the rows, with other values, is called ``swept_NAME``.
+    title
+        Of the progress shown meanwhile; the function's name by default.
     shared
         Arguments of all calls.
-    processes, timed, remember
+    processes, address, timed, remember
         As for `computed`.
+    folder
+        Keep each finished point here, and compute none again that is here already, unless the
+        function, what it uses, or a version has changed.
     failures
-        Errors that make a point a row with the error in the column ``reason``. Any other error
-        ends the sweep.
+        Errors that make a point a row with the error in the column ``reason``; by default, without
+        a schema, any. Points that failed so by default are not kept. Other errors end the sweep.
     then
         Adds columns that follow from several rows; also to the rows of an interrupted sweep.
 
     Raises
     ------
+    UserError
+        Points that the function does not take; a folder that another sweep writes to, or a function
+        or arguments by which finished points could not be found again.
     ExperimentInterrupted
         At Ctrl-C, with the rows of the points that were finished.
     """
-    if failures and "reason" not in schema:
-        raise AssertionError(f"{title}: failures need a column 'reason' in the schema")
-    everywhere = shared or {}
+    if not callable(measure):
+        raise UserError(f"{measure!r} is not a function; as in sweep(train, grid(seed=range(3)))")
+    name = _name(measure)
+    expected = failures is not None or schema is not None
+    caught = failures or () if expected else Exception
+    if caught and schema is not None and "reason" not in schema:
+        raise AssertionError(f"{name}: failures need a column 'reason' in the schema")
+    everywhere, asked = shared or {}, list(points)
+    _check_calls(measure, asked, everywhere)
+    if processes is not None:
+        check_whole("processes", processes, 1)
     finished_rows: dict[int, Rows] = {}
 
     def frame() -> pl.DataFrame:
+        if schema is None:
+            return then(_free(asked, finished_rows))
         rows = [
-            [{**everywhere, **points[at], **row}.get(name) for name in schema]
+            [{**everywhere, **asked[at], **row}.get(name) for name in schema]
             for at in sorted(finished_rows)
             for row in finished_rows[at]
         ]
         return then(pl.DataFrame(rows, schema=schema, orient="row"))
 
-    with keeping(frame):
+    calls = [{**everywhere, **point} for point in asked]
+    kept = nullcontext() if folder is None else kept_in(Path(folder), measure, calls, processes)
+    with kept, keeping(frame):
         finished_rows.update(
             computed(
-                title,
                 measure,
-                points,
+                asked,
+                title=name.replace("_", " ") if title is None else title,
                 shared=everywhere,
                 processes=processes,
+                address=address,
                 timed=timed,
                 remember=remember,
-                failures=failures,
+                failures=caught,
+                named=not expected,
             )
         )
     return frame()
 
 
-def computed(
-    title: str,
-    measure: Measure,
-    points: Sequence[Point],
-    *,
-    shared: Point | None = None,
-    processes: int | None = 1,
-    timed: bool = False,
-    remember: bool = False,
-    failures: Failures = (),
-) -> Iterator[tuple[int, Rows]]:
-    """Yield the number and the rows of each point as soon as they are there.
-
-    Parameters
-    ----------
-    processes
-        1 computes in this process, point by point; None uses a process per core.
-    timed
-        Whether points measure time, so that nothing may run beside them.
-    remember
-        Keep the rows in memory for other sweeps of this process.
-    """
-    calls = [{**(shared or {}), **point} for point in points]
-    under_way, missing = finished.current(), []
-    keys = [finished.key(measure, call) for call in calls] if under_way or remember else []
-    known = finished.look_up(measure, keys) if keys else [None] * len(calls)
-    for at, rows in enumerate(known):
-        if rows is None:
-            missing.append(at)
-        else:
-            yield at, rows
-    processes = 1 if timed else under_way.processes if under_way else processes
-    with progress.steps(title, len(missing)) as steps:
-        if processes == 1 or len(missing) <= 1:
-            for at in missing:
-                steps(_text(points[at]))
-                try:
-                    rows, seconds = _timed(measure, calls[at], failures, steps)
-                except ExperimentInterrupted as stopped:
-                    yield at, stopped.frame.to_dicts()
-                    raise
-                if keys:
-                    finished.keep(measure, keys[at], rows, seconds)
-                yield at, rows
-            return
-        beside = [(measure, calls[at], failures) for at in missing]
-        for number, (rows, seconds) in parallel.as_finished(_timed, beside, processes):
-            at = missing[number]
-            if keys:
-                finished.keep(measure, keys[at], rows, seconds)
-            yield at, rows
-            steps(_text(points[at]))
-
-
-def _timed(
-    measure: Measure, call: Point, failures: Failures, steps: progress.Steps | None = None
-) -> tuple[list[Row], float]:
-    """Return the rows of a point, and the seconds that they took."""
-    began_s = time.perf_counter()
+def _check_calls(measure: Measure, points: Sequence[Point], shared: Point) -> None:
+    """Refuse arguments that the function does not take."""
+    if wrong := [point for point in points if not isinstance(point, Mapping)]:
+        raise UserError(f"a point is {wrong[0]!r}; give points as grid(seed=range(3)) makes them")
     try:
-        made = measure(**call, steps=steps or _silent())
-    except failures as error:
-        made = {"reason": str(error)}
-    if isinstance(made, pl.DataFrame):
-        made = made.to_dicts()
-    rows = [made] if isinstance(made, Mapping) else list(made)
-    return rows, time.perf_counter() - began_s
+        signature = inspect.signature(measure)
+    except ValueError:  # a function of C's, which does not say what it takes
+        return
+    asks = {"steps": None} if "steps" in signature.parameters else {}
+    for names in dict.fromkeys(tuple(point) for point in points):
+        try:
+            signature.bind(**{**asks, **shared, **dict.fromkeys(names)})
+        except TypeError as error:
+            given = ", ".join([*shared, *names]) or "nothing"
+            raise UserError(f"{_name(measure)}{signature} is given {given}: {error}") from None
 
 
-def _silent() -> progress.Steps:
-    """Progress for a process beside others, whose lines would overwrite each other."""
-    return progress.Steps("", 0, progress.Line(Console(file=io.StringIO()), after_s=math.inf))
+def _name(measure: Measure) -> str:
+    return getattr(measure, "__name__", type(measure).__name__)
 
 
-def _text(point: Point) -> str:
-    """A point in a line: ``resnet152, dynacomm, 40 layers``."""
-    return ", ".join(
-        value.replace("_", " ") if isinstance(value, str) else f"{value} {name.replace('_', ' ')}"
-        for name, value in point.items()
-        if isinstance(value, str | int | float)
-    )
+def _free(points: Sequence[Point], finished_rows: Mapping[int, Rows]) -> pl.DataFrame:
+    """The frame of rows without a schema."""
+    parts = []
+    for at in sorted(finished_rows):
+        rows = [{name: _plain(value) for name, value in row.items()} for row in finished_rows[at]]
+        point = {name: _plain(value) for name, value in points[at].items()}
+        parts.append((point, pl.DataFrame(rows, infer_schema_length=None)))
+    try:
+        frame = joined(parts, dict.fromkeys(name for point in points for name in point))
+    except pl.exceptions.PolarsError as error:
+        raise UserError(f"points or rows have values of no common type: {error}") from error
+    if "reason" not in frame.columns:
+        frame = frame.with_columns(pl.Series("reason", [None] * len(frame)))
+    return frame.select(pl.exclude("reason"), pl.col("reason").cast(pl.String))
+
+
+def _plain(value: Any) -> Any:
+    """A value as polars takes it: arrays as lists, functions and classes by name."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return value.__name__ if callable(value) and hasattr(value, "__name__") else value

@@ -13,6 +13,12 @@ One call goes through these files::
     execution.py   papermill and the processes that notebooks run in
     progress.py    what each notebook is doing now, as a live table or as lines
     report.py      outcomes, and how they are printed
+
+A sweep (`workbench sweep`) runs one notebook at many points by the same files::
+
+    sweep.py       the call itself, and what all points kept in one frame
+    grid.py        values as a user writes them, and the points that they make
+    elsewhere.py   notebooks on the machines of a Ray cluster
 """
 
 from workbench.reproduce.driver import reproduce

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from workbench import results
 from workbench.parameters import Value
 from workbench.reproduce.execution import Kernels
-from workbench.reproduce.inputs import fingerprint, why
+from workbench.reproduce.inputs import of_all_runs, of_run, why
 from workbench.reproduce.notebooks import Notebook, find, notebook_paths, notebooks_folder, resolve
 from workbench.reproduce.progress import Progress, shown
 from workbench.reproduce.report import Report, outcome, print_report
@@ -131,22 +131,38 @@ def plan(
     force: bool,
 ) -> list[NotebookTask]:
     """Return a task per notebook; its progress says whether and why the notebook has to run."""
+    runs = [(notebook, values[notebook.name], output) for notebook in notebooks]
+    return tasks_of(runs, root, force)
+
+
+def tasks_of(
+    runs: Iterable[tuple[Notebook, Mapping[str, Value], Path]], root: Path, force: bool
+) -> list[NotebookTask]:
+    """Return a task for each notebook, values and folder of results; see `plan`."""
     versions = provenance.all_versions()
     revision, dirty = provenance.revision(root)
+    of_all = of_all_runs(root, versions)
     tasks = []
-    for notebook in notebooks:
-        own = values[notebook.name]
+    for notebook, own, output in runs:
         reason = "forced"
         if not force:
-            reason = why(output / notebook.name, fingerprint(notebook, own, root, versions))
+            reason = why(output / notebook.name, of_run(notebook, own, root) | of_all)
         progress = Progress(notebook.code_cells, "waiting" if reason else "unchanged", reason)
         tasks.append(NotebookTask(notebook, own, root, output, versions, revision, dirty, progress))
     return tasks
 
 
-def carry_out(tasks: Sequence[NotebookTask], jobs: int, refresh: Callable[[], None]) -> bool:
-    """Run the waiting tasks, `jobs` at once; return whether an interrupt ended them early."""
-    kernels = Kernels()
+def carry_out(
+    tasks: Sequence[NotebookTask],
+    jobs: int,
+    refresh: Callable[[], None],
+    environment: Mapping[str, str] | None = None,
+) -> bool:
+    """Run the waiting tasks, `jobs` at once; return whether an interrupt ended them early.
+
+    `environment` is added to that of their kernels.
+    """
+    kernels = Kernels(environment or {})
     # The longest first, so that none runs alone at the end; most cells take longest.
     waiting = sorted(
         (task for task in tasks if task.progress.status == "waiting"),

@@ -31,8 +31,9 @@ _LOG_LINES = 10
 
 @dataclass(frozen=True)
 class Kernels:
-    """The running kernels, so that an interrupt can end them all."""
+    """The running kernels, so that an interrupt can end them all, and what they have in common."""
 
+    environment: Mapping[str, str] = field(default_factory=dict)
     stopping: threading.Event = field(default_factory=threading.Event)
     _pids: set[int] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -64,12 +65,14 @@ def _end(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def kernel_manager(log: IO[bytes], started: Callable[[int], None]) -> type[Any]:
+def kernel_manager(
+    log: IO[bytes], started: Callable[[int], None], environment: Mapping[str, str] | None = None
+) -> type[Any]:
     """Return a kernel manager that starts this very interpreter, whatever `python3` is elsewhere.
 
     A kernel watches the process that started it (``JPY_PARENT_PID``) and ends within a second of
     its end, so even `kill -9` of the driver leaves none behind. `log` gets the kernel's own output,
-    outside its cells; `started` is called with its process id.
+    outside its cells; `started` is called with its process id; `environment` is added to its own.
     """
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
@@ -85,6 +88,7 @@ def kernel_manager(log: IO[bytes], started: Callable[[int], None]) -> type[Any]:
             # Threads that wait for each other by spinning take the very cores that they wait for,
             # as soon as anything else runs: a network then trains many times slower.
             "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
+            **(environment or {}),
         },
     )
 
@@ -149,7 +153,7 @@ def _run(
                 kernel_name=KERNEL,
                 language="python",
                 progress_bar=False,
-                kernel_manager_class=kernel_manager(log, kernel_started),
+                kernel_manager_class=kernel_manager(log, kernel_started, kernels.environment),
                 resources={"metadata": {"path": str(current)}},
                 iopub_timeout=_IOPUB_S,
                 store_widget_state=False,  # else exporters take it for a widget that answers

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import workbench
 from workbench import results
 from workbench.parameters import Value
 from workbench.reproduce.notebooks import Notebook
-from workbench.store.manifest import file_digest
-from workbench.store.provenance import VERSIONS_THAT_MATTER, digest, of_machine
+from workbench.store.provenance import (
+    VERSIONS_THAT_MATTER,
+    digest,
+    digests,
+    of_machine,
+    of_package,
+)
 
 
 def fingerprint(
@@ -25,19 +28,29 @@ def fingerprint(
 
     `root` holds ``data/`` and the lock files; `versions` are `provenance.all_versions`.
     """
-    package = Path(workbench.__file__).parent
+    return of_run(notebook, values, root) | of_all_runs(root, versions)
+
+
+def of_run(notebook: Notebook, values: Mapping[str, Value], root: Path) -> dict[str, str]:
+    """Return the groups of a fingerprint in which runs of the same moment may differ."""
     named = [Path(str(value)) for value in values.values() if str(value).endswith(".npz")]
+    return {
+        "notebook": digest(notebook.cells),
+        "parameters": digest([dict(values), digests(named, root)]),
+    }
+
+
+def of_all_runs(root: Path, versions: Mapping[str, str]) -> dict[str, str]:
+    """Return the other groups of a fingerprint."""
     locks = [
         path
         for pattern in ("*.lock", "pylock*.toml", "requirements*.txt")
         for path in root.glob(pattern)
     ]
     return {
-        "notebook": digest(notebook.cells),
-        "parameters": digest([dict(values), _digests(named, root)]),
-        "package": digest(_digests(package.rglob("*.py"), package)),
-        "data": digest(_digests([*_tables(root), *_recorded(root)], root)),
-        "lock": digest(_digests(locks, root)),
+        "package": of_package(),
+        "data": digest(digests([*_tables(root), *_recorded(root)], root)),
+        "lock": digest(digests(locks, root)),
         **of_machine(versions, VERSIONS_THAT_MATTER),
     }
 
@@ -81,9 +94,3 @@ def why(folder: Path, inputs: Mapping[str, str]) -> str:
         return f"changed: {', '.join(changed)}"
     altered = kept.altered(folder)
     return f"altered or missing: {', '.join(altered)}" if altered else ""
-
-
-def _digests(files: Iterable[Path], root: Path) -> dict[str, str | None]:
-    return {
-        os.path.relpath(file, root): file_digest(file) for file in sorted(files) if file.is_file()
-    }

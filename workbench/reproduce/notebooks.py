@@ -138,6 +138,19 @@ def _declared(source: str, path: Path) -> dict[str, object]:
     return declared
 
 
+def check_declared(name: str, notebooks: Sequence[Notebook]) -> None:
+    """Refuse the name of a parameter that none of these notebooks declares."""
+    declared = (parameter for book in notebooks for parameter in book.parameters.values())
+    known = list(dict.fromkeys(declared))
+    if all(parameter.name != name for parameter in known) and name in systems.every_parameter():
+        chosen = ", ".join(notebook.name for notebook in notebooks)
+        raise UserError(
+            f"parameter {name!r} belongs to none of the chosen notebooks ({chosen}). "
+            f"Their parameters:\n{parameters.listing(known)}"
+        )
+    parameters.check_known(name, known)
+
+
 def resolve(
     notebooks: Sequence[Notebook], scale: str | None, given: Mapping[str, str]
 ) -> dict[str, dict[str, Value]]:
@@ -153,18 +166,11 @@ def resolve(
             raise UserError("the scale is given twice: by --scale and by -p scale=…")
         given = {"scale": scale, **given}
     declared = (parameter for book in notebooks for parameter in book.parameters.values())
-    known = list(dict.fromkeys(declared))
-    names = [parameter.name for parameter in known]
+    names = [parameter.name for parameter in dict.fromkeys(declared)]
     for name, text in given.items():
-        if name not in names and name in systems.every_parameter():
-            if name in parameters.PARAMETERS:
-                parameters.PARAMETERS[name].parse(text)  # what is wrong everywhere comes first
-            chosen = ", ".join(notebook.name for notebook in notebooks)
-            raise UserError(
-                f"parameter {name!r} belongs to none of the chosen notebooks ({chosen}). "
-                f"Their parameters:\n{parameters.listing(known)}"
-            )
-        parameters.check_known(name, known)
+        if name not in names and name in parameters.PARAMETERS:
+            parameters.PARAMETERS[name].parse(text)  # what is wrong everywhere comes first
+        check_declared(name, notebooks)
     asked = {"scale": "default", **given}
 
     def value(notebook: Notebook, name: str) -> Value:

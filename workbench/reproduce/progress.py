@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -100,7 +101,7 @@ def shown(
 
         with Live(
             console=console,
-            get_renderable=lambda: _table(progress),
+            get_renderable=lambda: _table(progress, console.height - 2),
             auto_refresh=False,
             transient=True,
             redirect_stdout=False,
@@ -152,7 +153,8 @@ class _Lines:
         self.printed_s = time.monotonic()
 
 
-def _table(progress: Mapping[str, Progress]) -> Table:
+def _table(progress: Mapping[str, Progress], height: int) -> Table:
+    """Show all, or where they are more than fit, those that run and how many are over."""
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
@@ -161,7 +163,19 @@ def _table(progress: Mapping[str, Progress]) -> Table:
     for _ in range(5):
         table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis")
-    for name, state in progress.items():
+    shown = dict(progress)
+    if len(progress) > height:
+        shown = {name: state for name, state in progress.items() if state.status == "running"}
+        counts = Counter(state.status for state in progress.values())
+        rest: list[Status] = ["failed", "waiting"]
+        texts = [f"{counts[status]} {status}" for status in rest if counts[status]]
+        over = len(progress) - counts["waiting"] - counts["running"]
+        table.add_row(
+            "",
+            Text(", ".join([f"{over} of {len(progress)} over", *texts])),
+            ProgressBar(total=len(progress), completed=over, width=16),
+        )
+    for name, state in shown.items():
         status = state.status
         cells = state.cell if status in ("running", "failed", "stopped") else state.cells
         cells = 0 if status == "waiting" else cells

@@ -77,7 +77,7 @@ def print_report(console: Console, report: Report, output: Path, figures: Path |
             f"{outcome.notebook:<{width}}  ",
             (f"{outcome.status:<9}", STYLES[outcome.status]),
             f"  {seconds(outcome.wall_s):>8}" if outcome.wall_s else " " * 10,
-            "" if outcome.status == "stopped" else f"  {_near(outcome.place)}",
+            "" if outcome.status == "stopped" else f"  {near(outcome.place)}",
         )
     for outcome in report.outcomes:
         if outcome.status == "failed":
@@ -85,10 +85,10 @@ def print_report(console: Console, report: Report, output: Path, figures: Path |
             line(f"{outcome.notebook} failed in {outcome.message}")
             kept = results.read_manifest(output / outcome.notebook)
             if kept is not None:
-                line(f"Its results from {kept.made_at} are still in {_near(output)}.")
+                line(f"Its results from {kept.made_at} are still in {near(output)}.")
     if report.figures and figures is not None:
         count = len(report.figures)
-        line(f"{count} figure{'' if count == 1 else 's'} in {_near(figures)}")
+        line(f"{count} figure{'' if count == 1 else 's'} in {near(figures)}")
     if report.interrupted:
         stopped = [outcome.notebook for outcome in report.outcomes if outcome.status == "stopped"]
         line()
@@ -98,7 +98,7 @@ def print_report(console: Console, report: Report, output: Path, figures: Path |
         )
 
 
-def _near(path: Path) -> str:
+def near(path: Path) -> str:
     """Return a path relative to the current directory, if it is below it."""
     path = path.resolve()
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import workbench
 from workbench.store.code import code
+from workbench.store.manifest import file_digest
 from workbench.utils import files, instruction_set
 
 DECIDE_ROWS = ("networkx", "numpy", "polars", "scikit-learn", "scipy", "simpy", "torch")
@@ -112,6 +113,19 @@ def of_machine(versions: Mapping[str, str], that_matter: Iterable[str]) -> dict[
     return {
         "versions": digest({name: versions.get(name) for name in ("python", *that_matter)}),
         "instruction set": digest(instruction_set.record(new_process=True)),
+    }
+
+
+def of_package() -> str:
+    """Return a SHA-256 of the source of this package."""
+    package = Path(workbench.__file__).parent
+    return digest(digests(package.rglob("*.py"), package))
+
+
+def digests(files: Iterable[Path], root: Path) -> dict[str, str | None]:
+    """Return the SHA-256 of each file that there is, by its path from `root`."""
+    return {
+        os.path.relpath(file, root): file_digest(file) for file in sorted(files) if file.is_file()
     }
 
 

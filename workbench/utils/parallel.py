@@ -1,4 +1,4 @@
-"""Calls in parallel processes, for experiments of many separate trainings.
+"""Calls in parallel processes, here or on a Ray cluster, for experiments of many trainings.
 
 In such a process a training computes with one thread (``WORKBENCH_THREADS``): the other cores are
 for the other processes. Results are the same as in one process.
@@ -6,21 +6,26 @@ for the other processes. Results are the same as in one process.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import resource_tracker
+from pickle import PicklingError
 from typing import Any, TypeVar
 
 from workbench.runtime.threads import THREADS_VARIABLE
+from workbench.utils import ray_cluster
 from workbench.utils.checks import UserError
 
 T = TypeVar("T")
 
+ONE_CORE = dict.fromkeys((THREADS_VARIABLE, "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""The environment of a process that others run beside."""
 AHEAD = 2
 """Calls submitted ahead for each process, so that none waits for the caller's loop."""
 IDLE_S = 300.0
@@ -28,25 +33,43 @@ IDLE_S = 300.0
 
 
 def as_finished(
-    function: Callable[..., T], calls: Sequence[tuple[Any, ...]], processes: int | None = None
-) -> Iterator[tuple[int, T]]:
+    function: Callable[..., T],
+    calls: Sequence[tuple[Any, ...]],
+    processes: int | None = None,
+    address: str | None = None,
+) -> Generator[tuple[int, T], None, None]:
     """Call a function with each of these arguments, and yield each call's index and result.
 
     Whatever ends it before the last result, an error in the caller's loop too, cancels the other
-    calls. Ctrl-C ends running processes at once; the next use starts others.
+    calls. Ctrl-C ends running processes at once; the next use starts others. Processes end
+    with this one, however it ends.
 
     Parameters
     ----------
     function
-        Of a module, not of a cell: other processes import it. Its errors are raised here.
+        Other processes import it, or get it by value if it is of a notebook's cell. Its errors are
+        raised here.
     calls
         Arguments of each call; they are sent to the other processes by pickle.
     processes
         At least 1; by default one for each core, or as many as the environment variable
         ``LOKY_MAX_CPU_COUNT`` says. One process, and a single call, run in this process.
+    address
+        Of a Ray cluster whose machines compute instead, ``"auto"`` or ``"ray://HOST:PORT"``, in as
+        many processes as they have cores by default.
+
+    Raises
+    ------
+    UserError
+        A function or arguments that cannot be sent; a process that died; no such cluster.
     """
     if processes is not None and processes < 1:
         raise UserError(f"{processes} processes compute nothing; give at least 1, or None")
+    if address is not None:
+        yield from ray_cluster.as_finished(
+            function, calls, address, at_once=processes, ahead=AHEAD, environment=ONE_CORE
+        )
+        return
     import joblib
 
     count = min(len(calls), processes or joblib.cpu_count())
@@ -56,8 +79,13 @@ def as_finished(
         return
     from joblib.externals.loky import get_reusable_executor
 
-    one_core = dict.fromkeys((THREADS_VARIABLE, "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    executor = get_reusable_executor(max_workers=count, timeout=IDLE_S, env=one_core)
+    executor = get_reusable_executor(
+        max_workers=count,
+        timeout=IDLE_S,
+        env=ONE_CORE,
+        initializer=_end_with,
+        initargs=(os.getpid(),),
+    )
     left = iter(enumerate(calls))
     running: dict[Future[T], int] = {}
     try:
@@ -68,11 +96,41 @@ def as_finished(
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                at, result = running.pop(future), future.result()
-                yield at, result
+                at = running.pop(future)
+                yield at, _result(future)
     finally:
         if running:
             _give_up(executor, running)
+
+
+def _end_with(parent: int) -> None:
+    """End this process within a second of the one that started it, even of its `kill -9`."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _result(future: Future[T]) -> T:
+    """Return a call's result, or raise what it raised."""
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    try:
+        return future.result()
+    except PicklingError as error:
+        reason = str(error.__cause__ or error).strip('"\n ').rpartition("\n")[2]
+        raise UserError(
+            f"a call, or its result, cannot be sent between processes: {reason}. "
+            "Make within the function what cannot be pickled, or use processes=1"
+        ) from error
+    except TerminatedWorkerError as error:
+        raise UserError(
+            "a process died: out of memory, or by a crash in compiled code; fewer processes beside "
+            "each other need less memory"
+        ) from error
 
 
 def _give_up(executor: Any, running: Collection[Future[Any]]) -> None:

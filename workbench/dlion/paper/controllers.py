@@ -64,7 +64,7 @@ def decided(
         "constant": growth == "constant",
     }
     measure, schema = {"batches": (_batches, BATCHES), "links": (_links, LINKS)}[what]
-    return sweep(title, measure, [{}], schema, shared=shared)
+    return sweep(measure, [{}], schema, title=title, shared=shared)
 
 
 def _batches(

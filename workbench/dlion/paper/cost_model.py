@@ -160,7 +160,7 @@ def predicted(
         "system": pl.String,
         **dict.fromkeys(("predicted_s", "simulated_s", "percent", "share"), pl.Float64),
     }
-    return sweep("Predicted", measure, [{"system": name} for name in systems], schema)
+    return sweep(measure, [{"system": name} for name in systems], schema, title="Predicted")
 
 
 def draw_interfaces(frame: pl.DataFrame) -> alt.FacetChart:

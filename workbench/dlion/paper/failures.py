@@ -57,10 +57,10 @@ def failures(
         for one, system, name in product(chosen, ("baseline", "dlion"), _faults(learning.seconds))
     ]
     return sweep(
-        "Failures",
         _with_faults,
         points,
         {"scenario": pl.String, "others": pl.Float64} | ABOUT | CURVE,
+        title="Failures",
         shared={"learning": learning.of(scale, dataset)},
         processes=processes_at(scale),
     )

@@ -129,10 +129,10 @@ def trained(
             for case in (each._replace(seed=one) for each in dict.fromkeys(group.cases))
         ]
         frame = sweep(
-            title,
             measured,
             points,
             ABOUT | CURVE,
+            title=title,
             shared={"learning": learning.of(scale, dataset)},
             processes=processes_at(scale),
             remember=True,

@@ -72,7 +72,7 @@ def learning(
         "workers": workers,
     }
     points = grid(planner=("sequential", "dynacomm"))
-    return sweep("Figure 10", _learnt, points, LEARNT, shared=shared, failures=TrainingError)
+    return sweep(_learnt, points, LEARNT, title="Figure 10", shared=shared, failures=TrainingError)
 
 
 def _learnt(

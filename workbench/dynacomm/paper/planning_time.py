@@ -45,7 +45,7 @@ def planning_times(repeats: int, batch_size: int = 32) -> pl.DataFrame:
     """
     points = grid(model=MODELS, planner=("dynacomm", "ibatch"), direction=DIRECTIONS)
     shared = {"batch_size": batch_size, "repeats": repeats}
-    return sweep("Table I", _planning, points, PLANNING_TIMES, shared=shared, timed=True)
+    return sweep(_planning, points, PLANNING_TIMES, title="Table I", shared=shared, timed=True)
 
 
 def _planning(
@@ -77,7 +77,7 @@ def times_by_layers(sizes: tuple[int, ...], repeats: int, seed: int = 1) -> pl.D
     """
     points = grid(layers=sizes, direction=DIRECTIONS, solver=SOLVER_TITLES)
     shared = {"sizes": sizes, "seed": seed, "repeats": repeats}
-    return sweep("Figure 12", _solving, points, TIMES_BY_LAYERS, shared=shared, timed=True)
+    return sweep(_solving, points, TIMES_BY_LAYERS, title="Figure 12", shared=shared, timed=True)
 
 
 def _solving(

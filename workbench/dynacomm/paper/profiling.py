@@ -36,7 +36,7 @@ def profiling_costs(batch_sizes: Mapping[str, int], repeats: int) -> pl.DataFram
     """
     points = [{"model": model, "batch_size": size} for model, size in batch_sizes.items()]
     shared = {"repeats": repeats}
-    return sweep("Table II", _profiling, points, PROFILING_COSTS, shared=shared, timed=True)
+    return sweep(_profiling, points, PROFILING_COSTS, title="Table II", shared=shared, timed=True)
 
 
 def _profiling(*, model: str, batch_size: int, repeats: int, steps: Steps) -> dict[str, object]:

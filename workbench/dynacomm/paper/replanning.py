@@ -81,7 +81,7 @@ def replanning(
         "epoch_iterations": epoch_iterations,
     }
     points = grid(scenario=("step", "sawtooth", "mobile"), policy=POLICIES)
-    return sweep("Re-planning", _replanned, points, REPLANNED, shared=shared)
+    return sweep(_replanned, points, REPLANNED, title="Re-planning", shared=shared)
 
 
 def _replanned(

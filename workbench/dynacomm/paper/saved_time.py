@@ -54,7 +54,7 @@ def planned(
         bandwidth_mbps=_each(bandwidth_mbps), batch_size=_each(batch_size), model=_each(model)
     )
     shared = {"direction": direction, "workers": workers}
-    return sweep("Planned", _by_planner, points, PLANNED, shared=shared)
+    return sweep(_by_planner, points, PLANNED, title="Planned", shared=shared)
 
 
 def _each(values: Any) -> Iterable[Any]:

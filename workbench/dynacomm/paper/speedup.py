@@ -44,7 +44,7 @@ def speedups(
     Columns ``model, batch_size, bandwidth_mbps, workers, planner, speedup``.
     """
     shared = {"model": model, "batch_size": batch_size, "bandwidth_mbps": bandwidth_mbps}
-    return sweep("Figure 11", _speedups, grid(workers=workers), SPEEDUPS, shared=shared)
+    return sweep(_speedups, grid(workers=workers), SPEEDUPS, title="Figure 11", shared=shared)
 
 
 def _speedups(
@@ -113,7 +113,7 @@ def simulated_speedups(
         "bandwidth_mbps": bandwidth_mbps,
         "iterations": iterations,
     }
-    return sweep("Figure 11, simulated", _simulated_speedup, points, SIMULATED, shared=shared)
+    return sweep(_simulated_speedup, points, SIMULATED, title="Figure 11, simulated", shared=shared)
 
 
 def _simulated_speedup(

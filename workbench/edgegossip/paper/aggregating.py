@@ -75,7 +75,7 @@ def _timed(
     models = dict.fromkeys(point["model"] for point in points)
     sources = {model: source_of(scale, model, dataset) for model in models}
     shared = {"sources": sources, "seed": seed}
-    return sweep(title, _measured, points, TIMED, shared=shared, timed=True)
+    return sweep(_measured, points, TIMED, title=title, shared=shared, timed=True)
 
 
 def _measured(
@@ -264,10 +264,10 @@ def learning(
     """
     learning = learning_at(scale, Case(MODELS[0]), dataset)._replace(samples=samples)
     return sweep(
-        "Figure 3, learning",
         _learn,
         grid(seed=seeds_from(seed, seeds, SEEDS.at(scale)), technique=PAPER),
         TAUGHT,
+        title="Figure 3, learning",
         shared={"learning": learning, "passes": passes},
         processes=processes_at(scale),
         remember=True,

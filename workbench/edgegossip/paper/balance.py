@@ -41,7 +41,11 @@ def balanced_times(epochs: int = EPOCHS) -> pl.DataFrame:
     ``with_ranking_s`` (the balancer counts what ranking takes).
     """
     return sweep(
-        "Figure 12", _balanced, grid(imbalance=IMBALANCES), BALANCED, shared={"epochs": epochs}
+        _balanced,
+        grid(imbalance=IMBALANCES),
+        BALANCED,
+        title="Figure 12",
+        shared={"epochs": epochs},
     )
 
 

@@ -36,7 +36,9 @@ def explanations() -> pl.DataFrame:
         **dict.fromkeys(("explanation", "claim", "role"), pl.String),
         **dict.fromkeys(("ours", "paper"), pl.Float64),
     }
-    return sweep("Explanations", _predicted, grid(explanation=calibration.EXPLANATIONS), schema)
+    return sweep(
+        _predicted, grid(explanation=calibration.EXPLANATIONS), schema, title="Explanations"
+    )
 
 
 def _predicted(explanation: str, **_: object) -> list[dict[str, object]]:
@@ -150,7 +152,7 @@ def sensitivity(processes: int | None = None) -> pl.DataFrame:
     numbers = list(_varied(1.0))
     points = [{"factor": 1.0, "number": numbers[0]}, *grid(factor=(0.5, 2.0), number=numbers)]
     points += [{"factor": None, "number": number} for number in CHOICES]
-    return sweep("Sensitivity", _gains, points, VARIED, processes=processes, then=_beside)
+    return sweep(_gains, points, VARIED, title="Sensitivity", processes=processes, then=_beside)
 
 
 def _gains(number: str, factor: float | None, **_: object) -> dict[str, object]:

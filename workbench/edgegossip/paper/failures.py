@@ -64,10 +64,10 @@ def dropouts(scale: str, seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
         "patience_s": epoch_s,
     }
     return sweep(
-        "Drop-outs",
         one_curve,
         asked,
         DROPPED,
+        title="Drop-outs",
         shared=shared,
         processes=processes_at(scale),
         remember=True,

@@ -211,7 +211,9 @@ def forms(measured: pl.DataFrame) -> pl.DataFrame:
         "reason": pl.String,
     }
     shared = {"measured": measured}
-    return sweep("Forms", _errors, grid(form=FORMS), schema, shared=shared, failures=ValueError)
+    return sweep(
+        _errors, grid(form=FORMS), schema, title="Forms", shared=shared, failures=ValueError
+    )
 
 
 def _errors(form: str, measured: pl.DataFrame, **_: object) -> dict[str, float]:

@@ -42,7 +42,7 @@ def training_times(uplink_mbps: float = UPLINK_MBPS, epochs: int = EPOCHS) -> pl
     """
     points = [{"model": model, "platforms": count} for model, count in settings()]
     shared = {"uplink_mbps": uplink_mbps, "epochs": epochs}
-    return sweep("Figure 6", _both, points, TIMES, shared=shared)
+    return sweep(_both, points, TIMES, title="Figure 6", shared=shared)
 
 
 def _both(
@@ -158,7 +158,7 @@ def ranking_shares(epochs: int = EPOCHS) -> pl.DataFrame:
     (means of a platform's epoch, after the first) and ``percent``.
     """
     points = grid(model=MODELS[:2], ratio=RATIOS)
-    return sweep("Figure 8", _shares, points, SHARES, shared={"epochs": epochs})
+    return sweep(_shares, points, SHARES, title="Figure 8", shared={"epochs": epochs})
 
 
 def _shares(model: str, ratio: float, epochs: int, **_: object) -> list[dict[str, object]]:

@@ -140,9 +140,9 @@ def trainings(
 
     with keeping(frame):
         for at, rows in computed(
-            title,
             one_curve,
             points,
+            title=title,
             processes=processes_at(scale),
             remember=True,
             failures=TrainingError,

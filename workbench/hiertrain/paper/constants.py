@@ -36,7 +36,7 @@ def explanations() -> pl.DataFrame:
     ``role`` is ``fit`` or ``predicted``; ``paper`` and ``ours`` are null for an order.
     """
     points = grid(explanation=calibration.EXPLANATIONS)
-    return sweep("Explanations", _explained, points, EXPLAINED)
+    return sweep(_explained, points, EXPLAINED, title="Explanations")
 
 
 def _explained(explanation: str, **_: object) -> list[dict[str, object]]:
@@ -98,7 +98,7 @@ def sensitivity() -> pl.DataFrame:
     """
     ranges = calibration.EXPLANATIONS[EXPLANATION].ranges
     points = grid(constant=ranges, shift_percent=SHIFTS_PERCENT)
-    return sweep("Sensitivity", _shifted, points, SHIFTED)
+    return sweep(_shifted, points, SHIFTED, title="Sensitivity")
 
 
 def _shifted(constant: str, shift_percent: int, **_: object) -> dict[str, float]:

@@ -64,10 +64,10 @@ def fleets(
     the row of ``exact`` has nulls and a ``reason``.
     """
     return sweep(
-        "Fleets",
         _assigned,
         grid(devices=devices, edges=edges, draw=draws, method=METHODS),
         FLEETS,
+        title="Fleets",
         shared={"seed": seed},
         processes=processes,
         failures=TooManyError,

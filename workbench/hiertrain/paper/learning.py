@@ -68,10 +68,10 @@ def accuracy(
     Deviation: below scale ``paper`` other data than CIFAR-10.
     """
     return sweep(
-        "Accuracy",
         _under_planner,
         grid(seed=seeds_from(seed, seeds, usual_seeds), planner=PLANNERS),
         _TRAINED | {"planner": pl.String, "policy": pl.String} | _EPOCHS,
+        title="Accuracy",
         shared={
             "source": data_set(scale, "cifar10", dataset),
             "samples": samples,
@@ -123,10 +123,10 @@ def jalad_bits(
     ]
     counts = dict.fromkeys(("bits", "gradient_bits", "cut"), pl.Int64)
     return sweep(
-        "JALAD's bits",
         _in_bits,
         points,
         _TRAINED | counts | {"iteration_s": pl.Float64} | _EPOCHS,
+        title="JALAD's bits",
         shared={
             "source": data_set(scale, "cifar10", dataset),
             "samples": samples,

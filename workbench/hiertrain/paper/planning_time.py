@@ -42,7 +42,7 @@ def planning_times(
     ``paper_ms`` is the paper's on its machine; null for models that it does not name.
     """
     shared = {"batch_size": batch_size, "repeats": repeats}
-    return sweep("Table II", _solving, grid(model=models), TIMES, shared=shared, timed=True)
+    return sweep(_solving, grid(model=models), TIMES, title="Table II", shared=shared, timed=True)
 
 
 def _solving(model: str, batch_size: int, repeats: int, **_: object) -> dict[str, object]:

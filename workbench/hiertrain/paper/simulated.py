@@ -65,7 +65,7 @@ def simulated(
         "edge_cores": edge_cores,
         "devices": devices,
     }
-    return sweep("Simulated iterations", _simulated, points, SIMULATED, shared=shared)
+    return sweep(_simulated, points, SIMULATED, title="Simulated iterations", shared=shared)
 
 
 def _simulated(

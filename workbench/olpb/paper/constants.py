@@ -30,7 +30,9 @@ def explanations() -> pl.DataFrame:
     A row per explanation and claim of Figs. 9 to 12: ``role`` (``fit`` or ``predicted``),
     ``paper``, ``ours`` (null for an order) and ``verdict``.
     """
-    return sweep("Explanations", _explained, grid(explanation=calibration.EXPLANATIONS), EXPLAINED)
+    return sweep(
+        _explained, grid(explanation=calibration.EXPLANATIONS), EXPLAINED, title="Explanations"
+    )
 
 
 def _explained(explanation: str, **_: object) -> Iterator[dict[str, object]]:

@@ -152,7 +152,7 @@ def operators(models: Sequence[str]) -> pl.DataFrame:
     and of the nodes how many are ``operators`` and ``parameters`` (others are inputs and
     constants); the same after `workbench.olpb.optimise`, which leaves the parameters.
     """
-    return sweep("Operators", _counted, grid(model=models, training=(False, True)), COUNTED)
+    return sweep(_counted, grid(model=models, training=(False, True)), COUNTED, title="Operators")
 
 
 def _counted(model: str, training: bool, **_: object) -> dict[str, int]:
@@ -442,7 +442,7 @@ def levels(
     normalisations' counters of batches, is left out.
     """
     shared = {"training": training, "batch_size": check_whole("batch_size", batch_size, 1)}
-    return sweep("Levels", _by_level, grid(model=models), BY_LEVEL, shared=shared)
+    return sweep(_by_level, grid(model=models), BY_LEVEL, title="Levels", shared=shared)
 
 
 def _by_level(model: str, training: bool, batch_size: int, **_: object) -> pl.DataFrame:

@@ -91,7 +91,9 @@ def decoupled(
         for drawn in seeds_from(seed, seeds, usual_seeds)
         for method, modules in cases
     ]
-    return sweep("Late gradients", _trained, points, LEARNT, shared=shared, failures=TrainingError)
+    return sweep(
+        _trained, points, LEARNT, title="Late gradients", shared=shared, failures=TrainingError
+    )
 
 
 @loaded_once

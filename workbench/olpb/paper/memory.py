@@ -59,7 +59,7 @@ def planners(models: Sequence[str], batch_size: int = 4) -> pl.DataFrame:
     """
     check_whole("batch_size", batch_size, 1)
     points = grid(model=models, training=(False, True))
-    return sweep("Planners", _by_planner, points, PLANNED, shared={"samples": batch_size})
+    return sweep(_by_planner, points, PLANNED, title="Planners", shared={"samples": batch_size})
 
 
 def _by_planner(model: str, training: bool, samples: int, **_: object) -> list[dict[str, Any]]:

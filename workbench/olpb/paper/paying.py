@@ -68,7 +68,7 @@ def pays(
         *grid(network=["rnn"], length=lengths, nodes=CHAIN_NODES),
     ]
     shared = {"batch_size": batch_size, "hidden": hidden, "delay_factor": delay_factor}
-    return sweep("What the scan pays", _paying, points, PAID, shared=shared)
+    return sweep(_paying, points, PAID, title="What the scan pays", shared=shared)
 
 
 def first_paying(frame: pl.DataFrame) -> pl.DataFrame:

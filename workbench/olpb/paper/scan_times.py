@@ -62,7 +62,7 @@ def networks(models: Sequence[str] = tuple(MODELS.values())) -> pl.DataFrame:
     A row per model: ``layers, nodes, edges, levels`` of operators, and ``param_mib``, parameters
     in single precision in units of 2^20 bytes, which is what Table I calls MB.
     """
-    return sweep("Table I", _sizes, grid(model=models), SIZES)
+    return sweep(_sizes, grid(model=models), SIZES, title="Table I")
 
 
 def _sizes(model: str, **_: object) -> dict[str, object]:
@@ -180,7 +180,7 @@ def by_batch_size(
 def _swept(
     title: str, points: Sequence[Mapping[str, object]], methods: Iterable[str], **shared: object
 ) -> pl.DataFrame:
-    return sweep(title, _timed, points, TIMES, shared={**shared, "methods": tuple(methods)})
+    return sweep(_timed, points, TIMES, title=title, shared={**shared, "methods": tuple(methods)})
 
 
 def _timed(

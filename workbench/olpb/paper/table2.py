@@ -68,7 +68,7 @@ def memory(
         "bytes_per_number": bytes_per_number,
         "normalisation_operators": normalisation_operators,
     }
-    return sweep("Table II", _counted, grid(model=models), COUNTED, shared=shared)
+    return sweep(_counted, grid(model=models), COUNTED, title="Table II", shared=shared)
 
 
 def _counted(
@@ -251,7 +251,9 @@ def seconds(models: Sequence[str], repeats: int) -> pl.DataFrame:
     and the paper's, ``paper_build_s, paper_execution_s, paper_without_s``.
     """
     shared = {"repeats": repeats}
-    return sweep("Table II, times", _timed, grid(model=models), TIMED, shared=shared, timed=True)
+    return sweep(
+        _timed, grid(model=models), TIMED, title="Table II, times", shared=shared, timed=True
+    )
 
 
 def _timed(model: str, repeats: int, **_: object) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def trade(
     """
     check_whole("batch_size", batch_size, 1)
     shared = {"training": training, "batch_size": batch_size, "shares": shares}
-    return sweep("Trade", _traded, grid(model=models), TRADED, shared=shared)
+    return sweep(_traded, grid(model=models), TRADED, title="Trade", shared=shared)
 
 
 def _traded(
@@ -118,7 +118,9 @@ def trade_times(
     check_whole("batch_size", batch_size, 1)
     points = grid(model=models, share=shares)
     shared = {"batch_size": batch_size, "repeats": repeats}
-    return sweep("Trade, times", _ran, points, RAN, shared=shared, timed=True, failures=BudgetError)
+    return sweep(
+        _ran, points, RAN, title="Trade, times", shared=shared, timed=True, failures=BudgetError
+    )
 
 
 def _ran(model: str, share: float, batch_size: int, repeats: int, **_: object) -> dict[str, Any]:

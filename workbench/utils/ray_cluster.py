@@ -1,0 +1,131 @@
+"""Calls on the machines of a Ray cluster that is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, TypeVar
+
+from workbench.utils import instruction_set
+from workbench.utils.checks import UserError
+
+T = TypeVar("T")
+
+_TICK_S = 0.25
+"""How long a Ctrl-C may wait."""
+_KNOCK_S = 10.0
+
+
+def as_finished(
+    function: Callable[..., T],
+    calls: Sequence[tuple[Any, ...]],
+    address: str,
+    *,
+    at_once: int | None,
+    ahead: int,
+    environment: Mapping[str, str],
+) -> Generator[tuple[int, T], None, None]:
+    """Call a function with each of these arguments there; yield each call's index and result.
+
+    Whatever ends it before the last result ends the processes of the other calls.
+
+    Parameters
+    ----------
+    function
+        What it uses of modules has to be installed on every machine; a function of a notebook's
+        cell is sent.
+    address
+        ``"auto"``, or ``"ray://HOST:PORT"``.
+    at_once
+        How many calls run beside each other; as many as the cluster has cores by default.
+    ahead
+        Calls handed out for each core.
+    environment
+        Of the processes, beside the limits of numerical kernels that this process has.
+    """
+    kernels = {name for variables in instruction_set.AVX2.values() for name in variables}
+    own = {name: os.environ[name] for name in kernels if name in os.environ}
+    with connected(address) as ray:
+        cores = int(ray.cluster_resources().get("CPU", 0))
+        if cores < 1:
+            raise UserError(f"the Ray cluster at {address!r} has no cores for calls")
+        options = {
+            "num_cpus": 1,
+            "max_retries": 0,
+            "runtime_env": {"env_vars": {**own, **environment}},
+        }
+        remote = ray.remote(**options)(function)
+        most = at_once or ahead * cores
+        left = iter(enumerate(calls))
+        running: dict[Any, int] = {}
+        try:
+            while True:
+                for at, arguments in islice(left, most - len(running)):
+                    running[remote.remote(*arguments)] = at
+                if not running:
+                    return
+                for done in ray.wait(list(running), timeout=_TICK_S)[0]:
+                    at = running.pop(done)
+                    yield at, _result(ray, done)
+        finally:
+            for call in running:
+                ray.cancel(call, force=True)
+
+
+def _result(ray: Any, done: Any) -> Any:
+    """Return a call's result, or raise what it raised."""
+    try:
+        return ray.get(done)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+    except ray.exceptions.RayError as error:
+        raise UserError(
+            f"a process on the Ray cluster ended: {str(error).partition(chr(10))[0]}"
+        ) from error
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nobody listens: Ray itself would try again for many minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """Yield Ray, connected to a cluster until the block ends, or longer if it was before.
+
+    Raises UserError: Ray is not installed, or there is no such cluster.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise UserError(
+            f"address {address!r} needs Ray, which is not installed: pip install "
+            "'workbench[measured]'; without an address, processes of this machine compute"
+        ) from error
+    if ray.is_initialized():
+        yield ray
+        return
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        _knock(address)
+        ray.init(address=address, log_to_driver=False, configure_logging=False)
+    except Exception as error:
+        raise UserError(
+            f"no Ray cluster can be reached at {address!r}: {str(error).partition(chr(10))[0]}; "
+            "`ray start --head` starts one; without an address, processes of this machine compute"
+        ) from error
+    finally:
+        if main and handler is not None:
+            signal.signal(signal.SIGTERM, handler)  # Ray has set its own
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
