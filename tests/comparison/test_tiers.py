@@ -95,7 +95,7 @@ class TestMemoryOfParts:
         profile, memory = profile_model(model), of(model)
         whole = memory(BATCH)
         rates = {}
-        for share in (None, 0.85, 0.3):
+        for share in (None, 0.86, 0.3):
             room = None if share is None else share * whole
             nodes = [
                 Node("device", flops_per_s=1e9, samples=100),
@@ -107,14 +107,14 @@ class TestMemoryOfParts:
             rates[share] = option.use.samples_per_s
             assert option.memory is not None
             (held,) = option.memory.values()
-            assert held.fits is {None: None, 0.85: True, 0.3: False}[share]
-            if share == 0.85:
+            assert held.fits is {None: None, 0.86: True, 0.3: False}[share]
+            if share == 0.86:
                 again = memory.within(BATCH, share * whole)
                 assert again is not None
                 times = question.layer_times(1, again=False)
                 more_s = again.forward * times.forward_s + again.backward * times.backward_s
                 assert held.recomputation_s == pytest.approx(more_s)
-        slower_s = BATCH / rates[0.85] - BATCH / rates[None]
+        slower_s = BATCH / rates[0.86] - BATCH / rates[None]
         assert slower_s == pytest.approx(more_s)
         assert rates[0.3] == rates[None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ from workbench.hiertrain.costs.policy import Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS
 
 ASSUMES = "memory of a tier is its layers' part of the whole model's, by parameters and outputs"
+
+STEPS = 50
+"""Of the shares of memory in which a plan is looked for."""
 
 
 class Part(NamedTuple):
@@ -64,8 +68,8 @@ def part_memory(
     What a step of the whole model takes whatever its samples is shared out by the bytes of
     parameters, the rest by outputs and samples; received features are added. So all parts of a
     chain of layers take together what the whole does, and the received features. A part is taken to
-    need as much recomputation as the whole model in as large a share of its memory. Seconds of
-    recomputation are not known here. None if the model's memory is not known.
+    need as much recomputation as the whole model in as large a share of its memory, in `STEPS`
+    steps; its seconds are not known here. None if the model's memory is not known.
     """
     memory, batch, table = question.memory, question.batch_size, question.profile.table
     if memory is None:
@@ -79,7 +83,7 @@ def part_memory(
     room = question.cluster.nodes[node].memory_bytes
     if room is None or needed <= room:
         return NodeMemory(needed, needed, None if room is None else True), None
-    again = memory.within(batch, room * whole / needed)
+    again = memory.within(batch, math.floor(STEPS * room / needed) / STEPS * whole)
     if again is None:
         return NodeMemory(needed, needed, False), None
     return NodeMemory(needed, again.needed_bytes * needed / whole, True), again
