@@ -227,6 +227,7 @@ class TestCommand:
             (["lenet6"], "Did you mean 'lenet5'"),
             (["lenet5", "--inputs", "float32"], "give a type and a shape"),
             (["lenet5", "--batch-size", "0"], "batch_size=0"),
+            (["lenet5", "--epochs", "0"], "epochs is 0"),
             (["lenet5", "--times", "pi"], "give a node and a file"),
             (["lenet5", "--times", "pi=none.parquet"], "there is no file"),
             (["lenet5", "--csv", "nowhere/out.csv"], "there is no folder"),
