@@ -96,28 +96,43 @@ def tier_bytes(
     param_bytes: Sequence[float],
     output_bytes: Sequence[float],
     of_step: tuple[float, float],
+    sample_bytes: float,
 ) -> dict[str, float]:
     """Memory of each tier, layer by layer, from the fixed bytes of a step and all of them."""
     layers, (fixed, whole) = len(param_bytes), of_step
+    input_bytes = [sample_bytes, *output_bytes]
+    samples = {tier: [0] * layers for tier in TIERS}
+    for layer in range(layers):
+        for tier, count in _samples_of(policy, layer + 1).items():
+            samples[tier][layer] = count
+
+    def sizes(held: Sequence[int], counts: Sequence[int]) -> tuple[float, float]:
+        parameters, outputs, gradient, working = 0.0, 0.0, 0.0, 0.0
+        for layer in held:
+            parameters += 2 * param_bytes[layer]
+            gradient = max(gradient, param_bytes[layer])
+            outputs += counts[layer] * output_bytes[layer]
+            both = counts[layer] * (input_bytes[layer] + output_bytes[layer])
+            working = max(working, both)
+        return parameters + gradient, outputs + working
+
+    of_all = sizes(range(layers), [policy.batch_size] * layers)
     found: dict[str, float] = {}
-    for layer in range(1, layers + 1):
-        for tier in TIERS:
-            if any(first <= layer <= last for first, last in policy.held(tier, layers)):
-                found.setdefault(tier, 0.0)
-                found[tier] += fixed * param_bytes[layer - 1] / sum(param_bytes)
-        for tier, samples in _samples_of(policy, layer).items():
-            each = output_bytes[layer - 1] / sum(output_bytes) / policy.batch_size
-            found[tier] += (whole - fixed) * samples * each
+    for tier in TIERS:
+        held = [n for first, last in policy.held(tier, layers) for n in range(first - 1, last)]
+        if held:
+            parameters, outputs = sizes(held, samples[tier])
+            found[tier] = fixed * parameters / of_all[0] + (whole - fixed) * outputs / of_all[1]
     if isinstance(policy, Chain):
         for layer in range(1, layers):
             before, after = policy.tiers[layer - 1 : layer + 1]
             if before != after:
-                found[after] += policy.batch * output_bytes[layer - 1]
+                found[after] += 2 * policy.batch * output_bytes[layer - 1]
     else:
         assert isinstance(policy, Hybrid)
         o = policy.order[0]
-        found[o] += policy.b_s * output_bytes[policy.m_s - 1] if policy.b_s else 0
-        found[o] += policy.b_l * output_bytes[policy.m_l - 1] if policy.b_l else 0
+        found[o] += 2 * policy.b_s * output_bytes[policy.m_s - 1] if policy.b_s else 0
+        found[o] += 2 * policy.b_l * output_bytes[policy.m_l - 1] if policy.b_l else 0
     return found
 
 

@@ -96,12 +96,13 @@ class StepMemory:
     ) -> None:
         self._traced = traced
         self._plan = cache(lambda samples: plan_memory(dataflow(samples), PLANNER))
+        self._needed = cache(lambda samples: float(needs(self._plan(samples)).total))
         self._within: dict[tuple[int, float], Recomputation | None] = {}
 
     def __call__(self, samples: int) -> float:
         """Bytes of a step without recomputation."""
         if self._traced is None or samples in self._traced:
-            return float(needs(self._plan(samples)).total)
+            return self._needed(samples)
         few, many = self._traced
         each = (self(many) - self(few)) / (many - few)
         return self(many) + (samples - many) * each

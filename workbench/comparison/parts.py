@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -13,7 +14,10 @@ from workbench.comparison.question import Question
 from workbench.hiertrain.costs.policy import Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS
 
-ASSUMES = "memory of a tier is its layers' part of the whole model's, by parameters and outputs"
+ASSUMES = "a tier's memory is estimated: its layers' part of the whole model's"
+
+STEPS = 50
+"""Of the shares of memory in which a plan is looked for."""
 
 
 class Part(NamedTuple):
@@ -61,30 +65,38 @@ def part_memory(
 ) -> tuple[NodeMemory, Recomputation | None] | None:
     """What a part takes of a node's memory, and the recomputation with which it fits, if it must.
 
-    What a step of the whole model takes whatever its samples is shared out by the bytes of
-    parameters, the rest by outputs and samples; received features are added. So all parts of a
-    chain of layers take together what the whole does, and the received features. A part is taken to
-    need as much recomputation as the whole model in as large a share of its memory. Seconds of
-    recomputation are not known here. None if the model's memory is not known.
+    What a step of the whole model takes whatever its samples is taken to be for parameters, as many
+    for a copy, and the largest gradient; the rest for all outputs, and input and output of the
+    largest layer once more, as gradients. A part takes the same of its layers, as much a byte as
+    the whole, and received features twice, as inputs are held. So all layers on one node take what
+    the whole model does. A part is taken to need as much recomputation as the whole model in as
+    large a share of its memory, in `STEPS` steps; its seconds are not known here. None if the
+    model's memory is not known.
     """
     memory, batch, table = question.memory, question.batch_size, question.profile.table
     if memory is None:
         return None
     whole = memory(batch)
     fixed = min(memory.fixed_bytes, whole)
-    outputs = table["output_bytes"].to_numpy()
-    of_parameters = _share(table["param_bytes"].to_numpy(), part.held)
-    of_outputs = _share(outputs, part.samples / batch)
-    needed = fixed * of_parameters + (whole - fixed) * of_outputs + part.received_bytes
+    sizes, outputs = table["param_bytes"].to_numpy(), table["output_bytes"].to_numpy()
+    inputs = np.concatenate([[question.sample_bytes], outputs[:-1]])
+
+    def of_parameters(held: NDArray[np.bool_]) -> float:
+        return float((2 * sizes * held).sum() + (sizes * held).max())
+
+    def of_outputs(samples: NDArray[np.int64]) -> float:
+        return float((outputs * samples).sum() + ((inputs + outputs) * samples).max())
+
+    every, all_samples = np.ones(len(sizes), bool), np.full(len(sizes), batch)
+    needed = (
+        fixed * of_parameters(part.held) / (of_parameters(every) or 1.0)
+        + (whole - fixed) * of_outputs(part.samples) / (of_outputs(all_samples) or 1.0)
+        + 2 * part.received_bytes
+    )
     room = question.cluster.nodes[node].memory_bytes
     if room is None or needed <= room:
         return NodeMemory(needed, needed, None if room is None else True), None
-    again = memory.within(batch, room * whole / needed)
+    again = memory.within(batch, math.floor(STEPS * room / needed) / STEPS * whole)
     if again is None:
         return NodeMemory(needed, needed, False), None
     return NodeMemory(needed, again.needed_bytes * needed / whole, True), again
-
-
-def _share(sizes: NDArray[np.float64], weights: NDArray[np.float64] | NDArray[np.bool_]) -> float:
-    total = float(sizes.sum())
-    return float((sizes * weights).sum()) / total if total else float(np.mean(weights))
