@@ -166,7 +166,8 @@ class Noted:
         self._run, self._context = run, context
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
+        found = vars(self)[name] = getattr(self._context, name)  # asked for once
+        return found
 
     def send(self, to: int, message: Message) -> None:
         """Note a message that has a size, and send it."""
@@ -303,10 +304,11 @@ class DryRun:
 
     def run_to(self, iterations: int) -> None:
         """Go on until every worker has begun this many iterations."""
-        step_s, before = max(self.own_s), 0
+        longest_s, before, longer = max(self.own_s), 0, 1
         while min(counts := [len(each) for each in self.began_s]) < iterations:
             # Longer steps where everybody waits: work may be far shorter than what is sent.
-            step_s, before = step_s * (2 if sum(counts) == before else 1), sum(counts)
+            longer, before = longer * 2 if sum(counts) == before else 1, sum(counts)
+            step_s = longest_s * max(longer, iterations - min(counts) - 1)
             if (
                 max(counts) > STUCK * max(self.own_s) / min(self.own_s)
                 and (least := min(counts)) < 4
@@ -336,7 +338,8 @@ class DryRun:
             while len(self.rounds) <= len(states):
                 if (begun := min(map(len, self.began_s))) > LATER:  # hardly anything is ever sent
                     return [(begun // 3, begun - 1)] * self.workers, False
-                self.run_to(begun + 1)
+                steps = self.rounds[-1] - self.rounds[-2] if len(self.rounds) > 1 else 1
+                self.run_to(begun + max(1, steps // 2))
             self.run_to(self.rounds[len(states)] + 1)
             states.append(self._state(len(states)))
             for period in PERIODS:
