@@ -58,7 +58,7 @@ PERIODS = range(1, 5)
 WINDOWS = (24, 12, 6, 2, 1)
 """Rounds of which the mean is taken where none repeat: whole periods of what is sent, if it has."""
 
-UNUSED = 4000
+UNUSED = 6000
 """Messages after which workers that never wait are no longer run until all links were used."""
 
 LATER = 2000
@@ -355,18 +355,20 @@ class DryRun:
         # The first quarter is left out: who measures links, as Ako does, sends more at first.
         whole = max(one for one in WINDOWS if one <= 3 * most // 4)
         first, last = self.rounds[most - 1 - whole], self.rounds[most - 1]
-        if not self.asynchronous:
+        counts = [len(began_s) for began_s in self.began_s]
+        if not (self.asynchronous and max(counts) > 2 * min(counts)):
             return [(first, last)] * self.workers, False
-        # Some may be far ahead: their rounds in the same time, except for a last one under way.
+        # Some get ever further ahead: as many times those rounds as they have done in the same time.
         since_s = max(began_s[first] for began_s in self.began_s)
-        return [
-            (self._round(bisect_right(began_s, since_s) - 1), self._round(len(began_s) - 1))
-            for began_s in self.began_s
-        ], False
+        windows = []
+        for began_s in self.began_s:
+            at = self._rounds_in(len(began_s) - 1)
+            often = (at - self._rounds_in(bisect_right(began_s, since_s) - 1)) // whole
+            windows.append((self.rounds[at - 1 - whole * max(1, often)], self.rounds[at - 1]))
+        return windows, False
 
-    def _round(self, iteration: int) -> int:
-        """The last round that ends by an iteration."""
-        return self.rounds[bisect_right(self.rounds, iteration) - 1]
+    def _rounds_in(self, iterations: int) -> int:
+        return bisect_right(self.rounds, iterations)
 
     def _state(self, number: int) -> list[float]:
         """Durations of a round and of what arrived last, and sizes, as shares."""
