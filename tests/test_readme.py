@@ -87,7 +87,8 @@ def test_the_target_can_be_made(line: str, clone: Clone) -> None:
 
 @pytest.mark.parametrize("line", SCRIPTS)
 def test_the_script_exists(line: str) -> None:
-    script = ROOT / line.split()[1]
+    name = line.removeprefix("python -m ").removeprefix("python ").split()[0]
+    script = ROOT / (name if name.endswith(".py") else f"{name.replace('.', '/')}.py")
     compile(script.read_text(encoding="utf-8"), script, "exec")
 
 
