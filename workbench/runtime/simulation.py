@@ -288,7 +288,7 @@ class Simulation:
             end_s = max(self.state.delivered_s, self.state.ended_s, *waits)
         if self.state.rows is not None:
             rows = [*self.state.rows, *fault_rows(self.faults, self.cluster, end_s)]
-            trace = Trace(Trace.of(rows).frame.sort("start_s", maintain_order=True))
+            trace = Trace.of(sorted(rows, key=lambda row: row[3]))
         return Run(
             end_s=end_s,
             ended=ended,

@@ -7,6 +7,8 @@ from functools import lru_cache, partial
 from itertools import permutations
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.use import DryRun
 from workbench.comparison.ways.way import EQUAL, Option, Way
@@ -17,6 +19,9 @@ from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
 from workbench.hiertrain.programs.network import programs_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from workbench.profiles import LayerTimes
     from workbench.runtime import Program
 
 NEAREST, DEVICES = 3, 4
@@ -74,6 +79,13 @@ def _nearest(question: Question, device: int) -> list[tuple[float, int]]:
     return sorted((there_s(node), node) for node in others)[:NEAREST]
 
 
+@lru_cache(maxsize=1024)
+def _arrays(times: LayerTimes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Seconds of forward and backward, and of updates, by layer."""
+    table = times.table
+    return table.select("forward_s", "backward_s").to_numpy(), table["update_s"].to_numpy()
+
+
 @lru_cache(maxsize=128)
 def problem_of(question: Question, nodes: tuple[int, int, int]) -> Problem:
     """The problem of three nodes of a cluster, a batch on the first of them."""
@@ -82,9 +94,9 @@ def problem_of(question: Question, nodes: tuple[int, int, int]) -> Problem:
     layer_s, update_s = {}, {}
     for tier, node in by_tier.items():
         speed = question.speeds[node]
-        times = question.layer_times(node, 1).table
-        layer_s[tier] = times.select("forward_s", "backward_s").to_numpy() / speed
-        update_s[tier] = times["update_s"].to_numpy() / speed
+        layer_s[tier], update_s[tier] = (
+            one / speed for one in _arrays(question.layer_times(node, 1))
+        )
     links = {
         (a, b): [
             question.routed.link(*pair)
