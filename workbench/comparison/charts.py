@@ -46,7 +46,9 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
         .otherwise(pl.lit(KINDS[2]))
     )
     usable = pl.col("reason").is_null() & pl.col("fits").fill_null(True)
-    drawn = frame.filter(usable).with_columns(kind=kind)
+    drawn = frame.filter(usable).with_columns(kind=kind.cast(pl.Enum(KINDS)))
+    drawn = drawn.sort("kind", -pl.col("samples_per_s"), maintain_order=True)
+    drawn = drawn.with_columns(pl.col("kind").cast(pl.String))
     chart: alt.Chart = (
         alt.Chart(drawn.select("way", "kind", "samples_per_s", "limited_by", "assumes"))
         .mark_bar()

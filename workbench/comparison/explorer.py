@@ -122,8 +122,13 @@ def found(question: Question) -> dict[str, Option]:
     )
 
 
-def table(question: Question, usable: Mapping[str, Option]) -> pl.DataFrame:
+def table(setting: Setting) -> pl.DataFrame:
     """A row for each way: ``way, system, samples_per_s, samples_share, limited_by, busy_share``."""
+    question = question_of(setting)
+    return _table(question, found(question))
+
+
+def _table(question: Question, usable: Mapping[str, Option]) -> pl.DataFrame:
     rows = []
     for name, option in usable.items():
         share, most = question.share(option.learns_from), limit(question, option.use)
@@ -150,7 +155,7 @@ def draw(setting: Setting) -> dict[str, Any]:
 
     question = question_of(setting)
     usable = found(question)
-    frame = table(question, usable)
+    frame = _table(question, usable)
     kind = pl.when(pl.col("samples_share") == 1).then(pl.lit(charts.KINDS[0]))
     drawn = frame.with_columns(kind=kind.otherwise(pl.lit(charts.KINDS[1])))
     bars = (

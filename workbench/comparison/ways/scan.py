@@ -63,8 +63,8 @@ def plan(question: Question, method: str) -> Option:
                     plans.append(found)
     if not plans:
         raise UnusableError(
-            f"the largest product of Jacobians takes {least_bytes / 1e6:,.3g} MB for a batch, which "
-            "the nodes do not hold"
+            f"the largest product of Jacobians takes {least_bytes / 1e6:,.3g} MB for a batch, "
+            "which the nodes do not hold"
         )
     best = min(plans, key=lambda one: one.timing.seconds)
     return _option(question, best)
@@ -138,8 +138,8 @@ def _option(question: Question, best: Plan) -> Option:
         assumes=(
             f"samples of {question.cluster.names[holder]}, {len(nodes)} nodes, {best.groups}",
             f"the largest product of Jacobians takes {largest / 1e6:,.3g} MB",
-            "one delay for all links; what it takes to make Jacobians and to bring gradients back "
-            "is not counted",
+            "one delay for all links, messages that do not wait for each other, Jacobians at hand, "
+            "gradients that stay where they are",
         ),
     )
 
