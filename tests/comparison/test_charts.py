@@ -69,10 +69,10 @@ def test_every_end_of_the_explorer_s_controls_can_be_drawn() -> None:
 
 
 @pytest.mark.parametrize("samples", explorer.RULES)
-def test_fields_are_the_setting_at_other_links_and_speeds(samples: str) -> None:
-    fields = explorer.fields(SETTING, samples)
-    assert len(fields) == len(explorer.BANDWIDTHS_MBPS) * len(explorer.UNEVENNESSES)
-    bandwidth_mbps, unevenness, question = fields[-1]
+def test_questions_are_the_setting_at_other_links_and_speeds(samples: str) -> None:
+    asked = explorer.questions(SETTING, samples)
+    assert len(asked) == len(explorer.BANDWIDTHS_MBPS) * len(explorer.UNEVENNESSES)
+    bandwidth_mbps, unevenness, question = asked[-1]
     assert question.cluster.link("worker0", "edge").bandwidth == bandwidth_mbps * 1e6
     first, last = (question.cluster.nodes[at].flops_per_s or 0 for at in (0, 3))
     assert first / last == pytest.approx(unevenness)

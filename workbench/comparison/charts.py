@@ -63,6 +63,17 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
     return chart
 
 
+def columns(frame: pl.DataFrame) -> pl.DataFrame:
+    """The columns of a comparison that fit a page, rounded; without ways that cannot be used."""
+    rows = frame.filter(pl.col("reason").is_null())
+    three = [pl.col(name).round_sig_figs(3) for name in ("samples_per_s", "over_one_node")]
+    percent = [
+        (100 * pl.col(name)).round().cast(pl.Int64).alias(f"{what}, %")
+        for name, what in (("samples_share", "of all samples"), ("waiting_share", "waiting"))
+    ]
+    return rows.select("way", *three, *percent, "limited_by", "fits", "update")
+
+
 def by_way(frame: pl.DataFrame) -> alt.Y:
     """An axis of ways from top to bottom, in the frame's order."""
     import altair as alt

@@ -78,11 +78,12 @@ def question_of(setting: Setting) -> Question:
     return Question(profile_model(setting.model), cluster_of(setting), setting.batch_size)
 
 
-BANDWIDTHS_MBPS = (1.0, 5.0, 20.0, 100.0, 500.0, 2000.0)
-UNEVENNESSES = (1.0, 3.0, 10.0, 30.0)
+BANDWIDTHS_MBPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+UNEVENNESSES = (1.0, 2.0, 4.0, 10.0)
+"""Where winners change, of a small model and a large batch."""
 
 
-def fields(setting: Setting, samples: str) -> list[tuple[float, float, Question]]:
+def questions(setting: Setting, samples: str) -> list[tuple[float, float, Question]]:
     """Questions at all bandwidths and unevennesses, as `charts.winners` takes them."""
 
     def at(mbps: float, uneven: float) -> Question:

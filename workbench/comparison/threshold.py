@@ -83,6 +83,8 @@ class _Search:
         self._others = [one for one in ways if one.system != ways[0].system]
         self._questions: dict[int, Question] = {0: question}
         self._rates: defaultdict[str, dict[int, float]] = defaultdict(dict)
+        # the same whether or not it fits: more bandwidth may make a node faster that does not
+        self._any: defaultdict[str, dict[int, float]] = defaultdict(dict)
 
     def first(self, near: int, far: int) -> tuple[int, Way] | None:
         """The step nearest to `near`, up to `far`, at which another system leads; None if none."""
@@ -131,10 +133,11 @@ class _Search:
             try:
                 option = way.find(question)
             except UnusableError:
-                known[at] = 0.0
+                known[at] = self._any[way.name][at] = 0.0
             else:
+                rate = self._any[way.name][at] = option.use.samples_per_s
                 whole = fits(question, option) and question.share(option.learns_from) == 1
-                known[at] = option.use.samples_per_s if whole else 0.0
+                known[at] = rate if whole else 0.0
         return known[at]
 
     def _least(self, way: Way, at: int) -> float:
@@ -150,7 +153,7 @@ class _Search:
         self._rate(way, 0)
         return min(
             rate if one >= at else rate * STEP ** (at - one)
-            for one, rate in self._rates[way.name].items()
+            for one, rate in self._any[way.name].items()
         )
 
 

@@ -138,8 +138,8 @@ def _option(question: Question, best: Plan) -> Option:
         assumes=(
             f"samples of {question.cluster.names[holder]}, {len(nodes)} nodes, {best.groups}",
             f"the largest product of Jacobians takes {largest / 1e6:,.3g} MB",
-            "one delay for all links, messages that do not wait for each other, Jacobians at hand, "
-            "gradients that stay where they are",
+            "one delay for all links, messages that do not wait for each other",
+            "Jacobians are at hand, and gradients stay where they are",
         ),
     )
 
