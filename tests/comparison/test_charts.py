@@ -35,6 +35,7 @@ def test_ways_that_do_not_fit_are_no_bars_and_win_nowhere() -> None:
     fit = set(frame.filter(pl.col("fits").fill_null(True) & pl.col("reason").is_null())["way"])
     (rows,) = charts.rates(frame, ["LeNet-5"]).to_dict()["datasets"].values()
     assert {row["way"] for row in rows} == fit < set(frame["way"])
+    assert "do not fit in memory are left out" in str(charts.rates(frame, ["LeNet-5"]).title)
     memory = memory_of("lenet5", None, "float32")
     question = Question(profile_model("lenet5"), cluster, memory=memory)
     (won,) = charts.winners([(1.0, 1.0, question)]).iter_rows(named=True)

@@ -49,6 +49,8 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
     drawn = frame.filter(usable).with_columns(kind=kind.cast(pl.Enum(KINDS)))
     drawn = drawn.sort("kind", -pl.col("samples_per_s"), maintain_order=True)
     drawn = drawn.with_columns(pl.col("kind").cast(pl.String))
+    unfit = len(frame.filter(pl.col("reason").is_null())) - len(drawn)
+    left_out = [f"{unfit} ways that do not fit in memory are left out"] if unfit else []
     chart: alt.Chart = (
         alt.Chart(drawn.select("way", "kind", "samples_per_s", "limited_by", "assumes"))
         .mark_bar()
@@ -58,7 +60,7 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
             color=parts.colour("kind", KINDS),
             tooltip=["way:N", "samples_per_s:Q", "limited_by:N", "assumes:N"],
         )
-        .properties(title=list(title), height={"step": 13})
+        .properties(title=[*title, *left_out], height={"step": 13})
     )
     return chart
 
