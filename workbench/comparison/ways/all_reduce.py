@@ -25,7 +25,7 @@ def plan(question: Question) -> Option:
         return [_worker(iterations, seconds, size) for seconds in own_s]
 
     cluster = question.part(nodes, [1.0] * len(nodes))
-    dry = DryRun(cluster, nodes, programs, question.batch_size * len(nodes), first=2, last=3)
+    dry = DryRun(cluster, nodes, programs, question.batch_size * len(nodes), first=2, last=4)
     return Option(
         use=dry.use(),
         dry=replace(dry, last=12),
