@@ -16,8 +16,7 @@ import numpy as np
 from workbench.clusters import Cluster, Link, Node
 from workbench.clusters.cluster import Name
 from workbench.comparison import Question
-from workbench.comparison.answer import EXACT
-from workbench.comparison.question import UnusableError
+from workbench.comparison.ways import EXACT, options
 from workbench.profiles import profile_model
 
 MODELS = ("lenet5", "alexnet", "resnet18", "mobilenet_v2", "resnet50")
@@ -54,21 +53,18 @@ def main(count: int) -> int:
     for seed in range(count):
         model = MODELS[seed % len(MODELS)]
         question = Question(profile_model(model), drawn(seed))
-        predicted, simulated = dict[str, float](), dict[str, float]()
-        options = {}
+        simulated = dict[str, float]()
         asked_s = time.perf_counter()
-        for way in EXACT:
-            if way.moves_samples and not question.cluster.raw_samples_may_leave:
-                continue
-            try:
-                options[way.name] = way.find(question)
-            except UnusableError:
-                continue
-            predicted[way.name] = options[way.name].use.samples_per_s
+        usable = {
+            way.name: option
+            for way, option in options(question, EXACT)
+            if not isinstance(option, str)
+        }
+        predicted = {name: option.use.samples_per_s for name, option in usable.items()}
         answers_s.append(time.perf_counter() - asked_s)
-        for name, option in options.items():
+        for name, option in usable.items():
             simulated[name] = option.simulate().samples_per_s
-        whole = [name for name, one in options.items() if question.share(one.learns_from) == 1]
+        whole = [name for name, one in usable.items() if question.share(one.learns_from) == 1]
         named = max(whole or predicted, key=lambda name: predicted[name])
         best = max(whole or simulated, key=lambda name: simulated[name])
         behind.append(1 - simulated[named] / simulated[best])

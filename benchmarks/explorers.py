@@ -1,8 +1,8 @@
 """How soon a moved slider shows another chart, in a real browser.
 
-Run ``python benchmarks/explorers.py``, or name systems.
+Run ``python benchmarks/explorers.py``, or name systems, or the comparison of all, ``which_way``.
 
-JupyterLab serves each system's notebook. Every slider is moved by keys, every menu set to each of
+JupyterLab serves each one's notebook. Every slider is moved by keys, every menu set to each of
 its options; timed is what a user waits for: from the key to the last change of the drawing, with
 the kernel, the message there and back and the browser's drawing in between. The bar is 100 ms for
 the median answer of every control of every system.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 
@@ -31,6 +32,8 @@ from workbench import systems  # noqa: E402
 from workbench.widgets import Menu, Slider, controls  # noqa: E402
 
 BAR_MS = 100.0
+SETTINGS = {name: f"workbench.{name}.explorer" for name in systems.SYSTEMS}
+SETTINGS["which_way"] = "workbench.comparison.explorer"
 MOVES = 8
 
 WATCH = """() => {
@@ -84,7 +87,7 @@ def main() -> None:
         print(f"{'system':12} {'control':24} {'median':>8} {'worst':>8}   ms")
         with jupyterlab(folder, state) as server:
             lab = Lab(browser.new_page(viewport={"width": 1400, "height": 1000}), server)
-            for system in sys.argv[1:] or systems.SYSTEMS:
+            for system in sys.argv[1:] or SETTINGS:
                 notebook = next(ROOT.glob(f"notebooks/*_{system}.ipynb"))
                 cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
                 with lab.opened(notebook):
@@ -94,7 +97,7 @@ def main() -> None:
                             break
                     lab.settled()
                     lab.page.evaluate(WATCH)
-                    module = __import__(f"workbench.{system}.explorer", fromlist=["Setting"])
+                    module = import_module(SETTINGS[system])
                     for name, control in controls(module.Setting()).items():
                         times_ms = measured(lab, name, control)
                         if not times_ms:

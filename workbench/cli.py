@@ -514,7 +514,10 @@ def compare(
         _print(each)
     print(found)
     if csv is not None:
-        found.frame.write_csv(csv)
+        try:
+            found.frame.write_csv(csv)
+        except OSError as error:
+            raise UserError(f"--csv {csv}: it cannot be written there ({error.strerror})") from None
 
 
 @contextmanager

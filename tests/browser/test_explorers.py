@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.harness import Lab, assert_nothing_strange, notebook
-from tests.test_notebooks import PAPERS, sources
+from tests.test_notebooks import NOTEBOOKS, PAPERS, sources
 
 # Of each: a number in its title, what raises that, and the model of least work.
 EXPLORERS = {
@@ -22,6 +22,7 @@ EXPLORERS = {
     "04_dlion": (r": ([\d.e+]+) s an iteration", ("batch size", "ArrowRight"), "lenet5"),
     "05_olpb": (r"block ([\d.,]+) MB", ("batch size", "ArrowRight"), "lenet5"),
 }
+COMPARISON = next(path for path in NOTEBOOKS if path.stem == "06_which_way")
 
 
 def as_far_as_the_explorer(path: Path) -> list[str]:
@@ -84,3 +85,32 @@ def test_explorer_shows_what_its_controls_ask_for(path: Path, opened: Lab) -> No
     assert plain(lab.settled()) == plain(changed)
     assert lab.page.locator("#drawn-at-first").count() == 1
     assert lab.problems == []
+
+
+def test_sentence_rates_and_timelines_of_a_comparison_follow_its_sliders(
+    lab: Lab, tmp_path: Path
+) -> None:
+    def said(marks: list[str]) -> str:
+        (sentence,) = {mark for mark in marks if "of an iteration" in mark}
+        return sentence
+
+    def panels(marks: list[str]) -> set[str]:
+        return {mark for mark in marks if "samples a second" in mark and ": " in mark}
+
+    with lab.opened(notebook(tmp_path, *as_far_as_the_explorer(COMPARISON))):
+        cells = as_far_as_the_explorer(COMPARISON)
+        for number in range(len(cells) - 1):
+            lab.run_cell(number)
+        first = lab.settled()
+        assert_nothing_strange(lab)
+        for slider, key in (("bandwidth", "ArrowLeft"), ("workers", "ArrowRight")):
+            lab.press(slider, key, times=4)
+            lab.wait_for_other_marks(first)
+            changed = lab.settled()
+            assert "answered in" in lab.status()
+            assert said(changed) != said(first)
+            assert panels(changed) != panels(first)
+            first = changed
+        lab.run_cell(len(cells) - 1)
+        assert plain(lab.settled(1)) == plain(first)
+        assert lab.problems == []

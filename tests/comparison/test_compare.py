@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import polars as pl
 import pytest
 import torch
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, UnknownNodeError, full_mesh, star
-from workbench.comparison import WAYS, answer, compare
+from workbench.comparison import WAYS, Question, answer, compare
 from workbench.comparison.memory import memory_of
 from workbench.comparison.text import parse_inputs, parse_times, tables
+from workbench.comparison.ways import EXACT, Option, Way, options
 from workbench.comparison.ways.way import EQUAL
 from workbench.profiles import LayerTimes, profile_model
 from workbench.utils.checks import UserError
@@ -38,6 +43,21 @@ def home(mbps: float = 20, *, may_leave: bool = True, memory_bytes: float | None
 def fastest(cluster: Cluster) -> str:
     """System of the fastest way that equals SGD on all samples."""
     return str(compare("lenet5", cluster, 8)["system"][0])
+
+
+def leader(cluster: Cluster) -> str:
+    """The same, by all ways that equal SGD, one after the other."""
+    question = Question(profile_model("lenet5"), cluster, 8)
+    rates = {
+        way.system: option.use.samples_per_s
+        for way, option in sorted(options(question, EXACT), key=by_rate)
+        if isinstance(option, Option) and question.share(option.learns_from) == 1
+    }
+    return list(rates)[-1]
+
+
+def by_rate(found: tuple[Way, Option | str]) -> float:
+    return 0.0 if isinstance(found[1], str) else found[1].use.samples_per_s
 
 
 class TestCompare:
@@ -131,11 +151,51 @@ class TestAnswer:
         assert "% of an iteration" in text
         assert "Mbit/s" in text
 
+    @pytest.mark.parametrize("mbps", [0.5, 20.0, 300.0])
+    def test_the_threshold_is_the_first_of_all_bandwidths(self, mbps: float) -> None:
+        """At steps of 1.5, as far as it is looked for."""
+        found = answer("lenet5", home(mbps), 8)
+        steps = [1.5**step for step in range(1, 18)]
+        up = [mbps * step for step in steps if leader(home(mbps * step)) != found.system]
+        down = [mbps / step for step in steps if leader(home(mbps / step)) != found.system]
+        if found.threshold is None:
+            assert not up + down
+        elif found.threshold.above:
+            assert up[0] / 1.53 <= found.threshold.bandwidth_mbps <= up[0] * 1.02
+        else:
+            assert not up
+            assert down[0] / 1.02 <= found.threshold.bandwidth_mbps <= down[0] * 1.53
+
+    def test_links_that_were_changed_are_said(self) -> None:
+        found = answer("lenet5", home(2), 8)
+        assert found.threshold is not None
+        assert found.threshold.links.startswith("all links like board")
+        assert f"({found.threshold.links})" in str(found)
+
     def test_the_threshold_names_nothing_that_does_not_fit(self) -> None:
-        assert answer("lenet5", home(200), 8, epochs=1).threshold is not None
-        found = answer("lenet5", home(200, memory_bytes=1e5), 8, epochs=1)
-        assert found.way == "one node, samples sent once"
-        assert found.threshold is None
+        nodes = [
+            Node("a", flops_per_s=1e9, samples=100),
+            Node("b", flops_per_s=1e9),
+            Node("c", flops_per_s=1e10),
+            Node("d", flops_per_s=1e13, memory_bytes=1e3),
+        ]
+        found = {
+            (1, 0): Link(1e6),
+            (2, 0): Link(1e5),
+            (2, 1): Link(1e6, overhead_s=0.01),
+            (3, 0): Link(1e7),
+            (3, 1): Link(1e5, overhead_s=0.001),
+            (3, 2): Link(1e8, overhead_s=0.01),
+        }
+        links = found | {(b, a): link for (a, b), link in found.items()}
+        threshold = answer("lenet5", Cluster(nodes, links), 8).threshold  # type: ignore[arg-type]
+        assert threshold is not None
+        assert threshold.links == "a to c and back"
+        there = Link(threshold.bandwidth_mbps * 1e6)
+        like = {hop: there if link == Link(1e5) else link for hop, link in links.items()}
+        frame = compare("lenet5", Cluster(nodes, like), 8)  # type: ignore[arg-type]
+        row = frame.row(by_predicate=pl.col("way") == threshold.way, named=True)
+        assert row["fits"] is not False
 
     def test_what_does_not_fit_and_what_would_be_faster_are_said(self) -> None:
         board = Node("board", flops_per_s=8e9, samples=1000, memory_bytes=1e8)
@@ -157,10 +217,37 @@ class TestAnswer:
         assert "No way" in str(answer("lenet5", cluster))
 
 
+def printed(frame: pl.DataFrame) -> str:
+    """The tables, as a terminal of a hundred columns shows them."""
+    console = Console(width=100, file=StringIO())
+    for table in tables(frame, "LeNet-5"):
+        console.print(table)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
 class TestText:
     def test_tables_show_all_ways(self) -> None:
         frame = compare("lenet5", home(may_leave=False))
-        assert sum(table.row_count for table in tables(frame, "LeNet-5")) == len(WAYS)
+        text = printed(frame)
+        for way in frame["way"]:
+            assert way.split(", ")[-1] in text
+        assert "raw samples may not leave the node that holds them" in text
+
+    @pytest.mark.parametrize("known", [False, True])
+    def test_tables_fit_a_terminal_of_a_hundred_columns(self, known: bool) -> None:
+        """With what is assumed below them, by numbers; expenses only if nodes state them."""
+        cluster = home()
+        if not known:
+            nodes = [replace(node, watts=None) for node in cluster.nodes]
+            cluster = Cluster(nodes, dict(cluster.links))  # type: ignore[arg-type]
+        frame = compare("lenet5", cluster, 8)
+        text = printed(frame)
+        assert max(len(line.rstrip()) for line in text.splitlines()) <= 100
+        assert ("J a" in text) is known
+        notes = re.findall(r"^ *\d+ (.+?) *$", text, re.M)
+        assumed = set("; ".join(frame["assumes"].drop_nulls()).split("; "))
+        assert {note for note in notes if len(note) < 80} <= assumed
+        assert all(any(each.startswith(note) for each in assumed) for note in notes)
 
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -232,6 +319,7 @@ class TestCommand:
             (["lenet5", "--times", "pi=none.parquet"], "there is no file"),
             (["lenet5", "--csv", "nowhere/out.csv"], "there is no folder"),
             (["lenet5", "--csv", "."], "this is a folder; give a file"),
+            (["lenet5", "--csv", "/proc/out.csv"], "it cannot be written there"),
             (["lenet5", "--times", f"pi={__file__}"], "holds no layer times"),
         ],
     )

@@ -29,6 +29,8 @@ PROFILE = profile_model("lenet5")
 FEW = [KEPT, STREAMED, "parameter server, dynacomm", "fedavg", "hiertrain", "gossip"]
 # Means of few rounds against those of more, where no round is like the one before.
 ESTIMATED = {"max10", "dlion", "gaia", "hop", "noloco", "moshpit_sgd", "ad_psgd"}
+# Whose own cost model knows one delay, and messages that never wait for each other.
+ESTIMATED |= {"olpb", "bppsa"}
 
 
 def pair(bandwidth_bps: float = 1e7, overhead_s: float = 0.0) -> Cluster:

@@ -235,7 +235,7 @@ def test_a_deadlock_ends_when_the_last_task_did() -> None:
 
 
 def test_a_run_leaves_the_collection_of_garbage_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation, "_MANY_NODES", 1)
+    monkeypatch.setattr(simulation, "_COLLECTED_EVERY", 1000)
     before, seen = gc.get_threshold(), []
 
     async def look(context: Context) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from workbench.comparison.answer import EXACT
-from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.compare import fits
+from workbench.comparison.question import Question
 from workbench.comparison.use import LEARNING
-from workbench.comparison.ways import WAYS
+from workbench.comparison.ways import EXACT, WAYS, Option, options
 from workbench.comparison.ways.way import EQUAL
 from workbench.figures import parts, stacked
 
@@ -34,7 +34,7 @@ TIE = 1.005
 
 
 def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
-    """Bars of samples a second for every way that can be used, coloured by kind of update."""
+    """Bars of samples a second for every way that can be used and fits, by kind of update."""
     import altair as alt
 
     exact = pl.col("update") == EQUAL
@@ -45,7 +45,12 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
         .then(pl.lit(KINDS[1]))
         .otherwise(pl.lit(KINDS[2]))
     )
-    drawn = frame.filter(pl.col("reason").is_null()).with_columns(kind=kind)
+    usable = pl.col("reason").is_null() & pl.col("fits").fill_null(True)
+    drawn = frame.filter(usable).with_columns(kind=kind.cast(pl.Enum(KINDS)))
+    drawn = drawn.sort("kind", -pl.col("samples_per_s"), maintain_order=True)
+    drawn = drawn.with_columns(pl.col("kind").cast(pl.String))
+    unfit = len(frame.filter(pl.col("reason").is_null())) - len(drawn)
+    left_out = [f"{unfit} ways that do not fit in memory are left out"] if unfit else []
     chart: alt.Chart = (
         alt.Chart(drawn.select("way", "kind", "samples_per_s", "limited_by", "assumes"))
         .mark_bar()
@@ -55,9 +60,20 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
             color=parts.colour("kind", KINDS),
             tooltip=["way:N", "samples_per_s:Q", "limited_by:N", "assumes:N"],
         )
-        .properties(title=list(title), height={"step": 13})
+        .properties(title=[*title, *left_out], height={"step": 13})
     )
     return chart
+
+
+def columns(frame: pl.DataFrame) -> pl.DataFrame:
+    """The columns of a comparison that fit a page, rounded; without ways that cannot be used."""
+    rows = frame.filter(pl.col("reason").is_null())
+    three = [pl.col(name).round_sig_figs(3) for name in ("samples_per_s", "over_one_node")]
+    percent = [
+        (100 * pl.col(name)).round().cast(pl.Int64).alias(f"{what}, %")
+        for name, what in (("samples_share", "of all samples"), ("waiting_share", "waiting"))
+    ]
+    return rows.select("way", *three, *percent, "limited_by", "fits", "update")
 
 
 def by_way(frame: pl.DataFrame) -> alt.Y:
@@ -73,12 +89,14 @@ def timeline(question: Question, names: Sequence[str] = SHOWN, iterations: int =
 
     Ways that cannot be used here, or have no programs to show, are left out.
     """
+    found = options(question, [WAYS[name] for name in names])
+    return traced({way.name: one for way, one in found if isinstance(one, Option)}, iterations)
+
+
+def traced(usable: Mapping[str, Option], iterations: int = 2) -> pl.DataFrame:
+    """The same of ways whose use of a cluster is known."""
     rows = []
-    for name in names:
-        try:
-            option = WAYS[name].find(question)
-        except UnusableError:
-            continue
+    for name, option in usable.items():
         if option.dry is None:
             continue
         for node, lane, _, start_s, end_s, _ in option.dry.trace(iterations).frame.iter_rows():
@@ -137,12 +155,8 @@ def winners(questions: Sequence[tuple[float, float, Question]]) -> pl.DataFrame:
     rows = []
     for bandwidth_mbps, unevenness, question in questions:
         best: dict[str, tuple[float, str]] = {}
-        for way in EXACT:
-            if way.moves_samples and not question.cluster.raw_samples_may_leave:
-                continue
-            try:
-                option = way.find(question)
-            except UnusableError:
+        for way, option in options(question, EXACT):
+            if isinstance(option, str) or not fits(question, option):
                 continue
             if question.share(option.learns_from) == 1:
                 rate = option.use.samples_per_s

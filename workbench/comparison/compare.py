@@ -10,9 +10,9 @@ import polars as pl
 
 from workbench.clusters import Cluster
 from workbench.comparison.memory import memory_of
-from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.question import Question
 from workbench.comparison.use import Use, carried, limit
-from workbench.comparison.ways import WAYS, Option, Way
+from workbench.comparison.ways import WAYS, Option, Way, options
 from workbench.comparison.ways.way import EQUAL
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
 
@@ -119,7 +119,7 @@ def question_of(
 
 def table(question: Question, *, simulate: bool = False) -> pl.DataFrame:
     """All ways, a row each; see `compare`."""
-    rows = [_row(question, way, simulate) for way in WAYS.values()]
+    rows = [_row(question, *found, simulate) for found in options(question, WAYS.values())]
     frame = pl.DataFrame(rows, schema=SCHEMA)
     alone = frame.filter(pl.col("system") == "one node")["samples_per_s"].drop_nulls()
     best = alone.max() if len(alone) else None
@@ -134,7 +134,7 @@ def table(question: Question, *, simulate: bool = False) -> pl.DataFrame:
     )
 
 
-def _row(question: Question, way: Way, simulate: bool) -> dict[str, Any]:
+def _row(question: Question, way: Way, option: Option | str, simulate: bool) -> dict[str, Any]:
     row: dict[str, Any] = {
         "way": way.name,
         "system": way.system,
@@ -142,12 +142,8 @@ def _row(question: Question, way: Way, simulate: bool) -> dict[str, Any]:
         "raw_samples_move": way.moves_samples,
         "survives_a_node": way.survives,
     }
-    if way.moves_samples and not question.cluster.raw_samples_may_leave:
-        return row | {"reason": "raw samples may not leave the node that holds them"}
-    try:
-        option = way.find(question)
-    except UnusableError as error:
-        return row | {"reason": str(error)}
+    if isinstance(option, str):
+        return row | {"reason": option}
     use = option.use
     sizes = {hop: size for hop, (size, _) in carried(question, use).items()}
     most, assumes = limit(question, use), option.assumes + question.assumes(option.learns_from)
@@ -202,6 +198,11 @@ def memory(question: Question, option: Option) -> dict[str, Any]:
         "recomputation_s": held[fullest].recomputation_s,
         "fits": False if False in fits else None if None in fits else True,
     }
+
+
+def fits(question: Question, option: Option) -> bool:
+    """Whether memory does not rule it out."""
+    return memory(question, option).get("fits") is not False
 
 
 def _expenses(question: Question, use: Use) -> dict[str, Any]:

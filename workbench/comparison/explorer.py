@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Annotated, Any
@@ -11,8 +12,10 @@ import polars as pl
 from workbench.clusters import Cluster, Link, Node
 from workbench.clusters.cluster import Name
 from workbench.comparison import charts
-from workbench.comparison.answer import EXACT
-from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.question import Question
+from workbench.comparison.threshold import named
+from workbench.comparison.use import limit
+from workbench.comparison.ways import WAYS, Option, options
 from workbench.figures import parts, stacked
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.profiles import profile_model
@@ -75,11 +78,12 @@ def question_of(setting: Setting) -> Question:
     return Question(profile_model(setting.model), cluster_of(setting), setting.batch_size)
 
 
-BANDWIDTHS_MBPS = (1.0, 5.0, 20.0, 100.0, 500.0, 2000.0)
-UNEVENNESSES = (1.0, 3.0, 10.0, 30.0)
+BANDWIDTHS_MBPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+UNEVENNESSES = (1.0, 2.0, 4.0, 10.0)
+"""Where winners change, of a small model and a large batch."""
 
 
-def fields(setting: Setting, samples: str) -> list[tuple[float, float, Question]]:
+def questions(setting: Setting, samples: str) -> list[tuple[float, float, Question]]:
     """Questions at all bandwidths and unevennesses, as `charts.winners` takes them."""
 
     def at(mbps: float, uneven: float) -> Question:
@@ -92,36 +96,67 @@ def fields(setting: Setting, samples: str) -> list[tuple[float, float, Question]
     ]
 
 
-def table(setting: Setting) -> pl.DataFrame:
-    """Ways that equal SGD, the fastest first.
+SHOWN = (
+    "one node",
+    "one node, all samples sent there",
+    "all-reduce",
+    "parameter server, dynacomm",
+    "hiertrain",
+)
+"""Of each system the way that is hardly ever slower than its others, which take time."""
 
-    Columns ``way, system, samples_per_s, samples_share, waiting_share``.
-    """
-    question, rows = question_of(setting), []
-    for way in EXACT:
-        if way.moves_samples and not setting.may_leave:
-            continue
-        try:
-            option = way.find(question)
-        except UnusableError:
-            continue
-        use, share = option.use, question.share(option.learns_from)
-        rows.append((way.name, way.system, use.samples_per_s, share, use.waiting_share))
-    schema = ["way", "system", "samples_per_s", "samples_share", "waiting_share"]
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
-    whole = pl.col("samples_share") == 1
-    return frame.sort(~whole, "samples_per_s", descending=[False, True], maintain_order=True)
+TIMELINES = 3
+
+
+def found(question: Question) -> dict[str, Option]:
+    """The ways of `SHOWN` that can be used, all samples first, then the fastest first."""
+    usable = {
+        way.name: option
+        for way, option in options(question, [WAYS[name] for name in SHOWN])
+        if isinstance(option, Option)
+    }
+    return dict(
+        sorted(
+            usable.items(),
+            key=lambda one: (question.share(one[1].learns_from) < 1, -one[1].use.samples_per_s),
+        )
+    )
+
+
+def table(setting: Setting) -> pl.DataFrame:
+    """A row for each way: ``way, system, samples_per_s, samples_share, limited_by, busy_share``."""
+    question = question_of(setting)
+    return _table(question, found(question))
+
+
+def _table(question: Question, usable: Mapping[str, Option]) -> pl.DataFrame:
+    rows = []
+    for name, option in usable.items():
+        share, most = question.share(option.learns_from), limit(question, option.use)
+        rows.append((name, WAYS[name].system, option.use.samples_per_s, share, *most))
+    columns = ["way", "system", "samples_per_s", "samples_share", "limited_by", "busy_share"]
+    return pl.DataFrame(rows, schema=columns, orient="row")
+
+
+def sentence(frame: pl.DataFrame) -> str:
+    """The fastest way, how far it is ahead of another system, and what limits it."""
+    first = frame.row(0, named=True)
+    rivals = frame.filter((pl.col("samples_share") == 1) & (pl.col("system") != first["system"]))
+    ahead = ""
+    if len(rivals):
+        ratio = first["samples_per_s"] / rivals["samples_per_s"][0]
+        ahead = f", {ratio:.3g} x as fast as {named(WAYS[rivals['way'][0]])}"
+    busy = f"{first['limited_by']} is busy for {first['busy_share']:.0%} of an iteration"
+    return f"{named(WAYS[first['way']])}{ahead}: {busy}"
 
 
 def draw(setting: Setting) -> dict[str, Any]:
-    """Rates of the ways that equal SGD, and timelines of up to three of them."""
+    """The sentence, rates of ways that equal SGD, and timelines of the fastest of them."""
     import altair as alt
 
-    frame = table(setting)
-    best, others = frame.row(0, named=True), frame.filter(pl.col("samples_share") == 1)
-    rivals = others.filter(pl.col("system") != best["system"])["samples_per_s"]
-    ratio = best["samples_per_s"] / rivals[0] if len(rivals) else 1.0
-    ahead = f", {ratio:.3g} x as fast as another system's" if len(rivals) else ""
+    question = question_of(setting)
+    usable = found(question)
+    frame = _table(question, usable)
     kind = pl.when(pl.col("samples_share") == 1).then(pl.lit(charts.KINDS[0]))
     drawn = frame.with_columns(kind=kind.otherwise(pl.lit(charts.KINDS[1])))
     bars = (
@@ -134,7 +169,7 @@ def draw(setting: Setting) -> dict[str, Any]:
         )
         .properties(height={"step": 13})
     )
-    names = [name for name in charts.SHOWN[:3] if name in frame["way"]]
-    shown = charts.timeline(question_of(setting), names)
-    title = [f"{best['way']}{ahead} (cost models and dry runs)"]
-    return stacked(bars, charts.timelines(shown, []), title=title)
+    shown = [name for name, option in usable.items() if option.dry is not None][:TIMELINES]
+    traced = charts.traced({name: usable[name] for name in shown})
+    title = [sentence(frame), "cost models and dry runs, without learning"]
+    return stacked(bars, charts.timelines(traced, []), title=title)

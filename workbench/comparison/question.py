@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -236,7 +236,7 @@ class Question:
         measured = (self.times or {}).get(at.name)
         if measured is None:
             assert at.flops_per_s is not None
-            return LayerTimes.from_flops(self.profile, flops_per_s=at.flops_per_s, batch_size=size)
+            return _analytic(self.profile, at.flops_per_s, size)
         factor = size / measured.batch_size
         scaled = pl.col("forward_s", "backward_s") * factor
         return replace(measured, batch_size=size, table=measured.table.with_columns(scaled))
@@ -325,6 +325,11 @@ class Question:
             pairs = zip(chosen, speeds, strict=True)
             chosen = [replace(node, speed=speed) for node, speed in pairs]
         return Cluster(chosen, links)
+
+
+@lru_cache(maxsize=1024)
+def _analytic(profile: ModelProfile, flops_per_s: float, batch_size: int) -> LayerTimes:
+    return LayerTimes.from_flops(profile, flops_per_s=flops_per_s, batch_size=batch_size)
 
 
 def link_bps(link: Link) -> float:

@@ -19,56 +19,76 @@ if TYPE_CHECKING:
 
 HEADINGS = {
     "way": "way",
-    "samples_per_s": "samples/s",
-    "simulated_samples_per_s": "simulated",
+    "samples_per_s": "samples\n/s",
+    "simulated_samples_per_s": "simu-\nlated",
     "over_one_node": "x one\nnode",
     "samples_share": "of all\nsamples",
     "bytes_per_sample": "kB a\nsample",
     "limited_by": "limited by",
-    "waiting_share": "waiting",
-    "memory_bytes": "memory\nGB",
+    "waiting_share": "wait-\ning",
+    "memory_bytes": "GB",
     "fits": "fits",
+    "joules_per_1000_samples": "J a\n1000",
+    "price_per_1000_samples": "price\na 1000",
     "update": "update",
-    "assumes": "assumes",
 }
+"""Columns that are shown; the last but one where nodes state watts or prices."""
+
+WIDTHS = {"way": 25, "limited_by": 18, "update": 18, "notes": 9}
+"""Most characters of columns that wrap, so that a table fits a terminal of 100."""
+
+IF_KNOWN = ("simulated_samples_per_s", "joules_per_1000_samples", "price_per_1000_samples")
 
 
 def tables(frame: pl.DataFrame, title: str) -> Iterator[Table]:
-    """Tables of ways that are equal to SGD, of the others, and of those that cannot be used."""
+    """Tables of ways that are equal to SGD, of the others, and of those that cannot be used.
+
+    What a way assumes is a number, and stands below its table.
+    """
     from rich import box
     from rich.table import Table
 
     usable = frame.filter(pl.col("reason").is_null())
     exact = usable.filter(pl.col("update") == EQUAL)
     others = usable.filter(pl.col("update") != EQUAL)
-    not_simulated = frame["simulated_samples_per_s"].is_null().all()
-    without = {"simulated_samples_per_s"} if not_simulated else set()
+    without = {name for name in IF_KNOWN if frame[name].is_null().all()}
     for rows, heading, hidden in (
         (exact, f"{title}\nUpdates equal to SGD's", without | {"update"}),
         (others, "Other updates, with what they give up", without),
     ):
         if rows.is_empty():
             continue
-        table = Table(box=box.SIMPLE_HEAD, title=heading, title_justify="left")
+        notes: dict[str, int] = {}
+        table = Table(
+            box=box.SIMPLE_HEAD,
+            title=heading,
+            title_justify="left",
+            caption_justify="left",
+            padding=0,
+        )
         shown = [name for name in HEADINGS if name not in hidden]
         for name in shown:
             numeric = rows.schema[name].is_numeric()
             table.add_column(
                 HEADINGS[name],
                 justify="right" if numeric else "left",
-                no_wrap=numeric or name == "way",
-                overflow="fold",
+                no_wrap=numeric,
+                max_width=WIDTHS.get(name),
             )
+        table.add_column("notes", max_width=WIDTHS["notes"])
         for row in rows.iter_rows(named=True):
-            table.add_row(*(_cell(name, row) for name in shown))
+            said = (row["assumes"] or "").split("; ")
+            numbers = [notes.setdefault(each, len(notes) + 1) for each in said if each]
+            table.add_row(*(_cell(name, row) for name in shown), ", ".join(map(str, numbers)))
+        table.caption = "\n".join(f"{number:2} {note}" for note, number in notes.items())
         yield table
     refused = frame.filter(pl.col("reason").is_not_null())
     if len(refused):
         table = Table(box=box.SIMPLE_HEAD, title="Not here", title_justify="left")
         table.add_column("way", no_wrap=True)
         table.add_column("why")
-        for way, reason in refused.select("way", "reason").iter_rows():
-            table.add_row(way, reason)
+        for reason, ways in refused.group_by("reason", maintain_order=True).agg("way").iter_rows():
+            table.add_row("\n".join(ways), reason)
         yield table
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -55,17 +56,17 @@ class LayerTimes(LayerTable):
         if self.iteration_s is not None and not 0 < self.iteration_s < math.inf:
             raise UserError(f"iteration_s is {self.iteration_s}, not a positive number of seconds")
 
-    @property
+    @cached_property
     def forward_s(self) -> float:
         """Seconds of all layers' forward passes."""
         return float(self.table["forward_s"].sum())
 
-    @property
+    @cached_property
     def backward_s(self) -> float:
         """Seconds of all layers' backward passes."""
         return float(self.table["backward_s"].sum())
 
-    @property
+    @cached_property
     def update_s(self) -> float:
         """Seconds of all layers' updates."""
         return float(self.table["update_s"].sum())

@@ -192,12 +192,6 @@ def max_min_rates(
     shares = [(left_bps[i] / count, i) for i, count in enumerate(counts) if count]
     heapify(shares)
 
-    def settle(transfer: int, bps: float) -> None:
-        rates_bps[transfer] = bps
-        for interface in crossed[transfer]:
-            counts[interface] -= 1
-            left_bps[interface] = max(0.0, left_bps[interface] - bps)
-
     while rising:
         if rates_bps[rising[-1]] >= 0:
             rising.pop()
@@ -210,13 +204,16 @@ def max_min_rates(
                 if counts[fullest]:
                     heappush(shares, (now_bps, fullest))
                 continue
-        if caps_bps[rising[-1]] <= share_bps:
-            transfer = rising.pop()
-            settle(transfer, caps_bps[transfer])
-        else:
-            for transfer in members[fullest]:
-                if rates_bps[transfer] < 0:
-                    settle(transfer, share_bps)
+        capped = caps_bps[rising[-1]] <= share_bps
+        bps = caps_bps[rising[-1]] if capped else share_bps
+        for transfer in (rising.pop(),) if capped else members[fullest]:
+            if rates_bps[transfer] >= 0:
+                continue
+            rates_bps[transfer] = bps
+            for interface in crossed[transfer]:
+                counts[interface] -= 1
+                left = left_bps[interface] - bps
+                left_bps[interface] = left if left > 0 else 0.0
     return rates_bps
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 Programs = Mapping[int, "Program"] | Mapping[str, "Program"] | Sequence["Program"]
 
 _PROGRESS_EVERY_S = 0.2
-_MANY_NODES = 1_000
+_COLLECTED_EVERY = 10_000
 _LOOK_EVERY = range(1 << 16)
 MOST_AT_ONCE = 1_000_000
 """Events in one instant, beside `MOST_AT_ONCE_EACH` for each node and link, that are no loop."""
@@ -288,7 +288,7 @@ class Simulation:
             end_s = max(self.state.delivered_s, self.state.ended_s, *waits)
         if self.state.rows is not None:
             rows = [*self.state.rows, *fault_rows(self.faults, self.cluster, end_s)]
-            trace = Trace(Trace.of(rows).frame.sort("start_s", maintain_order=True))
+            trace = Trace.of(sorted(rows, key=lambda row: row[3]))
         return Run(
             end_s=end_s,
             ended=ended,
@@ -305,10 +305,10 @@ class Simulation:
 
 @contextmanager
 def _rare_collections(nodes: int) -> Iterator[None]:
-    """Collect garbage less often where many nodes would be walked each time."""
+    """Collect garbage less often: little is made, and all that lives is walked each time."""
     before = gc.get_threshold()
-    if nodes > _MANY_NODES and before[0]:
-        gc.set_threshold(max(before[0], 10 * nodes), *before[1:])
+    if before[0]:
+        gc.set_threshold(max(before[0], _COLLECTED_EVERY, 10 * nodes), *before[1:])
     try:
         yield
     finally:

@@ -1,12 +1,23 @@
 """Ways of training by name, in the order of a table."""
 
-from workbench.comparison.ways import all_reduce, alone, parameter_server, peers, rounds, tiers
-from workbench.comparison.ways.way import Option, Way
+from workbench.comparison.ways import (
+    all_reduce,
+    alone,
+    parameter_server,
+    peers,
+    rounds,
+    scan,
+    tiers,
+)
+from workbench.comparison.ways.way import EQUAL, Option, Way, options
 
 WAYS: dict[str, Way] = {
     way.name: way
-    for room in (alone, all_reduce, parameter_server, tiers, rounds, peers)
+    for room in (alone, all_reduce, parameter_server, tiers, scan, rounds, peers)
     for way in room.WAYS
 }
 
-__all__ = ["WAYS", "Option", "Way"]
+EXACT = [way for way in WAYS.values() if way.update == EQUAL]
+"""Those whose updates equal SGD's."""
+
+__all__ = ["EXACT", "WAYS", "Option", "Way", "options"]

@@ -10,8 +10,13 @@ from workbench.comparison.ways.way import AVERAGES, EQUAL, STALE, Option, Way
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.costs.iteration import Workload, iteration
 
-ROUNDS = {"predicted": 10, "simulated": 30}
-"""Exchanges over which the mean is taken, unless they repeat themselves before."""
+LEAST_ROUNDS, MOST_ROUNDS = 10, 30
+"""Exchanges over which a predicted mean is taken, unless they repeat themselves before."""
+
+EXCHANGED = 800
+"""Messages of the exchanges of a prediction: few peers exchange more often."""
+
+SIMULATED_ROUNDS = 60
 
 NEVER_WAIT = ("ako", "ad_psgd")
 
@@ -31,9 +36,12 @@ UPDATES = {
 
 def plan(question: Question, system: str) -> Option:
     """All holders of samples as peers of each other."""
-    nodes = list(question.holders)
+    # A training depends on the order of its peers, by ties and by who is drawn: not on the file's.
+    nodes = sorted(question.holders, key=lambda node: question.cluster.names[node])
     if len(nodes) < 2:
         raise UnusableError("peers take at least two holders of samples")
+    rounds = EXCHANGED // (len(nodes) * (len(nodes) - 1))
+    rounds = min(MOST_ROUNDS, max(LEAST_ROUNDS, rounds))
     own_s = [question.batch_s(node) for node in nodes]
     least_s = min(own_s)
     if max(own_s) > MOST_UNEQUAL * least_s:
@@ -66,8 +74,8 @@ def plan(question: Question, system: str) -> Option:
     )
     assumes = {"baseline": "each sends its whole gradient to all others"}
     return Option(
-        use=use(ROUNDS["predicted"]),
-        again=lambda: use(ROUNDS["simulated"]),
+        use=use(rounds),
+        again=lambda: use(SIMULATED_ROUNDS),
         learns_from=nodes,
         batches=dict.fromkeys(nodes, question.batch_size),
         assumes=(values,)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import permutations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,11 @@ from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from workbench.profiles import LayerTimes
 
 NEAREST = 3
 """Nodes tried as edge and cloud of a device: those that would learn fastest from what it sends."""
@@ -151,6 +157,13 @@ def _nearest(question: Question, device: int) -> list[tuple[bool, float, int]]:
     return [*map(there, free), *sorted(map(there, holders))][:NEAREST]
 
 
+@lru_cache(maxsize=1024)
+def _arrays(times: LayerTimes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Seconds of forward and backward, and of updates, by layer."""
+    table = times.table
+    return table.select("forward_s", "backward_s").to_numpy(), table["update_s"].to_numpy()
+
+
 @lru_cache(maxsize=128)
 def problem_of(question: Question, nodes: tuple[int, int, int]) -> Problem:
     """The problem of three nodes of a cluster, a batch on the first of them."""
@@ -159,9 +172,9 @@ def problem_of(question: Question, nodes: tuple[int, int, int]) -> Problem:
     layer_s, update_s = {}, {}
     for tier, node in by_tier.items():
         speed = question.speeds[node]
-        times = question.layer_times(node, 1, again=False).table
-        layer_s[tier] = times.select("forward_s", "backward_s").to_numpy() / speed
-        update_s[tier] = times["update_s"].to_numpy() / speed
+        layer_s[tier], update_s[tier] = (
+            one / speed for one in _arrays(question.layer_times(node, 1, again=False))
+        )
     links = {
         (a, b): [
             question.routed.link(*pair)

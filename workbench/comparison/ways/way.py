@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from workbench.comparison.memory import NodeMemory
-from workbench.comparison.question import Question
+from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.use import DryRun, Use, within_links
 
 EQUAL = "equal to SGD"
@@ -97,6 +97,8 @@ class Way:
 
         Raises UnusableError: there is none.
         """
+        if self.moves_samples and not question.cluster.raw_samples_may_leave:
+            raise UnusableError("raw samples may not leave the node that holds them")
         option = self.plan(question)
         if not self.waits:
             return option
@@ -105,3 +107,12 @@ class Way:
             use=within_links(question, option.use),
             again=lambda: within_links(question, option.simulate()),
         )
+
+
+def options(question: Question, ways: Iterable[Way]) -> Iterator[tuple[Way, Option | str]]:
+    """Each way with its fastest use of a cluster, or with the reason why there is none."""
+    for way in ways:
+        try:
+            yield way, way.find(question)
+        except UnusableError as error:
+            yield way, str(error)

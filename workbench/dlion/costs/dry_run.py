@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ from workbench.clusters import Cluster, Link, Node, Schedule, load_calibration
 from workbench.decentralised.gradient_exchange.part import Part, Values
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.global_batch import CONSTANT
-from workbench.dlion.algorithms.synchronisation import MUST
+from workbench.dlion.algorithms.synchronisation import MUST, asynchronous
 from workbench.dlion.algorithms.system import System
 from workbench.dlion.programs.program import program
 from workbench.dlion.programs.worker import WorkerJob
@@ -57,6 +57,9 @@ PERIODS = range(1, 5)
 
 WINDOWS = (24, 12, 6, 2, 1)
 """Rounds of which the mean is taken where none repeat: whole periods of what is sent, if it has."""
+
+UNUSED = 6000
+"""Messages after which workers that never wait are no longer run until all links were used."""
 
 LATER = 2000
 """Iterations after which no round is waited for any longer."""
@@ -107,6 +110,10 @@ def measured_share(system: System) -> float | None:
     return None
 
 
+Window = tuple[int, int]
+"""(first, last): a worker's iterations after the first, up to the last."""
+
+
 class Vector(np.ndarray):
     """Parameters or gradients that nobody learns from, with a tensor's methods."""
 
@@ -121,12 +128,15 @@ class Vector(np.ndarray):
 class DryLearner:
     """What a worker's program does with its model, without learning.
 
-    Every worker has the least loss for `best_for` iterations in turn; if None, losses are drawn.
+    `best` is which worker has the least loss in an iteration; if None, losses are drawn. Gradients
+    are the same at all workers, so that what is sent does not depend on their order.
     """
 
-    def __init__(self, run: DryRun, node: int, values: int, best_for: int | None) -> None:
-        self.run, self.node, self.best_for, self.flat = run, node, best_for, self
-        self.random = random = np.random.default_rng(node)
+    def __init__(
+        self, run: DryRun, node: int, values: int, best: Callable[[int], int] | None
+    ) -> None:
+        self.run, self.node, self.best, self.flat = run, node, best, self
+        self.random, random = np.random.default_rng(node), np.random.default_rng(0)
         scales = np.exp(STANDARD_DEVIATION * random.normal(size=values))
         self.gradients = (random.normal(size=values) * scales).astype(np.float32).view(Vector)
         self.parameters = np.ones(values, np.float32).view(Vector)
@@ -135,9 +145,9 @@ class DryLearner:
         """Note that an iteration has begun; its loss says who is the best."""
         began_s = self.run.began_s[self.node]
         began_s.append(self.run.simulation.env.now - self.run.workload.host_s)
-        if self.best_for is None:
+        if self.best is None:
             return float(self.random.random())
-        return float((self.node - len(began_s) // self.best_for) % len(self.run.began_s))
+        return float((self.node - self.best(len(began_s))) % len(self.run.began_s))
 
     def snapshot(self) -> Vector:
         """The parameters."""
@@ -147,6 +157,25 @@ class DryLearner:
         """Learn nothing."""
 
     step = add = try_out = merge = merge_buffers = buffers = nothing
+
+
+class Noted:
+    """A worker's context, which notes what is sent, and in which of its iterations."""
+
+    def __init__(self, run: DryRun, context: Context) -> None:
+        self._run, self._context = run, context
+
+    def __getattr__(self, name: str) -> Any:
+        found = vars(self)[name] = getattr(self._context, name)  # asked for once
+        return found
+
+    def send(self, to: int, message: Message) -> None:
+        """Note a message that has a size, and send it."""
+        if message.size_bytes and message.topic != "weights":
+            run, node = self._run, self._context.node
+            sent = run.sent.setdefault((node, to), defaultdict(float))
+            sent[len(run.began_s[node])] += message.size_bytes * run.scale
+        self._context.send(to, message)
 
 
 class Arrival(NamedTuple):
@@ -172,13 +201,14 @@ class DryRun:
         at_s: float,
         share: float | None,
         seed: int,
-        best_for: int | None = None,
+        best: Callable[[int], int] | None = None,
         samples: int = 0,
         last_iteration: float = math.inf,
     ) -> None:
         values = math.ceil(workload.model_bytes / VALUE_BYTES)
         values = VALUES if values > LARGE else values
-        self.workload, self._scale = workload, workload.model_bytes / (VALUE_BYTES * values)
+        self.cluster, self.workload = cluster, workload
+        self.scale = workload.model_bytes / (VALUE_BYTES * values)
         share = measured_share(system) if share is None else share
         if share is not None and system.exchange_models is None:
             part = sized_part(share * (VALUE_BYTES * values))
@@ -189,7 +219,7 @@ class DryRun:
         if system.batching is not None and not samples:
             batching = replace(system.batching, growth=CONSTANT, period=10**9)
             system = replace(system, batching=batching)
-        network = frozen(cluster, at_s, 1 / self._scale)
+        network = frozen(cluster, at_s, 1 / self.scale)
         self.workers = workers = len(network)
         batch = np.arange(workload.local_batch)
         setup: Any = SimpleNamespace(
@@ -205,14 +235,14 @@ class DryRun:
         self.began_s: list[list[float]] = [[] for _ in range(workers)]
         self.carried: list[list[Transfer]] = [[] for _ in range(workers)]
         self._batches = [workload.local_batch] * workers
-        # (source, target) -> what has arrived in iterations, and in transfers of weights
+        # (source, target) -> bytes by iteration of the source, and what has arrived
+        self.sent: dict[tuple[int, int], defaultdict[int, float]] = {}
         self.arrived: defaultdict[tuple[int, int], list[Arrival]] = defaultdict(list)
-        self.weights: defaultdict[tuple[int, int], list[Arrival]] = defaultdict(list)
         self.done: list[tuple[float, int, int, int]] = []  # at_s, node, iteration, samples
         self.rounds: list[int] = []  # iterations in which something was sent
         self._speeds = [node.speed_over_time.at(0.0) for node in network.nodes]
         learners: Any = [
-            Synchronized(DryLearner(self, node, values, best_for)) for node in range(workers)
+            Synchronized(DryLearner(self, node, values, best)) for node in range(workers)
         ]
         job = WorkerJob(
             setup=setup,
@@ -227,14 +257,14 @@ class DryRun:
             last_iteration=last_iteration,
             inboxes=[[] for _ in learners],
         )
-        self._may_begin = system.synch_training
+        self.asynchronous = system.synch_training is asynchronous
         programs = [self._watched(program(job))] * workers
         self.simulation = Simulation(network, programs, seed=seed, threads=1)
 
     def _watched(self, run: Program) -> Program:
         async def watched(context: Context) -> Any:
             self.carried[context.node] = context.watch()
-            return await run(context)
+            return await run(cast(Any, Noted(self, context)))
 
         return watched
 
@@ -266,21 +296,19 @@ class DryRun:
         self, at_s: float, target: int, message: Message, iteration: int, values: int
     ) -> None:
         """Note what has arrived."""
-        if message.size_bytes:
-            arrival = Arrival(at_s, iteration, message.size_bytes * self._scale)
-            if message.topic == "weights":
-                self.weights[message.sender, target].append(arrival)
-                return
+        if message.size_bytes and message.topic != "weights":
+            arrival = Arrival(at_s, iteration, message.size_bytes * self.scale)
             self.arrived[message.sender, target].append(arrival)
             if not self.rounds or iteration > self.rounds[-1]:
                 self.rounds.append(iteration)
 
     def run_to(self, iterations: int) -> None:
         """Go on until every worker has begun this many iterations."""
-        step_s, before = max(self.own_s), 0
+        longest_s, before, longer = max(self.own_s), 0, 1
         while min(counts := [len(each) for each in self.began_s]) < iterations:
             # Longer steps where everybody waits: work may be far shorter than what is sent.
-            step_s, before = step_s * (2 if sum(counts) == before else 1), sum(counts)
+            longer, before = longer * 2 if sum(counts) == before else 1, sum(counts)
+            step_s = longest_s * max(longer, iterations - min(counts) - 1)
             if (
                 max(counts) > STUCK * max(self.own_s) / min(self.own_s)
                 and (least := min(counts)) < 4
@@ -300,17 +328,18 @@ class DryRun:
         """End all programs."""
         self.simulation.close()
 
-    def settle(self, most: int) -> tuple[int, int, bool]:
+    def settle(self, most: int) -> tuple[list[Window], bool]:
         """Go on until rounds repeat, or for `most`; return iterations of which the mean is theirs.
 
-        (from, to, whether they repeat). A round ends with an iteration in which somebody sends.
+        And whether they repeat. A round ends with an iteration in which somebody sends.
         """
         states: list[list[float]] = []
         while len(states) < most:
             while len(self.rounds) <= len(states):
                 if (begun := min(map(len, self.began_s))) > LATER:  # hardly anything is ever sent
-                    return begun // 3, begun - 1, False
-                self.run_to(begun + 1)
+                    return [(begun // 3, begun - 1)] * self.workers, False
+                steps = self.rounds[-1] - self.rounds[-2] if len(self.rounds) > 1 else 1
+                self.run_to(begun + max(1, steps // 2))
             self.run_to(self.rounds[len(states)] + 1)
             states.append(self._state(len(states)))
             for period in PERIODS:
@@ -318,10 +347,28 @@ class DryRun:
                     np.allclose(states[-one], states[-one - period], rtol=0, atol=SAME)
                     for one in range(1, period + 1)
                 ):
-                    return self.rounds[len(states) - 1 - period], self.rounds[len(states) - 1], True
+                    first, last = (
+                        self.rounds[len(states) - 1 - period],
+                        self.rounds[len(states) - 1],
+                    )
+                    return [(first, last)] * self.workers, True
         # The first quarter is left out: who measures links, as Ako does, sends more at first.
         whole = max(one for one in WINDOWS if one <= 3 * most // 4)
-        return self.rounds[most - 1 - whole], self.rounds[most - 1], False
+        first, last = self.rounds[most - 1 - whole], self.rounds[most - 1]
+        counts = [len(began_s) for began_s in self.began_s]
+        if not (self.asynchronous and max(counts) > 2 * min(counts)):
+            return [(first, last)] * self.workers, False
+        # Some get ever further ahead: so many times those rounds as they do in the same time.
+        since_s = max(began_s[first] for began_s in self.began_s)
+        windows = []
+        for began_s in self.began_s:
+            at = self._rounds_in(len(began_s) - 1)
+            often = (at - self._rounds_in(bisect_right(began_s, since_s) - 1)) // whole
+            windows.append((self.rounds[at - 1 - whole * max(1, often)], self.rounds[at - 1]))
+        return windows, False
+
+    def _rounds_in(self, iterations: int) -> int:
+        return bisect_right(self.rounds, iterations)
 
     def _state(self, number: int) -> list[float]:
         """Durations of a round and of what arrived last, and sizes, as shares."""
@@ -338,29 +385,36 @@ class DryRun:
             state += [iteration - last.iteration, (now_s - last.at_s) / scale_s, size]
         return state
 
-    def link_bytes(self, first: int, last: int, repeats: bool) -> dict[tuple[int, int], float]:
-        """(source, target) -> mean bytes that a sender's iterations after the first send.
+    def measured(self, most: int) -> list[Window]:
+        """Go on until every link was used, and a little longer; return the iterations since.
 
-        Where rounds repeat, as many arrive meanwhile; else the queue of a link may grow, and only
-        what has arrived is known.
+        For workers that never wait: what they send depends on what links carry alone. Links that
+        are far slower than the workers are waited for until `UNUSED` messages are sent.
         """
+
+        def begun() -> int:
+            return min(map(len, self.began_s))
+
+        def sent() -> int:
+            return sum(map(len, self.began_s)) * (self.workers - 1)
+
+        while begun() < 2 or (sent() < UNUSED and not self.sent.keys() <= self.arrived.keys()):
+            self.run_to(begun() + 1)
+        first, before = [len(each) for each in self.began_s], sent()
+        while sent() < before + most * len(self.sent) or any(
+            len(each) < one + 2 for each, one in zip(self.began_s, first, strict=True)
+        ):
+            self.run_to(begun() + 1)
+        return [(one, len(each) - 1) for one, each in zip(first, self.began_s, strict=True)]
+
+    def link_bytes(self, windows: Sequence[Window]) -> dict[tuple[int, int], float]:
+        """(source, target) -> mean bytes that the sender's iterations in its window send."""
         means = {}
-        for (source, target), arrived in sorted(self.arrived.items()):
-            if repeats:
-                from_s, to_s = (
-                    self.began_s[target][one] + self._instant_s for one in (first, last)
-                )
-                sent, sender_did = [one for one in arrived if from_s < one.at_s <= to_s], last
-            else:
-                sent = [one for one in arrived if first < one.iteration <= last]
-                queued = self.simulation.pipes[source, target].current is not None
-                sender_did = max(
-                    min(last, all_of[-1].iteration)
-                    for pair, all_of in self.arrived.items()
-                    if all_of and (pair == (source, target) if queued else pair[0] == source)
-                )
-            if sent:
-                means[source, target] = sum(one.size_bytes for one in sent) / (sender_did - first)
+        for pair, by_iteration in sorted(self.sent.items()):
+            first, last = windows[pair[0]]
+            size = sum(size for at, size in by_iteration.items() if first < at <= last)
+            if size:
+                means[pair] = size / (last - first)
         return means
 
     def least_s(self, link_bytes: Mapping[tuple[int, int], float]) -> float:
@@ -368,7 +422,7 @@ class DryRun:
         network, bits = self.simulation.cluster, defaultdict[Any, float](float)
         longest_s = 0.0
         for pair, size_bytes in link_bytes.items():
-            own = 8 * size_bytes / self._scale
+            own = 8 * size_bytes / self.scale
             longest_s = max(longest_s, own / Schedule.of(network.links[pair].bandwidth).at(0.0))
             for way, node in zip(("uplink", "downlink"), pair, strict=True):
                 bits[way, node] += own

@@ -36,6 +36,12 @@ ROUNDS = 30
 COMPARED_EVERY = 10
 """Iterations from one comparison of losses to the next in the dry run of direct transfers."""
 
+ROUNDS_A_BEST = 5
+"""Rounds for each worker that is the best in that dry run: fewer are quicker, and less exact."""
+
+MOST_AHEAD = 100
+"""Iterations ahead of the last worker up to which is looked whether a system bounds them."""
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -144,11 +150,17 @@ def iteration(
     check_whole("rounds", rounds, 2)
     options: dict[str, Any] = {"at_s": at_s, "share": share, "seed": seed}
     with closing(DryRun(cluster, workload, replace(chosen, transfer=None), **options)) as run:
-        first, last, repeats = run.settle(rounds)
+        if chosen.exchange_models is None and run.asynchronous:
+            windows, repeats = run.measured(rounds), False
+        else:
+            windows, repeats = run.settle(rounds)
     own_s, batching, transfer = run.own_s, chosen.batching, chosen.transfer
-    count, workers = last - first, range(len(own_s))
-    link_bytes = run.link_bytes(first, last, repeats)
-    iteration_s = [(began_s[last] - began_s[first]) / count for began_s in run.began_s]
+    workers = range(len(own_s))
+    link_bytes = run.link_bytes(windows)
+    iteration_s = [
+        (began_s[last] - began_s[first]) / (last - first)
+        for began_s, (first, last) in zip(run.began_s, windows, strict=True)
+    ]
     if not chosen.synch_training(Progress(10**9, dict.fromkeys(workers[1:], 0))):
         # Nobody gets ever further ahead of another: in the long run all are as slow as the last,
         # and no queue grows, which a dry run shows only once queues are full.
@@ -156,7 +168,7 @@ def iteration(
         iteration_s = [max(least_s, *iteration_s)] * len(own_s)
     transfers_s, idles_s = [], []
     for worker in workers:
-        carried_s, idle_s = run.waiting_s(worker, first, last)
+        carried_s, idle_s = run.waiting_s(worker, *windows[worker])
         part = carried_s / (carried_s + idle_s) if carried_s else 0.0
         wait_s = max(0.0, iteration_s[worker] - own_s[worker])
         transfers_s.append(part * wait_s)
@@ -165,7 +177,7 @@ def iteration(
     if batching is not None:
         rare_s += min(began_s[0] for began_s in run.began_s) / batching.period
     if transfer is not None:
-        weights_s, weights = _weights(cluster, workload, chosen, iteration_s, options)
+        weights_s, weights = _weights(run, chosen, max(iteration_s), rounds, options)
         rare_s += weights_s
         link_bytes = {pair: size + link_bytes.get(pair, 0.0) for pair, size in weights.items()}
     return Iteration(
@@ -184,30 +196,59 @@ def iteration(
 
 
 def _weights(
-    cluster: Cluster,
-    workload: Workload,
+    before: DryRun,
     system: System,
-    iteration_s: list[float],
+    iteration_s: float,
+    rounds: int,
     options: dict[str, Any],
 ) -> tuple[float, LinkBytes]:
     """Seconds and bytes of direct transfers of weights, an iteration's share.
 
-    In a dry run in which every worker is the best once, after equally many iterations.
+    All workers are the best equally often. Of those that would hold the others up, a dry run has
+    some, `rounds` over `ROUNDS_A_BEST`, be the best in turn: those whose weights take longest. The
+    others count by what they take longer than the others may go on without them.
     """
     assert system.transfer is not None
-    period, every, workers = system.transfer.period, COMPARED_EVERY, len(iteration_s)
-    often = replace(system.transfer, period=every, losses=1, early_until=0)
-    dry = replace(system, transfer=often)
-    last = every * (workers + 1)
-    with closing(DryRun(cluster, workload, dry, best_for=every, **options)) as run:
+    transfer, workers = system.transfer, range(before.workers)
+    size, receivers = before.workload.model_bytes, dict[int, list[int]]()
+    for best in workers:
+        losses = {node: float((node - best) % len(workers)) for node in workers}
+        receivers[best] = [node for node in workers if transfer.asks(node, losses)]
+    share = 1 / len(workers) / transfer.period
+    sent = {(best, node): size * share for best in workers for node in receivers[best]}
+    ahead_s = iteration_s * _most_ahead(system, len(workers))
+    late_s = {
+        best: before.least_s({(best, node): size for node in nodes}) - ahead_s
+        for best, nodes in receivers.items()
+    }
+    order = sorted((best for best in workers if late_s[best] > 0), key=lambda one: -late_s[one])
+    chosen = order[: max(1, rounds // ROUNDS_A_BEST)]
+    if not chosen:
+        return 0.0, sent
+    every = COMPARED_EVERY
+    often = replace(transfer, period=every, losses=1, early_until=0)
+    last = every * (len(chosen) + 1)
+    with closing(
+        DryRun(
+            before.cluster,
+            before.workload,
+            replace(system, transfer=often),
+            best=lambda iteration: chosen[(iteration // every - 1) % len(chosen)],
+            **options,
+        )
+    ) as run:
         run.run_to(last + 1)
     taken_s = max(each[last] - each[every] for each in run.began_s)
-    waits_s = max(0.0, taken_s - every * workers * max(iteration_s)) / workers
-    sent = {
-        pair: sum(one.size_bytes for one in arrived) / workers / period
-        for pair, arrived in sorted(run.weights.items())
-    }
-    return waits_s / period, sent
+    waits_s = max(0.0, taken_s - every * len(chosen) * iteration_s)
+    whole_s = waits_s * sum(late_s[one] for one in order) / sum(late_s[one] for one in chosen)
+    return whole_s * share, sent
+
+
+def _most_ahead(system: System, workers: int) -> int:
+    """Iterations that a worker may be ahead of the last, at most `MOST_AHEAD`."""
+    may_begin, last = system.synch_training, dict.fromkeys(range(1, workers), 0)
+    within = (one for one in range(MOST_AHEAD) if not may_begin(Progress(one + 1, dict(last))))
+    return next(within, MOST_AHEAD)
 
 
 def first_iterations(

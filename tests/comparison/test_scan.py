@@ -1,0 +1,89 @@
+"""OLPB's scan as a way of training: its own cost model, and its programs on the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from workbench.clusters import Cluster, Link, Node, full_mesh
+from workbench.comparison import WAYS, Question, UnusableError
+from workbench.comparison.ways.scan import GROUPS
+from workbench.olpb.costs.stored_passes import stored_work
+from workbench.profiles import profile_model
+
+PROFILE = profile_model("lenet5")
+
+
+def mesh(count: int = 3, link: Link | None = None, memory_bytes: float | None = None) -> Cluster:
+    nodes = [
+        Node(f"n{at}", flops_per_s=1e9 * (1 + at), samples=100, memory_bytes=memory_bytes)
+        for at in range(count)
+    ]
+    return full_mesh(nodes, link or Link(1e15))
+
+
+@pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_programs_take_as_long_as_the_cost_model_where_messages_take_no_time(
+    name: str, count: int
+) -> None:
+    option = WAYS[name].find(Question(PROFILE, mesh(count), 8))
+    assert option.simulate().iteration_s == pytest.approx(option.use.iteration_s, rel=1e-6)
+    simulated = option.simulate()
+    assert simulated.link_bytes == pytest.approx(option.use.link_bytes)
+    assert simulated.busy_s == pytest.approx(
+        {node: busy for node, busy in option.use.busy_s.items() if busy}
+    )
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_latency_of_a_message_counts_in_both(name: str) -> None:
+    question = Question(PROFILE, mesh(2, Link(1e15, latency_s=5.0)), 8)
+    quick = WAYS[name].find(Question(PROFILE, mesh(2), 8)).use.iteration_s
+    option = WAYS[name].find(question)
+    assert option.use.iteration_s > quick + 4
+    # in the programs, nodes are told to begin as well
+    assert option.simulate().iteration_s > option.use.iteration_s
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_work_is_that_of_all_moves_and_gradients(name: str) -> None:
+    question = Question(PROFILE, mesh(2), 8)
+    option = WAYS[name].find(question)
+    rate = {node: 1e9 * (1 + node) for node in range(2)}
+    flops = sum(busy * rate[node] for node, busy in option.use.busy_s.items())
+    table = PROFILE.table
+    alone = 8 * float(table["forward_flops"].sum()) + float(table["param_bytes"].sum()) / 4 * 2
+    works = [
+        stored_work("lenet5", unit, level, 2, scan)
+        for unit, level in GROUPS[name]
+        for scan in ("hillis_steele", "blelloch")
+    ]
+    found = [8 * (sum(one.move_flops) + sum(one.after_flops)) for one in works]
+    assert any(flops == pytest.approx(one + alone) for one in found)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_only_the_holder_s_samples_are_learnt_from(name: str) -> None:
+    question = Question(PROFILE, mesh(3), 8)
+    option = WAYS[name].find(question)
+    assert tuple(option.learns_from) == (2,)
+    assert "samples of n2" in option.assumes[0]
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_jacobians_that_no_node_holds_are_refused_with_their_size(name: str) -> None:
+    question = Question(PROFILE, mesh(3, memory_bytes=1e3), 8)
+    with pytest.raises(UnusableError, match=r"Jacobians takes 0\.00\d+ MB|takes [\d.]+ MB"):
+        WAYS[name].find(question)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_model_of_ones_own_is_refused(name: str) -> None:
+    for own in ("mine", "resnet18"):
+        profile = replace(PROFILE, name=own)
+        with pytest.raises(UnusableError, match="the zoo's models alone"):
+            WAYS[name].find(Question(profile, mesh(), 8))
+    with pytest.raises(UnusableError, match="second node"):
+        WAYS[name].find(Question(PROFILE, Cluster([Node("a", flops_per_s=1e9)]), 8))

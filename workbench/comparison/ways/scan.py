@@ -1,0 +1,226 @@
+"""The backward pass as a parallel scan over the nodes, as OLPB and BPPSA split it.
+
+The holder of samples that learns fastest passes a batch forward and updates the model; groups of
+operators, as Jacobians, lie on the nodes. What products of Jacobians cost is known of the zoo.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from workbench.comparison.question import Pair, Question, UnusableError
+from workbench.comparison.use import DryRun, Use, no_work
+from workbench.comparison.ways.way import EQUAL, Option, Way
+from workbench.olpb.algorithms.schedules import ALGORITHMS, Move, Schedule
+from workbench.olpb.costs.backward import plan as schedule_of
+from workbench.olpb.costs.stored_passes import stored_work
+from workbench.olpb.costs.subtasks import Node, Pool
+from workbench.olpb.costs.timing import Timing, Work, scan_timing
+from workbench.profiles import profile_model
+from workbench.runtime import Message
+from workbench.zoo import MODELS
+
+if TYPE_CHECKING:
+    from workbench.runtime import Context, Program
+
+GROUPS = {"olpb": [("operator", level) for level in (1, 2, 4, 8)], "bppsa": [("layer", 1)]}
+"""Groups that are tried: levels of operators in each, or layers."""
+
+
+class Plan(NamedTuple):
+    """A scan on some nodes, the holder first, and what it takes."""
+
+    timing: Timing
+    schedule: Schedule
+    work: Work
+    nodes: list[int]
+    groups: str
+
+
+def plan(question: Question, method: str) -> Option:
+    """The number of nodes, the groups and the scan with the shortest backward pass."""
+    name, count = question.profile.name, len(question.cluster)
+    if count < 2:
+        raise UnusableError("a scan takes a second node")
+    if name not in MODELS or not profile_model(name).table.equals(question.profile.table):
+        raise UnusableError(
+            "what products of Jacobians cost is known of the zoo's models alone; "
+            "olpb.scan_gradients scans any"
+        )
+    holder = min(question.holders, key=question.batch_s)
+    others = sorted((node for node in range(count) if node != holder), key=question.batch_s)
+    sizes = sorted({2**power for power in range(1, count.bit_length())} | {count})
+    plans, least_bytes = list[Plan](), float("inf")
+    for unit, level in GROUPS[method]:
+        for scan in ALGORITHMS:
+            for size in sizes:
+                found = _planned(question, [holder, *others[: size - 1]], unit, level, scan)
+                largest = max(found.work.value_bytes)
+                least_bytes = min(least_bytes, largest)
+                if largest <= _room(question, found.nodes):
+                    plans.append(found)
+    if not plans:
+        raise UnusableError(
+            f"the largest product of Jacobians takes {least_bytes / 1e6:,.3g} MB for a batch, "
+            "which the nodes do not hold"
+        )
+    best = min(plans, key=lambda one: one.timing.seconds)
+    return _option(question, best)
+
+
+def _planned(question: Question, nodes: list[int], unit: str, level: int, scan: str) -> Plan:
+    each = stored_work(question.profile.name, unit, level, len(nodes), scan)
+    planned = schedule_of(len(each.after_flops), len(nodes), scan)
+    costs = (each.move_flops, each.value_bytes, each.after_flops)
+    work = Work(*([question.batch_size * cost for cost in part] for part in costs))
+    groups = f"groups of {level} level{'s' * (level > 1)}" if unit == "operator" else "layers"
+    timing = scan_timing(planned, work, _pool(question, nodes))
+    return Plan(timing, planned, work, nodes, groups)
+
+
+def _pool(question: Question, nodes: list[int]) -> Pool:
+    """The nodes as a pool, which knows a bandwidth of each sender and one delay."""
+    pairs = [(a, b) for a in nodes for b in nodes if a != b]
+    links = [question.routed.link(*pair) for pair in pairs]
+    bps = {node: min(question.path_bps(a, b) for a, b in pairs if a == node) for node in nodes}
+    machines = [Node(_flops_per_s(question, node), bandwidth_bps=bps[node]) for node in nodes]
+    delay_s = max(link.overhead_s + link.latency_s for link in links)
+    return Pool(tuple(machines), delay_s=delay_s)
+
+
+def _flops_per_s(question: Question, node: int) -> float:
+    """What a node reaches in the model's own backward pass."""
+    flops = float(question.profile.table["backward_flops"].sum()) * question.batch_size
+    return flops / question.layer_times(node).backward_s * question.speeds[node]
+
+
+def _room(question: Question, nodes: list[int]) -> float:
+    return min(question.cluster.nodes[node].memory_bytes or float("inf") for node in nodes)
+
+
+def _option(question: Question, best: Plan) -> Option:
+    nodes, (holder, *_) = best.nodes, best.nodes
+    times, speed = question.layer_times(holder), question.speeds[holder]
+    forward_s, update_s = times.forward_s / speed, times.update_s / speed
+    sizes: defaultdict[Pair, float] = defaultdict(float)
+    messages: defaultdict[Pair, float] = defaultdict(float)
+    for message in best.schedule.messages:
+        pair = nodes[message.source], nodes[message.target]
+        sizes[pair] += best.work.value_bytes[message.value]
+        messages[pair] += 1
+    busy = dict(zip(nodes, best.timing.busy_s, strict=True))
+    busy[holder] += forward_s + update_s
+    use = Use(
+        forward_s + best.timing.seconds + update_s,
+        question.batch_size,
+        busy,
+        {pair: size for pair, size in sizes.items() if size},
+        messages,
+    )
+    cluster = question.part(nodes, [1.0] * len(nodes))
+
+    def programs(iterations: int) -> list[Program]:
+        first, *rest = (_costs(question, best, place) for place in range(len(nodes)))
+        first = first._replace(forward_s=forward_s, update_s=update_s)
+        return [
+            partial(_holder, best, first, iterations),
+            *(partial(_node, best, one, iterations) for one in rest),
+        ]
+
+    largest = max(best.work.value_bytes)
+    return Option(
+        use=use,
+        dry=DryRun(cluster, nodes, programs, question.batch_size, first=1, last=2),
+        learns_from=(holder,),
+        batches={holder: question.batch_size},
+        assumes=(
+            f"samples of {question.cluster.names[holder]}, {len(nodes)} nodes, {best.groups}",
+            f"the largest product of Jacobians takes {largest / 1e6:,.3g} MB",
+            "one delay for all links, messages that do not wait for each other",
+            "Jacobians are at hand, and gradients stay where they are",
+        ),
+    )
+
+
+class Costs(NamedTuple):
+    """Seconds of a node's moves, in order, of its elements, and of what it does alone."""
+
+    moves: list[tuple[Move, float]]
+    after_s: dict[int, float]
+    forward_s: float = 0.0
+    update_s: float = 0.0
+
+
+def _costs(question: Question, best: Plan, place: int) -> Costs:
+    flops_per_s, planned = _flops_per_s(question, best.nodes[place]), best.schedule
+    moves = zip(planned.moves, best.work.move_flops, strict=True)
+    return Costs(
+        [(move, flops / flops_per_s) for move, flops in moves if move.node == place],
+        {
+            element: flops / flops_per_s
+            for element, flops in enumerate(best.work.after_flops)
+            if planned.homes[element] == place and planned.prefixes[element] is not None
+        },
+    )
+
+
+async def _holder(best: Plan, costs: Costs, iterations: int, context: Context) -> None:
+    others = range(1, len(best.nodes))
+    for number in range(iterations):
+        await context.compute(no_work, cost_s=costs.forward_s, lane="forward", label=str(number))
+        for node in others:
+            context.send(node, Message(context.node, "begin", control=True))
+        await _scan(best, costs, number, context)
+        for node in others:
+            await context.receive("done", sender=node)
+        await context.compute(no_work, cost_s=costs.update_s, lane="update", label=str(number))
+
+
+async def _node(best: Plan, costs: Costs, iterations: int, context: Context) -> None:
+    for number in range(iterations):
+        await context.receive("begin")
+        await _scan(best, costs, number, context)
+        context.send(0, Message(context.node, "done", control=True))
+
+
+async def _scan(best: Plan, costs: Costs, number: int, context: Context) -> None:
+    """A node's moves and its own elements, each when its operands are there."""
+    planned, node = best.schedule, context.node
+    targets: defaultdict[int, list[int]] = defaultdict(list)
+    for message in planned.messages:
+        if message.source == node:
+            targets[message.value].append(message.target)
+    held = set[int]()
+
+    def keep(value: int) -> None:
+        held.add(value)
+        for target in targets[value]:
+            size = best.work.value_bytes[value]
+            context.send(target, Message(node, f"{number}: {value}", None, size))
+
+    async def have(value: int) -> None:
+        if value not in held:
+            await context.receive(f"{number}: {value}")
+            held.add(value)
+
+    for element in range(planned.elements):
+        if planned.homes[element] == node:
+            keep(element)
+    for at, (move, cost_s) in enumerate(costs.moves):
+        await have(move.left)
+        await have(move.right)
+        await context.compute(no_work, cost_s=cost_s, lane="backward", label=str(at))
+        keep(move.result)
+    for element, cost_s in costs.after_s.items():
+        prefix = planned.prefixes[element]
+        assert prefix is not None
+        await have(prefix)
+        await context.compute(no_work, cost_s=cost_s, lane="backward", label=f"group {element}")
+
+
+WAYS = tuple(
+    Way(name=method, system="OLPB", update=EQUAL, plan=partial(plan, method=method))
+    for method in GROUPS
+)
