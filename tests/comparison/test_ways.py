@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +22,14 @@ FEW = ["one node, all samples sent there", "parameter server, dynacomm", "hiertr
 ESTIMATED = {"max10", "dlion", "gaia", "hop", "noloco", "moshpit_sgd", "ad_psgd"}
 # Whose own cost model knows one delay, and messages that never wait for each other.
 ESTIMATED |= {"olpb", "bppsa"}
+
+UNEQUAL = [(2e10, 1), (1e09, 1000), (1e09, 0), (1e09, 1), (1e10, 100)]
+BETWEEN = {
+    (1, 0): Link(1e09, overhead_s=0.02),
+    (2, 0): Link(1e09, overhead_s=0.02),
+    (3, 0): Link(1e09, overhead_s=0.0),
+    (4, 1): Link(1e07, overhead_s=0.001),
+}
 
 
 def pair(bandwidth_bps: float = 1e7, overhead_s: float = 0.0) -> Cluster:
@@ -87,6 +96,23 @@ class TestByHand:
         samples = {1: 10, 2: 20, 3: 30}
         assert use.iteration_s == pytest.approx(oracle.federated_s(question, 0, samples))
         assert use.samples == 60
+
+
+def test_all_reduce_of_unequal_nodes_is_that_of_its_later_iterations() -> None:
+    """Nodes get out of step for some iterations, each of which takes longer than the one before."""
+    nodes = [
+        Node(f"n{at}", flops_per_s=flops_per_s, samples=samples)
+        for at, (flops_per_s, samples) in enumerate(UNEQUAL)
+    ]
+    links = {}
+    for (a, b), link in BETWEEN.items():
+        links[a, b] = links[b, a] = link
+    option = WAYS["all-reduce"].find(Question(PROFILE, Cluster(nodes, links), 8))  # type: ignore[arg-type]
+    assert option.dry is not None
+    late = replace(option.dry, first=20, last=30).use()
+    early = replace(option.dry, first=1, last=3).use()
+    assert option.use.iteration_s == pytest.approx(late.iteration_s, rel=1e-6)
+    assert early.iteration_s < 0.95 * late.iteration_s
 
 
 def test_way_through_a_router_is_as_narrow_as_its_narrowest_link() -> None:

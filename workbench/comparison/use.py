@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 from workbench.clusters import Cluster
 from workbench.comparison.question import Pair, Question
-from workbench.runtime import Program, Trace, simulate
+from workbench.runtime import Program, Run, Trace, simulate
 
 LEARNING = ("forward", "backward", "learn", "compute", "update")
 """Lanes of traces on which a node computes."""
@@ -128,11 +129,32 @@ class DryRun:
 
     def use(self) -> Use:
         """What one more iteration takes."""
-        short, long = (
-            simulate(self.cluster, self.programs(count), trace=True)
-            for count in (self.first, self.last)
-        )
-        count = self.last - self.first
+        short, long = (self._run(count) for count in (self.first, self.last))
+        return self._between(short, long, self.last - self.first)
+
+    def settled(self) -> Use:
+        """What the third or fifth iteration takes, if all nodes begin it as much later; else `use`.
+
+        Nodes that are unequal may get out of step for some iterations.
+        """
+        for count in (2, 4):
+            short, long = map(self._run, (count, count + 1))
+            assert long.trace is not None
+            begins: defaultdict[str, list[float]] = defaultdict(list)
+            for node, lane, _, start_s, _, _ in long.trace.frame.iter_rows():
+                if lane in LEARNING:
+                    begins[node].append(start_s)
+            later_s = [each[-1] - each[-2] for each in begins.values()]
+            took_s = long.end_s - short.end_s
+            if all(math.isclose(one, took_s, rel_tol=1e-6) for one in later_s):
+                return self._between(short, long, 1)
+        return self.use()
+
+    def _run(self, iterations: int) -> Run:
+        return simulate(self.cluster, self.programs(iterations), trace=True)
+
+    def _between(self, short: Run, long: Run, count: int) -> Use:
+        """The mean of `count` iterations by which one run is longer than another."""
         place = dict(zip(self.cluster.names, self.nodes, strict=True))
         busy: defaultdict[int, float] = defaultdict(float)
         for run, sign in ((short, -1), (long, 1)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Question, UnusableError
@@ -25,10 +24,10 @@ def plan(question: Question) -> Option:
         return [_worker(iterations, seconds, size) for seconds in own_s]
 
     cluster = question.part(nodes, [1.0] * len(nodes))
-    dry = DryRun(cluster, nodes, programs, question.batch_size * len(nodes), first=2, last=4)
+    dry = DryRun(cluster, nodes, programs, question.batch_size * len(nodes), first=8, last=12)
     return Option(
-        use=dry.use(),
-        dry=replace(dry, last=12),
+        use=dry.settled(),
+        dry=dry,
         learns_from=nodes,
         batches=dict.fromkeys(nodes, question.batch_size),
     )
