@@ -133,21 +133,19 @@ class DryRun:
         return self._between(short, long, self.last - self.first)
 
     def settled(self) -> Use:
-        """What the third or fifth iteration takes, if all nodes begin it as much later; else `use`.
+        """What the third iteration takes, if all nodes begin it as much later; else as `use`.
 
         Nodes that are unequal may get out of step for some iterations.
         """
-        for count in (2, 4):
-            short, long = map(self._run, (count, count + 1))
-            assert long.trace is not None
-            begins: defaultdict[str, list[float]] = defaultdict(list)
-            for node, lane, _, start_s, _, _ in long.trace.frame.iter_rows():
-                if lane in LEARNING:
-                    begins[node].append(start_s)
-            later_s = [each[-1] - each[-2] for each in begins.values()]
-            took_s = long.end_s - short.end_s
-            if all(math.isclose(one, took_s, rel_tol=1e-6) for one in later_s):
-                return self._between(short, long, 1)
+        short, long = map(self._run, (2, 3))
+        assert long.trace is not None
+        begins: defaultdict[str, list[float]] = defaultdict(list)
+        for node, lane, _, start_s, _, _ in long.trace.frame.iter_rows():
+            if lane in LEARNING:
+                begins[node].append(start_s)
+        took_s = long.end_s - short.end_s
+        if all(math.isclose(one[-1] - one[-2], took_s, rel_tol=1e-6) for one in begins.values()):
+            return self._between(short, long, 1)
         return self.use()
 
     def _run(self, iterations: int) -> Run:

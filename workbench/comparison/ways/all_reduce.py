@@ -24,7 +24,7 @@ def plan(question: Question) -> Option:
         return [_worker(iterations, seconds, size) for seconds in own_s]
 
     cluster = question.part(nodes, [1.0] * len(nodes))
-    dry = DryRun(cluster, nodes, programs, question.batch_size * len(nodes), first=8, last=12)
+    dry = DryRun(cluster, nodes, programs, question.batch_size * len(nodes), first=6, last=10)
     return Option(
         use=dry.settled(),
         dry=dry,
