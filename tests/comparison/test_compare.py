@@ -47,13 +47,13 @@ def fastest(cluster: Cluster) -> str:
 
 def leader(cluster: Cluster) -> str:
     """The same, by all ways that equal SGD, one after the other."""
-    question = Question(profile_model("lenet5"), cluster, 8)
+    question = Question(profile_model("lenet5"), cluster, 8, epochs=1)
     rates = {
-        way.system: option.use.samples_per_s
-        for way, option in sorted(options(question, EXACT), key=by_rate)
+        option.use.samples_per_s: way.system
+        for way, option in options(question, EXACT)
         if isinstance(option, Option) and question.share(option.learns_from) == 1
     }
-    return list(rates)[-1]
+    return rates[max(rates)]
 
 
 def by_rate(found: tuple[Way, Option | str]) -> float:
@@ -154,7 +154,7 @@ class TestAnswer:
     @pytest.mark.parametrize("mbps", [0.5, 20.0, 300.0])
     def test_the_threshold_is_the_first_of_all_bandwidths(self, mbps: float) -> None:
         """At steps of 1.5, as far as it is looked for."""
-        found = answer("lenet5", home(mbps), 8)
+        found = answer("lenet5", home(mbps), 8, epochs=1)
         steps = [1.5**step for step in range(1, 18)]
         up = [mbps * step for step in steps if leader(home(mbps * step)) != found.system]
         down = [mbps / step for step in steps if leader(home(mbps / step)) != found.system]
@@ -167,35 +167,16 @@ class TestAnswer:
             assert down[0] / 1.02 <= found.threshold.bandwidth_mbps <= down[0] * 1.53
 
     def test_links_that_were_changed_are_said(self) -> None:
-        found = answer("lenet5", home(2), 8)
+        found = answer("lenet5", home(2), 8, epochs=1)
         assert found.threshold is not None
         assert found.threshold.links.startswith("all links like board")
         assert f"({found.threshold.links})" in str(found)
 
     def test_the_threshold_names_nothing_that_does_not_fit(self) -> None:
-        nodes = [
-            Node("a", flops_per_s=1e9, samples=100),
-            Node("b", flops_per_s=1e9),
-            Node("c", flops_per_s=1e10),
-            Node("d", flops_per_s=1e13, memory_bytes=1e3),
-        ]
-        found = {
-            (1, 0): Link(1e6),
-            (2, 0): Link(1e5),
-            (2, 1): Link(1e6, overhead_s=0.01),
-            (3, 0): Link(1e7),
-            (3, 1): Link(1e5, overhead_s=0.001),
-            (3, 2): Link(1e8, overhead_s=0.01),
-        }
-        links = found | {(b, a): link for (a, b), link in found.items()}
-        threshold = answer("lenet5", Cluster(nodes, links), 8).threshold  # type: ignore[arg-type]
-        assert threshold is not None
-        assert threshold.links == "a to c and back"
-        there = Link(threshold.bandwidth_mbps * 1e6)
-        like = {hop: there if link == Link(1e5) else link for hop, link in links.items()}
-        frame = compare("lenet5", Cluster(nodes, like), 8)  # type: ignore[arg-type]
-        row = frame.row(by_predicate=pl.col("way") == threshold.way, named=True)
-        assert row["fits"] is not False
+        assert answer("lenet5", home(200), 8, epochs=1).threshold is not None
+        found = answer("lenet5", home(200, memory_bytes=1e5), 8, epochs=1)
+        assert found.way == "one node, samples sent once"
+        assert found.threshold is None
 
     def test_what_does_not_fit_and_what_would_be_faster_are_said(self) -> None:
         board = Node("board", flops_per_s=8e9, samples=1000, memory_bytes=1e8)
@@ -244,10 +225,9 @@ class TestText:
         text = printed(frame)
         assert max(len(line.rstrip()) for line in text.splitlines()) <= 100
         assert ("J a" in text) is known
-        notes = re.findall(r"^ *\d+ (.+?) *$", text, re.M)
+        notes = re.findall(r"^[ \d]\d (\S.+?) *$", text, re.M)
         assumed = set("; ".join(frame["assumes"].drop_nulls()).split("; "))
-        assert {note for note in notes if len(note) < 80} <= assumed
-        assert all(any(each.startswith(note) for each in assumed) for note in notes)
+        assert {note for note in assumed if note and len(note) < 80} <= {*notes}
 
     @pytest.mark.parametrize(
         ("text", "expected"),

@@ -98,7 +98,7 @@ def questions(setting: Setting, samples: str) -> list[tuple[float, float, Questi
 
 SHOWN = (
     "one node",
-    "one node, all samples sent there",
+    "one node, samples sent once",
     "all-reduce",
     "parameter server, dynacomm",
     "hiertrain",

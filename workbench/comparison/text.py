@@ -34,8 +34,8 @@ HEADINGS = {
 }
 """Columns that are shown; the last but one where nodes state watts or prices."""
 
-WIDTHS = {"way": 25, "limited_by": 18, "update": 18, "notes": 9}
-"""Most characters of columns that wrap, so that a table fits a terminal of 100."""
+WIDTHS = {"way": (12, 25), "limited_by": (12, 18), "update": (12, 18), "notes": (5, 9)}
+"""Least and most characters of columns that wrap, so that a table fits a terminal of 100."""
 
 IF_KNOWN = ("simulated_samples_per_s", "joules_per_1000_samples", "price_per_1000_samples")
 
@@ -69,13 +69,15 @@ def tables(frame: pl.DataFrame, title: str) -> Iterator[Table]:
         shown = [name for name in HEADINGS if name not in hidden]
         for name in shown:
             numeric = rows.schema[name].is_numeric()
+            least, most = WIDTHS.get(name, (None, None))
             table.add_column(
                 HEADINGS[name],
                 justify="right" if numeric else "left",
                 no_wrap=numeric,
-                max_width=WIDTHS.get(name),
+                min_width=least,
+                max_width=most,
             )
-        table.add_column("notes", max_width=WIDTHS["notes"])
+        table.add_column("notes", min_width=WIDTHS["notes"][0], max_width=WIDTHS["notes"][1])
         for row in rows.iter_rows(named=True):
             said = (row["assumes"] or "").split("; ")
             numbers = [notes.setdefault(each, len(notes) + 1) for each in said if each]
