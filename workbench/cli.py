@@ -477,6 +477,9 @@ def compare(
             "node, in place of its gflops; once for each node or group.",
         ),
     ] = None,
+    epochs: Annotated[
+        int, typer.Option(metavar="COUNT", help="Length of the training that rates are means over.")
+    ] = 10,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Also run each way's programs, without learning.")
     ] = False,
@@ -503,9 +506,10 @@ def compare(
             input_shape=shape,
             input_dtype=dtype,
             times=text.parse_times(times or (), machines),
+            epochs=epochs,
             simulate=simulate,
         )
-    about = f"{model}: {len(machines)} nodes, a batch of {batch_size} a worker"
+    about = f"{model}: {len(machines)} nodes, a batch of {batch_size} a worker, {epochs} epochs"
     for each in text.tables(found.frame, about):
         _print(each)
     print(found)

@@ -62,12 +62,34 @@ def test_link_of_a_group_with_itself_links_all_of_it(tmp_path: Path) -> None:
         ('["board", "edge"]', '["bord", "edge"]', "Did you mean 'board"),
         ('["board", "edge"]', '["board"]', "give two names"),
         ('["board", "edge"]', '["board", "board"]', "no links lead from edge"),
-        ("mbps = 20", "mbps = 0", "between board and edge: bandwidth_bps is 0"),
+        (
+            "mbps = 20",
+            "mbps = 0",
+            "mbps of the link between board and edge is 0; it must be above 0",
+        ),
+        ("mbps = 20", 'mbps = "fast"', "mbps of the link between board and edge is 'fast'"),
+        (
+            "overhead_ms = 5",
+            "overhead_ms = -5",
+            "overhead_ms of the link between board and edge is -5",
+        ),
+        (
+            "overhead_ms = 5",
+            "latency_ms = inf",
+            "latency_ms of the link between board and edge is inf",
+        ),
         ("mbps = 20\n", "", "has no mbps"),
         ("count = 2", "count = 0", "count of board is 0"),
-        ('memory = "1 GB"', 'memory = "much"', "'much' is not a size"),
+        ('memory = "1 GB"', 'memory = "much"', "memory of board: 'much' is not a size"),
+        ('memory = "1 GB"', "memory = -1", "memory of board is -1; it must be above 0"),
+        ("watts = 60", "watts = 0", "watts of edge is 0; it must be above 0"),
+        ("watts = 60", 'watts = "60 W"', "watts of edge is '60 W'"),
+        ("watts = 60", "uplink_mbps = -3", "uplink_mbps of edge is -3; it must be above 0"),
+        ("gflops = 200", "gflops = 1e-310", "gflops of edge is 1e-310; it must be at least 1e-09"),
+        ("gflops = 200", "gflops = inf", "gflops of edge is inf; it must be at most 1e+15"),
+        ('name = "edge"', 'name = "e\\ndge"', "give a text of a single line"),
         ("samples = 10_000", "samples = -1", "samples of board1 is -1"),
-        ("gflops = 200", "gflops = 0", "flops_per_s of edge is 0"),
+        ("gflops = 200", "gflops = 0", "gflops of edge is 0; it must be above 0"),
         ('name = "edge"', 'name = "board"', "two nodes are called 'board'"),
         ("= false", '= "no"', "raw_samples_may_leave is 'no'"),
         ("title =", "title ==", "is not TOML"),
@@ -92,3 +114,12 @@ def test_link_given_twice_is_refused(tmp_path: Path) -> None:
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         load_cluster(tmp_path / "nowhere.toml")
+
+
+def test_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"nowhere\.toml: cannot be read: No such file"):
+        load_cluster(tmp_path / "nowhere.toml")
+    latin = tmp_path / "latin.toml"
+    latin.write_bytes('title = "Zürich"'.encode("latin-1"))
+    with pytest.raises(UserError, match="not text in UTF-8"):
+        load_cluster(latin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,26 @@ def test_line_of_thousands_of_digits_is_refused_by_its_number(tmp_path: Path) ->
         read_mahimahi(path)
     path.write_text("0000000000007\n")
     assert read_mahimahi(path).at(0.0075) > 0
+
+
+@pytest.mark.parametrize("read", [read_mahimahi, read_mbps])
+def test_files_that_cannot_be_read_are_refused(
+    tmp_path: Path, read: Callable[[str], Schedule], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("none", "."):
+        with pytest.raises(UserError, match="cannot be read"):
+            read(f"~/{name}")
+    (tmp_path / "latin").write_bytes("ü".encode("latin-1"))
+    with pytest.raises(UserError, match="UTF-8"):
+        read("~/latin")
+
+
+def test_traces_are_written_to_and_read_from_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_mbps(Schedule.of(2e6), "~/table.csv")
+    assert read_mbps("~/table.csv") == Schedule.of(2e6)
+    write_mahimahi(Schedule.of(12e6), "~/trace", end_s=1.0)
+    assert read_mahimahi("~/trace").at(0.5) == 12e6

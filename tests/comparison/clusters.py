@@ -9,14 +9,27 @@ from workbench.clusters.cluster import Name
 
 
 @st.composite
-def clusters(draw: st.DrawFn, least: int = 2, most: int = 5) -> Cluster:
-    """Connected clusters on coarse grids of speeds and bandwidths, so that equals occur."""
+def clusters(draw: st.DrawFn, least: int = 2, most: int = 5, *, far: bool = False) -> Cluster:
+    """Connected clusters on coarse grids of speeds and bandwidths, so that equals occur.
+
+    With `far`, links have latencies, and differ in their directions, and interfaces have limits.
+    """
+    limits = st.sampled_from([None, 1e6, 5e6, 3e7]) if far else st.none()
+    latencies = st.sampled_from([0.0, 0.005, 0.1]) if far else st.just(0.0)
+    drawn = st.builds(
+        Link,
+        st.sampled_from([1e6, 1e7, 1e8, 1e9]),
+        overhead_s=st.sampled_from([0.0, 0.001, 0.02]),
+        latency_s=latencies,
+    )
     count = draw(st.integers(least, most))
     nodes = [
         Node(
             f"n{at}",
             flops_per_s=draw(st.sampled_from([1e9, 1e10, 2e10, 1e12])),
             samples=draw(st.sampled_from([0, 1, 100, 1000])),
+            uplink_bps=draw(limits),
+            downlink_bps=draw(limits),
         )
         for at in range(count)
     ]
@@ -24,9 +37,7 @@ def clusters(draw: st.DrawFn, least: int = 2, most: int = 5) -> Cluster:
     for at in range(1, count):
         others = draw(st.sets(st.integers(0, at - 1), min_size=1, max_size=2))
         for other in sorted(others):
-            link = Link(
-                draw(st.sampled_from([1e6, 1e7, 1e8, 1e9])),
-                overhead_s=draw(st.sampled_from([0.0, 0.001, 0.02])),
-            )
-            links[at, other] = links[other, at] = link
+            links[at, other] = links[other, at] = draw(drawn)
+            if far:
+                links[other, at] = draw(drawn)
     return Cluster(nodes, links)

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 
+import polars as pl
 import pytest
 
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
 from workbench.comparison import WAYS, Question, UnusableError, compare
+from workbench.comparison.memory import StepMemory
 from workbench.comparison.use import carried, limit
 from workbench.profiles import LayerTimes, profile_model
 from workbench.utils.checks import UserError
 
 PROFILE = profile_model("lenet5")
 LINK = Link(1e7)
-SENT = "one node, all samples sent there"
+SENT = "one node, samples sent each epoch"
 SERVED = "parameter server, sequential"
+
+
+class Needs(StepMemory):
+    """Needs the same whatever the samples, and knows no plan for less."""
+
+    def __init__(self, needed: float) -> None:
+        self.needed = needed
+
+    def __call__(self, samples: int) -> float:
+        return self.needed
+
+    def within(self, samples: int, room_bytes: float) -> None:
+        return None
 
 
 def question(
@@ -73,8 +89,8 @@ class TestInterfaces:
         ]
         links = {(0, 1): LINK, (1, 0): LINK, (1, 2): LINK, (2, 1): LINK}
         asked = Question(PROFILE, Cluster(nodes, links), 8)  # type: ignore[arg-type]
-        assert asked.way_bps(0, 2) == asked.routed.link(0, 2).bandwidth == 1e5
-        assert asked.way_bps(2, 0) == 1e7
+        assert asked.path_bps(0, 2) == asked.routed.link(0, 2).bandwidth == 1e5
+        assert asked.path_bps(2, 0) == 1e7
 
 
 def test_way_with_a_long_latency_hides_no_overhead_of_another() -> None:
@@ -148,3 +164,70 @@ def test_links_without_limit_take_no_time() -> None:
     times = asked.layer_times(0)
     use = WAYS[SERVED].find(asked).use
     assert use.iteration_s == pytest.approx(times.forward_s + times.backward_s)
+
+
+class TestMemory:
+    """A node is chosen that has the memory, if there is one."""
+
+    def asked(self, *rooms: float | None, samples: int = 0) -> Question:
+        """A holder of samples, and nodes ever faster with room for so many models.
+
+        The first of these holds samples as well.
+        """
+        size = float(PROFILE.table["param_bytes"].sum())
+        others = [
+            Node(f"b{at}", flops_per_s=10.0 ** (10 + at), memory_bytes=room and room * size)
+            for at, room in enumerate(rooms)
+        ]
+        others[0] = replace(others[0], samples=samples)
+        cluster = full_mesh([holder(), *others], Link(1e12))
+        return Question(PROFILE, cluster, 8, memory=Needs(100.0 * size))
+
+    def test_unknown_memory_fits(self) -> None:
+        asked = self.asked(None, 99.9, 100, 1.9, 2)
+        assert [asked.fits(node, 8) for node in range(6)] == [True, True, False, True, False, False]
+        assert [asked.fits(node, 0) for node in range(6)] == [True] * 4 + [False, True]
+        assert replace(asked, memory=None).fits(4, 8)
+
+    @pytest.mark.parametrize(
+        ("needed", "chosen"), [((100, 99), 1), ((99, 100), 2), ((None, 99), 1), ((99, 99), 3)]
+    )
+    def test_samples_go_to_the_fastest_that_fits(
+        self, needed: tuple[float, float], chosen: int
+    ) -> None:
+        asked = self.asked(*needed, 1)
+        assert WAYS[SENT].find(asked).batches == {chosen: 8}
+
+    @pytest.mark.parametrize("way", [SERVED, "fedavg"])
+    def test_server_has_the_memory(self, way: str) -> None:
+        asked = self.asked(101, 1, 2, 1, samples=100)
+        cluster = asked.cluster
+        size = 101.0 * asked.model_bytes
+        first = replace(cluster.nodes[0], memory_bytes=size)
+        asked = replace(asked, cluster=Cluster([first, *cluster.nodes[1:]], dict(cluster.links)))  # type: ignore[arg-type]
+        assert WAYS[way].find(asked).batches == {0: 8, 1: 8, 3: 0}
+
+    def test_worker_that_serves_keeps_both(self) -> None:
+        asked = self.asked(102, 101, samples=100)
+        assert asked.needed_bytes(8, serves=True) == 102 * asked.model_bytes
+        assert [asked.fits(node, 8, serves=True) for node in (1, 2)] == [True, False]
+
+
+@pytest.mark.parametrize("flops_per_s", [1e-310, 1e-9])
+def test_node_that_never_ends_a_batch_is_refused(flops_per_s: float) -> None:
+    cluster = Cluster([Node("a", flops_per_s=flops_per_s)])
+    with pytest.raises(UserError, match=r"a would take .* s for a batch; give the gflops"):
+        compare("lenet5", cluster)
+
+
+def test_scaled_times_are_an_assumption_of_every_way() -> None:
+    cluster = full_mesh([holder(), Node("b", flops_per_s=1e10)], LINK)
+    times = {
+        name: LayerTimes.from_flops(PROFILE, flops_per_s=1e9, batch_size=size)
+        for name, size in (("a", 4), ("b", 8))
+    }
+    frame = compare("lenet5", cluster, 8, times=times)
+    assumes = frame.filter(pl.col("reason").is_null())["assumes"]
+    assert len(assumes) > 3
+    assert assumes.str.contains("times of a were measured with batches of 4").all()
+    assert not assumes.str.contains("times of b").any()

@@ -12,6 +12,7 @@ import pytest
 from tests.refusals import refusals
 from workbench.clusters import Link
 from workbench.comparison import Averaging, Regions, predict_epoch_s, tcp_link, validate
+from workbench.utils.checks import UserError
 
 RUN = {
     "run": "mine",
@@ -145,6 +146,17 @@ def test_links_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> N
     (tmp_path / "links.toml").write_text(text)
     with pytest.raises(ValueError, match=message):
         Regions.read(tmp_path / "links.toml")
+
+
+def test_missing_and_undecodable_files_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(UserError, match="cannot be read"):
+        Regions.read("~/links.toml")
+    (tmp_path / "links.toml").write_bytes(b"# \xfc")
+    with pytest.raises(UserError, match="UTF-8"):
+        Regions.read("~/links.toml")
 
 
 def test_a_stream_by_hand() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from workbench.comparison import Question
+from workbench.comparison.ways.turns import Turns
+from workbench.hiertrain import TIERS, Chain, Hybrid, Policy
 
 
 def sequential_s(question: Question, worker: int, server: int) -> float:
@@ -14,12 +18,146 @@ def sequential_s(question: Question, worker: int, server: int) -> float:
 
 
 def federated_s(question: Question, server: int, samples: dict[int, int]) -> float:
-    """A round in which nothing is shared: the slowest client's way there, epoch and way back."""
+    """A round in which nothing is shared: the slowest client's way there, epoch and way back.
+
+    A client on the server's node has no way.
+    """
     seconds = []
     for client, count in samples.items():
-        link = question.cluster.link(client, server)
-        way_s = link.overhead_s + 8 * question.model_bytes / float(link.bandwidth)  # type: ignore[arg-type]
+        way_s = 0.0
+        if client != server:
+            link = question.cluster.link(client, server)
+            way_s = link.overhead_s + 8 * question.model_bytes / float(link.bandwidth)  # type: ignore[arg-type]
         steps = -(-count // question.batch_size)
         update_s = question.layer_times(client).update_s
         seconds.append(2 * way_s + count * question.sample_s[client] + steps * update_s)
     return max(seconds)
+
+
+def sent_once_s(first: list[tuple[float, float]], compute_s: float, iterations: int) -> float:
+    """A training that keeps what is sent to it, by loops over batches and senders.
+
+    `first` has, of each sender, its seconds for its part of a batch and how many batches it sends
+    (those of the first epoch); of the following iterations none waits. Nothing is shared.
+    """
+    ahead, read_s, now_s = 1, list[float](), 0.0
+    arrived = [0.0] * len(first)
+    for number in range(iterations):
+        for sender, (part_s, count) in enumerate(first):
+            if number < count:
+                asked_s = read_s[number - ahead] if number >= ahead else 0.0
+                arrived[sender] = max(arrived[sender], asked_s) + part_s
+                now_s = max(now_s, arrived[sender])
+        read_s.append(now_s)
+        now_s += compute_s
+    return now_s
+
+
+def ends_s(
+    links: Sequence[Sequence[tuple[float, float, float]]],
+    most_bps: Sequence[float],
+    interface_bps: float,
+    steps: int,
+) -> tuple[list[list[float]], float]:
+    """When transfers over a shared interface end, and the step: rates are found by bisection.
+
+    Each transfer begins and ends up to a step late.
+    """
+    longest_s = sum(ready + overhead for one in links for ready, overhead, _ in one)
+    longest_s += sum(bits for one in links for _, _, bits in one) / min(*most_bps, interface_bps)
+    step_s = longest_s / steps
+    queues = [[list(transfer) for transfer in one] for one in links]
+    free_s = [0.0] * len(links)
+    ends: list[list[float]] = [[] for _ in links]
+    now_s = 0.0
+    while any(queues):
+        flowing = [
+            at
+            for at, queue in enumerate(queues)
+            if queue and max(queue[0][0], free_s[at]) + queue[0][1] <= now_s
+        ]
+        low, high = 0.0, max(most_bps)
+        for _ in range(40):
+            level = (low + high) / 2
+            over = sum(min(level, most_bps[at]) for at in flowing) > interface_bps
+            low, high = (low, level) if over else (level, high)
+        for at in flowing:
+            queues[at][0][2] -= min(high, most_bps[at]) * step_s
+            if queues[at][0][2] <= 1e-9:
+                queues[at].pop(0)
+                free_s[at] = now_s + step_s
+                ends[at].append(now_s + step_s)
+        now_s += step_s
+    return ends, step_s
+
+
+def tier_bytes(
+    policy: Policy,
+    param_bytes: Sequence[float],
+    output_bytes: Sequence[float],
+    of_step: tuple[float, float],
+) -> dict[str, float]:
+    """Memory of each tier, layer by layer, from the fixed bytes of a step and all of them."""
+    layers, (fixed, whole) = len(param_bytes), of_step
+    found: dict[str, float] = {}
+    for layer in range(1, layers + 1):
+        for tier in TIERS:
+            if any(first <= layer <= last for first, last in policy.held(tier, layers)):
+                found.setdefault(tier, 0.0)
+                found[tier] += fixed * param_bytes[layer - 1] / sum(param_bytes)
+        for tier, samples in _samples_of(policy, layer).items():
+            each = output_bytes[layer - 1] / sum(output_bytes) / policy.batch_size
+            found[tier] += (whole - fixed) * samples * each
+    if isinstance(policy, Chain):
+        for layer in range(1, layers):
+            before, after = policy.tiers[layer - 1 : layer + 1]
+            if before != after:
+                found[after] += policy.batch * output_bytes[layer - 1]
+    else:
+        assert isinstance(policy, Hybrid)
+        o = policy.order[0]
+        found[o] += policy.b_s * output_bytes[policy.m_s - 1] if policy.b_s else 0
+        found[o] += policy.b_l * output_bytes[policy.m_l - 1] if policy.b_l else 0
+    return found
+
+
+def _samples_of(policy: Policy, layer: int) -> dict[str, int]:
+    """Tier -> samples that it takes through a layer."""
+    if isinstance(policy, Chain):
+        return {policy.tiers[layer - 1]: policy.batch}
+    assert isinstance(policy, Hybrid)
+    o, s, l = policy.order  # noqa: E741
+    found = {o: policy.b_o}
+    for tier, last, samples in ((s, policy.m_s, policy.b_s), (l, policy.m_l, policy.b_l)):
+        if layer <= last:
+            found[tier] = samples
+        else:
+            found[o] += samples
+    return {tier: samples for tier, samples in found.items() if samples}
+
+
+def check_versions(turns: Turns, order: Sequence[int]) -> None:
+    """Count the iterations that each node's layers have seen; none may lag behind in its turn."""
+    layers = range(turns.turns[order[0]].problem.layers)
+    nodes = range(len(turns.question.cluster))
+    version = {(node, layer): 0 for node in nodes for layer in layers}
+    sizes = turns.question.profile.table["param_bytes"].to_list()
+    for number, device in enumerate(order):
+        turn = turns.turns[device]
+        if number:
+            sent: dict[tuple[int, int], float] = {}
+            for node in turn.nodes:
+                for layer in turn.layers(node):
+                    if version[node, layer] == number or not sizes[layer]:
+                        continue
+                    sources = [one for one in nodes if version[one, layer] == number]
+                    source = next(
+                        one
+                        for one in sources
+                        if turns.handed_over(order[number - 1], device).get((one, node))
+                    )
+                    sent[source, node] = sent.get((source, node), 0.0) + sizes[layer]
+            assert turns.handed_over(order[number - 1], device) == sent
+        for node in turn.nodes:
+            for layer in turn.layers(node):
+                version[node, layer] = number + 1

@@ -22,6 +22,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
@@ -32,7 +33,7 @@ from workbench.clusters.cluster import Cluster, Name
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 from workbench.utils.checks import UserError, check_name, check_number, check_whole, parse_bytes
-from workbench.utils.files import expanded
+from workbench.utils.files import read_text
 
 NODE = (
     "name",
@@ -50,6 +51,9 @@ LINK = ("between", "mbps", "overhead_ms", "latency_ms")
 RULES = ("raw_samples_may_leave",)
 TOP = ("title", "nodes", "links", "rules")
 
+LEAST, MOST = 1e-9, 1e15
+"""Of a number with a unit, unless another bound is given."""
+
 
 def load_cluster(path: Path | str) -> Cluster:
     """Read a cluster from a TOML file; see the module for an example.
@@ -64,11 +68,9 @@ def load_cluster(path: Path | str) -> Cluster:
         The file is missing or not TOML; a key, a value or a node that cannot be; a link given
         twice; a node that cannot reach the others.
     """
-    file = expanded(path)
+    text = read_text(path)
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+        content = tomllib.loads(text)
     except ValueError as error:
         raise UserError(f"{path}: is not TOML: {error}") from None
     try:
@@ -111,14 +113,13 @@ def cluster_of(content: Mapping[str, Any]) -> Cluster:
 
 def _nodes(name: str, entry: Mapping[str, Any]) -> list[Node]:
     count = check_whole(f"count of {name}", entry.get("count", 1), 1)
-    memory = entry.get("memory")
     about = {
         "cores": entry.get("cores", 1),
-        "flops_per_s": _scaled("gflops", name, entry, 1e9),
-        "memory_bytes": parse_bytes(memory) if isinstance(memory, str) else memory,
+        "flops_per_s": _scaled("gflops", name, entry, 1e9, least=1e-9),
+        "memory_bytes": _memory(name, entry),
         "samples": entry.get("samples", 0),
-        "uplink_bps": _scaled("uplink_mbps", name, entry, 1e6),
-        "downlink_bps": _scaled("downlink_mbps", name, entry, 1e6),
+        "uplink_bps": _scaled("uplink_mbps", name, entry, 1e6, most=math.inf),
+        "downlink_bps": _scaled("downlink_mbps", name, entry, 1e6, most=math.inf),
         "watts": entry.get("watts"),
         "price_per_hour": entry.get("price_per_hour"),
     }
@@ -129,14 +130,13 @@ def _nodes(name: str, entry: Mapping[str, Any]) -> list[Node]:
 def _link(between: str, entry: Mapping[str, Any]) -> Link:
     if "mbps" not in entry:
         raise UserError(f"the link between {between} has no mbps; give what it carries")
+    of = f"the link between {between}"
+    rate_bps = _scaled("mbps", of, entry, 1e6, most=math.inf)
+    assert rate_bps is not None
     overhead_s, latency_s = (
-        _scaled(name, between, entry, 1e-3) or 0.0 for name in ("overhead_ms", "latency_ms")
+        _scaled(name, of, entry, 1e-3, least=0.0) or 0.0 for name in ("overhead_ms", "latency_ms")
     )
-    try:
-        mbps = check_number("mbps", entry["mbps"])
-        return Link(mbps * 1e6, overhead_s=overhead_s, latency_s=latency_s)
-    except UserError as error:
-        raise UserError(f"the link between {between}: {error}") from None
+    return Link(rate_bps, overhead_s=overhead_s, latency_s=latency_s)
 
 
 def _members(name: object, groups: Mapping[str, Sequence[Node]]) -> list[str]:
@@ -157,9 +157,36 @@ def _check_reach(cluster: Cluster) -> None:
         raise UserError(f"no links lead from {lonely} to all others ({others}); add [[links]]")
 
 
-def _scaled(key: str, of: str, entry: Mapping[str, Any], scale: float) -> float | None:
+def _scaled(
+    key: str,
+    of: str,
+    entry: Mapping[str, Any],
+    scale: float,
+    *,
+    least: float = LEAST,
+    most: float = MOST,
+) -> float | None:
+    """A number times a scale; None if the key is left out."""
     value = entry.get(key)
-    return None if value is None else check_number(f"{key} of {of}", value) * scale
+    if value is None:
+        return None
+    number = check_number(f"{key} of {of}", value)
+    if not least <= number <= most:
+        bound = "above 0" if number <= 0 < least else f"at least {least:g}"
+        bound = f"at most {most:g}" if number > most else bound
+        raise UserError(f"{key} of {of} is {number:g}; it must be {bound}")
+    return number * scale
+
+
+def _memory(name: str, entry: Mapping[str, Any]) -> float | None:
+    """Bytes of memory, from a number of them or a size such as ``1 GB``."""
+    value = entry.get("memory")
+    if not isinstance(value, str):
+        return _scaled("memory", name, entry, 1, least=1)
+    try:
+        return parse_bytes(value)
+    except UserError as error:
+        raise UserError(f"memory of {name}: {error}") from None
 
 
 def _text(key: str, what: str, entry: Mapping[str, Any]) -> str:

@@ -51,6 +51,8 @@ class Node:
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name):
             raise UserError(f"a node needs a name, such as 'worker0', not {self.name!r}")
+        if not self.name.isprintable():
+            raise UserError(f"a node's name is {self.name!r}; give a text of a single line")
         cores = whole(self.cores)
         if cores is None or cores < 1:
             raise UserError(
@@ -66,10 +68,9 @@ class Node:
             object.__setattr__(self, name, limit)
         for name in ("flops_per_s", "memory_bytes", "watts", "price_per_hour"):
             value = getattr(self, name)
-            if value is not None and not 0 < check_number(name, value) < math.inf:
-                raise UserError(
-                    f"{name} of {self.name} is {value}; it must be above 0, or left out"
-                )
+            what = f"{name} of {self.name}"
+            if value is not None and not 0 < check_number(what, value) < math.inf:
+                raise UserError(f"{what} is {value}; it must be above 0 and finite, or left out")
         samples = check_whole(f"samples of {self.name}", self.samples, 0)
         object.__setattr__(self, "samples", samples)
 

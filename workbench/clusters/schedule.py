@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import sys
 from bisect import bisect_right
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from workbench.utils.checks import UserError, check_number, listed
+from workbench.utils.files import read_text
 
 MOST_SAMPLES = 10_000_000
 """Values that `Schedule.sampled` takes at most: more fill the memory."""
@@ -121,7 +123,7 @@ class Schedule:
             raise UserError(f"path is {path!r}; give a file, such as 'trace.csv'")
         if not 0 < check_number("scale", scale) < math.inf:
             raise UserError(f"scale is {scale}; it must be above 0 and finite")
-        pairs = [(start_s, value * scale) for start_s, value in _read_pairs(Path(path))]
+        pairs = [(start_s, value * scale) for start_s, value in _read_pairs(path)]
         return capacity(str(path), pairs)
 
     @classmethod
@@ -249,25 +251,21 @@ def capacity(name: str, value: float | Schedule | Sequence[tuple[float, float]])
         raise UserError(f"{name}: {error}") from None
 
 
-def _read_pairs(path: Path) -> list[tuple[float, float]]:
+def _read_pairs(path: Path | str) -> list[tuple[float, float]]:
     """Read two columns of numbers; a first row of which neither cell is a number is a heading.
 
     Empty lines and a byte order mark are ignored. Errors name the line.
     """
     pairs: list[tuple[float, float]] = []
     first = True
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            for line, row in enumerate(csv.reader(file), start=1):
-                if not any(cell.strip() for cell in row):
-                    continue
-                heading, first = first and not any(map(_is_number, row)), False
-                if len(row) == 2 and all(map(_is_number, row)):
-                    pairs.append((float(row[0]), float(row[1])))
-                elif not (heading and len(row) == 2):
-                    raise UserError(f"{path}, line {line}: {','.join(row)!r} is not start_s,value")
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not text in UTF-8; save it in that encoding") from None
+    for line, row in enumerate(csv.reader(io.StringIO(read_text(path))), start=1):
+        if not any(cell.strip() for cell in row):
+            continue
+        heading, first = first and not any(map(_is_number, row)), False
+        if len(row) == 2 and all(map(_is_number, row)):
+            pairs.append((float(row[0]), float(row[1])))
+        elif not (heading and len(row) == 2):
+            raise UserError(f"{path}, line {line}: {','.join(row)!r} is not start_s,value")
     return pairs
 
 

@@ -28,11 +28,12 @@ def read_mahimahi(path: Path | str, *, repeats: int = 1) -> Schedule:
     A packet's bits flow evenly through its millisecond, so that at the end of each millisecond as
     many have been served as the trace has delivered by then.
 
-    Raises ValueError: a line that is not a whole millisecond, or earlier than the one before (the
-    error has its number), a trace that is empty or ends in millisecond 0, or `repeats` below 1.
+    Raises ValueError: a file that cannot be read, a line that is not a whole millisecond, or is
+    earlier than the one before (the error has its number), a trace that is empty or ends in
+    millisecond 0, or `repeats` below 1.
     """
     check_whole("repeats", repeats, 1)
-    packets = _read_milliseconds(Path(path))
+    packets = _read_milliseconds(path)
     end_ms = max(packets)
     if end_ms == 0:
         raise UserError(f"{path}: all packets are in millisecond 0; a trace needs a length")
@@ -69,7 +70,7 @@ def write_mahimahi(schedule: Schedule, path: Path | str, *, end_s: float) -> Non
         sent = packets
     if not lines or lines[-1] == "0\n":
         raise UserError(f"less than two milliseconds with a packet before {end_s} s; end later")
-    files.write_text(Path(path), "".join(lines))
+    files.write_text(files.expanded(path), "".join(lines))
 
 
 def read_mbps(path: Path | str) -> Schedule:
@@ -84,17 +85,13 @@ def write_mbps(schedule: Schedule, path: Path | str) -> None:
     """Write a schedule of bits per second as a table of seconds and Mbit/s."""
     rows = zip(schedule.starts_s, schedule.values, strict=True)
     lines = ["seconds,mbps", *(f"{start_s!r},{bps / 1e6!r}" for start_s, bps in rows), ""]
-    files.write_text(Path(path), "\n".join(lines))
+    files.write_text(files.expanded(path), "\n".join(lines))
 
 
-def _read_milliseconds(path: Path) -> Counter[int]:
+def _read_milliseconds(path: Path | str) -> Counter[int]:
     """Packets by millisecond; empty lines are ignored, errors name the line."""
     packets, last = Counter[int](), 0
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not text in UTF-8; save it in that encoding") from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(files.read_text(path).splitlines(), start=1):
         text = line.strip()
         if not text:
             continue

@@ -120,10 +120,12 @@ def answer(
     input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
     input_dtype: str = "float32",
     times: Mapping[str, LayerTimes] | None = None,
+    epochs: int = 10,
     simulate: bool = False,
 ) -> Answer:
     """Compare all ways; say which is the fastest, why, and up to which bandwidth. See `compare`."""
-    question = question_of(model, cluster, batch_size, (input_shape, input_dtype), times)
+    inputs = input_shape, input_dtype
+    question = question_of(model, cluster, batch_size, inputs, times, epochs=epochs)
     frame = table(question, simulate=simulate)
     usable = _usable(frame)
     if usable.is_empty():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 KINDS = ("equal to SGD, all samples", "equal to SGD, some samples", "other updates")
 ACTIONS = ("computing", "sending")
 SHOWN = (
-    "one node, all samples sent there",
+    "one node, samples sent once",
     "parameter server, dynacomm",
     "all-reduce",
     "hiertrain",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ SCHEMA: dict[str, Any] = {
     "waiting_share": pl.Float64,
     "memory_node": pl.String,
     "memory_bytes": pl.Float64,
+    "recomputation_s": pl.Float64,
     "fits": pl.Boolean,
     "raw_samples_move": pl.Boolean,
     "survives_a_node": pl.Boolean,
@@ -52,6 +54,7 @@ def compare(
     input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
     input_dtype: str = "float32",
     times: Mapping[str, LayerTimes] | None = None,
+    epochs: int = 10,
     simulate: bool = False,
 ) -> pl.DataFrame:
     """Compare all ways of training a model on a cluster.
@@ -66,6 +69,9 @@ def compare(
         Samples of each worker in an iteration.
     times
         Measured seconds by layer, by the name of a node, in place of its ``flops_per_s``.
+    epochs
+        Length of the training that rates are means over: samples that are sent once are sent in the
+        first epoch.
     simulate
         Whether to run each way's programs as well, without learning, on the cluster.
 
@@ -77,13 +83,20 @@ def compare(
         cannot be used here.
         ``samples_share`` is the share of all samples that a way learns from; ``assumes`` says what
         was assumed or left out; ``over_one_node`` is over the fastest node that learns alone.
+        ``memory_bytes`` is the peak of ``memory_node``, the node that a step without recomputation
+        fills most. Where it does not fit, some results are computed again, which takes
+        ``recomputation_s`` of the node's seconds for each of its batches; rates include them.
+        ``fits`` is false where no such plan was found, and null where a node that takes part does
+        not state its memory while all others fit.
 
     Raises
     ------
     UserError
         A node without speed, times of other layers, a model that cannot be profiled.
     """
-    asked = question_of(model, cluster, batch_size, (input_shape, input_dtype), times)
+    asked = question_of(
+        model, cluster, batch_size, (input_shape, input_dtype), times, epochs=epochs
+    )
     return table(asked, simulate=simulate)
 
 
@@ -93,13 +106,15 @@ def question_of(
     batch_size: int,
     inputs: tuple[Sequence[int] | Sequence[Sequence[int]] | None, str],
     times: Mapping[str, LayerTimes] | None,
+    *,
+    epochs: int,
 ) -> Question:
     """What is asked, as a value; `inputs` are shape and type, other parameters as for `compare`."""
     shape, dtype = inputs
     profile = model
     if not isinstance(profile, ModelProfile):
         profile = profile_model(profile, shape, input_dtype=dtype)
-    return Question(profile, cluster, batch_size, times, memory_of(model, shape, dtype))
+    return Question(profile, cluster, batch_size, times, memory_of(model, shape, dtype), epochs)
 
 
 def table(question: Question, *, simulate: bool = False) -> pl.DataFrame:
@@ -158,29 +173,34 @@ def _row(question: Question, way: Way, simulate: bool) -> dict[str, Any]:
 
 
 def memory(question: Question, option: Option) -> dict[str, Any]:
-    """Peak of the fullest node, as the whole model needs it with that node's samples.
+    """Peak of the fullest node, the one that is fullest or least large enough by itself.
 
-    A server, which learns from none, keeps parameters and their gradients.
+    Unless a way says otherwise, a node needs what a step of the whole model needs with its samples;
+    a server, which learns from none, keeps parameters and their gradients.
     """
-    if question.memory is None:
+    if option.memory is not None:
+        held = dict(option.memory)
+    else:
+        found = {
+            node: question.node_memory(node, count, serves=node == option.server)
+            for node, count in option.batches.items()
+        }
+        held = {node: one for node, one in found.items() if one is not None}
+    if not held:
         return {}
-    needed = {
-        node: question.memory(count) if count else 2.0 * question.model_bytes
-        for node, count in option.batches.items()
-    }
     nodes = question.cluster.nodes
 
-    def fullness(node: int) -> float:
-        room = nodes[node].memory_bytes
-        return needed[node] / room if room else 0.0
+    def fullness(node: int) -> tuple[float, float]:
+        once_bytes = held[node].once_bytes
+        return once_bytes / (nodes[node].memory_bytes or math.inf), once_bytes
 
-    fullest = max(needed, key=lambda node: (fullness(node), needed[node]))
-    rooms = [nodes[node].memory_bytes for node in needed]
-    fits = None if all(room is None for room in rooms) else fullness(fullest) <= 1
+    fullest = max(held, key=fullness)
+    fits = {one.fits for one in held.values()}
     return {
         "memory_node": nodes[fullest].name,
-        "memory_bytes": needed[fullest],
-        "fits": fits,
+        "memory_bytes": held[fullest].needed_bytes,
+        "recomputation_s": held[fullest].recomputation_s,
+        "fits": False if False in fits else None if None in fits else True,
     }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 import networkx as nx
 import polars as pl
 
-from workbench.clusters import Cluster, Link, Schedule
+from workbench.clusters import Cluster, Link, Node, Schedule
 from workbench.clusters.node import Given
+from workbench.comparison.memory import NodeMemory, Recomputation, StepMemory
 from workbench.profiles import LayerTimes, ModelProfile
 from workbench.utils.checks import UserError, check_kind, check_name, check_whole
 
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
     from workbench.clusters.cluster import Name
 
 Pair = tuple[int, int]
+
+USUAL_SAMPLES = 1000
+"""Samples of each node, if the cluster does not say how many any node holds."""
+
+MOST_S = 1e12
+"""Of a batch: thirty thousand years."""
 
 
 class UnusableError(UserError):
@@ -41,7 +49,9 @@ class Question:
     times
         Measured seconds by layer, by the name of a node: taken in place of its ``flops_per_s``.
     memory
-        Bytes of a step by the samples in it (`memory_of`); None if they are not known.
+        What a step needs, by the samples in it (`memory_of`); None if that is not known.
+    epochs
+        Length of the training that rates are means over.
 
     Raises
     ------
@@ -54,12 +64,14 @@ class Question:
     cluster: Cluster
     batch_size: int = 32
     times: Mapping[str, LayerTimes] | None = None
-    memory: Callable[[int], float] | None = None
+    memory: StepMemory | None = None
+    epochs: int = 10
 
     def __post_init__(self) -> None:
         check_kind("profile", self.profile, ModelProfile, "profile_model(name or module)")
         check_kind("cluster", self.cluster, Cluster, "a Cluster, such as load_cluster(path)")
-        object.__setattr__(self, "batch_size", check_whole("batch_size", self.batch_size, 1))
+        for name in ("batch_size", "epochs"):
+            object.__setattr__(self, name, check_whole(name, getattr(self, name), 1))
         if not isinstance(self.times, Mapping | None):
             raise UserError(f"times is {self.times!r}; give layer times by the name of a node")
         measured = dict(self.times or {})
@@ -77,6 +89,11 @@ class Question:
                     f"{node.name} has neither gflops nor measured times; give what it sustains in "
                     "training, or profile the model on it: workbench profile --measure --save"
                 )
+            if not (batch_s := self._plain_s(node)) < MOST_S:
+                raise UserError(
+                    f"{node.name} would take {batch_s:.3g} s for a batch; give the gflops that it "
+                    "sustains in training"
+                )
         graph = nx.DiGraph(self.cluster.links.keys())
         graph.add_nodes_from(range(len(self.cluster)))
         for source, name in enumerate(self.cluster.names):
@@ -87,6 +104,15 @@ class Question:
                         f"no links lead from {name} to {self.cluster.names[target]}; every node "
                         "has to reach all others, if by way of others: add links"
                     )
+
+    def _plain_s(self, node: Node) -> float:
+        """Seconds of a batch at speed 1, without recomputation."""
+        measured = (self.times or {}).get(node.name)
+        if measured is not None:
+            each_s = (measured.forward_s + measured.backward_s) / measured.batch_size
+            return self.batch_size * each_s
+        flops = self.profile.table.select("forward_flops", "backward_flops").sum().sum_horizontal()
+        return self.batch_size * float(flops.item()) / (node.flops_per_s or math.inf)
 
     @property
     def model_bytes(self) -> int:
@@ -106,35 +132,103 @@ class Question:
             values += size
         return 4.0 * values
 
+    def needed_bytes(self, samples: int, *, serves: bool = False) -> float | None:
+        """Memory of a step on so many samples; None if it is not known.
+
+        A server, a node of 0 samples or one that `serves` as well, keeps parameters and gradients.
+        """
+        if self.memory is None:
+            return None
+        step_bytes = self.memory(samples) if samples else 0.0
+        return step_bytes + (2.0 * self.model_bytes if serves or not samples else 0.0)
+
+    def recomputation(
+        self, node: int, samples: int, *, serves: bool = False
+    ) -> Recomputation | None:
+        """With which a step fits a node; None if it fits without, or if none is known."""
+        room = self.cluster.nodes[node].memory_bytes
+        needed = self.needed_bytes(samples, serves=serves)
+        if room is None or needed is None or not samples or needed <= room:
+            return None
+        assert self.memory is not None
+        return self.memory.within(samples, room - (needed - self.memory(samples)))
+
+    def fits(self, node: int, samples: int, *, serves: bool = False) -> bool:
+        """Whether a node has the memory for a step; True where either is not known."""
+        found = self.node_memory(node, samples, serves=serves)
+        return found is None or found.fits is not False
+
+    def node_memory(self, node: int, samples: int, *, serves: bool = False) -> NodeMemory | None:
+        """What a step takes of a node's memory, as for `needed_bytes`; None if not known."""
+        needed = self.needed_bytes(samples, serves=serves)
+        if needed is None or self.memory is None:
+            return None
+        again = self.recomputation(node, samples, serves=serves)
+        if again is None:
+            room = self.cluster.nodes[node].memory_bytes
+            return NodeMemory(needed, needed, None if room is None else needed <= room)
+        once_s, more_s = (
+            self.layer_times(node, samples, again=computed, serves=serves).backward_s
+            for computed in (False, True)
+        )
+        again_s = (more_s - once_s) / self.speeds[node]
+        less = self.memory(samples) - again.needed_bytes
+        return NodeMemory(needed, needed - less, True, again_s)
+
     @cached_property
     def holders(self) -> tuple[int, ...]:
         """Nodes that hold samples; all nodes, if the cluster names no holder."""
         holding = tuple(at for at, node in enumerate(self.cluster.nodes) if node.samples)
         return holding or tuple(range(len(self.cluster)))
 
+    @cached_property
+    def samples(self) -> Mapping[int, int]:
+        """Holder -> samples that it holds."""
+        return {node: self.cluster.nodes[node].samples or USUAL_SAMPLES for node in self.holders}
+
     def share(self, nodes: Collection[int]) -> float:
         """Share of all samples that these nodes hold."""
-        counts = {node: self.cluster.nodes[node].samples or 1 for node in self.holders}
-        held = sum(counts.get(node, 0) for node in nodes)
-        return held / sum(counts.values())
+        held = sum(self.samples.get(node, 0) for node in nodes)
+        return held / sum(self.samples.values())
 
     def assumes(self, learns_from: Collection[int]) -> tuple[str, ...]:
-        """What is assumed of the samples by a way that learns from those of some nodes."""
+        """What is assumed of samples and times by a way that learns from those of some nodes."""
+        found = [
+            f"times of {name} were measured with batches of {times.batch_size} and are scaled"
+            for name, times in sorted((self.times or {}).items())
+            if times.batch_size != self.batch_size
+        ]
         if not any(node.samples for node in self.cluster.nodes):
-            return ("every node holds as many samples, since none says how many",)
-        out = [self.cluster.names[node] for node in self.holders if node not in learns_from]
-        return (f"not learnt from: the samples of {', '.join(out)}",) if out else ()
+            found.append(f"every node holds {USUAL_SAMPLES:,} samples, since none says how many")
+        else:
+            out = [self.cluster.names[node] for node in self.holders if node not in learns_from]
+            found += [f"not learnt from: the samples of {', '.join(out)}"] if out else []
+        return tuple(found)
 
-    def layer_times(self, node: int, batch_size: int | None = None) -> LayerTimes:
-        """Seconds by layer of a node at speed 1, for a batch."""
-        size = batch_size or self.batch_size
-        known = self._layer_times.get((node, size))
+    def layer_times(
+        self,
+        node: int,
+        batch_size: int | None = None,
+        *,
+        again: bool = True,
+        serves: bool = False,
+    ) -> LayerTimes:
+        """Seconds by layer of a node at speed 1, for a batch.
+
+        With `again`, with the recomputation that makes a step fit, if it needs any: a layer
+        computes its share of that in its backward pass. A node that `serves` keeps the model for
+        others as well.
+        """
+        about = node, batch_size or self.batch_size, again, serves
+        known = self._layer_times.get(about)
         if known is None:
-            known = self._layer_times[node, size] = self._timed(node, size)
+            known = self._timed(*about[:2])
+            more = self.recomputation(*about[:2], serves=serves) if again else None
+            known = self._layer_times[about] = more.added_to(known) if more else known
         return known
 
     @cached_property
-    def _layer_times(self) -> dict[tuple[int, int], LayerTimes]:
+    def _layer_times(self) -> dict[tuple[int, int, bool, bool], LayerTimes]:
         return {}
 
     def _timed(self, node: int, size: int) -> LayerTimes:
@@ -171,8 +265,8 @@ class Question:
         limits = [at_beginning(one) for one in (source.uplink, target.downlink) if one]
         return min([link_bps(self.cluster.links[hop]), *limits])
 
-    def way_bps(self, source: int, target: int) -> float:
-        """What the way from one node to another carries at the beginning, if nobody else sends."""
+    def path_bps(self, source: int, target: int) -> float:
+        """What a path carries from one node to another at the beginning, if nobody else sends."""
         return min(map(self.hop_bps, pairwise(self.paths[source, target])))
 
     @cached_property
@@ -212,11 +306,11 @@ class Question:
                     downlink_bps=_interface(node.downlink_bps, into),
                 )
             )
-        ways: dict[tuple[Name, Name], Link] = {}
+        paths: dict[tuple[Name, Name], Link] = {}
         for pair, path in self.paths.items():
             hops = [links[hop] for hop in pairwise(path)]
-            ways[pair] = hops[0] if len(hops) == 1 else _way(hops, self.way_bps(*pair))
-        return Cluster(nodes, ways)
+            paths[pair] = hops[0] if len(hops) == 1 else _joined(hops, self.path_bps(*pair))
+        return Cluster(nodes, paths)
 
     def part(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
         """The routed cluster of these nodes alone, in this order, with other speeds if given."""
@@ -256,7 +350,7 @@ def _interface(own: Given | None, links: Sequence[Link]) -> Given | None:
     return min(at_beginning(Schedule.of(own)), at_beginning(Schedule.of(only)))
 
 
-def _way(hops: Sequence[Link], bandwidth_bps: float) -> Link:
+def _joined(hops: Sequence[Link], bandwidth_bps: float) -> Link:
     return Link(
         bandwidth_bps,
         overhead_s=sum(hop.overhead_s for hop in hops),

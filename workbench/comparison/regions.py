@@ -12,6 +12,7 @@ from typing import Any
 
 from workbench.clusters import Cluster, Link, Node
 from workbench.utils.checks import UserError, check_name, check_number
+from workbench.utils.files import read_text
 
 KEYS = ("source", "measured_for_s", "host_gbps", "within", "between")
 FIRST_WINDOW_BYTES = 10 * 1_460
@@ -105,10 +106,12 @@ class Regions:
         ``round_trip_ms`` of one TCP stream; ``host_gbps``, if all streams of a machine share that;
         and ``measured_for_s``, if bandwidths are means over this many seconds from a cold start.
 
-        Raises ValueError: another layout (the error names the place), or values out of range.
+        Raises ValueError: a file that cannot be read, another layout (the error names the place),
+        or values out of range.
         """
+        text = read_text(path)
         try:
-            facts = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            facts = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise UserError(f"{path} is not TOML: {error}") from None
         for key in facts:

@@ -87,6 +87,8 @@ def _cell(name: str, row: Mapping[str, Any]) -> str:
         return ""
     if name == "limited_by":
         return f"{value}, {row['busy_share']:.0%}"
+    if name == "fits" and row["recomputation_s"]:
+        return f"yes, with\n{_number(row['recomputation_s'])} s again"
     if name in _CELLS:
         return _CELLS[name](value)
     return _number(value) if isinstance(value, float) else str(value)

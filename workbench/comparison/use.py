@@ -95,6 +95,10 @@ def limit(question: Question, use: Use) -> Limit:
     return Limit(what, shares[what])
 
 
+def no_work() -> None:
+    """What a node does in a dry run while its seconds pass."""
+
+
 @dataclass(frozen=True)
 class DryRun:
     """A way's programs without learning: work takes its seconds, messages have their sizes.
@@ -134,18 +138,20 @@ class DryRun:
         )
         count = self.last - self.first
         place = dict(zip(self.cluster.names, self.nodes, strict=True))
+        lanes = {f"to {name}": node for name, node in place.items()}
         busy: defaultdict[int, float] = defaultdict(float)
+        messages: defaultdict[Pair, float] = defaultdict(float)
         for run, sign in ((short, -1), (long, 1)):
             assert run.trace is not None
-            for node, lane, _, start_s, end_s, _ in run.trace.frame.iter_rows():
+            for node, lane, _, start_s, end_s, size in run.trace.frame.iter_rows():
                 if lane in LEARNING:
                     busy[place[node]] += sign * (end_s - start_s) / count
+                elif size:  # requests cost no overhead
+                    messages[place[node], lanes[lane]] += sign / count
         sizes: dict[Pair, float] = {}
-        messages: dict[Pair, float] = {}
         for before, after in zip(short.links, long.links, strict=True):
             if after.bytes > before.bytes:
                 pair = place[after.source], place[after.target]
                 sizes[pair] = (after.bytes - before.bytes) / count
-                messages[pair] = (after.messages - before.messages) / count
         seconds = (long.end_s - short.end_s) / count
-        return Use(seconds, self.samples, dict(busy), sizes, messages)
+        return Use(seconds, self.samples, dict(busy), sizes, dict(messages))

@@ -26,6 +26,19 @@ def expanded(path: str | os.PathLike[str]) -> Path:
         raise UserError(f"{path}: there is no home folder of that user") from None
 
 
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Text of a user's file in UTF-8, with ``~`` expanded; raises UserError if it cannot be read.
+
+    A byte order mark is left out.
+    """
+    try:
+        return expanded(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not text in UTF-8; save it in that encoding") from None
+
+
 def write_bytes(path: Path, data: bytes) -> None:
     """Write `data` to `path` in one step: readers see the old file or the new, never a part."""
     _replace(path, lambda temporary: temporary.write_bytes(data))

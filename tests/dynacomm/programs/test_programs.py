@@ -13,12 +13,19 @@ from hypothesis import strategies as st
 
 from tests.dynacomm.jobs import BPS, job_of, run_job
 from tests.dynacomm.strategies import layer_costs
-from workbench.clusters import Link, star
+from workbench.clusters import Link, full_mesh, star
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration
 from workbench.dynacomm.algorithms import Planner
 from workbench.dynacomm.programs.job import Job, plain
 from workbench.dynacomm.programs.learning import Pieces
-from workbench.dynacomm.programs.worker_and_server import Computed, Fixed, Moved, server, worker
+from workbench.dynacomm.programs.worker_and_server import (
+    Computed,
+    Fixed,
+    Moved,
+    server,
+    worker,
+    worker_and_server,
+)
 from workbench.profiles import LayerTimes, profile_model
 from workbench.runtime import ProgramError, Synchronized, simulate
 
@@ -99,6 +106,27 @@ def test_every_number_is_pulled_and_pushed_once_an_iteration(planner: Planner) -
         assert np.array_equal(together, np.full(16, workers))
     carried = iterations * workers * (job.pull_bytes.sum() + job.push_bytes.sum())
     assert run.bytes == pytest.approx(carried)
+
+
+@pytest.mark.parametrize("planner", PLANNERS.values(), ids=PLANNERS)
+@pytest.mark.parametrize("place", [0, 1])
+def test_hub_learns_and_serves_without_a_link_to_itself(planner: Planner, place: int) -> None:
+    """Of two workers one is the server, too: every number is pulled and pushed once by both."""
+    iterations, plan = 3, planner(SMALL)
+    job = replace(job_of(SMALL, iterations, 2), starts=(0, 5, 6, 16), hub=place)
+    replicas = [Counting(16, [np.zeros(16)]) for _ in range(2)]
+    store = Counting(16)
+    held = [Synchronized(replica) for replica in replicas]
+    programs = [worker(job, Fixed(plan), one) for one in held]  # type: ignore[arg-type]
+    programs[place] = worker_and_server(job, Fixed(plan), held[place], store)  # type: ignore[arg-type]
+    run = simulate(full_mesh(2, Link(BPS, 0.5)), programs)
+    for replica in replicas:
+        assert replica.learnt == [0, 1, 2]
+        assert np.array_equal(replica.counts[:-1], np.ones((iterations, 16)))
+    for number in range(iterations):
+        assert np.array_equal(store.counts[number], np.full(16, 2))
+    assert run.bytes == pytest.approx(iterations * (job.pull_bytes.sum() + job.push_bytes.sum()))
+    assert run.end_s == pytest.approx(iterations * iteration(SMALL, plan).total_s)
 
 
 @given(costs=layer_costs(max_layers=5), workers=st.integers(1, 3), servers=st.integers(1, 3))

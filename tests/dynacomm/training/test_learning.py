@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from tests.dynacomm.training.trainings import DIGITS
+from tests.dynacomm.training.trainings import DIGITS, LENET
 from workbench import training
-from workbench.clusters import Link
+from workbench.clusters import Link, full_mesh
+from workbench.dynacomm import PLANNERS
 from workbench.dynacomm.programs.learning import WorkerReplica
+from workbench.dynacomm.programs.worker_and_server import Fixed, worker, worker_and_server
 from workbench.dynacomm.training import Setup
 from workbench.runtime import simulate
 
@@ -73,3 +75,20 @@ def test_a_run_of_another_seed_draws_other_numbers_in_every_iteration() -> None:
     runs = [replace(setup, seed=seed).programs().replicas for seed in (0, 1)]
     draws = [one.draws(number) for replicas in runs for one in replicas for number in range(8)]
     assert len(set(draws)) == len(draws)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_server_on_a_worker_gives_the_same_weights(place: int) -> None:
+    setup = replace(LENET, workers=2)
+    with training.fixed_threads():
+        built, own = setup.programs(), setup.programs()
+        simulate(setup.cluster, built.programs)
+        job = setup.job(own.epoch_ends[-1], own.epochs.flat.layout.starts)
+        job = replace(job, hub=place)
+        planning = Fixed(PLANNERS["dynacomm"](setup.costs))
+        programs = [worker(job, planning, state) for state in own.states]
+        programs[place] = worker_and_server(job, planning, own.states[place], own.stores[0])
+        run = simulate(full_mesh(setup.nodes, setup.link), programs)
+        assert not torch.equal(own.epochs.weights, setup.programs().epochs.weights)
+        assert torch.equal(own.epochs.weights, built.epochs.weights)
+    assert [len(report.plans) for report in run.results.values()] == [own.epoch_ends[-1]] * 2

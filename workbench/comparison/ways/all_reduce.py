@@ -2,49 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import DryRun
+from workbench.comparison.use import DryRun, no_work
+from workbench.comparison.ways.batches import BY_SPEED, assumes, by_speed, equal
 from workbench.comparison.ways.way import EQUAL, Option, Way
-from workbench.decentralised.butterfly import butterfly
+from workbench.decentralised.butterfly import assemble, butterfly
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
 
-def plan(question: Question) -> Option:
-    """All holders of samples learn from a batch and average their gradients in every iteration."""
+def plan(question: Question, batches: Callable[[Question], dict[int, int]]) -> Option:
+    """All holders of samples learn from a batch and average their gradients in every iteration.
+
+    They begin to average when all have their gradients, so that iterations are alike.
+    """
+    samples = batches(question)
     nodes, size = list(question.holders), float(question.model_bytes)
     if len(nodes) < 2:
         raise UnusableError("an all-reduce takes at least two holders of samples")
-    own_s = [question.batch_s(node) for node in nodes]
+    own_s = [question.batch_s(node, samples[node]) for node in nodes]
 
     def programs(iterations: int) -> list[Program]:
         return [_worker(iterations, seconds, size) for seconds in own_s]
 
     cluster = question.part(nodes, [1.0] * len(nodes))
-    dry = DryRun(cluster, nodes, programs, question.batch_size * len(nodes), first=2, last=4)
+    dry = DryRun(cluster, nodes, programs, sum(samples.values()), first=1, last=2)
     return Option(
         use=dry.use(),
-        dry=replace(dry, last=12),
+        dry=replace(dry, last=4),
         learns_from=nodes,
-        batches=dict.fromkeys(nodes, question.batch_size),
+        batches=samples,
+        assumes=assumes(question, samples),
     )
 
 
 def _worker(iterations: int, batch_s: float, size_bytes: float) -> Program:
     async def program(context: Context) -> None:
         for number in range(iterations):
-            await context.compute(_nothing, cost_s=batch_s, lane="learn", label=str(number))
+            await context.compute(no_work, cost_s=batch_s, lane="learn", label=str(number))
+            await assemble(context)
             await butterfly(context, size_bytes)
 
     return program
 
 
-def _nothing() -> None:
-    return None
-
-
-WAYS = (Way(name="all-reduce", system="all-reduce", update=EQUAL, plan=plan),)
+WAYS = (
+    Way(
+        name="all-reduce",
+        system="all-reduce",
+        update=EQUAL,
+        plan=partial(plan, batches=equal),
+    ),
+    Way(
+        name="all-reduce, batches by speed",
+        system="all-reduce",
+        update=BY_SPEED,
+        plan=partial(plan, batches=by_speed),
+    ),
+)

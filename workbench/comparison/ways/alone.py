@@ -3,105 +3,182 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
-from workbench.comparison.use import DryRun, Use
-from workbench.comparison.ways.way import EQUAL, Option, Way
+from workbench.comparison.sharing import Transfer, ends_s
+from workbench.comparison.use import DryRun, Use, no_work, within_links
+from workbench.comparison.ways.way import EQUAL, Option, Way, fastest
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
-AHEAD = 2
-"""Batches that are sent before they are needed; more, where they are long on their way."""
+AHEAD = 1
+"""Batches that are sent while one is learnt from; more, where they are long on their way."""
 
 MOST_AHEAD = 500
 """Where they are on their way for longer than it takes to learn from so many."""
 
 
-def with_own_samples(question: Question) -> Option:
+class Learner(NamedTuple):
+    """A node that learns from the samples of some holders, an iteration's part from each."""
+
+    use: Use  # of an iteration whose samples are sent
+    nodes: Sequence[int]  # the learner, and those that send
+    holders: Sequence[int]
+    programs: Callable[[int, int], list[Program]]  # by iterations, and how many are sent
+    ahead: int
+
+    @classmethod
+    def of(cls, question: Question, node: int, holders: Sequence[int]) -> Learner:
+        """All begin to send a batch when the one before is complete: exact without latencies.
+
+        These shift transfers against each other, by at most the longest overhead.
+        """
+        batch, routed = question.batch_size, question.routed
+        total = sum(question.samples[one] for one in holders)
+        sent = {
+            one: batch * question.samples[one] / total * question.sample_bytes
+            for one in holders
+            if one != node
+        }
+        pairs: dict[Pair, float] = {(one, node): size for one, size in sent.items()}
+        compute_s = question.batch_s(node)
+        downlink = routed.nodes[node].downlink
+        arrivals = ends_s(
+            [[Transfer(0.0, routed.link(*pair).overhead_s, 8 * pairs[pair])] for pair in pairs],
+            [question.path_bps(*pair) for pair in pairs],
+            at_beginning(downlink) if downlink else math.inf,
+        )
+        use = Use(
+            iteration_s=max(compute_s, *(last for (last,) in arrivals), 0.0),
+            samples=batch,
+            busy_s={node: compute_s},
+            link_bytes=pairs,
+            messages=dict.fromkeys(pairs, 1.0),
+        )
+        latencies = [routed.link(*ends).latency_s for pair in pairs for ends in (pair, pair[::-1])]
+        ahead = AHEAD + math.ceil(2 * max(latencies, default=0.0) / use.iteration_s)
+        ahead = min(ahead, MOST_AHEAD)
+        cost_s = compute_s * question.speeds[node]
+
+        def programs(iterations: int, arriving: int) -> list[Program]:
+            learning = _learning(iterations, arriving, len(sent), cost_s, ahead)
+            return [learning, *(_sending(arriving, size) for size in sent.values())]
+
+        return cls(use, [node, *sent], holders, programs, ahead)
+
+    def dry(self, question: Question, sent: int | None = None) -> DryRun:
+        """Iterations whose samples are sent, or those after a number of such."""
+        first = self.ahead + 2 if sent is None else sent + 1
+        return DryRun(
+            question.part(self.nodes),
+            self.nodes,
+            lambda iterations: self.programs(iterations, iterations if sent is None else sent),
+            self.use.samples,
+            first=first,
+            last=first + 8,
+        )
+
+
+def from_own_samples(question: Question) -> Option:
     """The holder of samples that learns fastest from its own."""
-    node = min(question.holders, key=question.batch_s)
-    return _option(question, node, (node,))
+    learners = (Learner.of(question, node, (node,)) for node in question.holders)
+    return fastest(question, (_option(question, one, ()) for one in learners))
 
 
-def with_all_samples(question: Question) -> Option:
-    """The node that learns fastest from all samples, which the others send to it."""
+def sent_each_epoch(question: Question) -> Option:
+    """The node that learns fastest from all samples, sent ahead of each batch; it stores none."""
+    assumes = ("samples are sent in every epoch, ahead of the batch that needs them",)
+    return fastest(question, (_option(question, one, assumes) for one in _learners(question)))
+
+
+def sent_once(question: Question) -> Option:
+    """The node whose whole training is shortest, where it keeps the samples that are sent to it."""
+    return fastest(question, (_keeping(question, one) for one in _learners(question)))
+
+
+def _learners(question: Question) -> Iterator[Learner]:
     if len(question.cluster) == 1:
         raise UnusableError("there is nobody to send samples")
-    options = [
-        _option(question, node, question.holders)
-        for node in range(len(question.cluster))
-        if question.holders != (node,)
-    ]
-    return max(options, key=lambda option: option.use.samples_per_s)
+    for node in range(len(question.cluster)):
+        if question.holders != (node,):
+            yield Learner.of(question, node, question.holders)
 
 
-def _option(question: Question, node: int, holders: Sequence[int]) -> Option:
-    batch, names = question.batch_size, question.cluster.names
-    counts = [question.cluster.nodes[one].samples or 1 for one in holders]
-    shares = {one: batch * count / sum(counts) for one, count in zip(holders, counts, strict=True)}
-    sent = {one: share * question.sample_bytes for one, share in shares.items() if one != node}
-    routed = question.routed
-    compute_s = question.batch_s(node)
-    link_s = [
-        routed.link(one, node).overhead_s + 8 * size / question.way_bps(one, node)
-        for one, size in sent.items()
-    ]
-    downlink = routed.nodes[node].downlink
-    together_s = 8 * sum(sent.values()) / at_beginning(downlink) if downlink else 0.0
-    pairs: dict[Pair, float] = {(one, node): size for one, size in sent.items()}
-    use = Use(
-        iteration_s=max(compute_s, together_s, *link_s),
-        samples=batch,
-        busy_s={node: compute_s},
-        link_bytes=pairs,
-        messages=dict.fromkeys(pairs, 1.0),
-    )
-    nodes = [node, *sent]
-    cluster = question.part(nodes)
-    cost_s = compute_s * question.speeds[node]
-    latencies = [
-        question.routed.link(*ends).latency_s for pair in pairs for ends in (pair, pair[::-1])
-    ]
-    ahead = AHEAD + math.ceil(2 * max(latencies, default=0.0) / use.iteration_s)
-    ahead = min(ahead, MOST_AHEAD)
-
-    def programs(iterations: int) -> list[Program]:
-        sizes = list(sent.values())
-        learner = _learner(iterations, len(sizes), cost_s, ahead)
-        return [learner, *(_sender(iterations, size) for size in sizes)]
-
-    assumes: tuple[str, ...] = (f"on {names[node]}",)
-    if sent:
-        assumes += ("samples are sent in every epoch, ahead of the batch that needs them",)
+def _option(question: Question, learner: Learner, assumes: tuple[str, ...]) -> Option:
+    node = learner.nodes[0]
     return Option(
-        use=use,
-        dry=DryRun(cluster, nodes, programs, batch, first=ahead + 2, last=ahead + 10),
-        learns_from=holders,
-        batches={node: batch},
+        use=learner.use,
+        dry=learner.dry(question),
+        learns_from=learner.holders,
+        batches={node: question.batch_size},
+        assumes=(f"on {question.cluster.names[node]}", *assumes),
+    )
+
+
+def _keeping(question: Question, learner: Learner) -> Option:
+    """Samples are sent in the first epoch, learnt from as they come, and kept."""
+    node, epochs = learner.nodes[0], question.epochs
+    own = replace(learner.use, iteration_s=question.batch_s(node), link_bytes={}, messages={})
+    count = sum(question.samples.values())
+    name = question.cluster.names[node]
+    assumes = (
+        f"on {name}, which keeps {count:,} samples ({count * question.sample_bytes / 1e9:.3g} GB)",
+        f"the mean of {epochs} epochs; samples are sent in the first",
+    )
+
+    def simulated() -> Use:
+        first, later = learner.dry(question).use(), learner.dry(question, sent=1).use()
+        return _mean(within_links(question, first), later, epochs)
+
+    dry = learner.dry(question)
+    return Option(
+        use=_mean(within_links(question, learner.use), own, epochs),
+        # To be shown, a training of two epochs.
+        dry=replace(dry, programs=lambda count: learner.programs(count, -(-count // 2))),
+        again=simulated,
+        learns_from=learner.holders,
+        batches={node: question.batch_size},
         assumes=assumes,
     )
 
 
-def _learner(iterations: int, senders: int, cost_s: float, ahead: int) -> Program:
+def _mean(first: Use, later: Use, epochs: int) -> Use:
+    """Mean of an iteration, over a first epoch and later ones in which nothing is sent."""
+    return replace(
+        first,
+        iteration_s=(first.iteration_s + (epochs - 1) * later.iteration_s) / epochs,
+        link_bytes={pair: size / epochs for pair, size in first.link_bytes.items()},
+        messages={pair: count / epochs for pair, count in first.messages.items()},
+    )
+
+
+def _learning(iterations: int, arriving: int, senders: int, cost_s: float, ahead: int) -> Program:
+    """The first iterations learn from samples as they arrive, the others from those kept."""
+
     async def program(context: Context) -> None:
-        for _ in range(min(ahead, iterations)):
+        def ask() -> None:
             for sender in range(1, senders + 1):
                 context.send(sender, Message(0, "more", control=True))
+
+        for _ in range(min(ahead, arriving)):
+            ask()
         for number in range(iterations):
-            for sender in range(1, senders + 1):
-                await context.receive("samples", sender=sender)
-                if number + ahead < iterations:
-                    context.send(sender, Message(0, "more", control=True))
-            await context.compute(_nothing, cost_s=cost_s, lane="learn", label=str(number))
+            if number < arriving:
+                for sender in range(1, senders + 1):
+                    await context.receive("samples", sender=sender)
+            if number + ahead < arriving:
+                ask()
+            await context.compute(no_work, cost_s=cost_s, lane="learn", label=str(number))
 
     return program
 
 
-def _sender(iterations: int, size_bytes: float) -> Program:
+def _sending(iterations: int, size_bytes: float) -> Program:
     async def program(context: Context) -> None:
         for _ in range(iterations):
             await context.receive("more")
@@ -110,17 +187,20 @@ def _sender(iterations: int, size_bytes: float) -> Program:
     return program
 
 
-def _nothing() -> None:
-    return None
-
-
 WAYS = (
-    Way(name="one node", system="one node", update=EQUAL, plan=with_own_samples),
+    Way(name="one node", system="one node", update=EQUAL, plan=from_own_samples),
     Way(
-        name="one node, all samples sent there",
+        name="one node, samples sent once",
         system="one node",
         update=EQUAL,
         moves_samples=True,
-        plan=with_all_samples,
+        plan=sent_once,
+    ),
+    Way(
+        name="one node, samples sent each epoch",
+        system="one node",
+        update=EQUAL,
+        moves_samples=True,
+        plan=sent_each_epoch,
     ),
 )

@@ -2,116 +2,186 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from workbench.comparison.question import Question, UnusableError, at_beginning
+from workbench.clusters import Link
+from workbench.comparison.question import Question
+from workbench.comparison.sharing import Transfer
 from workbench.comparison.use import DryRun, Use
+from workbench.comparison.ways.batches import BY_SPEED, assumes, by_speed, equal
+from workbench.comparison.ways.hub import Hub, with_best_hub
 from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.dynacomm.algorithms import PLANNERS
-from workbench.dynacomm.costs.iteration import iteration, layer_costs
+from workbench.dynacomm.costs.iteration import LayerCosts, layer_costs
+from workbench.dynacomm.costs.plan import Plan, runs
 from workbench.dynacomm.programs.job import Job
-from workbench.dynacomm.programs.worker_and_server import Fixed, server, worker
+from workbench.dynacomm.programs.worker_and_server import (
+    Fixed,
+    server,
+    worker,
+    worker_and_server,
+)
 
 if TYPE_CHECKING:
-    from workbench.clusters import Link
     from workbench.runtime import Program
 
 
-def plan(question: Question, planner: str) -> Option:
-    """The server with which an iteration is shortest; the other holders of samples work for it."""
-    if len(question.cluster) < 2:
-        raise UnusableError("a server takes a second node")
-    count = len(question.cluster)
-    free = [node for node in range(count) if node not in question.holders]
-    options = [_option(question, planner, node) for node in free or range(count)]
-    return max(options, key=lambda option: option.use.samples_per_s)
+def plan(
+    question: Question, planner: str, batches: Callable[[Question], Mapping[int, int]] = equal
+) -> Option:
+    """The server with which an iteration is shortest; all holders of samples work for it."""
+    return with_best_hub(question, batches(question), partial(with_hub, planner=planner), _least_s)
 
 
-def _option(question: Question, planner: str, hub: int) -> Option:
-    workers = [node for node in question.holders if node != hub]
-    links = {node: _link(question, node, hub, len(workers)) for node in workers}
-    times = {node: question.layer_times(node) for node in workers}
-    seconds, plans, transfers = dict[int, float](), dict[int, Any](), dict[int, tuple[int, int]]()
-    for node in workers:
-        speed = question.speeds[node]
-        costs = layer_costs(question.profile, times[node], links[node])
-        costs = replace(
-            costs, forward_s=costs.forward_s / speed, backward_s=costs.backward_s / speed
-        )
-        plans[node] = plan = PLANNERS[planner](costs)
-        latency_s = 2 * links[node].latency_s
-        seconds[node] = iteration(costs, plan).total_s + latency_s
-        transfers[node] = len(plan.forward_cuts) + 1, len(plan.backward_cuts) + 1
-    down = {(hub, node): transfers[node][0] for node in workers}
-    up = {(node, hub): transfers[node][1] for node in workers}
-    pairs = down | up
-    samples = question.batch_size * len(workers)
-    busy = {
-        node: (one.forward_s + one.backward_s) / question.speeds[node]
-        for node, one in times.items()
-    }
+def _least_s(hub: Hub) -> float:
+    """Bound on an iteration: no plan begins before layer 1 is there, or ends before it is sent.
+
+    The last layer is computed after all pulls, and before all pushes.
+    """
+    question, sizes = hub.question, hub.question.profile.table["param_bytes"]
+    longest_s = hub.interface_s
+    for node in hub.workers:
+        times, speed = hub.layer_times(node), question.speeds[node]
+        forward_s, backward_s = times.forward_s / speed, times.backward_s / speed
+        if node in hub.down:
+            last = times.table[-1]
+            forward_s = max(
+                hub.down_s(node, sizes[0]) + forward_s,
+                hub.down_s(node, question.model_bytes) + last["forward_s"].item() / speed,
+            )
+            backward_s = max(
+                backward_s + hub.up_s(node, sizes[0]),
+                last["backward_s"].item() / speed + hub.up_s(node, question.model_bytes),
+            )
+        longest_s = max(longest_s, forward_s + backward_s)
+    return longest_s
+
+
+def with_hub(hub: Hub, planner: str) -> Option:
+    """All holders of samples work for this server."""
+    question = hub.question
+    plans = {node: _plan(hub, node, planner) for node in hub.workers}
+    jobs = {node: _job(hub, node) for node in hub.workers}
+    down = {(hub.node, node): len(plans[node].forward_cuts) + 1.0 for node in hub.remote}
+    up = {(node, hub.node): len(plans[node].backward_cuts) + 1.0 for node in hub.remote}
+    messages = down | up
+    samples = sum(hub.batches.values())
     use = Use(
-        iteration_s=max(seconds.values()),
+        iteration_s=iteration_s(hub, jobs, plans),
         samples=samples,
-        busy_s=busy,
-        link_bytes=dict.fromkeys(pairs, float(question.model_bytes)),
-        messages={pair: float(number) for pair, number in pairs.items()},
+        busy_s={
+            node: float(job.forward_s.sum() + job.backward_s.sum()) / question.speeds[node]
+            for node, job in jobs.items()
+        },
+        link_bytes=dict.fromkeys(messages, float(question.model_bytes)),
+        messages=messages,
     )
-    nodes = [*workers, hub]
 
     def programs(iterations: int) -> list[Program]:
-        jobs = {
-            node: Job.of(
-                question.profile,
-                times[node],
-                links[node],
-                iterations=iterations,
-                workers=len(workers),
-            )
-            for node in workers
-        }
-        ends = [worker(jobs[node], Fixed(plans[node])) for node in workers]
-        return [*ends, server(jobs[workers[0]], 0)]
+        made = []
+        for node in hub.nodes:
+            job = replace(jobs.get(node, first), iterations=iterations)
+            if node not in jobs:
+                made.append(server(job, 0))
+            else:
+                program = worker_and_server if node == hub.node else worker
+                made.append(program(job, Fixed(plans[node])))
+        return made
 
+    first = jobs[hub.workers[0]]
     return Option(
         use=use,
-        dry=DryRun(question.part(nodes), nodes, programs, samples),
-        learns_from=workers,
-        batches=dict.fromkeys(workers, question.batch_size) | {hub: 0},
-        assumes=(f"server on {question.cluster.names[hub]}",),
+        dry=DryRun(question.part(hub.nodes), hub.nodes, programs, samples),
+        learns_from=hub.workers,
+        batches=hub.all_batches,
+        server=hub.node,
+        assumes=(hub.assumes, *assumes(question, hub.batches)),
     )
 
 
-def _link(question: Question, node: int, hub: int, workers: int) -> Link:
-    """A worker's link with the server: what all have of the server's interface, at the most.
+def _plan(hub: Hub, node: int, planner: str) -> Plan:
+    """A worker's plan, with its share of the hub's interface if all exchange at a time."""
+    if node == hub.node:
+        return Plan((), ())
+    down, up = hub.down[node], hub.up[node]
+    plan = PLANNERS[planner](_costs(hub, node, down))
+    if up == down:
+        return plan
+    return Plan(plan.forward_cuts, PLANNERS[planner](_costs(hub, node, up)).backward_cuts)
 
-    A planner knows one bandwidth for both directions: that with which there and back take as long.
+
+def _costs(hub: Hub, node: int, link: Link) -> LayerCosts:
+    question, speed = hub.question, hub.question.speeds[node]
+    times = hub.layer_times(node)
+    costs = layer_costs(question.profile, times, link)
+    return replace(costs, forward_s=costs.forward_s / speed, backward_s=costs.backward_s / speed)
+
+
+def _job(hub: Hub, node: int) -> Job:
+    link = hub.up.get(node) or next(iter(hub.up.values()))
+    job = Job.of(
+        hub.question.profile,
+        hub.layer_times(node),
+        link,
+        iterations=1,
+        workers=len(hub.workers),
+    )
+    return replace(job, hub=hub.place) if hub.node in hub.workers else job
+
+
+def iteration_s(hub: Hub, jobs: Mapping[int, Job], plans: Mapping[int, Plan]) -> float:
+    """Seconds from one step of the server to the next: the last push of all has arrived.
+
+    A worker's own iteration is DynaComm's (Cai et al. 2021, Eqs. 1-7); of the hub's interface each
+    gets its max-min fair share at any time. Exact in the simulated network.
     """
-    up, down = question.routed.link(node, hub), question.routed.link(hub, node)
-    interface = question.routed.nodes[hub]
-    up_bps, down_bps = question.way_bps(node, hub), question.way_bps(hub, node)
-    if interface.downlink:
-        up_bps = min(up_bps, at_beginning(interface.downlink) / workers)
-    if interface.uplink:
-        down_bps = min(down_bps, at_beginning(interface.uplink) / workers)
-    both = 1 / up_bps + 1 / down_bps
-    return replace(
-        up,
-        bandwidth_bps=2 / both if both else math.inf,
-        overhead_s=(up.overhead_s + down.overhead_s) / 2,
-        latency_s=(up.latency_s + down.latency_s) / 2,
-    )
+    speeds, pulls = hub.question.speeds, dict[int, list[Transfer]]()
+    for node in hub.remote:
+        job, link = jobs[node], hub.down[node]
+        segments = [job.segment(*run) for run in runs(plans[node].forward_cuts, job.layers)]
+        pulls[node] = [
+            Transfer(0.0, link.overhead_s + one.tensors * link.tensor_s, 8 * one.pull_bytes)
+            for one in segments
+        ]
+    pulled_s, pushes = hub.sent_s(pulls), dict[int, list[Transfer]]()
+    longest_s = 0.0
+    for node in hub.workers:
+        job, now_s = jobs[node], 0.0
+        arrivals = pulled_s.get(node)
+        for place, run in enumerate(runs(plans[node].forward_cuts, job.layers)):
+            arrived_s = arrivals[place] if arrivals else 0.0
+            now_s = max(now_s, arrived_s) + job.segment(*run).forward_s / speeds[node]
+        own = list[Transfer]()
+        for run in reversed(runs(plans[node].backward_cuts, job.layers)):
+            segment = job.segment(*run)
+            now_s += segment.backward_s / speeds[node]
+            if node in hub.up:
+                link = hub.up[node]
+                overhead_s = link.overhead_s + segment.tensors * link.tensor_s
+                own.append(Transfer(now_s, overhead_s, 8 * segment.push_bytes))
+        longest_s = max(longest_s, now_s)
+        if own:
+            pushes[node] = own
+    return max(longest_s, *(last for *_, last in hub.received_s(pushes).values()))
 
 
-WAYS = tuple(
+WAYS = (
+    *(
+        Way(
+            name=f"parameter server, {name}",
+            system="DynaComm",
+            update=EQUAL,
+            plan=partial(plan, planner=name),
+        )
+        for name in PLANNERS
+    ),
     Way(
-        name=f"parameter server, {name}",
+        name="parameter server, batches by speed",
         system="DynaComm",
-        update=EQUAL,
-        plan=partial(plan, planner=name),
-    )
-    for name in PLANNERS
+        update=BY_SPEED,
+        plan=partial(plan, planner="dynacomm", batches=by_speed),
+    ),
 )

@@ -7,7 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import DryRun, Use
+from workbench.comparison.sharing import Transfer
+from workbench.comparison.use import DryRun, Use, no_work
+from workbench.comparison.ways.batches import equal
+from workbench.comparison.ways.hub import Hub, with_best_hub
 from workbench.comparison.ways.way import AVERAGES, Option, Way
 from workbench.decentralised.topologies import ring
 from workbench.edgegossip.algorithms.balancer import Balance, balance
@@ -16,9 +19,6 @@ from workbench.runtime import Message
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
-
-USUAL_SAMPLES = 1000
-"""Samples of each node in an epoch, if the cluster does not say how many it holds."""
 
 GOSGD_PROBABILITY = 0.05
 """Probability that a node sends its model after a step; within what Blot et al. (2016) try."""
@@ -32,7 +32,8 @@ FORWARD_SHARE = 1 / 3
 
 def gossip(question: Question) -> Option:
     """Every node learns from its samples, then averages models with its neighbours on a ring."""
-    samples = _samples(question)
+    _several(question)
+    samples = question.samples
     own_s = {node: _epoch_s(question, node, count) for node, count in samples.items()}
     return _synchronous(
         question, own_s, sum(samples.values()), ("models on a ring, an epoch each",)
@@ -41,8 +42,7 @@ def gossip(question: Question) -> Option:
 
 def edgegossip(question: Question) -> Option:
     """As gossip, except that slower nodes learn from fewer samples, those that matter most."""
-    samples = _samples(question)
-    nodes = list(samples)
+    nodes, samples = _several(question), question.samples
     rates = [1 / question.sample_s[node] for node in nodes]
     share = FORWARD_SHARE / RATIO
     ratios = balance(Balance(list(samples.values()), rates), ranking_share=share).ratios
@@ -87,44 +87,83 @@ def gosgd(question: Question) -> Option:
 
 def fedavg(question: Question) -> Option:
     """A server averages its clients' models, each trained for an epoch on its own samples."""
-    if len(question.cluster) < 2:
-        raise UnusableError("a server takes a second node")
-    count = len(question.cluster)
-    free = [node for node in range(count) if node not in question.holders]
-    options = [_federated(question, node) for node in free or range(count)]
-    return max(options, key=lambda option: option.use.samples_per_s)
+    _several(question)
+    samples = question.samples
+    worker_s = {node: _epoch_s(question, node, count) for node, count in samples.items()}
+
+    def own_s(hub: Hub) -> dict[int, float]:
+        if hub.node not in samples:
+            return worker_s
+        return worker_s | {hub.node: _epoch_s(question, hub.node, samples[hub.node], serves=True)}
+
+    def least_s(hub: Hub) -> float:
+        size, all_s = question.model_bytes, own_s(hub)
+        seconds = (hub.down_s(one, size) + all_s[one] + hub.up_s(one, size) for one in hub.remote)
+        return max(hub.interface_s, all_s.get(hub.node, 0.0), *seconds)
+
+    def option(hub: Hub) -> Option:
+        return _federated(hub, own_s(hub))
+
+    return with_best_hub(question, equal(question), option, least_s)
 
 
-def _federated(question: Question, hub: int) -> Option:
-    samples = {node: count for node, count in _samples(question).items() if node != hub}
-    clients, size = list(samples), float(question.model_bytes)
-    seconds = {node: _epoch_s(question, node, count) for node, count in samples.items()}
-    nodes = [*clients, hub]
-    cluster = question.part(nodes)
-    speeds = [question.speeds[node] for node in nodes]
-    last = len(clients)
+def _federated(hub: Hub, own_s: Mapping[int, float]) -> Option:
+    question, size = hub.question, float(hub.question.model_bytes)
+    samples = sum(question.samples.values())
+    pairs = [(hub.node, node) for node in hub.remote] + [(node, hub.node) for node in hub.remote]
+    use = Use(
+        iteration_s=round_s(hub, own_s),
+        samples=samples,
+        busy_s=own_s,
+        link_bytes=dict.fromkeys(pairs, size),
+        messages=dict.fromkeys(pairs, 1.0),
+    )
 
     def programs(rounds: int) -> list[Program]:
-        costs_s = [seconds[node] * speed for node, speed in zip(clients, speeds, strict=False)]
-        return [*(_client(last, rounds, one, size) for one in costs_s), _server(last, rounds, size)]
+        return [member(node, rounds) for node in hub.nodes]
 
-    dry = DryRun(cluster, nodes, programs, sum(samples.values()), first=1, last=3)
-    names = question.cluster.names
-    assumes = f"server on {names[hub]}", "an epoch of its own samples in each round"
+    def member(node: int, rounds: int) -> Program:
+        parts = []
+        if node == hub.node:
+            parts.append(_server(len(hub.workers), rounds, size))
+        if node in own_s:
+            cost_s = own_s[node] * question.speeds[node]
+            parts.append(_client(hub.place, rounds, cost_s, size))
+        return _together(parts)
+
     return Option(
-        use=dry.use(),
-        dry=dry,
-        learns_from=clients,
-        batches=dict.fromkeys(clients, question.batch_size) | {hub: 0},
-        assumes=assumes,
+        use=use,
+        dry=DryRun(question.part(hub.nodes), hub.nodes, programs, samples, first=1, last=3),
+        learns_from=hub.workers,
+        batches=hub.all_batches,
+        server=hub.node,
+        assumes=(hub.assumes, "an epoch of its own samples in each round"),
     )
+
+
+def round_s(hub: Hub, own_s: Mapping[int, float]) -> float:
+    """Seconds from one average to the next; exact in the simulated network.
+
+    A client receives the model, learns, and sends its own; the hub's interface is shared fairly.
+    """
+    bits = 8.0 * hub.question.model_bytes
+    sent_s = hub.sent_s(
+        {node: [Transfer(0.0, link.overhead_s, bits)] for node, link in hub.down.items()}
+    )
+    received_s = hub.received_s(
+        {
+            node: [Transfer(sent_s[node][0] + own_s[node], link.overhead_s, bits)]
+            for node, link in hub.up.items()
+        }
+    )
+    return max(own_s.get(hub.node, 0.0), *(one for (one,) in received_s.values()))
 
 
 def _client(hub: int, rounds: int, cost_s: float, size_bytes: float) -> Program:
     async def program(context: Context) -> None:
         for number in range(rounds):
             await context.receive("model")
-            await context.compute(_nothing, cost_s=cost_s, lane="learn", label=str(number))
+            await context.compute(no_work, cost_s=cost_s, lane="learn", label=str(number))
             context.send(hub, Message(context.node, "learnt", None, size_bytes))
 
     return program
@@ -137,6 +176,16 @@ def _server(clients: int, rounds: int, size_bytes: float) -> Program:
                 context.send(client, Message(context.node, "model", None, size_bytes))
             for _ in range(clients):
                 await context.receive("learnt")
+
+    return program
+
+
+def _together(programs: Sequence[Program]) -> Program:
+    """A node's client and server; what they tell each other takes no time."""
+
+    async def program(context: Context) -> None:
+        for task in [context.spawn(one(context)) for one in programs]:
+            await task
 
     return program
 
@@ -175,7 +224,7 @@ def _synchronous(
 def _peer(near: Sequence[int], rounds: int, cost_s: float, size_bytes: float) -> Program:
     async def program(context: Context) -> None:
         for number in range(rounds):
-            await context.compute(_nothing, cost_s=cost_s, lane="learn", label=str(number))
+            await context.compute(no_work, cost_s=cost_s, lane="learn", label=str(number))
             for peer in near:
                 context.send(peer, Message(context.node, f"model {number}", None, size_bytes))
             for peer in near:
@@ -184,28 +233,17 @@ def _peer(near: Sequence[int], rounds: int, cost_s: float, size_bytes: float) ->
     return program
 
 
-def _samples(question: Question) -> dict[int, int]:
-    """Samples of an epoch by node."""
-    return {
-        node: question.cluster.nodes[node].samples or USUAL_SAMPLES for node in _several(question)
-    }
-
-
 def _several(question: Question) -> list[int]:
     if len(question.holders) < 2:
         raise UnusableError("models are exchanged between at least two holders of samples")
     return list(question.holders)
 
 
-def _epoch_s(question: Question, node: int, samples: int) -> float:
-    times = question.layer_times(node)
+def _epoch_s(question: Question, node: int, samples: int, *, serves: bool = False) -> float:
+    times = question.layer_times(node, serves=serves)
     steps = -(-samples // question.batch_size)
-    speed = question.speeds[node]
-    return samples * question.sample_s[node] + steps * times.update_s / speed
-
-
-def _nothing() -> None:
-    return None
+    batch_s = samples / question.batch_size * (times.forward_s + times.backward_s)
+    return (batch_s + steps * times.update_s) / question.speeds[node]
 
 
 WAYS = (

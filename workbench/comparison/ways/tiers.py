@@ -1,27 +1,29 @@
-"""Device, edge and cloud as one worker, under each of HierTrain's planners."""
+"""Device, edge and cloud as one worker, under each of HierTrain's planners; devices in turns."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import permutations
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from workbench.comparison.parts import ASSUMES, part_memory, parts
 from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import DryRun
+from workbench.comparison.ways.turns import Turn, Turns
 from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
-from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
+from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
-from workbench.hiertrain.programs.network import programs_of
 
-if TYPE_CHECKING:
-    from workbench.runtime import Program
+NEAREST = 3
+"""Nodes tried as edge and cloud of a device: those that would learn fastest from what it sends."""
 
-NEAREST, DEVICES = 3, 4
-"""Nodes tried as edge and cloud of a device, those that would learn fastest from what it sends; and
-devices tried, those whose batch the nearest node would learn from fastest."""
+TRIED = 12
+"""Problems that are planned, of all devices that differ; two for each at the least."""
 
 PRICED = 3
 """Plans whose programs are run, those shortest by the planner's own cost model."""
@@ -30,48 +32,123 @@ QUANTISED = "equal to SGD but for features of 8 bits"
 
 
 def plan(question: Question, planner: str) -> Option:
-    """The device, edge and cloud with the most samples a second.
+    """Every holder of samples as a device, in turns, each with its best edge and cloud.
 
-    A planner assumes that every message has its link to itself (Liu et al. 2020, Eq. 4). What its
-    plan takes on the cluster, where messages share interfaces, is found by running its programs.
+    A planner assumes that every message has its link to itself (Liu et al. 2020, Eq. 4), and knows
+    no memory. What its plan takes on the cluster, where messages share interfaces and tiers may
+    have to compute again, is found by running its programs.
     """
     if len(question.cluster) < 3:
         raise UnusableError("device, edge and cloud take three nodes")
-    planned = []
-    for nodes in _triples(question):
-        problem = problem_of(question, nodes)
-        policy = PLANNERS[planner](problem)
-        planned.append((iteration(problem, policy).total_s, nodes, problem, policy))
-    planned.sort(key=lambda one: one[:2])
-    options = [_option(question, *one) for one in planned[:PRICED]]
-    return max(options, key=lambda option: option.use.samples_per_s)
+    alike = defaultdict[object, list[int]](list)
+    for device in question.holders:
+        alike[_about(question, device)].append(device)
+    most = max(2, TRIED // len(alike)), max(1, PRICED // len(alike))
+    found: dict[int, tuple[float, int, Turn]] = {}
+    for devices in alike.values():
+        planned_s, turn = _best(question, planner, devices[0], *most)
+        for device in devices:
+            its = _turn(question, (device, *turn.nodes[1:]), turn.policy)
+            found[device] = planned_s, devices[0], its
+    turns = {device: found[device][2] for device in question.holders}
+    taken = Turns(question, turns, {device: first for device, (_, first, _) in found.items()})
+    planned_s = sum(question.share([device]) * found[device][0] for device in turns)
+    return _option(question, taken, planned_s)
 
 
-def _triples(question: Question) -> list[tuple[int, int, int]]:
-    """Nodes to try as device, edge and cloud; devices that are alike are tried once."""
-    by_device = {device: _nearest(question, device) for device in question.holders}
-    first = {device: near[0][0] for device, near in by_device.items()}
-    alike = {
-        (seconds, question.batch_s(device)): device for device, seconds in reversed(first.items())
-    }
-    devices = [device for _, device in sorted(alike.items())][:DEVICES]
-    return [
-        (device, edge, cloud)
-        for device in devices
-        for edge, cloud in permutations([node for _, node in by_device[device]], 2)
-    ]
+def _about(question: Question, device: int) -> object:
+    """All that a plan depends on: devices that do not differ in it have the same plan."""
+    near = tuple(
+        (seconds, node, question.path_bps(device, node), question.path_bps(node, device))
+        for _, seconds, node in _nearest(question, device)
+    )
+    return question.batch_s(device), question.cluster.nodes[device].memory_bytes, near
 
 
-def _nearest(question: Question, device: int) -> list[tuple[float, int]]:
-    """(seconds, node) of the others that would learn fastest from a batch of a device."""
+def _best(
+    question: Question, planner: str, device: int, tried: int, priced: int
+) -> tuple[float, Turn]:
+    """The planner's own seconds, and the turn that fits in the shortest time."""
+    free = _without_samples(question)
+    near = [node for *_, node in _nearest(question, device)]
+    pairs = [pair for pair in permutations(near, 2) if len(free) > 1 or free <= {*pair}]
+    pairs.sort(key=lambda pair: sum(map(near.index, pair)))
+    found = []
+    for edge, cloud in pairs[:tried]:
+        nodes = (device, edge, cloud)
+        for policy in _policies(question, planner, nodes):
+            turn = _turn(question, nodes, policy)
+            unfit = sum(one.fits is False for one in turn.memory.values())
+            own_s = iteration(turn.problem, policy).total_s
+            handed_s = _handed_over_s(question, turn)
+            found.append((unfit, own_s + handed_s, nodes, handed_s, own_s, turn))
+    found.sort(key=lambda one: one[:4])
+    fitting = [one[3:] for one in found if one[0] == found[0][0]][:priced]
 
-    def there_s(node: int) -> float:
+    def on_cluster_s(one: tuple[float, float, Turn]) -> float:
+        return one[0] + Turns(question, {device: one[2]}, {device: device}).use().iteration_s
+
+    _, own_s, turn = min(fitting, key=on_cluster_s) if len(fitting) > 1 else fitting[0]
+    return own_s, turn
+
+
+def _policies(question: Question, planner: str, nodes: tuple[int, int, int]) -> Iterator[Policy]:
+    """The planner's policy; if devices take turns, also that without layers on the device.
+
+    A planner does not know that these are handed over from turn to turn. It leaves the device alone
+    if each sample takes longer there than a whole iteration under its own policy.
+    """
+    problem = problem_of(question, nodes)
+    policy = PLANNERS[planner](problem)
+    yield policy
+    if len(question.holders) > 1 and policy.held("device", problem.layers):
+        price_s = 1.0 + 2.0 * iteration(problem, policy).total_s
+        dear_s = {"device": problem.layer_s["device"] + price_s}
+        yield PLANNERS[planner](replace(problem, layer_s=dict(problem.layer_s) | dear_s))
+
+
+def _handed_over_s(question: Question, turn: Turn) -> float:
+    """Seconds, about, in which the device gets its layers, if another had its turn before."""
+    device, *others = turn.nodes
+    others = [node for node in question.holders if node != device] or others
+    policy, layers = turn.policy, turn.problem.layers
+    held = [*turn.layers(device)]
+    if len(question.holders) < 2 or not held:
+        return 0.0
+    tiers = {policy.holders(layers)[layer] for layer in held}
+    sources = {turn.nodes[TIERS.index(tier)] for tier in tiers} - {device} or {others[0]}
+    size = float(turn.problem.param_bytes[held].sum())
+    share = question.share([device])
+    return min(1.0, (1 - share) / share) * max(
+        question.routed.link(node, device).overhead_s + 8 * size / question.path_bps(node, device)
+        for node in sources
+    )
+
+
+def _without_samples(question: Question) -> set[int]:
+    """Nodes that hold no samples: edges and clouds, where there are two."""
+    return {*range(len(question.cluster))} - {*question.holders}
+
+
+def _nearest(question: Question, device: int) -> list[tuple[bool, float, int]]:
+    """(whether it lacks memory, seconds, node) of nodes to try as edge and cloud of a device.
+
+    Those that would learn fastest from a batch of it, and have the memory. Holders of samples only
+    where fewer than two other nodes hold none.
+    """
+
+    def there(node: int) -> tuple[bool, float, int]:
         link = question.routed.link(device, node)
         size = question.batch_size * question.sample_bytes
-        return question.batch_s(node) + link.overhead_s + 8 * size / question.way_bps(device, node)
+        sent_s = link.overhead_s + 8 * size / question.path_bps(device, node)
+        unfit = not question.fits(node, question.batch_size)
+        return unfit, question.batch_s(node) + sent_s, node
 
-    others = [node for node in range(len(question.cluster)) if node != device]
-    return sorted((there_s(node), node) for node in others)[:NEAREST]
+    free = _without_samples(question)
+    holders = {*question.holders} - {device}
+    if len(free) > 1:
+        return sorted(map(there, free))[:NEAREST]
+    return [*map(there, free), *sorted(map(there, holders))][:NEAREST]
 
 
 @lru_cache(maxsize=128)
@@ -82,7 +159,7 @@ def problem_of(question: Question, nodes: tuple[int, int, int]) -> Problem:
     layer_s, update_s = {}, {}
     for tier, node in by_tier.items():
         speed = question.speeds[node]
-        times = question.layer_times(node, 1).table
+        times = question.layer_times(node, 1, again=False).table
         layer_s[tier] = times.select("forward_s", "backward_s").to_numpy() / speed
         update_s[tier] = times["update_s"].to_numpy() / speed
     links = {
@@ -99,7 +176,7 @@ def problem_of(question: Question, nodes: tuple[int, int, int]) -> Problem:
         table["output_bytes"].to_numpy(),
         question.sample_bytes,
         {
-            (a, b): min(question.way_bps(*pair) for pair in permutations((by_tier[a], by_tier[b])))
+            (a, b): min(question.path_bps(*pair) for pair in permutations((by_tier[a], by_tier[b])))
             for a, b in links
         },
         question.batch_size,
@@ -109,42 +186,56 @@ def problem_of(question: Question, nodes: tuple[int, int, int]) -> Problem:
     )
 
 
-def _option(
-    question: Question,
-    planned_s: float,
-    nodes: tuple[int, int, int],
-    problem: Problem,
-    policy: Policy,
-) -> Option:
-    names, cluster = question.cluster.names, question.part(nodes, [1.0] * len(nodes))
+def _turn(question: Question, nodes: tuple[int, int, int], policy: Policy) -> Turn:
+    """A turn with what its nodes hold, and the seconds that they compute again so that it fits."""
+    problem = problem_of(question, nodes)
+    layer_s, memory = dict(problem.layer_s), {}
+    for tier, part in parts(policy, problem.output_bytes).items():
+        node = nodes[TIERS.index(tier)]
+        found = part_memory(question, node, part)
+        if found is None:
+            continue
+        memory[node], again = found
+        if again is not None:
+            forward_s, backward_s = layer_s[tier].T
+            more_s = again.forward * forward_s + again.backward * backward_s
+            layer_s[tier] = np.stack([forward_s, backward_s + more_s], axis=1)
+            taken_s = float((more_s * part.samples).sum())
+            memory[node] = memory[node]._replace(recomputation_s=taken_s)
+    return Turn(nodes, replace(problem, layer_s=layer_s), policy, memory)
 
-    def programs(iterations: int) -> list[Program]:
-        return programs_of(problem, policy, iterations, sharing="interfaces")
 
-    dry = DryRun(cluster, nodes, programs, problem.batch, first=1, last=2)
-
-    assumes = [f"device {names[nodes[0]]}, edge {names[nodes[1]]}, cloud {names[nodes[2]]}"]
-    assumes.append("memory is that of the whole model on each")
-    found = dry.use()
-    if planned_s < 0.95 * found.iteration_s:
-        rate = problem.batch / planned_s
+def _option(question: Question, turns: Turns, planned_s: float) -> Option:
+    use, names, devices = turns.use(), question.cluster.names, list(turns.turns)
+    assumes = []
+    by_tiers = defaultdict[tuple[int, ...], list[int]](list)
+    for device, turn in turns.turns.items():
+        by_tiers[turn.nodes[1:]].append(device)
+    for (edge, cloud), group in by_tiers.items():
+        of = ", ".join(names[device] for device in group)
+        tier = "devices" if len(group) > 1 else "device"
+        assumes.append(f"{tier} {of}, edge {names[edge]}, cloud {names[cloud]}")
+    if len(devices) > 1:
+        sizes = [sum(turns.handed_over(*pair).values()) for pair in turns.often]
+        handed = f", and hand over up to {max(sizes) / 1e6:.3g} MB of weights" if any(sizes) else ""
+        assumes.append(f"devices take turns, an iteration each, by their samples{handed}")
+    if len(free := _without_samples(question)) < 2:
+        since = f"only {names[free.pop()]} holds none" if free else "all nodes hold some"
+        assumes.append(f"a holder of samples is edge or cloud of others, since {since}")
+    if question.memory is not None:
+        assumes.append(ASSUMES)
+    if planned_s < 0.95 * use.iteration_s:
+        rate = question.batch_size / planned_s
         assumes.append(f"its own cost model, where messages share nothing, says {rate:.3g}/s")
     return Option(
-        use=found,
-        dry=replace(dry, last=5),
-        learns_from=nodes[:1],
-        batches=_batches(policy, nodes, problem.batch),
+        use=use,
+        dry=turns.dry_run(devices[:1] * 2, turns.nodes),
+        again=turns.simulated,
+        learns_from=devices,
+        batches=turns.batches(),
+        memory=turns.memory() or None,
         assumes=tuple(assumes),
     )
-
-
-def _batches(policy: Policy, nodes: tuple[int, ...], batch: int) -> dict[int, int]:
-    by_tier = dict(zip(TIERS, nodes, strict=True))
-    if isinstance(policy, Hybrid):
-        counts = dict(zip(policy.order, (batch, policy.b_s, policy.b_l), strict=True))
-        return {by_tier[tier]: count for tier, count in counts.items() if count}
-    assert isinstance(policy, Chain)
-    return {by_tier[tier]: batch for tier in set(policy.tiers)}
 
 
 WAYS = tuple(

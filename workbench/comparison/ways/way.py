@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from workbench.comparison.memory import NodeMemory
 from workbench.comparison.question import Question
 from workbench.comparison.use import DryRun, Use, within_links
 
@@ -29,6 +30,10 @@ class Option:
         Nodes whose samples are learnt from.
     batches
         Node -> samples of which it holds the results at once, 0 for a server.
+    server
+        Node that keeps the model for others, which may learn as well.
+    memory
+        What nodes hold, where that is not a step of the whole model with these samples.
     assumes
         What was assumed or left out, a phrase each.
     """
@@ -38,6 +43,8 @@ class Option:
     again: Callable[[], Use] | None = None
     learns_from: Collection[int]
     batches: Mapping[int, int]
+    server: int | None = None
+    memory: Mapping[int, NodeMemory] | None = None
     assumes: tuple[str, ...] = ()
 
     def simulate(self) -> Use:
@@ -45,6 +52,16 @@ class Option:
         if self.again is not None:
             return self.again()
         return self.use if self.dry is None else self.dry.use()
+
+
+def fastest(question: Question, options: Iterable[Option]) -> Option:
+    """The option with the most samples a second of those under which most nodes have the memory."""
+
+    def key(option: Option) -> tuple[int, float]:
+        fit = sum(question.fits(node, count) for node, count in option.batches.items())
+        return fit - len(option.batches), within_links(question, option.use).samples_per_s
+
+    return max(options, key=key)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,8 +40,9 @@ class Segment(NamedTuple):
 class Job:
     """A training job: what all programs of a run know, but for the learning.
 
-    The first nodes of the cluster are the workers, the next the servers. Every server holds an
-    equal part of every layer, as MXNet's servers do of large tensors.
+    The first nodes of the cluster are the workers, the next the servers; or `hub`, one of the
+    workers, is the only server, too. Every server holds an equal part of every layer, as MXNet's
+    servers do of large tensors.
     """
 
     forward_s: FloatArray  # of each layer at speed 1, (L,)
@@ -56,6 +57,14 @@ class Job:
     tensors: tuple[int, ...] = ()
     # first element of each layer in the flat vector, and the end; () without learning
     starts: Sequence[int] = ()
+    hub: int | None = None
+
+    @property
+    def server_nodes(self) -> Sequence[int]:
+        """Nodes of the servers."""
+        if self.hub is None:
+            return range(self.workers, self.workers + self.servers)
+        return (self.hub,)
 
     @classmethod
     def of(

@@ -140,14 +140,13 @@ async def _forward(
     context: Context, job: Job, plan: Plan, iteration: int, replica: Replica | None
 ) -> tuple[Computed, ...]:
     computed = []
-    servers = range(job.workers, job.workers + job.servers)
     segments = [job.segment(*run) for run in runs(plan.forward_cuts, job.layers)]
     for segment in segments:
         request = iteration, segment.first, segment.last
-        for node in servers:
+        for node in job.server_nodes:
             context.send(node, Message(context.node, "request", request, control=True))
     for segment in segments:
-        for node in servers:
+        for node in job.server_nodes:
             answer = await context.receive(_pull(iteration, segment.first), sender=node)
             if replica is not None:
                 replica.value.write(answer.payload)
@@ -176,11 +175,11 @@ async def _backward(
         computed.append(Computed(segment.first, segment.last, context.now_s() - began_s))
         size_bytes = segment.push_bytes
         tensor_bytes = segment.tensor_bytes(size_bytes)
-        for position in range(job.servers):
+        for position, node in enumerate(job.server_nodes):
             pieces = () if replica is None else replica.value.gradients(segment.where[position])
             pushed = (segment.first, segment.last, pieces)
             message = Message(context.node, "push", pushed, size_bytes, tensor_bytes)
-            context.send(job.workers + position, message)
+            context.send(node, message)
     return tuple(computed)
 
 
@@ -204,7 +203,7 @@ def server(job: Job, position: int, store: ServerStore | None = None) -> Program
         arrived: list[list[Pieces]] = [[] for _ in range(job.workers)]
         missing = job.layers * job.workers
         while version < job.iterations:
-            message = await context.receive()
+            message = await (context.receive() if job.hub is None else _to_server(context))
             if message.topic == "request":
                 waiting.append((message.sender, *message.payload))
             else:
@@ -230,6 +229,29 @@ def server(job: Job, position: int, store: ServerStore | None = None) -> Program
         return version
 
     return program
+
+
+def worker_and_server(
+    job: Job,
+    planning: Planning[Any],
+    replica: Replica | None = None,
+    store: ServerStore | None = None,
+) -> Program:
+    """Program of the hub: what its worker and its server tell each other takes no time."""
+
+    async def program(context: Context) -> Report:
+        serving = context.spawn(server(job, 0, store)(context))
+        report: Report = await worker(job, planning, replica)(context)
+        await serving
+        return report
+
+    return program
+
+
+async def _to_server(context: Context) -> Message:
+    """The next message for the server of a node that is a worker, too."""
+    _, message = await context.first(context.receive("request"), context.receive("push"))
+    return message
 
 
 def _pull(iteration: int, first: int) -> str:

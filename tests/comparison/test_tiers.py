@@ -1,0 +1,263 @@
+"""HierTrain's tiers in a comparison: their memory, devices in turns, who is edge and cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.comparison.test_memory import of
+from tests.hiertrain.strategies import chains, hybrids
+from tests.oracles import comparison as oracle
+from workbench.clusters import Cluster, Link, Node, full_mesh, star
+from workbench.comparison import WAYS, Question, UnusableError
+from workbench.comparison.parts import part_memory, parts
+from workbench.comparison.ways.tiers import problem_of
+from workbench.comparison.ways.turns import Turn, Turns, often
+from workbench.hiertrain import PLANNERS, TIERS, Chain, Hybrid, Policy, Problem
+from workbench.profiles import profile_model
+
+MODEL, BATCH = "lenet5", 8
+PROFILE = profile_model(MODEL)
+LAYERS = len(PROFILE)
+LINK = Link(1e7, overhead_s=0.01)
+
+
+def boards(*samples: int, **about: float) -> list[Node]:
+    return [Node(f"b{at}", flops_per_s=1e9, samples=n, **about) for at, n in enumerate(samples)]  # type: ignore[arg-type]
+
+
+def asked(nodes: Sequence[Node], link: Link = LINK) -> Question:
+    return Question(PROFILE, full_mesh(nodes, link), BATCH, memory=of(MODEL))
+
+
+def three(**rooms: float) -> Question:
+    """A device, an edge and a cloud, with memory where given."""
+    return asked([Node(name, flops_per_s=1e9, memory_bytes=rooms.get(name)) for name in TIERS])
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Policy:
+    problem = problem_of(three(), (0, 1, 2))
+    policy: Policy = draw(st.one_of(hybrids(problem), chains(problem)))
+    return policy
+
+
+class TestMemoryOfParts:
+    @pytest.mark.parametrize("place", range(3))
+    def test_all_layers_on_one_tier_need_what_the_whole_model_does(self, place: int) -> None:
+        question, tier = three(), TIERS[place]
+        others = [other for other in TIERS if other != tier]
+        outputs = PROFILE.table["output_bytes"].to_numpy()
+        whole = of(MODEL)(BATCH)
+        for policy in (
+            Hybrid((tier, *others), 0, 0, BATCH, 0, 0),  # type: ignore[arg-type]
+            Chain((tier,) * LAYERS, BATCH),
+        ):
+            found = parts(policy, outputs)
+            assert list(found) == [tier]
+            memory = part_memory(question, place, found[tier])
+            assert memory is not None
+            assert memory[0].needed_bytes == pytest.approx(whole, rel=1e-12)
+
+    @given(policy=policies())
+    @settings(max_examples=60, deadline=None)
+    def test_parts_are_those_of_a_loop_over_layers_and_samples(self, policy: Policy) -> None:
+        question, table = three(), PROFILE.table
+        found = parts(policy, table["output_bytes"].to_numpy())
+        expected = oracle.tier_bytes(
+            policy,
+            table["param_bytes"].to_list(),
+            table["output_bytes"].to_list(),
+            (of(MODEL).fixed_bytes, of(MODEL)(BATCH)),
+        )
+        assert found.keys() == expected.keys()
+        for tier, part in found.items():
+            memory = part_memory(question, TIERS.index(tier), part)
+            assert memory is not None
+            assert memory[0].needed_bytes == pytest.approx(expected[tier])
+
+    @given(tiers=st.lists(st.sampled_from(TIERS), min_size=LAYERS, max_size=LAYERS))
+    @settings(max_examples=30, deadline=None)
+    def test_parts_of_a_chain_add_up_to_the_whole(self, tiers: list[str]) -> None:
+        found = parts(Chain(tuple(tiers), BATCH), PROFILE.table["output_bytes"].to_numpy())
+        needed = [part_memory(three(), TIERS.index(tier), part) for tier, part in found.items()]
+        total = sum(one[0].needed_bytes for one in needed if one)
+        received = sum(part.received_bytes for part in found.values())
+        assert total - received == pytest.approx(of(MODEL)(BATCH))
+
+    def test_less_memory_than_a_part_needs_takes_seconds_or_does_not_fit(self) -> None:
+        model = "resnet18"
+        profile, memory = profile_model(model), of(model)
+        whole = memory(BATCH)
+        rates = {}
+        for share in (None, 0.85, 0.3):
+            room = None if share is None else share * whole
+            nodes = [
+                Node("device", flops_per_s=1e9, samples=100),
+                Node("edge", flops_per_s=1e12, memory_bytes=room),
+                Node("cloud", flops_per_s=1e12, memory_bytes=room),
+            ]
+            question = Question(profile, full_mesh(nodes, Link(1e9)), BATCH, memory=memory)
+            option = WAYS["all_edge"].find(question)
+            rates[share] = option.use.samples_per_s
+            assert option.memory is not None
+            (held,) = option.memory.values()
+            assert held.fits is {None: None, 0.85: True, 0.3: False}[share]
+            if share == 0.85:
+                again = memory.within(BATCH, share * whole)
+                assert again is not None
+                times = question.layer_times(1, again=False)
+                more_s = again.forward * times.forward_s + again.backward * times.backward_s
+                assert held.recomputation_s == pytest.approx(more_s)
+        slower_s = BATCH / rates[0.85] - BATCH / rates[None]
+        assert slower_s == pytest.approx(more_s)
+        assert rates[0.3] == rates[None]
+
+
+class TestTurns:
+    def test_without_weights_to_hand_over_turns_take_the_mean_by_samples(self) -> None:
+        nodes = boards(100, 300)
+        servers = [Node("edge", flops_per_s=1e11), Node("cloud", flops_per_s=1e10)]
+        mesh = full_mesh([*nodes, *servers], LINK)
+        links = dict(mesh.links)
+        links[1, 2] = links[2, 1] = links[1, 3] = links[3, 1] = Link(1e6)
+        rates = []
+        for holders in ((0, 1), (0,), (1,)):
+            kept = [
+                replace(node, samples=node.samples if at in holders else 0)
+                for at, node in enumerate(mesh.nodes)
+            ]
+            question = Question(PROFILE, Cluster(kept, links), BATCH)  # type: ignore[arg-type]
+            option = WAYS["all_edge"].find(question)
+            assert question.share(option.learns_from) == 1
+            rates.append(option.use.samples_per_s)
+        both, first, second = rates
+        assert 1 / both == pytest.approx(0.25 / first + 0.75 / second)
+
+    @pytest.mark.parametrize(
+        ("samples", "switches"), [((100, 100), 1.0), ((900, 100), 0.2), ((100, 100, 100), 1.0)]
+    )
+    def test_next_device_gets_the_weights_before_its_turn(
+        self, samples: tuple[int, ...], switches: float
+    ) -> None:
+        """Samples are large and the network is slow: each trains alone and hands over all weights.
+
+        Of ten turns, one is of the device with a tenth of the samples, and one follows it.
+        """
+        network = Link(1e4, overhead_s=0.5)
+        edges = [Node(name, flops_per_s=1e5) for name in ("edge", "cloud")]
+        question = asked([*boards(*samples), *edges], network)
+        option = WAYS["hiertrain"].find(question)
+        handed_s = 0.5 + 8 * question.model_bytes / 1e4
+        expected_s = question.batch_s(0) + switches * handed_s
+        assert option.use.iteration_s == pytest.approx(expected_s)
+        assert option.simulate().iteration_s == pytest.approx(expected_s)
+        assert f"hand over up to {question.model_bytes / 1e6:.3g} MB" in "; ".join(option.assumes)
+
+    def test_layers_that_cost_more_to_hand_over_than_they_save_are_not_on_devices(self) -> None:
+        """Alone a device would train by itself; two have the edge train, to which samples go."""
+        servers = [Node(name, flops_per_s=1e10) for name in ("edge", "cloud")]
+        alone, both = (
+            WAYS["hiertrain"].find(asked([*boards(*samples), *servers], Link(1e7)))
+            for samples in ((100,), (100, 100))
+        )
+        assert 0 in alone.batches
+        assert not {0, 1} & both.batches.keys()
+        assert both.use.samples_per_s < alone.use.samples_per_s
+
+    @given(first=policies(), then=policies(), data=st.data())
+    @settings(max_examples=60, deadline=None)
+    def test_every_layer_of_a_turn_is_as_the_last_iteration_left_it(
+        self, first: Policy, then: Policy, data: st.DataObject
+    ) -> None:
+        question = asked([*boards(50, 50), *(Node(n, flops_per_s=1e9) for n in "xyz")])
+        turns = {}
+        for device, policy in enumerate((first, then)):
+            edge, cloud, _ = data.draw(st.permutations([2, 3, 4]))
+            nodes = (device, edge, cloud)
+            turns[device] = Turn(nodes, problem_of(question, nodes), policy, {})
+        taken = Turns(question, turns, {0: 0, 1: 1})
+        oracle.check_versions(taken, [0, 1, 1, 0])
+        assert sum(taken.often.values()) == pytest.approx(1)
+        taken.dry_run((0, 1)).use()  # ends: nobody waits for what is not sent
+
+    @given(samples=st.lists(st.integers(1, 5000), min_size=1, max_size=6))
+    @settings(max_examples=30, deadline=None)
+    def test_turns_are_in_proportion_to_samples(self, samples: list[int]) -> None:
+        shares = often(tuple(samples))
+        for place, own in enumerate(samples):
+            before, after = (
+                sum(share for pair, share in shares.items() if pair[side] == place)
+                for side in (0, 1)
+            )
+            assert after == pytest.approx(own / sum(samples))
+            assert before == pytest.approx(after, abs=2e-3)
+
+    def test_iterations_follow_each_other(self) -> None:
+        question = asked(
+            [*boards(40, 40), Node("edge", flops_per_s=1e10), Node("c", flops_per_s=1e9)]
+        )
+        option = WAYS["hiertrain"].find(question)
+        assert option.learns_from == [0, 1]
+        assert option.simulate().samples_per_s == pytest.approx(option.use.samples_per_s, rel=0.01)
+
+
+class TestEdgeAndCloud:
+    def assumes(self, *nodes: Node) -> str:
+        return "; ".join(WAYS["hiertrain"].find(asked(nodes)).assumes)
+
+    def test_nodes_without_samples_come_first_however_slow(self) -> None:
+        slow = [Node(name, flops_per_s=1e6) for name in ("x", "y")]
+        option = WAYS["all_edge"].find(asked([*boards(10, 10, 10), *slow]))
+        assert set(option.batches) <= {3, 4}
+
+    def test_holder_that_is_edge_or_cloud_is_an_assumption(self) -> None:
+        edge = Node("edge", flops_per_s=1e11)
+        assert "since only edge holds none" in self.assumes(*boards(10, 10), edge)
+        assert "since all nodes hold some" in self.assumes(*boards(10, 10, 10))
+        assert "edge or cloud of others" not in self.assumes(
+            *boards(10, 10), edge, Node("cloud", flops_per_s=1e12)
+        )
+
+    def test_only_node_without_samples_is_edge_or_cloud_of_all(self) -> None:
+        nodes = [*boards(10, 10, 10), Node("edge", flops_per_s=1e6)]
+        option = WAYS["all_edge"].find(asked(nodes))
+        text = "; ".join(option.assumes)
+        assert "edge edge" in text or "cloud edge" in text
+
+    def test_tier_that_has_the_memory_is_preferred_to_a_faster_one(self) -> None:
+        servers = [
+            Node("small", flops_per_s=1e12, memory_bytes=1e3),
+            *(Node(f"s{at}", flops_per_s=1e11, memory_bytes=1e3) for at in range(3)),
+            Node("large", flops_per_s=1e10, memory_bytes=1e9),
+        ]
+        option = WAYS["all_edge"].find(asked([*boards(10), *servers]))
+        assert list(option.batches) == [5]
+        assert option.memory is not None
+        assert option.memory[5].fits is True
+
+    def test_two_nodes_are_too_few(self) -> None:
+        with pytest.raises(UnusableError, match="three nodes"):
+            WAYS["hiertrain"].find(asked(boards(10, 10)))
+
+
+def test_devices_that_are_alike_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = []
+    plan = PLANNERS["all_edge"]
+
+    def counted(problem: Problem) -> Policy:
+        planned.append(problem)
+        return plan(problem)
+
+    monkeypatch.setitem(PLANNERS, "all_edge", counted)
+    servers = [Node("edge", flops_per_s=1e11), Node("cloud", flops_per_s=1e12)]
+    question = Question(PROFILE, star(boards(*[10] * 8), servers, LINK), BATCH)
+    option = WAYS["all_edge"].find(question)
+    assert len(planned) == 2
+    sent = [option.use.link_bytes[at, edge] for at in range(8) for edge in option.batches]
+    assert np.allclose(sent, sent[0])

@@ -1,0 +1,44 @@
+"""How many samples each worker of synchronous training learns from in an iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import heapify, heapreplace
+
+from workbench.comparison.question import Question, UnusableError
+
+BY_SPEED = "SGD that learns more from fast nodes' samples"
+"""What an update is with batches by speed, and gradients weighted by them."""
+
+
+def equal(question: Question) -> dict[int, int]:
+    """The same for all holders of samples."""
+    return dict.fromkeys(question.holders, question.batch_size)
+
+
+def by_speed(question: Question) -> dict[int, int]:
+    """As many together, divided so that the slowest takes the shortest time; at least one each.
+
+    Raises UnusableError: nobody would have another batch than with equal ones.
+    """
+    counts = dict.fromkeys(question.holders, 1)
+    next_s = [(2 * question.sample_s[node], node) for node in counts]
+    heapify(next_s)
+    for _ in range((question.batch_size - 1) * len(counts)):
+        _, node = next_s[0]
+        counts[node] += 1
+        heapreplace(next_s, ((counts[node] + 1) * question.sample_s[node], node))
+    if counts == equal(question):
+        raise UnusableError("the holders of samples are as fast as each other: batches are equal")
+    return counts
+
+
+def assumes(question: Question, batches: Mapping[int, int]) -> tuple[str, ...]:
+    """What is assumed where samples of some nodes are learnt from more often than others'."""
+    often = {node: count / question.samples[node] for node, count in batches.items()}
+    ratio = max(often.values()) / min(often.values())
+    if ratio < 1.005:
+        return ()
+    names = question.cluster.names
+    most, least = (names[pick(often, key=lambda node: often[node])] for pick in (max, min))
+    return (f"each sample of {most} is learnt from {ratio:.3g} times as often as one of {least}",)
