@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from workbench.store.own_code import own_code
 from workbench.utils.checks import UserError
+from workbench.utils.files import ROOT
 
 HELPER = """\
 import math
@@ -142,3 +145,42 @@ def test_a_source_that_nobody_can_read_is_refused() -> None:
     exec("def typed(seed):\n    return {'x': seed}", names)
     with pytest.raises(UserError, match="the source of typed cannot be read"):
         own_code(names["typed"])  # type: ignore[arg-type]
+
+
+VALUES = """\
+import numpy as np
+import polars as pl
+import torch
+
+from workbench import datasets
+from workbench.clusters import Link
+from workbench.store.own_code import own_code
+
+torch.manual_seed(int(sys.argv[1]))
+MODEL = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).bfloat16()
+DIGITS, FRAME, LINK = datasets.load("digits"), pl.DataFrame({"a": [[1], None]}), Link(8e6)
+TEXTS = {"b", "a", "another", 3.5}
+
+
+def learnt(seed):
+    return MODEL, DIGITS, FRAME, LINK, TEXTS, np.arange(3).T
+
+
+print(own_code(learnt))
+"""
+
+
+def test_values_have_the_same_digest_in_every_process(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("import sys\n" + VALUES)
+    said = [
+        subprocess.run(
+            [sys.executable, script, seed],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hashes},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed, hashes in (("1", "1"), ("1", "2"), ("2", "1"))
+    ]
+    assert said[0] == said[1] != said[2]
