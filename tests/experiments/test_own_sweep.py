@@ -88,6 +88,21 @@ def stopped(seed: int) -> dict[str, int]:
     return {"x": seed}
 
 
+class Adding:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def to(self, seed: int) -> dict[str, int]:
+        return {"x": seed + self.number}
+
+
+def adding(number: int) -> Callable[[int], dict[str, int]]:
+    def to(seed: int) -> dict[str, int]:
+        return {"x": seed + number}
+
+    return to
+
+
 def runs(folder: Path) -> dict[str, int]:
     return {path.name: len(path.read_text()) for path in folder.iterdir()}
 
@@ -161,6 +176,8 @@ test_refused = refusals(
         (dated, {"folder": "kept"}, r"a row holds PosixPath\('1'\), which cannot be kept"),
         (lambda seed: {"x": seed}, {"folder": "kept"}, "needs a name; use def"),
         (partial(number), {"folder": "kept"}, "cannot be told from others of its kind"),
+        (Adding(2).to, {"folder": "kept"}, "Adding.to cannot be told from others of its kind"),
+        (adding(2), {"folder": "kept"}, "to cannot be told from others of its kind"),
         (number, {"address": "127.0.0.1:1"}, "Ray, which is not installed|no Ray cluster can be"),
     ],
 )

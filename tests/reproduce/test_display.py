@@ -50,6 +50,22 @@ def test_terminal_that_cannot_redraw_gets_lines() -> None:
     assert "01_x: started, 2 cells" in text.getvalue()
 
 
+def test_of_more_than_fit_those_that_run_are_shown_and_how_many_are_over() -> None:
+    text = io.StringIO()
+    terminal = Console(file=text, force_terminal=True, width=100, height=20, color_system=None)
+    progress = {f"seed={at}": Progress(cells=2) for at in range(100)}
+    for at in range(10):
+        progress[f"seed={at}"].begin()
+        progress[f"seed={at}"].end("failed" if at == 3 else "ran")
+    progress["seed=10"].begin()
+    with shown(terminal, progress, heartbeat_s=60) as refresh:
+        refresh()
+    lines = text.getvalue().splitlines()
+    assert any("10 of 100 over, 1 failed, 89 waiting" in line for line in lines)
+    assert any("running" in line and "seed=10 " in line for line in lines)
+    assert "seed=9 " not in text.getvalue()
+
+
 @pytest.mark.parametrize(
     ("duration_s", "written"), [(2.54, "2.5 s"), (59.97, "1 min 0 s"), (200.4, "3 min 20 s")]
 )

@@ -23,7 +23,8 @@ from tests.reproduce.test_interrupts import COMMAND
 from workbench.reproduce.driver import tasks_of
 from workbench.reproduce.elsewhere import run_here
 from workbench.reproduce.notebooks import read_notebook
-from workbench.reproduce.sweep import Swept, sweep
+from workbench.reproduce.points import Swept
+from workbench.reproduce.sweep import sweep
 from workbench.utils.checks import UserError
 
 PARAMETERS = """\
@@ -164,6 +165,17 @@ def test_a_point_that_was_altered_is_made_again(notebook: Path) -> None:
     found, _ = swept(notebook, given={"seed": "1,2"}, processes=1)
     assert runs(notebook) == {"1 1000": 2, "2 1000": 1}
     assert len(found.frames["rows"]) == 4
+
+
+def test_a_point_whose_replacement_was_cut_off_is_restored(notebook: Path) -> None:
+    found, _ = swept(notebook, given={"seed": "1"})
+    place = notebook.parents[1] / "out" / found.points["folder"][0]
+    (place / "01_x").rename(place / ".01_x.old")
+    (place / ".01_x.partial-abc").mkdir()
+    found, _ = swept(notebook, given={"seed": "1"})
+    assert found.exit_status == 0
+    assert runs(notebook) == {"1 1000": 1}
+    assert [path.name for path in place.iterdir()] == ["01_x"]
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FunctionType
 from typing import Any, cast
 
 from workbench.store.folder import sole_writer
@@ -119,7 +120,7 @@ def kept_in(
     Raises UserError: another sweep writes there, or a point could not be found again by what the
     function and its arguments are.
     """
-    if getattr(measure, "__closure__", None) or not hasattr(measure, "__qualname__"):
+    if not isinstance(measure, FunctionType) or measure.__closure__:
         name = getattr(measure, "__qualname__", repr(measure))
         raise UserError(
             f"{name} cannot be told from others of its kind, so its points could not be kept; give "

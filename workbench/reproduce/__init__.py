@@ -16,8 +16,9 @@ One call goes through these files::
 
 A sweep (`workbench sweep`) runs one notebook at many points by the same files::
 
-    sweep.py       the call itself, and what all points kept in one frame
+    sweep.py       the call itself
     grid.py        values as a user writes them, and the points that they make
+    points.py      what became of all points: their table, and what they kept in one frame each
     elsewhere.py   notebooks on the machines of a Ray cluster
 """
 

@@ -151,10 +151,20 @@ def _parts(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def _of_value(name: str, value: object, function: Callable[..., object]) -> str:
-    import joblib
+    from joblib.hashing import NumpyHasher
+
+    class Hasher(NumpyHasher):  # type: ignore[misc]
+        """As joblib's, but for tensors, which are not pickled alike in every process."""
+
+        def save(self, part: Any) -> None:
+            torch = sys.modules.get("torch")
+            if torch is not None and isinstance(part, torch.Tensor):
+                content = part.detach().cpu().flatten().view(torch.uint8).numpy()
+                part = (str(part.dtype), tuple(part.shape), part.requires_grad, content)
+            super().save(part)
 
     try:
-        return str(joblib.hash(value))
+        return str(Hasher(hash_name="sha1").hash(value))
     except Exception:  # whatever its own pickling raises
         raise UserError(
             f"{getattr(function, '__qualname__', function)} uses {name}, a {type(value).__name__} "

@@ -65,6 +65,8 @@ def as_finished(
     """
     if processes is not None and processes < 1:
         raise UserError(f"{processes} processes compute nothing; give at least 1, or None")
+    if not calls:
+        return
     if address is not None:
         yield from ray_cluster.as_finished(
             function, calls, address, at_once=processes, ahead=AHEAD, environment=ONE_CORE
