@@ -425,13 +425,48 @@ def compare(
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Also run each way's programs, without learning.")
     ] = False,
+    train: Annotated[
+        bool,
+        typer.Option(
+            "--train",
+            help="Train in every way, with true learning in virtual time, and rank by the time to "
+            "a test loss.",
+        ),
+    ] = False,
+    data: Annotated[
+        str, typer.Option(metavar="NAME", help="Data set to train on: a name, or a path.")
+    ] = "digits",
+    samples: Annotated[
+        int, Number(help="Training samples, drawn at random, and a quarter as many to test on.")
+    ] = 2000,
+    epochs: Annotated[int, Number(help="Passes over these samples.")] = 20,
+    seeds: Annotated[int, Number(help="Trainings of each way.")] = 3,
+    learning_rate: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="RATE",
+            help="For a batch of one worker; of several, each way counts with its best."
+            "  \\[default: 0.1]",
+        ),
+    ] = None,
+    until_loss: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LOSS",
+            help="Test loss to rank by.  \\[default: 90 % of what the best SGD improves]",
+        ),
+    ] = None,
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write all columns here.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write all columns here; with --train, all evaluations."
+        ),
     ] = None,
 ) -> None:
     """Compare all ways of training a model on a cluster, and say which is the fastest, and why."""
+    from workbench import datasets
     from workbench.clusters import load_cluster
-    from workbench.comparison import answer, text
+    from workbench.comparison import answer, learning, text
 
     machines = load_cluster(cluster)
     dtype, shape = text.parse_inputs(inputs)
@@ -440,6 +475,7 @@ def compare(
         raise UserError(f"--csv {csv}: there is no folder {csv.resolve().parent}")
     if csv is not None and csv.is_dir():
         raise UserError(f"--csv {csv}: this is a folder; give a file")
+    measured = text.parse_times(times or (), machines)
     with _traced("profile it module by module: workbench profile --by modules"):
         found = answer(
             module,
@@ -447,15 +483,36 @@ def compare(
             batch_size,
             input_shape=shape,
             input_dtype=dtype,
-            times=text.parse_times(times or (), machines),
+            times=measured,
             simulate=simulate,
         )
     about = f"{model}: {len(machines)} nodes, a batch of {batch_size} a worker"
     for each in text.tables(found.frame, about):
         _print(each)
     print(found)
+    if train:
+        dataset = datasets.load(data).limit(samples, max(1, samples // 4))
+        trained = learning.train_ways(
+            module,
+            machines,
+            dataset,
+            batch_size,
+            epochs=epochs,
+            seeds=seeds,
+            learning_rates=learning_rate or learning.LEARNING_RATES,
+            until_loss=until_loss,
+            times=measured,
+        )
+        about = (
+            f"{model} on {len(dataset.y_train):,} samples of {data}: true learning, virtual time"
+        )
+        for each in learning.tables(trained, about):
+            _print(each)
+        print(trained)
     if csv is not None:
-        found.frame.write_csv(csv)
+        (trained.evaluations if train else found.frame).write_csv(csv)
+    if train and trained.interrupted:
+        raise typer.Exit(INTERRUPTED)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from workbench.comparison.federated import client, server
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.use import DryRun, Use
 from workbench.comparison.ways.way import AVERAGES, Option, Way
@@ -33,7 +34,7 @@ FORWARD_SHARE = 1 / 3
 def gossip(question: Question) -> Option:
     """Every node learns from its samples, then averages models with its neighbours on a ring."""
     samples = _samples(question)
-    own_s = {node: _epoch_s(question, node, count) for node, count in samples.items()}
+    own_s = {node: epoch_s(question, node, count) for node, count in samples.items()}
     return _synchronous(
         question, own_s, sum(samples.values()), ("models on a ring, an epoch each",)
     )
@@ -48,7 +49,7 @@ def edgegossip(question: Question) -> Option:
     ratios = balance(Balance(list(samples.values()), rates), ranking_share=share).ratios
     counts = {node: quota(samples[node], r) for node, r in zip(nodes, ratios, strict=True)}
     own_s = {
-        node: _epoch_s(question, node, counts[node])
+        node: epoch_s(question, node, counts[node])
         + samples[node] * share * question.sample_s[node]
         for node in nodes
     }
@@ -98,7 +99,7 @@ def fedavg(question: Question) -> Option:
 def _federated(question: Question, hub: int) -> Option:
     samples = {node: count for node, count in _samples(question).items() if node != hub}
     clients, size = list(samples), float(question.model_bytes)
-    seconds = {node: _epoch_s(question, node, count) for node, count in samples.items()}
+    seconds = {node: epoch_s(question, node, count) for node, count in samples.items()}
     nodes = [*clients, hub]
     cluster = question.part(nodes)
     speeds = [question.speeds[node] for node in nodes]
@@ -106,7 +107,8 @@ def _federated(question: Question, hub: int) -> Option:
 
     def programs(rounds: int) -> list[Program]:
         costs_s = [seconds[node] * speed for node, speed in zip(clients, speeds, strict=False)]
-        return [*(_client(last, rounds, one, size) for one in costs_s), _server(last, rounds, size)]
+        ends = [client(last, rounds, one_s, size) for one_s in costs_s]
+        return [*ends, server(range(last), rounds, size)]
 
     dry = DryRun(cluster, nodes, programs, sum(samples.values()), first=1, last=3)
     names = question.cluster.names
@@ -118,27 +120,6 @@ def _federated(question: Question, hub: int) -> Option:
         batches=dict.fromkeys(clients, question.batch_size) | {hub: 0},
         assumes=assumes,
     )
-
-
-def _client(hub: int, rounds: int, cost_s: float, size_bytes: float) -> Program:
-    async def program(context: Context) -> None:
-        for number in range(rounds):
-            await context.receive("model")
-            await context.compute(_nothing, cost_s=cost_s, lane="learn", label=str(number))
-            context.send(hub, Message(context.node, "learnt", None, size_bytes))
-
-    return program
-
-
-def _server(clients: int, rounds: int, size_bytes: float) -> Program:
-    async def program(context: Context) -> None:
-        for _ in range(rounds):
-            for client in range(clients):
-                context.send(client, Message(context.node, "model", None, size_bytes))
-            for _ in range(clients):
-                await context.receive("learnt")
-
-    return program
 
 
 def _synchronous(
@@ -197,7 +178,8 @@ def _several(question: Question) -> list[int]:
     return list(question.holders)
 
 
-def _epoch_s(question: Question, node: int, samples: int) -> float:
+def epoch_s(question: Question, node: int, samples: int) -> float:
+    """Seconds that a node takes to learn once from so many samples."""
     times = question.layer_times(node)
     steps = -(-samples // question.batch_size)
     speed = question.speeds[node]

@@ -1,0 +1,111 @@
+"""Charts of trained ways: loss and accuracy against virtual seconds and against bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from workbench.comparison.learning.train import KEYS
+from workbench.figures import parts, stacked
+from workbench.figures.style import PALETTE, series
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from workbench.comparison.learning.train import TrainedWays
+
+MOST = len(PALETTE)
+POINTS = 16
+"""Of a line."""
+
+LONGEST = 64
+"""A line's end over its beginning, at most."""
+
+AXES = {"at_s": "virtual seconds", "bytes": "MB over all links"}
+MEASURES = {"loss": "test loss", "top1": "test accuracy, %"}
+CURVES = {
+    "way": pl.String,
+    "axis": pl.String,
+    "measure": pl.String,
+    **dict.fromkeys(("at", "mean", "low", "high"), pl.Float64),
+}
+
+
+def shown(trained: TrainedWays, most: int = MOST) -> list[str]:
+    """The first way of each system and kind of update by rank, up to `most`."""
+    best = trained.summary.filter(pl.col("reason").is_null()).unique(
+        ["system", "update"], keep="first", maintain_order=True
+    )
+    return best["way"].head(most).to_list()
+
+
+def curves(trained: TrainedWays, ways: Sequence[str] | None = None) -> pl.DataFrame:
+    """Means over seeds, with the least and the most, at times and bytes that grow by one factor.
+
+    Columns ``way, axis, measure, at, mean, low, high``; axes are ``at_s`` and ``bytes`` (in MB),
+    measures ``loss`` and ``top1`` (in percent). A training counts with its newest evaluation, its
+    last one to the end of the longest. Ways that send nothing have no line by bytes.
+    """
+    rows = []
+    best = trained.evaluations.join(trained.summary, on=KEYS, how="semi", maintain_order="left")
+    scales = {"at_s": 1.0, "bytes": 1e-6, "loss": 1.0, "top1": 100.0}
+    for way in shown(trained) if ways is None else ways:
+        runs = best.filter(way=way).partition_by("seed", maintain_order=True)
+        for axis in AXES:
+            own = [run[axis].to_numpy() * scales[axis] for run in runs]
+            begins = [float(at[at > 0].min()) for at in own if (at > 0).any()]
+            if not begins:
+                continue
+            end = max(float(at[-1]) for at in own)
+            grid = np.geomspace(max(min(begins), end / LONGEST), end, POINTS)
+            for measure in MEASURES:
+                values = [
+                    run[measure].to_numpy()[
+                        np.searchsorted(at, grid * (1 + 1e-12), side="right") - 1
+                    ]
+                    * scales[measure]
+                    for at, run in zip(own, runs, strict=True)
+                ]
+                low, mean, high = (f(values, axis=0) for f in (np.min, np.mean, np.max))
+                rows += [
+                    (way, axis, measure, *map(float, point))
+                    for point in zip(grid, mean, low, high, strict=True)
+                ]
+    return pl.DataFrame(rows, schema=CURVES, orient="row")
+
+
+def draw_curves(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
+    """Loss above, accuracy below; against seconds on the left, bytes on the right.
+
+    Lines are means over seeds, bands go from the least to the most.
+    """
+    order = frame["way"].unique(maintain_order=True).to_list()
+    rows = [
+        stacked(
+            *(_panel(frame, axis, measure, order) for axis in AXES),
+            how="hconcat",
+            independent=("x", "y"),
+        )
+        for measure in MEASURES
+    ]
+    return stacked(*rows, title=title, independent=("x", "y"))
+
+
+def _panel(frame: pl.DataFrame, axis: str, measure: str, order: Sequence[str]) -> alt.LayerChart:
+    import altair as alt
+
+    colours = alt.Scale(domain=list(order), range=list(PALETTE[: len(order)]))
+    base = alt.Chart(frame.filter(axis=axis, measure=measure)).encode(
+        x=alt.X(**parts.log_axis("at", AXES[axis]))
+    )
+    band = base.mark_area(opacity=0.25).encode(
+        y=alt.Y("low:Q", title=MEASURES[measure]),
+        y2="high:Q",
+        fill=alt.Fill("way:N", scale=colours, legend=None),
+    )
+    line = base.mark_line(point=True).encode(y="mean:Q", **series("way", order))
+    chart: alt.LayerChart = (band + line).properties(height=150, width=210)
+    return chart

@@ -1,0 +1,169 @@
+"""Learning of all ways whose updates equal those of SGD: one plain loop, and a clock for each way.
+
+Under a parameter server, an all-reduce, or on device, edge and cloud, weights are those of one
+machine that takes the same batches. So these are learnt once, and each way adds the seconds and
+the bytes of its simulated iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from workbench import training
+from workbench.comparison.learning.task import PER_EPOCH, Task
+from workbench.comparison.use import carried
+from workbench.runtime import simulate
+from workbench.training.batches import Draw
+from workbench.training.evaluation import dtype_of
+from workbench.training.models import make_model
+from workbench.training.passes import check_finite
+from workbench.training.repeatable import STEP, derive
+
+if TYPE_CHECKING:
+    from workbench.comparison.question import Question
+    from workbench.comparison.ways import Option, Way
+    from workbench.datasets import Dataset
+    from workbench.training import Sgd
+
+ITERATIONS = {
+    "iteration": pl.Int64,
+    "samples": pl.Int64,
+    "loss": pl.Float64,
+    "top1": pl.Float64,
+}
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Whose samples an iteration of SGD learns from.
+
+    Attributes
+    ----------
+    holders
+        Places among the holders of samples.
+    size
+        Samples of each holder; or, if `pooled`, of all together.
+    pooled
+        Whether batches are drawn from the samples of all these holders together, as where they
+        are sent to one node; else each draws from its own.
+    """
+
+    holders: tuple[int, ...]
+    size: int
+    pooled: bool
+
+    @classmethod
+    def of(cls, way: Way, option: Option, question: Question) -> Batches:
+        """The batches of a way."""
+        places = tuple(map(question.holders.index, sorted(option.learns_from)))
+        return cls(places, question.batch_size, way.moves_samples or len(places) == 1)
+
+    def __str__(self) -> str:
+        holders = "holder" + "s" * (len(self.holders) > 1)
+        numbers = ", ".join(map(str, self.holders))
+        pooled = ", pooled" if self.pooled else ""
+        return f"SGD in batches of {self.samples} ({holders} {numbers}{pooled})"
+
+    @property
+    def samples(self) -> int:
+        """Of an iteration."""
+        return self.size * (1 if self.pooled else len(self.holders))
+
+    def draw(self, shards: tuple[NDArray[np.int64], ...], seed: int) -> Iterator[NDArray[np.int64]]:
+        """Batch after batch: pass after pass over the samples, each in an order of its own."""
+        own = [shards[place] for place in self.holders]
+        draws = [Draw(shard, seed, place) for shard, place in zip(own, self.holders, strict=True)]
+        if self.pooled:
+            draws = [Draw(np.concatenate(own), seed, self.holders[0])]
+        while True:
+            yield np.concatenate([draw.take(self.size) for draw in draws])
+
+
+def learn(task: Task, batches: Batches, seed: int) -> pl.DataFrame:
+    """Learn from as many samples as the task says; an evaluation a row, of `ITERATIONS`.
+
+    Raises DivergedError: the loss is not finite any more.
+    """
+    count = -(-task.epochs * task.samples // batches.samples)
+    drawn = islice(batches.draw(task.shards(seed), seed), count)
+    every = max(1, round(task.samples / batches.samples / PER_EPOCH))
+    sgd = task.sgd(batches.samples // batches.size)
+    data = task.dataset
+    rows = []
+    with training.fixed_threads():
+        module = make_model(task.model, data, seed)
+        flat = training.flatten(module, data.input_shape, input_dtype=dtype_of(module))
+
+        def evaluate(iteration: int) -> None:
+            found = training.evaluate(flat.module, data.x_test, data.y_test)
+            loss = check_finite(found.loss, f"on the test samples after iteration {iteration}")
+            rows.append((iteration, iteration * batches.samples, loss, found.top1))
+
+        evaluate(0)
+        for iteration, _ in enumerate(steps(flat, data, drawn, sgd, seed), start=1):
+            if iteration % every == 0 or iteration == count:
+                evaluate(iteration)
+    return pl.DataFrame(rows, schema=ITERATIONS, orient="row")
+
+
+def steps(
+    flat: training.FlatModel,
+    dataset: Dataset,
+    batches: Iterator[NDArray[np.int64]],
+    sgd: Sgd,
+    seed: int,
+) -> Iterator[float]:
+    """Take a step for each batch of indices; yields the mean loss before it.
+
+    Raises DivergedError: it is not finite.
+    """
+    velocity = sgd.start(flat.parameters)
+    for number, batch in enumerate(batches):
+        x, y = dataset.x_train[batch], dataset.y_train[batch]
+        loss = training.gradient_step(flat, x, y, seed=derive(seed, STEP, number))
+        check_finite(loss, f"in iteration {number + 1}")
+        sgd.step(flat.parameters, flat.gradients, velocity)
+        yield loss
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When iterations of a way end, and what they send.
+
+    Attributes
+    ----------
+    start_s
+        Seconds before the first iteration begins to take `iteration_s`.
+    iteration_s, iteration_bytes
+        Of an iteration; bytes count on each link that they pass.
+    """
+
+    start_s: float
+    iteration_s: float
+    iteration_bytes: float
+
+    @classmethod
+    def of(cls, question: Question, option: Option) -> Clock:
+        """Simulate a way's programs, without learning."""
+        use, start_s = option.simulate(), 0.0
+        if option.dry is not None:
+            dry = option.dry
+            first_s = simulate(dry.cluster, dry.programs(dry.first)).end_s
+            start_s = max(0.0, first_s - dry.first * use.iteration_s)
+        sizes = carried(question, use).values()
+        return cls(start_s, use.iteration_s, sum(size for size, _ in sizes))
+
+    def columns(self) -> dict[str, pl.Expr]:
+        """Times and bytes of evaluations, by their column ``iteration``."""
+        began = pl.when(pl.col("iteration") > 0).then(self.start_s).otherwise(0.0)
+        return {
+            "at_s": began + pl.col("iteration") * self.iteration_s,
+            "bytes": pl.col("iteration") * self.iteration_bytes,
+        }
