@@ -1,4 +1,4 @@
-"""Charts of trained ways: loss and accuracy against virtual seconds and against bytes."""
+"""Charts of trained ways: loss and accuracy against time and bytes, and what stress costs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from workbench.comparison.learning.stress import STRESSES
 from workbench.comparison.learning.train import KEYS
 from workbench.figures import parts, stacked
 from workbench.figures.style import PALETTE, series
@@ -23,6 +24,9 @@ POINTS = 16
 
 LONGEST = 64
 """A line's end over its beginning, at most."""
+
+GOOD, BAD = "#ffffff", "#e38b2c"
+"""Of cells where a stress costs nothing, and where it costs all."""
 
 AXES = {"at_s": "virtual seconds", "bytes": "MB over all links"}
 MEASURES = {"loss": "test loss", "top1": "test accuracy, %"}
@@ -108,4 +112,72 @@ def _panel(frame: pl.DataFrame, axis: str, measure: str, order: Sequence[str]) -
     )
     line = base.mark_line(point=True).encode(y="mean:Q", **series("way", order))
     chart: alt.LayerChart = (band + line).properties(height=150, width=210)
+    return chart
+
+
+def draw_stress(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
+    """What each way keeps of its rate under each stress, and how much accuracy it loses.
+
+    Means over seeds, from `stress.stress`; a way that stops with one seed is said to stop.
+    """
+    order = frame["way"].unique(maintain_order=True).to_list()
+    stresses = list(STRESSES)
+    drawn = (
+        frame.filter(pl.col("stress").is_in(stresses))
+        .group_by("way", "stress", maintain_order=True)
+        .agg(
+            stops=pl.col("stops").any(),
+            kept=100 * pl.col("rate_share").mean(),
+            lost=100 * pl.col("top1_lost").mean(),
+        )
+    )
+    stops = pl.col("stops")
+    words = {
+        "kept": pl.format("{} %", pl.col("kept").round(0).cast(pl.Int64)),
+        "lost": pl.col("lost").round(1).cast(pl.String),
+    }
+    headings = {
+        "kept": "samples a second, % of undisturbed",
+        "lost": "test accuracy lost, points",
+    }
+    panels = [
+        _cells(
+            drawn.with_columns(text=pl.when(stops).then(pl.lit("stops")).otherwise(words[value])),
+            value,
+            headings[value],
+            (order, stresses),
+        )
+        for value in headings
+    ]
+    return stacked(*panels, title=title, how="hconcat")
+
+
+def _cells(
+    frame: pl.DataFrame, value: str, heading: str, axes: tuple[Sequence[str], Sequence[str]]
+) -> alt.LayerChart:
+    import altair as alt
+
+    ways, stresses = axes
+    first = value == "kept"
+    base = alt.Chart(frame.select("way", "stress", "stops", value, "text")).encode(
+        x=alt.X("stress:N", sort=list(stresses), title=None, axis=alt.Axis(labelAngle=-30)),
+        y=alt.Y(
+            "way:N",
+            sort=list(ways),
+            title=None,
+            axis=alt.Axis(labelLimit=240) if first else alt.Axis(labels=False, ticks=False),
+        ),
+    )
+    worst, best = (0, 100) if first else (50, 0)
+    shade = alt.Color(
+        f"{value}:Q",
+        scale=alt.Scale(domain=[worst, best], range=[BAD, GOOD], clamp=True),
+        legend=None,
+    )
+    cells = base.mark_rect(stroke="white").encode(
+        color=alt.when("datum.stops").then(alt.value(parts.GREY)).otherwise(shade)
+    )
+    chart: alt.LayerChart = (cells + base.mark_text().encode(text="text:N")).properties(
+        title=heading, height={"step": 17}, width=190
+    )
     return chart

@@ -21,6 +21,7 @@ from workbench.comparison.learning.task import CURVE, PER_EPOCH, Task
 from workbench.comparison.ways import rounds
 from workbench.decentralised.topologies import ring
 from workbench.edgegossip.prediction.predictor import Predictor
+from workbench.runtime import Crash
 from workbench.training import RunOptions, evaluate, fixed_threads
 
 if TYPE_CHECKING:
@@ -58,8 +59,11 @@ class Training:
         return TRAININGS[self.way.system](self)
 
     def train(self, setup: Any, how: Any) -> Any:
-        """Run a system's training, on one thread."""
-        done = training.train(setup, how, RunOptions(faults=self.faults, trace=True, threads=1))
+        """Run a system's training on one thread, whatever goes wrong in it."""
+        with fixed_threads():
+            programs = setup.programs(how)
+        faults = among(self.faults, programs.cluster)
+        done: Any = training.run(programs, RunOptions(faults, trace=True, threads=1))
         if done.run.interrupted:
             raise KeyboardInterrupt
         return done
@@ -75,6 +79,12 @@ class Training:
         question, shards = self.task.question, self.task.shards(self.seed)
         return [shards[question.holders.index(node)] for node in self.nodes]
 
+    def dead(self, at_s: float) -> set[int]:
+        """Places among `nodes` of those that have crashed by a time; none of them restarts."""
+        names = [self.task.question.cluster.names[node] for node in self.nodes]
+        crashed = [one for one in self.faults if isinstance(one, Crash) and one.at_s <= at_s]
+        return {names.index(str(one.node)) for one in crashed if one.node in names}
+
     def cluster(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
         """The routed cluster of some nodes, with these speeds at the beginning; 1 by default."""
         part, own = self.task.question.part(nodes), self.task.question.speeds
@@ -87,6 +97,12 @@ class Training:
             for one, factor in zip(part.nodes, factors, strict=True)
         )
         return replace(part, nodes=scaled)
+
+    @property
+    def stretch(self) -> float:
+        """How many times as long iterations take where links inside the network are shared."""
+        alone = self.way.plan(self.task.question).use.iteration_s
+        return self.option.use.iteration_s / alone
 
     def shared(self) -> dict[str, Any]:
         """Arguments that the setups of all systems take."""
@@ -140,6 +156,8 @@ def own_models(
     rows, times = [(0.0, loss, top1)], {0.0: 0}
     for at_s, place, loss, top1 in sorted(evaluations):
         newest[place] = loss, top1
+        for dead in task.dead(at_s):
+            newest.pop(dead, None)
         mean = tuple(np.mean(list(newest.values()), axis=0).tolist())
         if at_s in times:  # a row for an instant
             rows[times[at_s]] = (at_s, *mean)
@@ -165,11 +183,10 @@ def finished(
     arrived_s, sizes = task.bytes_sent(trained.run.trace, nodes)
     done = sorted(learnt)
     done_s, samples = [at_s for at_s, _ in done], np.cumsum([count for _, count in done])
-    stretched = stretch(task)
     return pl.DataFrame(
         [
             (
-                at_s * stretched,
+                at_s * task.stretch,
                 _by(arrived_s, sizes, at_s),
                 _by(done_s, samples, at_s),
                 loss,
@@ -188,10 +205,14 @@ def _by(times_s: Any, sums: Any, at_s: float) -> float:
     return float(sums[place - 1]) if place else 0.0
 
 
-def stretch(task: Training) -> float:
-    """How many times as long an iteration takes on links inside the network that are shared."""
-    alone = task.way.plan(task.task.question).use.iteration_s
-    return task.option.use.iteration_s / alone
+def among(faults: Iterable[Fault], cluster: Cluster) -> tuple[Fault, ...]:
+    """Faults of nodes and links of a cluster, which has others than those that faults name."""
+    ends = ("node", "source", "target")
+    return tuple(
+        fault
+        for fault in faults
+        if all(getattr(fault, end, cluster.names[0]) in cluster.names for end in ends)
+    )
 
 
 def of_dlion(task: Training) -> pl.DataFrame:

@@ -187,43 +187,51 @@ def train_ways(
     UserError
         As for `compare`; images that the model does not take; an unknown way.
     """
-    check_dataset(dataset)
     count, first = check_whole("seeds", seeds, 1), check_whole("seed", seed, 0)
     if until_loss is not None and not check_number("until_loss", until_loss) > 0:
         raise UserError(f"until_loss is {until_loss}; a loss is above 0")
     names = list(WAYS) if ways is None else [check_name("way", name, WAYS) for name in ways]
     rates = listed("learning_rates", learning_rates, "give numbers, such as (0.05, 0.1)")
-    asked, fitted = _asked(model, dataset, cluster, batch_size, times)
-    tasks = [
-        Task(asked, model, fitted, epochs=epochs, learning_rate=rate, alpha=alpha)
-        for rate in dict.fromkeys(rates)
-    ]
-    if not tasks:
-        raise UserError("there are no learning_rates; give at least one")
+    tasks = tasks_of(
+        model, cluster, dataset, batch_size, times, rates=rates, epochs=epochs, alpha=alpha
+    )
     question = tasks[0].question
-    found = {name: _option(WAYS[name], question) for name in names}
+    found = {name: option_of(WAYS[name], question) for name in names}
     learnt, interrupted = _learnt(tasks, found, range(first, first + count), processes)
     evaluations, rows = _by_way(tasks, found, learnt, count)
     target = default_target(evaluations, rows) if until_loss is None else until_loss
     return TrainedWays(evaluations, summary(evaluations, rows, target), target, interrupted)
 
 
-def _asked(
+def tasks_of(
     model: str | torch.nn.Module,
-    dataset: Dataset,
     cluster: Cluster,
+    dataset: Dataset,
     batch_size: int,
     times: Mapping[str, LayerTimes] | None,
-) -> tuple[Question, Dataset]:
-    """What is asked of the model as it is trained, and the images as it takes them."""
+    *,
+    rates: Sequence[float],
+    **options: Any,
+) -> list[Task]:
+    """What all ways learn, a task for each learning rate.
+
+    The profile is that of the model as it is trained, which may have other outputs than the zoo's.
+    """
+    check_dataset(dataset)
     if isinstance(model, str):
         dataset = dataset.fitted(choose("model", model, MODELS).input_shape)
     check_model(model, dataset, 0)
+    if not rates:
+        raise UserError("there are no learning_rates; give at least one")
     profile = profile_model(make_model(model, dataset, 0), dataset.input_shape)
-    return Question(profile, cluster, batch_size, times), dataset
+    question = Question(profile, cluster, batch_size, times)
+    return [
+        Task(question, model, dataset, learning_rate=rate, **options)
+        for rate in dict.fromkeys(rates)
+    ]
 
 
-def _option(way: Way, question: Question) -> Option | str:
+def option_of(way: Way, question: Question) -> Option | str:
     """The way's best use of the cluster, or why there is none."""
     if way.moves_samples and not question.cluster.raw_samples_may_leave:
         return "raw samples may not leave the node that holds them"
