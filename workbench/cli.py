@@ -433,9 +433,10 @@ def compare(
             "a test loss.",
         ),
     ] = False,
-    data: Annotated[
-        str, typer.Option(metavar="NAME", help="Data set to train on: a name, or a path.")
-    ] = "digits",
+    way: Annotated[
+        list[str] | None, Name(help="Train only in this way; repeatable.  \\[default: all]")
+    ] = None,
+    data: Annotated[str, Name(help="Data set to train on: a name, or a path.")] = "digits",
     samples: Annotated[
         int, Number(help="Training samples, drawn at random, and a quarter as many to test on.")
     ] = 2000,
@@ -476,6 +477,10 @@ def compare(
     if csv is not None and csv.is_dir():
         raise UserError(f"--csv {csv}: this is a folder; give a file")
     measured = text.parse_times(times or (), machines)
+    dataset = None
+    if train:
+        dataset = datasets.load(data).limit(samples, max(1, samples // 4))
+        dataset = dataset if shape is None else dataset.fitted(shape)
     with _traced("profile it module by module: workbench profile --by modules"):
         found = answer(
             module,
@@ -490,8 +495,7 @@ def compare(
     for each in text.tables(found.frame, about):
         _print(each)
     print(found)
-    if train:
-        dataset = datasets.load(data).limit(samples, max(1, samples // 4))
+    if dataset is not None:
         trained = learning.train_ways(
             module,
             machines,
@@ -501,6 +505,7 @@ def compare(
             seeds=seeds,
             learning_rates=learning_rate or learning.LEARNING_RATES,
             until_loss=until_loss,
+            ways=way,
             times=measured,
         )
         about = (
@@ -509,10 +514,12 @@ def compare(
         for each in learning.tables(trained, about):
             _print(each)
         print(trained)
-    if csv is not None:
-        (trained.evaluations if train else found.frame).write_csv(csv)
-    if train and trained.interrupted:
-        raise typer.Exit(INTERRUPTED)
+        if csv is not None:
+            trained.evaluations.write_csv(csv)
+        if trained.interrupted:
+            raise typer.Exit(INTERRUPTED)
+    elif csv is not None:
+        found.frame.write_csv(csv)
 
 
 @contextmanager

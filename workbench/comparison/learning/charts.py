@@ -28,6 +28,9 @@ LONGEST = 64
 GOOD, BAD = "#ffffff", "#e38b2c"
 """Of cells where a stress costs nothing, and where it costs all."""
 
+TRUE = "true learning, simulated time"
+"""For titles."""
+
 AXES = {"at_s": "virtual seconds", "bytes": "MB over all links"}
 MEASURES = {"loss": "test loss", "top1": "test accuracy, %"}
 CURVES = {
@@ -159,7 +162,8 @@ def _cells(
 
     ways, stresses = axes
     first = value == "kept"
-    base = alt.Chart(frame.select("way", "stress", "stops", value, "text")).encode(
+    drawn = frame.select("way", "stress", "stops", pl.col(value).fill_null(0.0), "text")
+    base = alt.Chart(drawn).encode(
         x=alt.X("stress:N", sort=list(stresses), title=None, axis=alt.Axis(labelAngle=-30)),
         y=alt.Y(
             "way:N",
@@ -168,12 +172,9 @@ def _cells(
             axis=alt.Axis(labelLimit=240) if first else alt.Axis(labels=False, ticks=False),
         ),
     )
-    worst, best = (0, 100) if first else (50, 0)
-    shade = alt.Color(
-        f"{value}:Q",
-        scale=alt.Scale(domain=[worst, best], range=[BAD, GOOD], clamp=True),
-        legend=None,
-    )
+    most, ends = (100, [BAD, GOOD]) if first else (50, [GOOD, BAD])
+    scale = alt.Scale(domain=[0, most], range=ends, clamp=True, interpolate="rgb")
+    shade = alt.Color(f"{value}:Q", scale=scale, legend=None)
     cells = base.mark_rect(stroke="white").encode(
         color=alt.when("datum.stops").then(alt.value(parts.GREY)).otherwise(shade)
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,7 +99,7 @@ class Training:
         )
         return replace(part, nodes=scaled)
 
-    @property
+    @cached_property
     def stretch(self) -> float:
         """How many times as long iterations take where links inside the network are shared."""
         alone = self.way.plan(self.task.question).use.iteration_s
