@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise, permutations
 from typing import TYPE_CHECKING, Any
 
@@ -161,9 +162,10 @@ def stressed(task: Task, uneven: Task, victim: int, way: str, seed: int, **_: ob
     option = option_of(chosen, task.question)
     if isinstance(option, str):
         return {"reason": option}
-    with_dry_run = chosen.update == EQUAL and option.dry is not None
-    try_out = _as_sgd if with_dry_run else _by_its_training
     try:
+        try_out = _by_its_training
+        if chosen.update == EQUAL and option.dry is not None:
+            try_out = partial(_as_sgd, _learnt((task, uneven), chosen, option, seed))
         usual = try_out(task, chosen, seed)
     except FAILURES as error:
         return {"reason": _reason(error)}
@@ -208,17 +210,27 @@ def _row(name: str, outcome: Outcome, usual: Outcome) -> dict[str, Any]:
     }
 
 
-def _as_sgd(task: Task, way: Way, seed: int, faults: Sequence[Fault] = ()) -> Outcome:
-    """Learn by plain SGD, and run the way's programs for as many iterations without learning."""
-    option = way.find(task.question)
-    dry = option.dry
+Learnt = dict[float | None, dict[str, Any]]
+"""Last evaluations of SGD, by the unevenness of labels."""
+
+
+def _learnt(tasks: Sequence[Task], way: Way, option: Option, seed: int) -> Learnt:
+    """Learn by plain SGD."""
+    batches = Batches.of(way, option, tasks[0].question)
+    return {task.alpha: sgd.learn(task, batches, seed).row(-1, named=True) for task in tasks}
+
+
+def _as_sgd(
+    learnt: Learnt, task: Task, way: Way, seed: int, faults: Sequence[Fault] = ()
+) -> Outcome:
+    """Run a way's programs, without learning, for as many iterations as SGD has learnt in."""
+    dry, last = way.find(task.question).dry, learnt[task.alpha]
     assert dry is not None
-    learnt = sgd.learn(task, Batches.of(way, option, task.question), seed).row(-1, named=True)
-    programs = dry.programs(learnt["iteration"])
+    programs = dry.programs(last["iteration"])
     run = simulate(dry.cluster, programs, faults=among(faults, dry.cluster))
     if not run.results:
         raise DeadlockError("nobody is left to learn", run)
-    return Outcome(learnt["samples"] / run.end_s, run.end_s, learnt["loss"], learnt["top1"])
+    return Outcome(last["samples"] / run.end_s, run.end_s, last["loss"], last["top1"])
 
 
 def _by_its_training(task: Task, way: Way, seed: int, faults: Sequence[Fault] = ()) -> Outcome:
