@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,7 @@ from tests.oracles import comparison as oracle
 from workbench import datasets, dynacomm, hiertrain, training
 from workbench.clusters import Cluster, Link, Node, full_mesh, load_cluster, star
 from workbench.comparison import WAYS, Question
-from workbench.comparison.learning import train_ways
+from workbench.comparison.learning import train, train_ways
 from workbench.comparison.learning.peers import Training
 from workbench.comparison.learning.sgd import Batches, Clock, learn, steps
 from workbench.comparison.learning.task import Task
@@ -237,6 +238,26 @@ class TestAllWays:
             ways=["all-reduce", "gossip"],
         )
         assert all("loss is" in reason for reason in found.summary["reason"])
+
+
+def test_what_is_interrupted_keeps_the_ways_that_were_trained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual = train.learn
+
+    def interrupted(way: str, **given: Any) -> object:
+        if way == "gossip":
+            raise KeyboardInterrupt
+        return usual(way=way, **given)
+
+    monkeypatch.setattr(train, "learn", interrupted)
+    found = train_ways(
+        "lenet5", even(), DIGITS, 16, epochs=1, seeds=1, ways=["gossip", "all-reduce"], processes=1
+    )
+    assert found.interrupted
+    assert found.evaluations["way"].unique().to_list() == ["all-reduce"]
+    reasons = dict(found.summary.select("way", "reason").iter_rows())
+    assert reasons == {"all-reduce": None, "gossip": "interrupted before it was trained"}
 
 
 def rows(*ways: str) -> list[dict[str, object]]:

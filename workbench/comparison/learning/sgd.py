@@ -7,6 +7,7 @@ the bytes of its simulated iterations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -63,7 +64,13 @@ class Batches:
     def of(cls, way: Way, option: Option, question: Question) -> Batches:
         """The batches of a way."""
         places = tuple(map(question.holders.index, sorted(option.learns_from)))
-        return cls(places, question.batch_size, way.moves_samples or len(places) == 1)
+        batches = cls(places, question.batch_size, way.moves_samples or len(places) == 1)
+        if not math.isclose(batches.samples, option.use.samples, rel_tol=1e-6):
+            raise AssertionError(
+                f"{way.name} learns from {option.use.samples} samples in an iteration, not from "
+                f"{batches.samples}"
+            )
+        return batches
 
     def __str__(self) -> str:
         holders = "holder" + "s" * (len(self.holders) > 1)

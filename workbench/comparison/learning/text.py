@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod
     from rich.table import Table
 
     from workbench.comparison.learning.train import TrainedWays
@@ -21,7 +22,6 @@ HEADINGS = (
     "test loss\nat the end",
     "accuracy\n%",
     "least to\nmost",
-    "update",
 )
 
 
@@ -32,12 +32,9 @@ def tables(trained: TrainedWays, title: str) -> Iterator[Table]:
 
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
     for heading in HEADINGS:
-        text = heading in ("way", "update")
-        table.add_column(
-            heading.format(trained.target_loss),
-            justify="left" if text else "right",
-            no_wrap=heading != "update",
-        )
+        justify: JustifyMethod = "left" if heading == "way" else "right"
+        text = heading.format(trained.target_loss)
+        table.add_column(text, justify=justify, no_wrap=True)
     for row in trained.summary.filter(pl.col("reason").is_null()).iter_rows(named=True):
         table.add_row(*_cells(row))
     if table.rows:
@@ -71,5 +68,4 @@ def _cells(row: dict[str, Any]) -> list[str]:
         f"{row['end_loss']:.3g}",
         f"{100 * row['end_top1']:.1f}",
         f"{low:.1f} to {high:.1f}" if several else "",
-        row["update"],
     ]

@@ -147,8 +147,8 @@ def train_ways(
     several `learning_rates` each way counts with its best.
 
     Nodes with a model each are evaluated each by itself, and the mean over nodes is taken, as in
-    the papers of these systems. Evaluations take no virtual time. What real processes take is
-    measured by the runtime's ``measure``, of which this has nothing.
+    the papers of these systems. Evaluations take no virtual time. All seconds are virtual; wall
+    seconds will join where ``runtime.measure`` runs the same programs in real processes.
 
     Parameters
     ----------
