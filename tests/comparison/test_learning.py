@@ -13,11 +13,11 @@ from tests.oracles import comparison as oracle
 from workbench import datasets, dynacomm, hiertrain, training
 from workbench.clusters import Cluster, Link, Node, full_mesh, load_cluster, star
 from workbench.comparison import WAYS, Question
-from workbench.comparison.learning import train, train_ways
-from workbench.comparison.learning.peers import Training
+from workbench.comparison.learning import systems, train, train_ways
+from workbench.comparison.learning.ranking import default_target, summary
 from workbench.comparison.learning.sgd import Batches, Clock, learn, steps
 from workbench.comparison.learning.task import Task
-from workbench.comparison.learning.train import default_target, summary
+from workbench.comparison.learning.trial import Trial
 from workbench.comparison.ways.tiers import problem_of
 from workbench.profiles import profile_model
 from workbench.training import Sgd
@@ -107,7 +107,7 @@ class TestEqualToSgd:
         one = task(even())
         way = WAYS["baseline"]
         option = way.find(one.question)
-        peers = Training(one, way, option, seed=3).curve()
+        peers = systems.train(Trial(one, way, option, seed=3))
         alone = learn(one, Batches.of(way, option, one.question), 3)
         assert peers["loss"][0] == alone["loss"][0]
         assert peers["samples"][-1] == alone["samples"][-1]
@@ -138,7 +138,7 @@ class TestFederated:
         one = task(cluster)
         way = WAYS["fedavg"]
         option = way.find(one.question)
-        curve = Training(one, way, option, seed=1).curve()
+        curve = systems.train(Trial(one, way, option, seed=1))
         assert curve["loss"].to_list()[1:] == pytest.approx(
             oracle.federated_losses(DIGITS, one.shards(1), rounds=2, batch=16, rate=0.1, seed=1),
             rel=1e-5,
@@ -149,7 +149,7 @@ class TestFederated:
         one = task(cluster, epochs=3)
         way = WAYS["fedavg"]
         option = way.find(one.question)
-        at_s = Training(one, way, option, seed=0).curve()["at_s"].to_list()
+        at_s = systems.train(Trial(one, way, option, seed=0))["at_s"].to_list()
         assert at_s[2] - at_s[1] == pytest.approx(option.use.iteration_s)
         assert at_s[3] - at_s[2] == pytest.approx(option.use.iteration_s)
 
@@ -158,7 +158,7 @@ class TestFederated:
 def test_curves_begin_with_the_same_model_and_never_go_back(name: str) -> None:
     one = task(even())
     way = WAYS[name]
-    curve = Training(one, way, way.find(one.question), seed=0).curve()
+    curve = systems.train(Trial(one, way, way.find(one.question), seed=0))
     first = learn(one, Batches((0,), 16, pooled=True), 0)
     assert curve.row(0)[0:3] == (0.0, 0.0, 0.0)
     assert curve.select("loss", "top1").row(0) == first.select("loss", "top1").row(0)
@@ -174,7 +174,7 @@ def test_epochs_of_gossip_take_as_long_as_in_the_table() -> None:
     one = task(even(), batch_size=1, epochs=4)
     way = WAYS["gossip"]
     option = way.find(one.question)
-    at_s = Training(one, way, option, seed=0).curve()["at_s"].unique().sort()
+    at_s = systems.train(Trial(one, way, option, seed=0))["at_s"].unique().sort()
     assert at_s[-1] / 4 == pytest.approx(option.use.iteration_s, rel=0.03)
 
 

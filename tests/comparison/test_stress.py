@@ -9,8 +9,8 @@ from workbench import datasets
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.comparison import WAYS, Question
 from workbench.comparison.learning import charts, stress
+from workbench.comparison.learning.ranking import TrainedWays
 from workbench.comparison.learning.stress import STRESSES
-from workbench.comparison.learning.train import TrainedWays
 from workbench.profiles import profile_model
 from workbench.utils.checks import UserError
 

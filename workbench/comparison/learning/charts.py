@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from workbench.comparison.learning.ranking import KEYS
 from workbench.comparison.learning.stress import STRESSES
-from workbench.comparison.learning.train import KEYS
 from workbench.figures import parts, stacked
 from workbench.figures.style import PALETTE, series
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from workbench.comparison.learning.train import TrainedWays
+    from workbench.comparison.learning.ranking import TrainedWays
 
 MOST = len(PALETTE)
 POINTS = 16

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from workbench import datasets
+from workbench.comparison.learning.ranking import TrainedWays
 from workbench.comparison.learning.stress import SHOWN, stress
-from workbench.comparison.learning.train import TrainedWays, train_ways
+from workbench.comparison.learning.train import train_ways
 from workbench.comparison.ways import WAYS
 from workbench.experiments.scales import Scaled, processes_at
 

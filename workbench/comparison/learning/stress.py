@@ -6,17 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise, permutations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from workbench.clusters import Schedule
-from workbench.comparison.learning import sgd
-from workbench.comparison.learning.peers import Training, among
+from workbench.comparison.learning import sgd, systems
+from workbench.comparison.learning.faults import halting, link_down
+from workbench.comparison.learning.faults import patience_s as patience_of
 from workbench.comparison.learning.sgd import Batches
 from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.train import LEARNING_RATES, option_of, tasks_of
+from workbench.comparison.learning.trial import Trial, among
 from workbench.comparison.ways import WAYS, Option, Way
 from workbench.comparison.ways.way import EQUAL
 from workbench.experiments.sweep import sweep
@@ -24,7 +24,6 @@ from workbench.runtime import (
     Crash,
     DeadlockError,
     Fault,
-    LinkDown,
     SimulationError,
     SlowDown,
     simulate,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     import torch
 
     from workbench.clusters import Cluster
-    from workbench.comparison.question import Pair, Question
     from workbench.datasets import Dataset
 
 SHOWN = (
@@ -55,9 +53,6 @@ SHOWN = (
 
 ALPHA = 0.1
 """Of the Dirichlet distribution of labels that are spread unevenly."""
-
-PATIENCE = 2
-"""Exchanges of models that peers wait for the silent."""
 
 STRESSES = {
     "link delays": "the node's link carries nothing in the second quarter of the training, and "
@@ -171,8 +166,8 @@ def stressed(task: Task, uneven: Task, victim: int, way: str, seed: int, **_: ob
         return {"reason": _reason(error)}
     question, end_s = task.question, usual.end_s
     cases: dict[str, tuple[Task, tuple[Fault, ...]]] = {
-        "link delays": (replace(task, question=_halting(question, victim, end_s)), ()),
-        "link fails": (task, _link_down(question, victim, end_s / 2)),
+        "link delays": (replace(task, question=halting(question, victim, end_s)), ()),
+        "link fails": (task, link_down(question, victim, end_s / 2)),
         "node dies": (task, (Crash(question.cluster.names[victim], end_s / 2),)),
         "node slows": (
             task,
@@ -236,48 +231,8 @@ def _as_sgd(
 def _by_its_training(task: Task, way: Way, seed: int, faults: Sequence[Fault] = ()) -> Outcome:
     """Run the system's own training."""
     option = way.find(task.question)
-    patience_s = _patience_s(task.question, option)
-    trial = Training(task, way, option, seed, faults=faults, patience_s=patience_s)
-    last = trial.curve().row(-1, named=True)
+    patience_s = patience_of(task.question, option)
+    trial = Trial(task, way, option, seed, faults=faults, patience_s=patience_s)
+    last = systems.train(trial).row(-1, named=True)
     end_s = last["at_s"]
     return Outcome(last["samples"] / end_s, end_s / trial.stretch, last["loss"], last["top1"])
-
-
-def _patience_s(question: Question, option: Option) -> float:
-    """Seconds of silence after which peers count a node as gone: `PATIENCE` exchanges of models.
-
-    In an exchange every node sends its model to all others over its slowest link.
-    """
-    nodes = sorted(option.learns_from)
-    slowest_s = max(
-        question.routed.links[pair].overhead_s
-        + question.routed.links[pair].latency_s
-        + 8 * question.model_bytes / question.way_bps(*pair)
-        for pair in permutations(nodes, 2)
-    )
-    return PATIENCE * (len(nodes) * slowest_s + max(map(question.batch_s, nodes)))
-
-
-def _hop(question: Question, victim: int) -> Pair:
-    """The link from a node to its first neighbour."""
-    return next(pair for pair in question.cluster.links if pair[0] == victim)
-
-
-def _halting(question: Question, victim: int, end_s: float) -> Question:
-    """The question with a link that carries nothing in the second quarter of a time."""
-    links = dict(question.cluster.links)
-    a, b = _hop(question, victim)
-    for pair in {(a, b), (b, a)} & links.keys():
-        rate = Schedule.of(links[pair].bandwidth).scaled(0.0, end_s / 4, end_s / 2)
-        links[pair] = replace(links[pair], bandwidth_bps=rate)
-    return replace(question, cluster=replace(question.cluster, links=links))
-
-
-def _link_down(question: Question, victim: int, from_s: float) -> tuple[LinkDown, ...]:
-    """The failure of a link, for all pairs of nodes that it lies between."""
-    names, hop = question.cluster.names, set(_hop(question, victim))
-    return tuple(
-        LinkDown(names[a], names[b], from_s)
-        for (a, b), path in sorted(question.paths.items())
-        if any(set(ends) == hop for ends in pairwise(path))
-    )

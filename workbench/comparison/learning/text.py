@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import JustifyMethod
     from rich.table import Table
 
-    from workbench.comparison.learning.train import TrainedWays
+    from workbench.comparison.learning.ranking import TrainedWays
 
 HEADINGS = (
     "way",

@@ -1,14 +1,12 @@
-"""Learning of ways whose updates are their own: the systems' trainings on the question's cluster.
+"""A training of a way by its own system, and the curve of evaluations that it leaves.
 
-They run on `Question.routed`, at the question's speeds, from the task's shards and first weights.
-Nodes that have a model each are evaluated each by itself, as in the systems' papers: a row is the
-mean over the nodes of the newest evaluation of each.
+It runs on `Question.routed`, at the question's speeds, from the task's shards and first weights.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,14 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from workbench import decentralised, dlion, edgegossip, training
-from workbench.comparison import federated
-from workbench.comparison.learning.task import CURVE, PER_EPOCH, Task
-from workbench.comparison.ways import rounds
-from workbench.decentralised.topologies import ring
-from workbench.edgegossip.prediction.predictor import Predictor
+from workbench import training
+from workbench.comparison.learning.task import CURVE, Task
 from workbench.runtime import Crash
 from workbench.training import RunOptions, evaluate, fixed_threads
+from workbench.training.models import make_model
 
 if TYPE_CHECKING:
     from workbench.clusters import Cluster
@@ -31,13 +26,10 @@ if TYPE_CHECKING:
     from workbench.runtime import Fault, Trace
     from workbench.training import Trained
 
-UNSLOWED = Predictor("linear", 1, 1.0, 1.0, (0.0, 0.0, 0.0), baseline_s=1.0)
-"""Nothing else runs on a node of a comparison."""
-
 
 @dataclass(frozen=True, eq=False)
-class Training:
-    """A way's training of a task, before it runs.
+class Trial:
+    """One training of a way, by its system.
 
     Attributes
     ----------
@@ -51,13 +43,6 @@ class Training:
     seed: int
     faults: Sequence[Fault] = field(default=(), kw_only=True)
     patience_s: float | None = field(default=None, kw_only=True)
-
-    def curve(self) -> pl.DataFrame:
-        """Train; returns the evaluations, in the columns of `CURVE`.
-
-        Raises TrainingError: the loss is not finite any more, or all wait.
-        """
-        return TRAININGS[self.way.system](self)
 
     def train(self, setup: Any, how: Any) -> Any:
         """Run a system's training on one thread, whatever goes wrong in it."""
@@ -118,7 +103,7 @@ class Training:
         """Loss and accuracy of the first weights on the test samples."""
         data = self.task.dataset
         with fixed_threads():
-            model = training.models.make_model(self.task.model, data, self.seed)
+            model = make_model(self.task.model, data, self.seed)
             found = evaluate(model, data.x_test, data.y_test)
         return found.loss, found.top1
 
@@ -137,7 +122,7 @@ class Training:
 
 
 def own_models(
-    task: Training,
+    trial: Trial,
     evaluations: Iterable[tuple[float, int, float, float]],
     learnt: Iterable[tuple[float, int]],
     trained: Trained[Any],
@@ -151,13 +136,13 @@ def own_models(
     learnt
         ``at_s, samples`` that some node had learnt from, since it said so last.
     """
-    count = len(task.nodes)
-    loss, top1 = task.first()
+    count = len(trial.nodes)
+    loss, top1 = trial.first()
     newest: dict[int, tuple[float, float]] = dict.fromkeys(range(count), (loss, top1))
     rows, times = [(0.0, loss, top1)], {0.0: 0}
     for at_s, place, loss, top1 in sorted(evaluations):
         newest[place] = loss, top1
-        for dead in task.dead(at_s):
+        for dead in trial.dead(at_s):
             newest.pop(dead, None)
         mean = tuple(np.mean(list(newest.values()), axis=0).tolist())
         if at_s in times:  # a row for an instant
@@ -165,11 +150,11 @@ def own_models(
         else:
             times[at_s] = len(rows)
             rows.append((at_s, *mean))
-    return finished(task, rows, learnt, trained, task.nodes)
+    return finished(trial, rows, learnt, trained, trial.nodes)
 
 
 def finished(
-    task: Training,
+    trial: Trial,
     rows: Sequence[tuple[float, float, float]],
     learnt: Iterable[tuple[float, int]],
     trained: Trained[Any],
@@ -181,13 +166,13 @@ def finished(
     more than it can; see `use.within_links`.
     """
     assert trained.run.trace is not None
-    arrived_s, sizes = task.bytes_sent(trained.run.trace, nodes)
+    arrived_s, sizes = trial.bytes_sent(trained.run.trace, nodes)
     done = sorted(learnt)
     done_s, samples = [at_s for at_s, _ in done], np.cumsum([count for _, count in done])
     return pl.DataFrame(
         [
             (
-                at_s * task.stretch,
+                at_s * trial.stretch,
                 _by(arrived_s, sizes, at_s),
                 _by(done_s, samples, at_s),
                 loss,
@@ -214,115 +199,3 @@ def among(faults: Iterable[Fault], cluster: Cluster) -> tuple[Fault, ...]:
         for fault in faults
         if all(getattr(fault, end, cluster.names[0]) in cluster.names for end in ends)
     )
-
-
-def of_dlion(task: Training) -> pl.DataFrame:
-    """DLion, and the systems that it is compared with."""
-    question, nodes, system = task.task.question, task.nodes, dlion.SYSTEMS[task.way.name]
-    own_s = [question.batch_s(node) for node in nodes]
-    batch, workers = question.batch_size, len(nodes)
-    per_epoch = task.task.samples / (batch * workers)
-    setup = dlion.Setup(
-        **task.shared(),
-        cluster=task.cluster(nodes, [min(own_s) / seconds for seconds in own_s]),
-        sample_s=min(own_s) / batch,
-        local_batch=batch,
-        shards=task.shards,
-        sgd=task.task.sgd(workers if system.exchange_models is None else 1),
-        first_weights="shared",
-        evaluate_every=max(1, round(per_epoch / PER_EPOCH)),
-        patience_s=task.patience_s,
-    )
-    trained = task.train(setup, system)
-    return own_models(
-        task,
-        trained.evaluations.select("at_s", "node", "loss", "top1").iter_rows(),
-        trained.iterations.select("at_s", "samples").iter_rows(),
-        trained,
-    )
-
-
-def of_gossip(task: Training) -> pl.DataFrame:
-    """Gossip on a ring, epoch by epoch, or GoSGD, as `ways.rounds` has them."""
-    random = task.way.name == "gosgd"
-    setup = decentralised.GossipSetup(
-        **task.shared(),
-        **_exchange(task),
-        cluster=task.cluster(task.nodes),
-        sample_s=_sample_s(task),
-        mixing=None if random else ring(len(task.nodes)),
-        probability=rounds.GOSGD_PROBABILITY if random else None,
-    )
-    return _of_epochs(task, task.train(setup, None))
-
-
-def of_edgegossip(task: Training) -> pl.DataFrame:
-    """EdgeGossip: nobody but the training uses the nodes."""
-    cluster = task.cluster(task.nodes)
-    platforms = [
-        edgegossip.Platform(name, replace(UNSLOWED, baseline_s=seconds))
-        for name, seconds in zip(cluster.names, _sample_s(task), strict=True)
-    ]
-    setup = edgegossip.Setup(
-        **task.shared(),
-        **_exchange(task),
-        platforms=platforms,
-        cluster=cluster,
-        mixing=ring(len(task.nodes)),
-    )
-    how = edgegossip.EdgeGossip(ratio=rounds.RATIO, forward_share=rounds.FORWARD_SHARE)
-    return _of_epochs(task, task.train(setup, how))
-
-
-def of_fedavg(task: Training) -> pl.DataFrame:
-    """Federated averaging, with the server that the way has chosen."""
-    assert task.option.dry is not None
-    question, nodes = task.task.question, list(task.option.dry.nodes)
-    clients, shards = nodes[:-1], dict(zip(task.nodes, task.shards, strict=True))
-    first = task.first()
-    setup = federated.Setup(
-        **task.shared(),
-        sgd=task.task.sgd(),
-        batch_size=question.batch_size,
-        shards=[shards[node] for node in clients],
-        cluster=task.cluster(nodes),
-        round_s=[rounds.epoch_s(question, node, len(shards[node])) for node in clients],
-    )
-    trained = task.train(setup, None)
-    epochs = trained.epochs
-    rows = [(0.0, *first), *epochs.select("at_s", "test_loss", "top1").iter_rows()]
-    return finished(task, rows, epochs.select("at_s", "samples").iter_rows(), trained, nodes)
-
-
-def _exchange(task: Training) -> dict[str, Any]:
-    return {
-        "shards": task.shards,
-        "batch_size": task.task.question.batch_size,
-        "sgd": task.task.sgd(),
-        "patience_s": task.patience_s,
-    }
-
-
-def _sample_s(task: Training) -> list[float]:
-    """Seconds of a sample in a whole batch, with its part of the update, by node."""
-    question = task.task.question
-    return [question.batch_s(node) / question.batch_size for node in task.nodes]
-
-
-def _of_epochs(task: Training, trained: Trained[Any]) -> pl.DataFrame:
-    epochs = trained.epochs
-    return own_models(
-        task,
-        epochs.select("at_s", "node", "test_loss", "top1").iter_rows(),
-        epochs.select("at_s", "samples").iter_rows(),
-        trained,
-    )
-
-
-TRAININGS: Mapping[str, Callable[[Training], pl.DataFrame]] = {
-    "DLion": of_dlion,
-    "gossip": of_gossip,
-    "EdgeGossip": of_edgegossip,
-    "FedAvg": of_fedavg,
-}
-"""By system."""
