@@ -104,16 +104,15 @@ def draw_curves(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
 def _panel(frame: pl.DataFrame, axis: str, measure: str, order: Sequence[str]) -> alt.LayerChart:
     import altair as alt
 
-    colours = alt.Scale(domain=list(order), range=list(PALETTE[: len(order)]))
+    encoded = series("way", order)
+    encoded["color"] = encoded["color"].legend(symbolOpacity=1)
     base = alt.Chart(frame.filter(axis=axis, measure=measure)).encode(
         x=alt.X(**parts.log_axis("at", AXES[axis]))
     )
     band = base.mark_area(opacity=0.25).encode(
-        y=alt.Y("low:Q", title=MEASURES[measure]),
-        y2="high:Q",
-        fill=alt.Fill("way:N", scale=colours, legend=None),
+        y=alt.Y("low:Q", title=MEASURES[measure]), y2="high:Q", color=encoded["color"]
     )
-    line = base.mark_line(point=True).encode(y="mean:Q", **series("way", order))
+    line = base.mark_line(point=True).encode(y="mean:Q", **encoded)
     chart: alt.LayerChart = (band + line).properties(height=150, width=210)
     return chart
 

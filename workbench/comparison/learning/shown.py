@@ -20,6 +20,7 @@ MODEL, DATA = "lenet5", "digits"
 FEW = ("parameter server, dynacomm", "gossip")
 
 SAMPLES = Scaled(smoke=96, default=1442, paper=1442)
+TESTED = Scaled(smoke=24, default=200, paper=355)
 EPOCHS = Scaled(smoke=1, default=20, paper=40)
 SEEDS = Scaled(smoke=2, default=3, paper=3)
 TRAINED = Scaled(smoke=FEW, default=SHOWN, paper=tuple(WAYS))
@@ -40,9 +41,8 @@ def stressed_at(scale: str, cluster: Cluster, seed: int) -> pl.DataFrame:
 
 
 def _sizes(scale: str, seed: int) -> dict[str, Any]:
-    count = SAMPLES.at(scale)
     return {
-        "dataset": datasets.load(DATA).limit(count, count // 4),
+        "dataset": datasets.load(DATA).limit(SAMPLES.at(scale), TESTED.at(scale)),
         "batch_size": 16 if scale == "smoke" else 32,
         "epochs": EPOCHS.at(scale),
         "seed": seed,

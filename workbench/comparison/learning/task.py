@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ CURVE = {
 """Columns of a training's evaluations: virtual seconds, bytes over all links and samples learnt
 from by then, loss and accuracy on the test samples."""
 
-PER_EPOCH = 4
+PER_EPOCH = 2
 """Evaluations in an epoch of ways that have a model to evaluate within it."""
 
 
@@ -99,5 +100,10 @@ class Task:
         return partition.by_size(labels, counts, seed=seed)
 
     def sgd(self, workers: int = 1) -> Sgd:
-        """Steps on the mean gradient of this many workers' batches."""
-        return Sgd(self.learning_rate * workers)
+        """Steps on the mean gradient of this many workers' batches, as noisy as those on one.
+
+        The noise of a step stays what it is if the learning rate grows as the square root
+        (Krizhevsky 2014, Sec. 3.2). As many times the rate diverges without a warm-up (Goyal et al.
+        2017, Sec. 2.2), which exchanges of gradients among peers do not have.
+        """
+        return Sgd(self.learning_rate * math.sqrt(workers))

@@ -67,9 +67,9 @@ def train_ways(
     Ways whose updates equal SGD's are learnt once for all that take the same batches, by plain SGD,
     with the times and bytes of each way's own simulated iterations. All others run their system's
     training on the cluster. Steps have no momentum, since DLion's exchange of gradients allows
-    none. Where a step takes the gradients of several workers its learning rate is as many times
-    that of one worker (Goyal et al. 2017, Sec. 2.1), so that a sample counts alike everywhere; of
-    several `learning_rates` each way counts with its best.
+    none. A step on the gradients of several workers has a learning rate that grows with the square
+    root of their number (Krizhevsky 2014, Sec. 3.2); of several `learning_rates` each way counts
+    with its best.
 
     Nodes with a model each are evaluated each by itself, and the mean over nodes is taken, as in
     the papers of these systems. Evaluations take no virtual time. All seconds are virtual; wall
