@@ -121,3 +121,27 @@ def test_charts_say_what_stops_and_show_means_with_their_spread(frame: pl.DataFr
     assert (first["at"], first["low"], first["high"]) == (1.0, 0.5, 0.7)
     assert first["mean"] == pytest.approx(0.6)
     assert (last["at"], last["low"], last["high"]) == pytest.approx((2.0, 60.0, 80.0))
+
+
+def test_a_chart_shows_as_many_ways_equal_to_sgd_as_others() -> None:
+    ways = [
+        "gossip",
+        "gosgd",
+        "fedavg",
+        "edgegossip",
+        "dlion",
+        "all-reduce",
+        "hiertrain",
+        "all_edge",
+    ]
+    summary = pl.DataFrame(
+        {
+            "way": ways,
+            "system": [WAYS[name].system for name in ways],
+            "update": [WAYS[name].update for name in ways],
+            "reason": [None] * len(ways),
+        },
+        schema_overrides={"reason": pl.String},
+    )
+    found = charts.shown(TrainedWays(pl.DataFrame(), summary, 1.0), 5)
+    assert found == ["gossip", "fedavg", "edgegossip", "all-reduce", "hiertrain"]

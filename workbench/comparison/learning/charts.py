@@ -10,6 +10,7 @@ import polars as pl
 
 from workbench.comparison.learning.ranking import KEYS
 from workbench.comparison.learning.stress import STRESSES
+from workbench.comparison.ways.way import EQUAL
 from workbench.figures import parts, stacked
 from workbench.figures.style import PALETTE, series
 
@@ -42,11 +43,19 @@ CURVES = {
 
 
 def shown(trained: TrainedWays, most: int = MOST) -> list[str]:
-    """The first way of each system and kind of update by rank, up to `most`."""
-    best = trained.summary.filter(pl.col("reason").is_null()).unique(
-        ["system", "update"], keep="first", maintain_order=True
+    """The first way of each system by rank: those equal to SGD, and as many others, up to `most`.
+
+    In the order of their ranks.
+    """
+    exact = pl.col("update") == EQUAL
+    best = (
+        trained.summary.filter(pl.col("reason").is_null())
+        .with_columns(exact=exact)
+        .unique(["system", "exact"], keep="first", maintain_order=True)
+        .with_columns(place=pl.int_range(pl.len()).over("exact"))
     )
-    return best["way"].head(most).to_list()
+    kept = best.sort("place", maintain_order=True)["way"].head(most).to_list()
+    return best.filter(pl.col("way").is_in(kept))["way"].to_list()
 
 
 def curves(trained: TrainedWays, ways: Sequence[str] | None = None) -> pl.DataFrame:
