@@ -120,15 +120,16 @@ class TestEqualToSgd:
 
     def test_pooled_batches_hold_every_sample_once_an_epoch(self) -> None:
         one = task(even())
-        drawn = Batches((0, 1, 2), 16, pooled=True).draw(one.shards(0), 0)
+        drawn = Batches((0, 1, 2), (16,)).draw(one.shards(0), 0)
         assert sorted(np.concatenate([next(drawn) for _ in range(8)])) == list(range(128))
 
     def test_workers_draw_from_their_own_samples(self) -> None:
         one = task(even())
         shards = one.shards(0)
-        drawn = next(Batches((0, 2), 16, pooled=False).draw(shards, 0))
+        drawn = next(Batches((0, 2), (16, 8)).draw(shards, 0))
         assert set(drawn[:16]) <= set(shards[0])
         assert set(drawn[16:]) <= set(shards[2])
+        assert len(drawn) == 24
 
 
 class TestFederated:
@@ -159,7 +160,7 @@ def test_curves_begin_with_the_same_model_and_never_go_back(name: str) -> None:
     one = task(even())
     way = WAYS[name]
     curve = systems.train(Trial(one, way, way.find(one.question), seed=0))
-    first = learn(one, Batches((0,), 16, pooled=True), 0)
+    first = learn(one, Batches((0,), (16,)), 0)
     assert curve.row(0)[0:3] == (0.0, 0.0, 0.0)
     assert curve.select("loss", "top1").row(0) == first.select("loss", "top1").row(0)
     for column in ("at_s", "bytes", "samples"):

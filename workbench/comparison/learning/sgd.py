@@ -49,22 +49,23 @@ class Batches:
     ----------
     holders
         Places among the holders of samples.
-    size
-        Samples of each holder; or, if `pooled`, of all together.
-    pooled
-        Whether batches are drawn from the samples of all these holders together, as where they
-        are sent to one node; else each draws from its own.
+    sizes
+        Samples of each holder; or one number, of all together: then batches are drawn from the
+        samples of all these holders, as where they are sent to one node.
     """
 
     holders: tuple[int, ...]
-    size: int
-    pooled: bool
+    sizes: tuple[int, ...]
 
     @classmethod
     def of(cls, way: Way, option: Option, question: Question) -> Batches:
         """The batches of a way."""
-        places = tuple(map(question.holders.index, sorted(option.learns_from)))
-        batches = cls(places, question.batch_size, way.moves_samples or len(places) == 1)
+        nodes = sorted(option.learns_from)
+        places = tuple(map(question.holders.index, nodes))
+        if way.moves_samples or len(nodes) == 1:
+            batches = cls(places, (question.batch_size,))
+        else:
+            batches = cls(places, tuple(option.batches[node] for node in nodes))
         if not math.isclose(batches.samples, option.use.samples, rel_tol=1e-6):
             raise AssertionError(
                 f"{way.name} learns from {option.use.samples} samples in an iteration, not from "
@@ -73,24 +74,23 @@ class Batches:
         return batches
 
     def __str__(self) -> str:
-        holders = "holder" + "s" * (len(self.holders) > 1)
-        numbers = ", ".join(map(str, self.holders))
-        pooled = ", pooled" if self.pooled else ""
-        return f"SGD in batches of {self.samples} ({holders} {numbers}{pooled})"
+        holders, sizes = (", ".join(map(str, numbers)) for numbers in (self.holders, self.sizes))
+        return f"SGD in batches of {sizes} from {holders}"
 
     @property
     def samples(self) -> int:
         """Of an iteration."""
-        return self.size * (1 if self.pooled else len(self.holders))
+        return sum(self.sizes)
 
     def draw(self, shards: tuple[NDArray[np.int64], ...], seed: int) -> Iterator[NDArray[np.int64]]:
         """Batch after batch: pass after pass over the samples, each in an order of its own."""
         own = [shards[place] for place in self.holders]
-        draws = [Draw(shard, seed, place) for shard, place in zip(own, self.holders, strict=True)]
-        if self.pooled:
-            draws = [Draw(np.concatenate(own), seed, self.holders[0])]
+        if len(self.sizes) < len(own):
+            own = [np.concatenate(own)]
+        draws = [Draw(shard, seed, place) for shard, place in zip(own, self.holders, strict=False)]
         while True:
-            yield np.concatenate([draw.take(self.size) for draw in draws])
+            taken = zip(draws, self.sizes, strict=True)
+            yield np.concatenate([draw.take(size) for draw, size in taken])
 
 
 def learn(task: Task, batches: Batches, seed: int) -> pl.DataFrame:
@@ -101,7 +101,7 @@ def learn(task: Task, batches: Batches, seed: int) -> pl.DataFrame:
     count = -(-task.epochs * task.samples // batches.samples)
     drawn = islice(batches.draw(task.shards(seed), seed), count)
     every = max(1, round(task.samples / batches.samples / PER_EPOCH))
-    sgd = task.sgd(batches.samples // batches.size)
+    sgd = task.sgd(batches.samples / task.question.batch_size)
     data = task.dataset
     rows = []
     with training.fixed_threads():

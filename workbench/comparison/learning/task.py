@@ -99,7 +99,7 @@ class Task:
         counts = [self.question.cluster.nodes[node].samples or 1 for node in self.question.holders]
         return partition.by_size(labels, counts, seed=seed)
 
-    def sgd(self, workers: int = 1) -> Sgd:
+    def sgd(self, workers: float = 1) -> Sgd:
         """Steps on the mean gradient of this many workers' batches, as noisy as those on one.
 
         The noise of a step stays what it is if the learning rate grows as the square root
