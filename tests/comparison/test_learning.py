@@ -12,7 +12,7 @@ import pytest
 from tests.oracles import comparison as oracle
 from workbench import datasets, dynacomm, hiertrain, training
 from workbench.clusters import Cluster, Link, Node, full_mesh, load_cluster, star
-from workbench.comparison import WAYS, Question
+from workbench.comparison import WAYS, Question, federated
 from workbench.comparison.learning import systems, train, train_ways
 from workbench.comparison.learning.ranking import default_target, summary
 from workbench.comparison.learning.sgd import Batches, Clock, learn, steps
@@ -144,6 +144,29 @@ class TestFederated:
             oracle.federated_losses(DIGITS, one.shards(1), rounds=2, batch=16, rate=0.1, seed=1),
             rel=1e-5,
         )
+
+    def test_a_server_that_is_a_client_as_well_learns_the_same_and_sends_itself_nothing(
+        self,
+    ) -> None:
+        shards = [np.arange(40), np.arange(40, 128)]
+        setup = federated.Setup(
+            "lenet5",
+            DIGITS,
+            epochs=2,
+            sgd=Sgd(0.1),
+            shards=shards,
+            cluster=full_mesh(2, LINK),
+            server=1,
+            round_s=[0.1, 0.5],
+            batch_size=16,
+        )
+        trained = training.train(setup, None)
+        size = 246824
+        assert trained.run.bytes == 2 * 2 * size
+        there_s = 0.002 + 8 * size / 2e7
+        assert trained.run.end_s == pytest.approx(2 * max(0.5, 2 * there_s + 0.1))
+        losses = oracle.federated_losses(DIGITS, shards, rounds=2, batch=16, rate=0.1, seed=0)
+        assert trained.epochs["test_loss"].to_list() == pytest.approx(losses, rel=1e-5)
 
     def test_rounds_of_a_training_take_as_long_as_without_learning(self) -> None:
         cluster = full_mesh([Node(f"n{at}", flops_per_s=1e9, samples=10) for at in range(4)], LINK)

@@ -81,6 +81,16 @@ def server(
     return program
 
 
+def together(programs: Sequence[Program]) -> Program:
+    """Programs of one node, such as a server that is a client as well."""
+
+    async def program(context: Context) -> None:
+        for task in [context.spawn(one(context)) for one in programs]:
+            await task
+
+    return program
+
+
 @dataclass(frozen=True, eq=False)
 class Setup(training.Setup):
     """A training by federated averaging; an epoch is a round.
@@ -90,7 +100,9 @@ class Setup(training.Setup):
     shards
         Indices of each client's training samples.
     cluster
-        The clients, in the order of `shards`, and the server last.
+        The clients first, in the order of `shards`.
+    server
+        Node that averages: the one behind the clients, or one of them.
     round_s
         Seconds of each client's pass over its samples, at speed 1.
     batch_size
@@ -99,6 +111,7 @@ class Setup(training.Setup):
 
     shards: Sequence[NDArray[np.int64]] = field(kw_only=True)
     cluster: Cluster = field(kw_only=True)
+    server: int = field(kw_only=True)
     round_s: Sequence[float] = field(kw_only=True)
     batch_size: int = field(default=32, kw_only=True)
 
@@ -109,21 +122,23 @@ class Setup(training.Setup):
     def programs(self, how: None = None) -> Rounds:
         """Programs of the clients and the server, and what they learn with."""
         flat = training.flatten(self.made(), self.dataset.input_shape)
+        names = self.cluster.names[: len(self.shards)]
         learners = [
             PeerLearner(
                 node, self.seed, flat.replica(), flat.parameters, self.dataset, self.sgd, name
             )
-            for node, name in enumerate(self.cluster.names[:-1])
+            for node, name in enumerate(names)
         ]
         rounds = Rounds(self, self.cluster, [], flat, learners)
         size_bytes = float(flat.parameters.nbytes)
-        hub = len(learners)
-        rounds.programs.extend(
-            client(hub, self.epochs, round_s, size_bytes, rounds.learning(node))
-            for node, round_s in enumerate(self.round_s)
-        )
+        by_node: list[list[Program]] = [[] for _ in self.cluster.nodes]
         first = flat.parameters.clone(), training.get_buffers(flat.module)
-        rounds.programs.append(server(range(hub), self.epochs, size_bytes, rounds.average, first))
+        clients = range(len(learners))
+        by_node[self.server].append(server(clients, self.epochs, size_bytes, rounds.average, first))
+        for node, seconds in zip(clients, self.round_s, strict=True):
+            learn = rounds.learning(node)
+            by_node[node].append(client(self.server, self.epochs, seconds, size_bytes, learn))
+        rounds.programs.extend(map(together, by_node))
         return rounds
 
 

@@ -105,6 +105,7 @@ def of_fedavg(trial: Trial) -> pl.DataFrame:
         batch_size=question.batch_size,
         shards=[shards[node] for node in clients],
         cluster=trial.cluster(nodes),
+        server=len(clients),
         round_s=[rounds.epoch_s(question, node, len(shards[node])) for node in clients],
     )
     trained = trial.train(setup, None)
