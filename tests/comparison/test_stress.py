@@ -67,10 +67,12 @@ def test_what_does_not_use_the_node_loses_nothing(frame: pl.DataFrame) -> None:
     assert kept["top1_lost"].to_list() == [0.0] * 5
 
 
-def test_the_only_node_that_dies_is_a_training_that_stops() -> None:
+@pytest.mark.parametrize("cluster", [boards(), Cluster([Node("n0", flops_per_s=1e9)])])
+def test_the_only_node_that_dies_is_a_training_that_stops(cluster: Cluster) -> None:
     frame = stress(
-        "lenet5", boards(), DIGITS, 8, node="n0", epochs=1, ways=["one node"], processes=1
+        "lenet5", cluster, DIGITS, 8, node="n0", epochs=1, ways=["one node"], processes=1
     )
+    assert frame.filter(stress="link fails")["stops"].to_list() == [False]
     (row,) = frame.filter(stress="node dies").to_dicts()
     assert row["stops"]
     assert "nobody" in row["reason"]

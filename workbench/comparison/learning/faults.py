@@ -10,7 +10,7 @@ from workbench.clusters import Schedule
 from workbench.runtime import LinkDown
 
 if TYPE_CHECKING:
-    from workbench.comparison.question import Pair, Question
+    from workbench.comparison.question import Question
     from workbench.comparison.ways import Option
 
 PATIENCE = 2
@@ -32,26 +32,25 @@ def patience_s(question: Question, option: Option) -> float:
     return PATIENCE * (len(nodes) * slowest_s + max(map(question.batch_s, nodes)))
 
 
-def _hop(question: Question, victim: int) -> Pair:
-    """The link from a node to its first neighbour."""
-    return next(pair for pair in question.cluster.links if pair[0] == victim)
-
-
 def halting(question: Question, victim: int, end_s: float) -> Question:
-    """The question with a link that carries nothing in the second quarter of a time."""
-    links = dict(question.cluster.links)
-    a, b = _hop(question, victim)
-    for pair in {(a, b), (b, a)} & links.keys():
+    """The question with a node's link that carries nothing in the second quarter of a time."""
+    links, ends = dict(question.cluster.links), _link_of(question, victim)
+    for pair in [pair for pair in links if set(pair) == ends]:
         rate = Schedule.of(links[pair].bandwidth).scaled(0.0, end_s / 4, end_s / 2)
         links[pair] = replace(links[pair], bandwidth_bps=rate)
     return replace(question, cluster=replace(question.cluster, links=links))
 
 
 def link_down(question: Question, victim: int, from_s: float) -> tuple[LinkDown, ...]:
-    """The failure of a link, for all pairs of nodes that it lies between."""
-    names, hop = question.cluster.names, set(_hop(question, victim))
+    """The failure of a node's link, for all pairs of nodes that it lies between."""
+    names, ends = question.cluster.names, _link_of(question, victim)
     return tuple(
         LinkDown(names[a], names[b], from_s)
         for (a, b), path in sorted(question.paths.items())
-        if any(set(ends) == hop for ends in pairwise(path))
+        if any(set(hop) == ends for hop in pairwise(path))
     )
+
+
+def _link_of(question: Question, victim: int) -> set[int]:
+    """A node and its first neighbour; the node alone if it has none."""
+    return {victim, *[pair[1] for pair in question.cluster.links if pair[0] == victim][:1]}
