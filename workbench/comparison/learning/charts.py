@@ -116,7 +116,7 @@ def _panel(frame: pl.DataFrame, axis: str, measure: str, order: Sequence[str]) -
     encoded = series("way", order)
     encoded["color"] = encoded["color"].legend(symbolOpacity=1)
     base = alt.Chart(frame.filter(axis=axis, measure=measure)).encode(
-        x=alt.X(**parts.log_axis("at", AXES[axis]))
+        x=alt.X(**parts.log_axis("at", AXES[axis], labelSeparation=8))
     )
     band = base.mark_area(opacity=0.25).encode(
         y=alt.Y("low:Q", title=MEASURES[measure]), y2="high:Q", color=encoded["color"]
