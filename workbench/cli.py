@@ -478,18 +478,53 @@ def compare(
         ),
     ] = None,
     epochs: Annotated[
-        int, typer.Option(metavar="COUNT", help="Length of the training that rates are means over.")
+        int, Number(help="Length of the training: rates are means over it, and --train takes it.")
     ] = 10,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Also run each way's programs, without learning.")
     ] = False,
+    train: Annotated[
+        bool,
+        typer.Option(
+            "--train",
+            help="Train in every way, with true learning in virtual time, and rank by the time to "
+            "a test loss.",
+        ),
+    ] = False,
+    way: Annotated[
+        list[str] | None, Name(help="Train only in this way; repeatable.  \\[default: all]")
+    ] = None,
+    data: Annotated[str, Name(help="Data set to train on: a name, or a path.")] = "digits",
+    samples: Annotated[
+        int, Number(help="Training samples, drawn at random, and a quarter as many to test on.")
+    ] = 2000,
+    seeds: Annotated[int, Number(help="Trainings of each way.")] = 3,
+    learning_rate: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="RATE",
+            help="For a batch of one worker; of several, each way counts with its best."
+            "  \\[default: 0.1]",
+        ),
+    ] = None,
+    until_loss: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LOSS",
+            help="Test loss to rank by.  \\[default: 90 % of what the best SGD improves]",
+        ),
+    ] = None,
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write all columns here.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write all columns here; with --train, all evaluations."
+        ),
     ] = None,
 ) -> None:
     """Compare all ways of training a model on a cluster, and say which is the fastest, and why."""
+    from workbench import datasets
     from workbench.clusters import load_cluster
-    from workbench.comparison import answer, text
+    from workbench.comparison import answer, learning, text
 
     machines = load_cluster(cluster)
     dtype, shape = text.parse_inputs(inputs)
@@ -498,6 +533,11 @@ def compare(
         raise UserError(f"--csv {csv}: there is no folder {csv.resolve().parent}")
     if csv is not None and csv.is_dir():
         raise UserError(f"--csv {csv}: this is a folder; give a file")
+    measured = text.parse_times(times or (), machines)
+    dataset = None
+    if train:
+        dataset = datasets.load(data).limit(samples, max(1, samples // 4))
+        dataset = dataset if shape is None else dataset.fitted(shape)
     with _traced("profile it module by module: workbench profile --by modules"):
         found = answer(
             module,
@@ -505,7 +545,7 @@ def compare(
             batch_size,
             input_shape=shape,
             input_dtype=dtype,
-            times=text.parse_times(times or (), machines),
+            times=measured,
             epochs=epochs,
             simulate=simulate,
         )
@@ -513,11 +553,33 @@ def compare(
     for each in text.tables(found.frame, about):
         _print(each)
     print(found)
+    trained = None
+    if dataset is not None:
+        trained = learning.train_ways(
+            module,
+            machines,
+            dataset,
+            batch_size,
+            epochs=epochs,
+            seeds=seeds,
+            learning_rates=learning_rate or learning.LEARNING_RATES,
+            until_loss=until_loss,
+            ways=way,
+            times=measured,
+        )
+        about = (
+            f"{model} on {len(dataset.y_train):,} samples of {data}: true learning, virtual time"
+        )
+        for each in learning.tables(trained, about):
+            _print(each)
+        print(trained)
     if csv is not None:
         try:
-            found.frame.write_csv(csv)
+            (found.frame if trained is None else trained.evaluations).write_csv(csv)
         except OSError as error:
             raise UserError(f"--csv {csv}: it cannot be written there ({error.strerror})") from None
+    if trained is not None and trained.interrupted:
+        raise typer.Exit(INTERRUPTED)
 
 
 @contextmanager

@@ -288,9 +288,23 @@ class TestCommand:
         assert "of an iteration" in result.stdout.splitlines()[-1]
         assert pl.read_csv(csv)["way"].n_unique() == len(WAYS)
 
+    def test_trains_and_writes_all_evaluations(self, file: Path) -> None:
+        csv = file.with_suffix(".csv")
+        size = ("--samples", 40, "--epochs", 1, "--seeds", 1, "--batch-size", 8)
+        ways = ("--way", "all-reduce", "--way", "hiertrain", "--until-loss", 9)
+        result = self.run("lenet5", "--cluster", file, "--train", *size, *ways, "--csv", csv)
+        assert result.exit_code == 0, result.output
+        assert "all-reduce reaches a test loss of 9 first" in result.stdout.splitlines()[-1]
+        assert "device, edge and cloud take three nodes" in result.stdout
+        assert pl.read_csv(csv)["way"].unique().to_list() == ["all-reduce"]
+
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
+            (["lenet5", "--train", "--data", "digitss"], "Did you mean 'digits'"),
+            (["lenet5", "--train", "--way", "gosip"], "Did you mean 'gossip'"),
+            (["lenet5", "--train", "--samples", "0"], "at least one sample"),
+            (["lenet5", "--train", "--seeds", "0"], "seeds is 0"),
             (["lenet6"], "Did you mean 'lenet5'"),
             (["lenet5", "--inputs", "float32"], "give a type and a shape"),
             (["lenet5", "--batch-size", "0"], "batch_size=0"),

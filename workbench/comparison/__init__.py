@@ -1,7 +1,8 @@
 """Which way should I train this? And are predictions right: a comparison with measured runs.
 
 `answer` compares every way of training on one model and one cluster, and says which is the fastest
-and why; `compare` returns the table alone. `validate` holds predictions against measured runs of
+and why; `compare` returns the table alone. `workbench.comparison.learning` trains in all of them,
+and says which is the first to reach a loss. `validate` holds predictions against measured runs of
 your own, as `workbench.comparison.hivemind` does for 26 runs on four continents.
 """
 

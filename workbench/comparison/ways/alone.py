@@ -135,11 +135,18 @@ def _keeping(question: Question, learner: Learner) -> Option:
         first, later = learner.dry(question).use(), learner.dry(question, sent=1).use()
         return _mean(within_links(question, first), later, epochs)
 
-    dry = learner.dry(question)
+    def training(iterations: int) -> list[Program]:
+        return learner.programs(iterations, min(iterations, -(-count // question.batch_size)))
+
+    first = within_links(question, learner.use)
     return Option(
-        use=_mean(within_links(question, learner.use), own, epochs),
+        use=_mean(first, own, epochs),
+        first=first,
         # To be shown, a training of two epochs.
-        dry=replace(dry, programs=lambda count: learner.programs(count, -(-count // 2))),
+        dry=replace(
+            learner.dry(question), programs=lambda each: learner.programs(each, -(-each // 2))
+        ),
+        training=training,
         again=simulated,
         learns_from=learner.holders,
         batches={node: question.batch_size},

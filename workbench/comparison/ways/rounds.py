@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from workbench.comparison.federated import client, server, together
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.sharing import Transfer
 from workbench.comparison.use import DryRun, Use, no_work
@@ -34,7 +35,7 @@ def gossip(question: Question) -> Option:
     """Every node learns from its samples, then averages models with its neighbours on a ring."""
     _several(question)
     samples = question.samples
-    own_s = {node: _epoch_s(question, node, count) for node, count in samples.items()}
+    own_s = {node: epoch_s(question, node, count) for node, count in samples.items()}
     return _synchronous(
         question, own_s, sum(samples.values()), ("models on a ring, an epoch each",)
     )
@@ -48,7 +49,7 @@ def edgegossip(question: Question) -> Option:
     ratios = balance(Balance(list(samples.values()), rates), ranking_share=share).ratios
     counts = {node: quota(samples[node], r) for node, r in zip(nodes, ratios, strict=True)}
     own_s = {
-        node: _epoch_s(question, node, counts[node])
+        node: epoch_s(question, node, counts[node])
         + samples[node] * share * question.sample_s[node]
         for node in nodes
     }
@@ -89,12 +90,12 @@ def fedavg(question: Question) -> Option:
     """A server averages its clients' models, each trained for an epoch on its own samples."""
     _several(question)
     samples = question.samples
-    worker_s = {node: _epoch_s(question, node, count) for node, count in samples.items()}
+    worker_s = {node: epoch_s(question, node, count) for node, count in samples.items()}
 
     def own_s(hub: Hub) -> dict[int, float]:
         if hub.node not in samples:
             return worker_s
-        return worker_s | {hub.node: _epoch_s(question, hub.node, samples[hub.node], serves=True)}
+        return worker_s | {hub.node: epoch_s(question, hub.node, samples[hub.node], serves=True)}
 
     def least_s(hub: Hub) -> float:
         size, all_s = question.model_bytes, own_s(hub)
@@ -125,11 +126,11 @@ def _federated(hub: Hub, own_s: Mapping[int, float]) -> Option:
     def member(node: int, rounds: int) -> Program:
         parts = []
         if node == hub.node:
-            parts.append(_server(len(hub.workers), rounds, size))
+            parts.append(server(range(len(hub.workers)), rounds, size))
         if node in own_s:
             cost_s = own_s[node] * question.speeds[node]
-            parts.append(_client(hub.place, rounds, cost_s, size))
-        return _together(parts)
+            parts.append(client(hub.place, rounds, cost_s, size))
+        return together(parts)
 
     return Option(
         use=use,
@@ -157,37 +158,6 @@ def round_s(hub: Hub, own_s: Mapping[int, float]) -> float:
         }
     )
     return max(own_s.get(hub.node, 0.0), *(one for (one,) in received_s.values()))
-
-
-def _client(hub: int, rounds: int, cost_s: float, size_bytes: float) -> Program:
-    async def program(context: Context) -> None:
-        for number in range(rounds):
-            await context.receive("model")
-            await context.compute(no_work, cost_s=cost_s, lane="learn", label=str(number))
-            context.send(hub, Message(context.node, "learnt", None, size_bytes))
-
-    return program
-
-
-def _server(clients: int, rounds: int, size_bytes: float) -> Program:
-    async def program(context: Context) -> None:
-        for _ in range(rounds):
-            for client in range(clients):
-                context.send(client, Message(context.node, "model", None, size_bytes))
-            for _ in range(clients):
-                await context.receive("learnt")
-
-    return program
-
-
-def _together(programs: Sequence[Program]) -> Program:
-    """A node's client and server; what they tell each other takes no time."""
-
-    async def program(context: Context) -> None:
-        for task in [context.spawn(one(context)) for one in programs]:
-            await task
-
-    return program
 
 
 def _synchronous(
@@ -239,7 +209,8 @@ def _several(question: Question) -> list[int]:
     return list(question.holders)
 
 
-def _epoch_s(question: Question, node: int, samples: int, *, serves: bool = False) -> float:
+def epoch_s(question: Question, node: int, samples: int, *, serves: bool = False) -> float:
+    """Seconds of a node's pass over as many samples; one that `serves` has less memory for it."""
     times = question.layer_times(node, serves=serves)
     steps = -(-samples // question.batch_size)
     batch_s = samples / question.batch_size * (times.forward_s + times.backward_s)

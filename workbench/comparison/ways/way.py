@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from workbench.comparison.memory import NodeMemory
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.use import DryRun, Use, within_links
+from workbench.runtime import Program
 
 EQUAL = "equal to SGD"
 STALE = "gradients stale by up to {}"
@@ -24,12 +25,17 @@ class Option:
         What an iteration takes, as predicted.
     dry
         Its programs, without learning; None where there are none to show.
+    training
+        Programs of a training of some iterations, where they are not those of `dry`.
     again
         Simulates an iteration, in the place of `dry`.
     learns_from
         Nodes whose samples are learnt from.
     batches
         Node -> samples of which it holds the results at once, 0 for a server.
+    first
+        What an iteration of the first epoch takes, where others take less: `use` is the mean over
+        the question's epochs.
     server
         Node that keeps the model for others, which may learn as well.
     memory
@@ -40,9 +46,11 @@ class Option:
 
     use: Use
     dry: DryRun | None = None
+    training: Callable[[int], Sequence[Program]] | None = None
     again: Callable[[], Use] | None = None
     learns_from: Collection[int]
     batches: Mapping[int, int]
+    first: Use | None = None
     server: int | None = None
     memory: Mapping[int, NodeMemory] | None = None
     assumes: tuple[str, ...] = ()

@@ -1,0 +1,371 @@
+"""Ways that learn: those equal to SGD against the systems' own trainings, the others by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.oracles import comparison as oracle
+from workbench import datasets, dynacomm, hiertrain, training
+from workbench.clusters import Cluster, Link, Node, full_mesh, load_cluster, star
+from workbench.comparison import WAYS, Question, federated
+from workbench.comparison.learning import systems, train, train_ways
+from workbench.comparison.learning.ranking import default_target, summary
+from workbench.comparison.learning.sgd import Batches, Clock, learn, steps
+from workbench.comparison.learning.task import Task
+from workbench.comparison.learning.trial import Trial
+from workbench.comparison.ways.tiers import problem_of
+from workbench.profiles import profile_model
+from workbench.training import Sgd
+from workbench.utils.checks import UserError
+from workbench.utils.files import DATA
+
+PROFILE = profile_model("lenet5")
+DIGITS = datasets.load("digits").fitted((1, 28, 28)).limit(train=128, test=32)
+LINK = Link(2e7, overhead_s=0.002)
+
+
+def asked(cluster: Cluster, batch_size: int = 16) -> Question:
+    return Question(PROFILE, cluster, batch_size)
+
+
+def task(cluster: Cluster, batch_size: int = 16, **options: object) -> Task:
+    given = {"epochs": 2, "learning_rate": 0.1} | options
+    return Task(asked(cluster, batch_size), "lenet5", DIGITS, **given)  # type: ignore[arg-type]
+
+
+def even(count: int = 3) -> Cluster:
+    return full_mesh([Node(f"n{at}", flops_per_s=1e9, samples=10) for at in range(count)], LINK)
+
+
+def sgd_losses(batches: list[np.ndarray], rate: float) -> list[float]:
+    with training.fixed_threads():
+        flat = training.flatten(training.initialise("lenet5", 0), (1, 28, 28))
+        return list(steps(flat, DIGITS, iter(batches), Sgd(rate), 0))
+
+
+class TestEqualToSgd:
+    """The theorem by which ways share one loop: same batches, same losses, at the clock's times."""
+
+    @pytest.mark.parametrize("planner", ["dynacomm", "sequential"])
+    def test_parameter_server_learns_as_plain_sgd_at_the_times_of_its_clock(
+        self, planner: str
+    ) -> None:
+        setup = dynacomm.Setup(
+            "lenet5",
+            DIGITS,
+            LINK,
+            flops_per_s=1e9,
+            workers=2,
+            batch_size=16,
+            epochs=2,
+            sgd=Sgd(0.1),
+        )
+        programs = setup.programs(dynacomm.training.Planned(planner, None))
+        trained = training.run(programs)
+        batches = [
+            np.concatenate(
+                [
+                    training.batches(DIGITS, 16, 0, epoch, worker=worker, workers=2)[number]
+                    for worker in range(2)
+                ]
+            )
+            for epoch in range(2)
+            for number in range(4)
+        ]
+        assert sgd_losses(batches, 0.1) == pytest.approx(programs.losses, rel=1e-4)
+        workers = [Node(f"worker{at}", flops_per_s=1e9, samples=1) for at in range(2)]
+        times = {f"worker{at}": setup.times for at in range(2)}
+        cluster = star(workers, [Node("server0", flops_per_s=1e6)], LINK)
+        question = Question(PROFILE, cluster, 16, times)
+        way = WAYS[f"parameter server, {planner}"]
+        clock = Clock.of(question, way.find(question))
+        ends = [clock.start_s + count * clock.iteration_s for count in (4, 8)]
+        assert ends == pytest.approx(trained.epochs["at_s"].to_list(), rel=1e-9)
+
+    @pytest.mark.parametrize("planner", ["hiertrain", "all_cloud", "jointdnn"])
+    def test_tiers_learn_as_plain_sgd_at_the_times_of_their_clock(self, planner: str) -> None:
+        home = load_cluster(DATA / "clusters" / "home.toml")
+        nodes = [replace(one, samples=100 if one.name == "board1" else 0) for one in home.nodes]
+        question = asked(Cluster(nodes, dict(home.links)))  # type: ignore[arg-type]
+        option = WAYS[planner].find(question)
+        assert option.dry is not None
+        problem = problem_of(question, tuple(option.dry.nodes))
+        setup = hiertrain.Setup(
+            "lenet5", DIGITS, problem, sharing="interfaces", epochs=2, sgd=Sgd(0.1)
+        )
+        programs = setup.programs(planner)
+        trained = training.run(replace(programs, cluster=option.dry.cluster))
+        assert sgd_losses(setup.batches, 0.1) == pytest.approx(trained.losses, rel=1e-4)
+        clock = Clock.of(question, option)
+        ends = [clock.start_s + count * clock.iteration_s for count in (8, 16)]
+        assert ends == pytest.approx(trained.epochs["at_s"].to_list(), rel=1e-6)
+
+    def test_synchronous_peers_learn_as_plain_sgd_from_the_same_draws(self) -> None:
+        one = task(even())
+        way = WAYS["baseline"]
+        option = way.find(one.question)
+        peers = systems.train(Trial(one, way, option, seed=3))
+        alone = learn(one, Batches.of(way, option, one.question), 3)
+        assert peers["loss"][0] == alone["loss"][0]
+        assert peers["samples"][-1] == alone["samples"][-1]
+        assert peers["loss"][-1] == pytest.approx(alone["loss"][-1], rel=1e-5)
+        clock = Clock.of(one.question, option)
+        last = alone["iteration"].to_list()[-1]
+        # The last iteration's gradients are still on their way when all workers have computed.
+        ends = [clock.start_s + count * clock.iteration_s for count in (last - 1, last)]
+        assert ends[0] <= peers["at_s"][-1] <= ends[1] * (1 + 1e-9)
+
+    def test_pooled_batches_hold_every_sample_once_an_epoch(self) -> None:
+        one = task(even())
+        drawn = Batches((0, 1, 2), (16,)).draw(one.shards(0), 0)
+        assert sorted(np.concatenate([next(drawn) for _ in range(8)])) == list(range(128))
+
+    def test_devices_that_take_turns_draw_from_their_own_samples(self) -> None:
+        shards = (np.arange(16), np.arange(16, 48), np.arange(48, 64))
+        drawn = Batches((0, 1, 2), (4,), turns=(16, 32, 16)).draw(shards, 0)
+        batches = [next(drawn) for _ in range(16)]
+        assert all(any({*batch} <= {*shard} for shard in shards) for batch in batches)
+        assert sorted(np.concatenate(batches)) == list(range(64))
+        question = task(even()).question
+        assert Batches.of(WAYS["hiertrain"], WAYS["hiertrain"].find(question), question).turns
+
+    def test_clock_of_samples_sent_once_is_slow_in_the_first_epoch(self) -> None:
+        question = replace(asked(even(), 5), epochs=4)
+        option = WAYS["one node, samples sent once"].find(question)
+        assert option.first is not None
+        at = pl.DataFrame({"iteration": [0, 3, 6, 24]})
+        found = at.with_columns(**Clock.of(question, option).columns())
+        first_s, mean_s = option.first.iteration_s, option.use.iteration_s
+        own_s = question.batch_s(0)
+        assert mean_s == pytest.approx((first_s + 3 * own_s) / 4)
+        wanted = [0.0, 3 * first_s, 6 * first_s, 24 * mean_s]
+        assert found["at_s"].to_list() == pytest.approx(wanted, rel=1e-9)
+        sent = 20 * question.sample_bytes
+        assert found["bytes"].to_list() == pytest.approx([0.0, sent / 2, sent, sent])
+
+    def test_workers_draw_from_their_own_samples(self) -> None:
+        one = task(even())
+        shards = one.shards(0)
+        drawn = next(Batches((0, 2), (16, 8)).draw(shards, 0))
+        assert set(drawn[:16]) <= set(shards[0])
+        assert set(drawn[16:]) <= set(shards[2])
+        assert len(drawn) == 24
+
+
+class TestFederated:
+    def test_equals_its_oracle(self) -> None:
+        nodes = [Node("a", flops_per_s=1e9, samples=30), Node("b", flops_per_s=2e9, samples=10)]
+        cluster = full_mesh([*nodes, Node("s", flops_per_s=1e6)], LINK)
+        one = task(cluster)
+        way = WAYS["fedavg"]
+        option = way.find(one.question)
+        curve = systems.train(Trial(one, way, option, seed=1))
+        assert curve["loss"].to_list()[1:] == pytest.approx(
+            oracle.federated_losses(DIGITS, one.shards(1), rounds=2, batch=16, rate=0.1, seed=1),
+            rel=1e-5,
+        )
+
+    def test_a_server_that_is_a_client_as_well_learns_the_same_and_sends_itself_nothing(
+        self,
+    ) -> None:
+        shards = [np.arange(40), np.arange(40, 128)]
+        setup = federated.Setup(
+            "lenet5",
+            DIGITS,
+            epochs=2,
+            sgd=Sgd(0.1),
+            shards=shards,
+            cluster=full_mesh(2, LINK),
+            server=1,
+            round_s=[0.1, 0.5],
+            batch_size=16,
+        )
+        trained = training.train(setup, None)
+        size = 246824
+        assert trained.run.bytes == 2 * 2 * size
+        there_s = 0.002 + 8 * size / 2e7
+        assert trained.run.end_s == pytest.approx(2 * max(0.5, 2 * there_s + 0.1))
+        losses = oracle.federated_losses(DIGITS, shards, rounds=2, batch=16, rate=0.1, seed=0)
+        assert trained.epochs["test_loss"].to_list() == pytest.approx(losses, rel=1e-5)
+
+    def test_rounds_of_a_training_take_as_long_as_without_learning(self) -> None:
+        cluster = full_mesh([Node(f"n{at}", flops_per_s=1e9, samples=10) for at in range(4)], LINK)
+        one = task(cluster, epochs=3)
+        way = WAYS["fedavg"]
+        option = way.find(one.question)
+        at_s = systems.train(Trial(one, way, option, seed=0))["at_s"].to_list()
+        assert at_s[2] - at_s[1] == pytest.approx(option.use.iteration_s)
+        assert at_s[3] - at_s[2] == pytest.approx(option.use.iteration_s)
+
+
+@pytest.mark.parametrize("name", ["gossip", "gosgd", "edgegossip", "fedavg", "diloco", "dlion"])
+def test_curves_begin_with_the_same_model_and_never_go_back(name: str) -> None:
+    one = task(even())
+    way = WAYS[name]
+    curve = systems.train(Trial(one, way, way.find(one.question), seed=0))
+    first = learn(one, Batches((0,), (16,)), 0)
+    assert curve.row(0)[0:3] == (0.0, 0.0, 0.0)
+    assert curve.select("loss", "top1").row(0) == first.select("loss", "top1").row(0)
+    for column in ("at_s", "bytes", "samples"):
+        assert curve[column].is_sorted()
+    sends_early = name not in ("gosgd", "diloco")
+    assert (curve["bytes"][-1] > 0) == sends_early
+    most = 2 * len(DIGITS.y_train)
+    assert 0.5 * most <= curve["samples"][-1] <= 1.5 * most
+
+
+def test_epochs_of_gossip_take_as_long_as_in_the_table() -> None:
+    one = task(even(), batch_size=1, epochs=4)
+    way = WAYS["gossip"]
+    option = way.find(one.question)
+    at_s = systems.train(Trial(one, way, option, seed=0))["at_s"].unique().sort()
+    assert at_s[-1] / 4 == pytest.approx(option.use.iteration_s, rel=0.03)
+
+
+class TestAllWays:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def trained(cls) -> object:
+        return cls.run()
+
+    @staticmethod
+    def run(processes: int = 1, **options: object) -> object:
+        names = ["one node", "all-reduce", "parameter server, dynacomm", "gossip", "hiertrain"]
+        given = {"epochs": 2, "seeds": 2, "ways": names} | options
+        return train_ways("lenet5", even(2), DIGITS, 16, processes=processes, **given)  # type: ignore[arg-type]
+
+    def test_the_same_bits_in_other_processes(self, trained) -> None:  # type: ignore[no-untyped-def]
+        other = self.run(processes=2)
+        assert other.evaluations.equals(trained.evaluations)  # type: ignore[attr-defined]
+        assert other.summary.equals(trained.summary)  # type: ignore[attr-defined]
+
+    def test_ways_with_the_same_batches_learn_alike(self, trained) -> None:  # type: ignore[no-untyped-def]
+        by_way = trained.evaluations.partition_by("way", as_dict=True)
+        losses = {name: frame["loss"].to_list() for (name,), frame in by_way.items()}
+        assert len(losses["all-reduce"]) > 4
+        assert losses["all-reduce"] != losses["one node"]
+        assert losses["all-reduce"] == losses["parameter server, dynacomm"]
+
+    def test_a_way_that_cannot_be_used_is_a_row_with_its_reason(self, trained) -> None:  # type: ignore[no-untyped-def]
+        (row,) = trained.summary.filter(way="hiertrain").to_dicts()
+        assert "three nodes" in row["reason"]
+        assert trained.summary["way"].to_list()[-1] == "hiertrain"
+        assert row["to_loss_s"] is None
+
+    def test_samples_that_may_not_leave_stay(self) -> None:
+        kept = replace(even(3), raw_samples_may_leave=False)
+        found = train_ways(
+            "lenet5", kept, DIGITS, 16, epochs=1, seeds=1, ways=["hiertrain", "all-reduce"]
+        )
+        assert "may not leave" in found.summary.filter(way="hiertrain")["reason"][0]
+
+    def test_a_training_that_diverges_is_a_row_with_its_reason(self) -> None:
+        found = train_ways(
+            "lenet5",
+            even(2),
+            DIGITS,
+            16,
+            epochs=2,
+            seeds=1,
+            learning_rates=(0.1, 1e30),
+            ways=["all-reduce", "gossip"],
+        )
+        assert found.summary["learning_rate"].to_list() == [0.1, 0.1]
+        found = train_ways(
+            "lenet5",
+            even(2),
+            DIGITS,
+            16,
+            epochs=2,
+            seeds=1,
+            learning_rates=(1e30,),
+            ways=["all-reduce", "gossip"],
+        )
+        assert all("loss is" in reason for reason in found.summary["reason"])
+
+
+def test_what_is_interrupted_keeps_the_ways_that_were_trained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual = train.learn
+
+    def interrupted(way: str, **given: Any) -> object:
+        if way == "gossip":
+            raise KeyboardInterrupt
+        return usual(way=way, **given)
+
+    monkeypatch.setattr(train, "learn", interrupted)
+    found = train_ways(
+        "lenet5", even(), DIGITS, 16, epochs=1, seeds=1, ways=["gossip", "all-reduce"], processes=1
+    )
+    assert found.interrupted
+    assert found.evaluations["way"].unique().to_list() == ["all-reduce"]
+    reasons = dict(found.summary.select("way", "reason").iter_rows())
+    assert reasons == {"all-reduce": None, "gossip": "interrupted before it was trained"}
+
+
+def rows(*ways: str) -> list[dict[str, object]]:
+    return [
+        {
+            "way": name,
+            "learning_rate": 0.1,
+            "system": name,
+            "update": WAYS[name].update,
+            "samples_share": 1.0,
+            "reason": None,
+        }
+        for name in ways
+    ]
+
+
+class TestRanking:
+    """By hand: two seeds, all-reduce reaches 1.0 after 2 and 4 s, gossip once, after 1 s."""
+
+    evaluations = pl.DataFrame(
+        [
+            ("all-reduce", 0.1, 0, 0.0, 0.0, 0.0, 2.0, 0.1),
+            ("all-reduce", 0.1, 0, 2.0, 10.0, 5.0, 1.0, 0.5),
+            ("all-reduce", 0.1, 0, 4.0, 20.0, 10.0, 0.0, 0.9),
+            ("all-reduce", 0.1, 1, 0.0, 0.0, 0.0, 2.0, 0.1),
+            ("all-reduce", 0.1, 1, 2.0, 10.0, 5.0, 1.5, 0.4),
+            ("all-reduce", 0.1, 1, 4.0, 20.0, 10.0, 0.2, 0.7),
+            ("gossip", 0.1, 0, 0.0, 0.0, 0.0, 2.0, 0.1),
+            ("gossip", 0.1, 0, 1.0, 1.0, 5.0, 0.9, 0.6),
+            ("gossip", 0.1, 1, 0.0, 0.0, 0.0, 2.0, 0.1),
+            ("gossip", 0.1, 1, 1.0, 1.0, 5.0, 1.1, 0.6),
+        ],
+        schema=["way", "learning_rate", "seed", "at_s", "bytes", "samples", "loss", "top1"],
+        orient="row",
+    )
+
+    def test_the_mean_counts_only_where_all_seeds_reached_the_loss(self) -> None:
+        found = summary(self.evaluations, rows("gossip", "all-reduce"), 1.0)
+        first, second = found.to_dicts()
+        assert first["way"] == "all-reduce"
+        assert (first["to_loss_s"], first["to_loss_s_min"], first["to_loss_s_max"]) == (3, 2, 4)
+        assert (first["to_loss_bytes"], first["to_loss_samples"]) == (15, 7.5)
+        assert (first["end_top1"], first["end_top1_min"]) == (pytest.approx(0.8), 0.7)
+        assert (second["reached"], second["seeds"], second["to_loss_s"]) == (1, 2, None)
+        assert second["end_loss"] == pytest.approx(1.0)
+
+    def test_default_target_is_nine_tenths_of_what_the_best_sgd_improves(self) -> None:
+        found = default_target(self.evaluations, rows("gossip", "all-reduce"))
+        assert found == pytest.approx(2.0 - 0.9 * (2.0 - 0.1))
+
+
+def test_refusals_name_what_is_wrong() -> None:
+    with pytest.raises(UserError, match=r"unknown way 'gosip'.* 'gossip'"):
+        train_ways("lenet5", even(), DIGITS, ways=["gosip"])
+    with pytest.raises(UserError, match="dataset is the name 'digits'"):
+        train_ways("lenet5", even(), "digits")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="learning_rate is -1"):
+        train_ways("lenet5", even(), DIGITS, learning_rates=[-1])
+    with pytest.raises(UserError, match="until_loss is 0"):
+        train_ways("lenet5", even(), DIGITS, until_loss=0)
+    with pytest.raises(UserError, match="cannot share"):
+        train_ways("lenet5", even(), DIGITS.limit(train=2))

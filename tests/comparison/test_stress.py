@@ -1,0 +1,149 @@
+"""What trainings lose: programs that wait for the dead stop, those with patience go on."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from workbench import datasets
+from workbench.clusters import Cluster, Link, Node, full_mesh, star
+from workbench.comparison import WAYS, Question
+from workbench.comparison.learning import charts, stress
+from workbench.comparison.learning.ranking import TrainedWays
+from workbench.comparison.learning.stress import STRESSES
+from workbench.profiles import profile_model
+from workbench.utils.checks import UserError
+
+DIGITS = datasets.load("digits").fitted((1, 28, 28)).limit(train=240, test=40)
+LINK = Link(2e7, overhead_s=0.002)
+WAITING = ["parameter server, dynacomm", "all-reduce", "baseline", "fedavg"]
+PATIENT = ["gossip", "gosgd", "dlion"]
+
+
+def boards() -> Cluster:
+    nodes = [Node(f"n{at}", flops_per_s=2e8, samples=10) for at in range(3)]
+    return star(nodes, [Node("edge", flops_per_s=1e8)], LINK)
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    ways = [*WAITING, *PATIENT, "one node"]
+    return stress("lenet5", boards(), DIGITS, 8, epochs=2, ways=ways, processes=1)
+
+
+def test_every_way_has_a_row_for_each_stress(frame: pl.DataFrame) -> None:
+    rows = frame.group_by("way", maintain_order=True).agg("stress")
+    assert all(stresses == ["none", *STRESSES] for stresses in rows["stress"].to_list())
+    assert frame.filter(stress="none")["rate_share"].to_list() == [1.0] * len(rows)
+
+
+@pytest.mark.parametrize("way", ["parameter server, dynacomm", "all-reduce", "fedavg"])
+def test_who_waits_stops_when_a_node_or_its_link_is_gone(frame: pl.DataFrame, way: str) -> None:
+    gone = frame.filter(pl.col("stress").is_in(["link fails", "node dies"]), way=way)
+    assert gone["stops"].to_list() == [True, True]
+    assert gone["reason"].to_list() == ["the others wait for ever"] * 2
+    delayed = frame.filter(way=way, stress="link delays")["rate_share"][0]
+    assert 0.5 < delayed < 1
+
+
+@pytest.mark.parametrize("way", PATIENT)
+def test_who_has_patience_goes_on_without_a_node(frame: pl.DataFrame, way: str) -> None:
+    gone = frame.filter(pl.col("stress").is_in(["link fails", "node dies"]), way=way)
+    assert gone["stops"].to_list() == [False, False]
+    assert all(0 < share < 1.02 for share in gone["rate_share"])
+
+
+def test_a_node_at_half_speed_delays_all_that_wait_for_it(frame: pl.DataFrame) -> None:
+    """By hand: an iteration is computing and then averaging; computing takes twice as long."""
+    question = Question(profile_model("lenet5"), boards(), 8)
+    computing = question.batch_s(0) / WAYS["all-reduce"].find(question).use.iteration_s
+    slowed = frame.filter(stress="node slows", way="all-reduce")["rate_share"][0]
+    assert slowed == pytest.approx(1 / (1 + computing / 2), rel=0.01)
+
+
+def test_what_does_not_use_the_node_loses_nothing(frame: pl.DataFrame) -> None:
+    kept = frame.filter(pl.col("stress") != "labels uneven", way="one node")
+    assert kept["rate_share"].to_list() == [1.0] * 5
+    assert kept["top1_lost"].to_list() == [0.0] * 5
+
+
+@pytest.mark.parametrize("cluster", [boards(), Cluster([Node("n0", flops_per_s=1e9)])])
+def test_the_only_node_that_dies_is_a_training_that_stops(cluster: Cluster) -> None:
+    frame = stress(
+        "lenet5", cluster, DIGITS, 8, node="n0", epochs=1, ways=["one node"], processes=1
+    )
+    assert frame.filter(stress="link fails")["stops"].to_list() == [False]
+    (row,) = frame.filter(stress="node dies").to_dicts()
+    assert row["stops"]
+    assert "nobody" in row["reason"]
+
+
+def test_the_same_bits_in_other_processes_and_a_way_that_cannot_be_used() -> None:
+    cluster = full_mesh([Node(f"n{at}", flops_per_s=2e8, samples=10) for at in range(2)], LINK)
+    runs = [
+        stress(
+            "lenet5",
+            cluster,
+            DIGITS,
+            8,
+            epochs=1,
+            ways=["hiertrain", "all-reduce"],
+            processes=count,
+        )
+        for count in (1, 2)
+    ]
+    assert runs[0].equals(runs[1])
+    assert "three nodes" in runs[0].row(0, named=True)["reason"]
+    assert len(runs[0]) == 7
+
+
+def test_refusals_name_what_is_wrong() -> None:
+    with pytest.raises(UserError, match="unknown node 'n9'"):
+        stress("lenet5", boards(), DIGITS, node="n9")
+    with pytest.raises(UserError, match="unknown way"):
+        stress("lenet5", boards(), DIGITS, ways=["all_reduce"])
+
+
+def test_charts_say_what_stops_and_show_means_with_their_spread(frame: pl.DataFrame) -> None:
+    drawn = charts.draw_stress(frame, ["title"])
+    assert "stops" in str(drawn["datasets"])
+    evaluations = pl.DataFrame(
+        [
+            ("gossip", 0.1, seed, at_s, at_s * 1e6, at_s, loss, 1 - loss)
+            for seed, losses in enumerate([(1.0, 0.5, 0.2), (1.0, 0.7, 0.4)])
+            for at_s, loss in zip((0.0, 1.0, 2.0), losses, strict=True)
+        ],
+        schema=["way", "learning_rate", "seed", "at_s", "bytes", "samples", "loss", "top1"],
+        orient="row",
+    )
+    summary = pl.DataFrame({"way": ["gossip"], "learning_rate": [0.1]})
+    curves = charts.curves(TrainedWays(evaluations, summary, 0.1), ["gossip"])
+    first = curves.filter(axis="at_s", measure="loss").row(0, named=True)
+    last = curves.filter(axis="bytes", measure="top1").row(-1, named=True)
+    assert (first["at"], first["low"], first["high"]) == (1.0, 0.5, 0.7)
+    assert first["mean"] == pytest.approx(0.6)
+    assert (last["at"], last["low"], last["high"]) == pytest.approx((2.0, 60.0, 80.0))
+
+
+def test_a_chart_shows_as_many_ways_equal_to_sgd_as_others() -> None:
+    ways = [
+        "gossip",
+        "gosgd",
+        "fedavg",
+        "edgegossip",
+        "dlion",
+        "all-reduce",
+        "hiertrain",
+        "all_edge",
+    ]
+    summary = pl.DataFrame(
+        {
+            "way": ways,
+            "system": [WAYS[name].system for name in ways],
+            "update": [WAYS[name].update for name in ways],
+            "reason": [None] * len(ways),
+        },
+        schema_overrides={"reason": pl.String},
+    )
+    found = charts.shown(TrainedWays(pl.DataFrame(), summary, 1.0), 5)
+    assert found == ["gossip", "fedavg", "edgegossip", "all-reduce", "hiertrain"]

@@ -1,0 +1,195 @@
+"""Federated averaging: clients learn from their own samples, a server averages their models.
+
+McMahan et al. 2017, Alg. 1, with all clients in every round and one pass over their samples (C = 1,
+E = 1). The server's next model is the mean of the clients', weighted by their samples.
+
+Deviation: buffers, such as running means of batch normalisation, which the paper does not have,
+are averaged with equal weights; they cost no bytes, as in all trainings here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from workbench import training
+from workbench.decentralised.learner import PeerLearner
+from workbench.runtime import Fault, Message, Run
+from workbench.training import Programs, Standing, Trained
+from workbench.training.passes import check_finite
+from workbench.training.repeatable import SHUFFLE
+from workbench.training.trained import schema
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from workbench.clusters import Cluster
+    from workbench.runtime import Context, Program
+
+EPOCHS = schema(("test_loss", "samples"))
+"""Columns of rounds; `loss` is the mean over the clients' samples, before each step."""
+
+
+def client(
+    server: int,
+    rounds: int,
+    round_s: float,
+    size_bytes: float,
+    learn: Callable[[Any, int], object] = lambda model, number: None,
+) -> Program:
+    """A client: in each round it receives a model, learns for `round_s`, and sends its own."""
+
+    async def program(context: Context) -> None:
+        for number in range(rounds):
+            model = (await context.receive("model")).payload
+            learnt = await context.compute(
+                lambda: learn(model, number),  # noqa: B023, called before the next round
+                cost_s=round_s,
+                lane="learn",
+                label=str(number),
+            )
+            context.send(server, Message(context.node, "learnt", learnt, size_bytes))
+
+    return program
+
+
+def server(
+    clients: Sequence[int],
+    rounds: int,
+    size_bytes: float,
+    average: Callable[[dict[int, Any], float], object] = lambda models, at_s: None,
+    first: object = None,
+) -> Program:
+    """The server: sends its model to all clients and averages theirs, by client, in each round."""
+
+    async def program(context: Context) -> None:
+        model = first
+        for _ in range(rounds):
+            for one in clients:
+                context.send(one, Message(context.node, "model", model, size_bytes))
+            arrived = {}
+            for _ in clients:
+                message = await context.receive("learnt")
+                arrived[message.sender] = message.payload
+            model = average({one: arrived[one] for one in clients}, context.now_s())
+
+    return program
+
+
+def together(programs: Sequence[Program]) -> Program:
+    """Programs of one node, such as a server that is a client as well."""
+
+    async def program(context: Context) -> None:
+        for task in [context.spawn(one(context)) for one in programs]:
+            await task
+
+    return program
+
+
+@dataclass(frozen=True, eq=False)
+class Setup(training.Setup):
+    """A training by federated averaging; an epoch is a round.
+
+    Attributes
+    ----------
+    shards
+        Indices of each client's training samples.
+    cluster
+        The clients first, in the order of `shards`.
+    server
+        Node that averages: the one behind the clients, or one of them.
+    round_s
+        Seconds of each client's pass over its samples, at speed 1.
+    batch_size
+        Of each client.
+    """
+
+    shards: Sequence[NDArray[np.int64]] = field(kw_only=True)
+    cluster: Cluster = field(kw_only=True)
+    server: int = field(kw_only=True)
+    round_s: Sequence[float] = field(kw_only=True)
+    batch_size: int = field(default=32, kw_only=True)
+
+    def check_faults(self, faults: Sequence[Fault], how: object) -> None:
+        """Refuse those that lose anything: the server waits for all clients."""
+        training.check_losing_nothing(faults)
+
+    def programs(self, how: None = None) -> Rounds:
+        """Programs of the clients and the server, and what they learn with."""
+        flat = training.flatten(self.made(), self.dataset.input_shape)
+        names = self.cluster.names[: len(self.shards)]
+        learners = [
+            PeerLearner(
+                node, self.seed, flat.replica(), flat.parameters, self.dataset, self.sgd, name
+            )
+            for node, name in enumerate(names)
+        ]
+        rounds = Rounds(self, self.cluster, [], flat, learners)
+        size_bytes = float(flat.parameters.nbytes)
+        by_node: list[list[Program]] = [[] for _ in self.cluster.nodes]
+        first = flat.parameters.clone(), training.get_buffers(flat.module)
+        clients = range(len(learners))
+        by_node[self.server].append(server(clients, self.epochs, size_bytes, rounds.average, first))
+        for node, seconds in zip(clients, self.round_s, strict=True):
+            learn = rounds.learning(node)
+            by_node[node].append(client(self.server, self.epochs, seconds, size_bytes, learn))
+        rounds.programs.extend(map(together, by_node))
+        return rounds
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds(Programs["Trained[Tensor]"]):
+    """Programs of the clients and the server, and what they learn with."""
+
+    flat: training.FlatModel  # of the server
+    learners: list[PeerLearner]
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+
+    setup: Setup
+
+    def learning(self, node: int) -> Callable[[Any, int], object]:
+        """A client's pass over its samples, shuffled, from a model that it is given."""
+        learner, setup = self.learners[node], self.setup
+
+        def learn(model: Any, number: int) -> object:
+            learner.adopt(*model)
+            stream = np.random.SeedSequence(setup.seed, spawn_key=(SHUFFLE, number + 1, node))
+            order = np.random.default_rng(stream).permutation(setup.shards[node])
+            for batch in np.split(order, range(setup.batch_size, len(order), setup.batch_size)):
+                learner.learn(batch)
+            return learner.snapshot(), learner.buffers()
+
+        return learn
+
+    def average(self, models: dict[int, Any], at_s: float) -> object:
+        """The server's next model, which is evaluated."""
+        flat, setup = self.flat, self.setup
+        counts = [len(setup.shards[node]) for node in models]
+        flat.parameters.zero_()
+        for count, (parameters, _) in zip(counts, models.values(), strict=True):
+            flat.parameters.add_(parameters, alpha=count / sum(counts))
+        buffers = training.average_buffers([buffers for _, buffers in models.values()])
+        training.set_buffers(flat.module, buffers)
+        found = training.evaluate(flat.module, setup.dataset.x_test, setup.dataset.y_test)
+        number = len(self.rows) + 1
+        check_finite(found.loss, f"on the test samples after round {number}")
+        losses = [learner.take_loss() for learner in self.learners]
+        loss = sum(samples * (mean or 0.0) for samples, mean in losses) / sum(counts)
+        self.rows.append((number, at_s, loss, found.loss, found.top1, sum(counts)))
+        return flat.parameters.clone(), buffers
+
+    def standing(self) -> Standing:
+        """Rounds."""
+        done, planned = len(self.rows), self.setup.epochs
+        losses = (f"loss {self.rows[-1][2]:.3f}",) if done else ()
+        return Standing(done, planned, 100 * done // planned, losses, "rounds")
+
+    def trained(self, run: Run) -> Trained[Tensor]:
+        """The finished rounds, and the server's model."""
+        frame = pl.DataFrame(self.rows, schema=EPOCHS, orient="row")
+        return Trained(frame, self.flat.parameters.clone(), run)

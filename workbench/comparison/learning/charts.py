@@ -1,0 +1,192 @@
+"""Charts of trained ways: loss and accuracy against time and bytes, and what stress costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from workbench.comparison.learning.ranking import KEYS
+from workbench.comparison.learning.stress import STRESSES
+from workbench.comparison.ways.way import EQUAL
+from workbench.figures import parts, stacked
+from workbench.figures.style import PALETTE, series
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from workbench.comparison.learning.ranking import TrainedWays
+
+MOST = len(PALETTE)
+POINTS = 16
+"""Of a line."""
+
+LONGEST = 64
+"""A line's end over its beginning, at most."""
+
+GOOD, BAD = "#ffffff", "#e38b2c"
+"""Of cells where a stress costs nothing, and where it costs all."""
+
+TRUE = "true learning, simulated time"
+"""For titles."""
+
+AXES = {"at_s": "virtual seconds", "bytes": "MB over all links"}
+MEASURES = {"loss": "test loss", "top1": "test accuracy, %"}
+CURVES = {
+    "way": pl.String,
+    "axis": pl.String,
+    "measure": pl.String,
+    **dict.fromkeys(("at", "mean", "low", "high"), pl.Float64),
+}
+
+
+def shown(trained: TrainedWays, most: int = MOST) -> list[str]:
+    """The first way of each system by rank: those equal to SGD, and as many others, up to `most`.
+
+    In the order of their ranks.
+    """
+    exact = pl.col("update") == EQUAL
+    best = (
+        trained.summary.filter(pl.col("reason").is_null())
+        .with_columns(exact=exact)
+        .unique(["system", "exact"], keep="first", maintain_order=True)
+        .with_columns(place=pl.int_range(pl.len()).over("exact"))
+    )
+    kept = best.sort("place", maintain_order=True)["way"].head(most).to_list()
+    return best.filter(pl.col("way").is_in(kept))["way"].to_list()
+
+
+def curves(trained: TrainedWays, ways: Sequence[str] | None = None) -> pl.DataFrame:
+    """Means over seeds, with the least and the most, at times and bytes that grow by one factor.
+
+    Columns ``way, axis, measure, at, mean, low, high``; axes are ``at_s`` and ``bytes`` (in MB),
+    measures ``loss`` and ``top1`` (in percent). A training counts with its newest evaluation, its
+    last one to the end of the longest. Ways that send nothing have no line by bytes.
+    """
+    rows = []
+    best = trained.evaluations.join(trained.summary, on=KEYS, how="semi", maintain_order="left")
+    scales = {"at_s": 1.0, "bytes": 1e-6, "loss": 1.0, "top1": 100.0}
+    for way in shown(trained) if ways is None else ways:
+        runs = best.filter(way=way).partition_by("seed", maintain_order=True)
+        for axis in AXES:
+            own = [run[axis].to_numpy() * scales[axis] for run in runs]
+            begins = [float(at[at > 0].min()) for at in own if (at > 0).any()]
+            if not begins:
+                continue
+            end = max(float(at[-1]) for at in own)
+            grid = np.geomspace(max(min(begins), end / LONGEST), end, POINTS)
+            for measure in MEASURES:
+                values = [
+                    run[measure].to_numpy()[
+                        np.searchsorted(at, grid * (1 + 1e-12), side="right") - 1
+                    ]
+                    * scales[measure]
+                    for at, run in zip(own, runs, strict=True)
+                ]
+                low, mean, high = (f(values, axis=0) for f in (np.min, np.mean, np.max))
+                rows += [
+                    (way, axis, measure, *map(float, point))
+                    for point in zip(grid, mean, low, high, strict=True)
+                ]
+    return pl.DataFrame(rows, schema=CURVES, orient="row")
+
+
+def draw_curves(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
+    """Loss above, accuracy below; against seconds on the left, bytes on the right.
+
+    Lines are means over seeds, bands go from the least to the most.
+    """
+    order = frame["way"].unique(maintain_order=True).to_list()
+    rows = [
+        stacked(
+            *(_panel(frame, axis, measure, order) for axis in AXES),
+            how="hconcat",
+            independent=("x", "y"),
+        )
+        for measure in MEASURES
+    ]
+    return stacked(*rows, title=title, independent=("x", "y"))
+
+
+def _panel(frame: pl.DataFrame, axis: str, measure: str, order: Sequence[str]) -> alt.LayerChart:
+    import altair as alt
+
+    encoded = series("way", order)
+    encoded["color"] = encoded["color"].legend(symbolOpacity=1)
+    base = alt.Chart(frame.filter(axis=axis, measure=measure)).encode(
+        x=alt.X(**parts.log_axis("at", AXES[axis], labelSeparation=8))
+    )
+    band = base.mark_area(opacity=0.25).encode(
+        y=alt.Y("low:Q", title=MEASURES[measure]), y2="high:Q", color=encoded["color"]
+    )
+    line = base.mark_line(point=True).encode(y="mean:Q", **encoded)
+    chart: alt.LayerChart = (band + line).properties(height=150, width=210)
+    return chart
+
+
+def draw_stress(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
+    """What each way keeps of its rate under each stress, and how much accuracy it loses.
+
+    Means over seeds, from `stress.stress`; a way that stops with one seed is said to stop.
+    """
+    order = frame["way"].unique(maintain_order=True).to_list()
+    stresses = list(STRESSES)
+    drawn = (
+        frame.filter(pl.col("stress").is_in(stresses))
+        .group_by("way", "stress", maintain_order=True)
+        .agg(
+            stops=pl.col("stops").any(),
+            kept=100 * pl.col("rate_share").mean(),
+            lost=100 * pl.col("top1_lost").mean(),
+        )
+    )
+    stops = pl.col("stops")
+    words = {
+        "kept": pl.format("{} %", pl.col("kept").round(0).cast(pl.Int64)),
+        "lost": pl.col("lost").round(1).cast(pl.String),
+    }
+    headings = {
+        "kept": "samples a second, % of undisturbed",
+        "lost": "test accuracy lost, points",
+    }
+    panels = [
+        _cells(
+            drawn.with_columns(text=pl.when(stops).then(pl.lit("stops")).otherwise(words[value])),
+            value,
+            headings[value],
+            (order, stresses),
+        )
+        for value in headings
+    ]
+    return stacked(*panels, title=title, how="hconcat")
+
+
+def _cells(
+    frame: pl.DataFrame, value: str, heading: str, axes: tuple[Sequence[str], Sequence[str]]
+) -> alt.LayerChart:
+    import altair as alt
+
+    ways, stresses = axes
+    first = value == "kept"
+    drawn = frame.select("way", "stress", "stops", pl.col(value).fill_null(0.0), "text")
+    base = alt.Chart(drawn).encode(
+        x=alt.X("stress:N", sort=list(stresses), title=None, axis=alt.Axis(labelAngle=-30)),
+        y=alt.Y(
+            "way:N",
+            sort=list(ways),
+            title=None,
+            axis=alt.Axis(labelLimit=240) if first else alt.Axis(labels=False, ticks=False),
+        ),
+    )
+    most, ends = (100, [BAD, GOOD]) if first else (50, [GOOD, BAD])
+    scale = alt.Scale(domain=[0, most], range=ends, clamp=True, interpolate="rgb")
+    shade = alt.Color(f"{value}:Q", scale=scale, legend=None)
+    cells = base.mark_rect(stroke="white").encode(
+        color=alt.when("datum.stops").then(alt.value(parts.GREY)).otherwise(shade)
+    )
+    chart: alt.LayerChart = (cells + base.mark_text().encode(text="text:N")).properties(
+        title=heading, height={"step": 17}, width=190
+    )
+    return chart

@@ -1,0 +1,155 @@
+"""Ways that were trained, ranked by their virtual time to a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from workbench.comparison.learning.task import CURVE
+from workbench.comparison.ways.way import EQUAL
+
+IMPROVEMENT = 0.9
+"""Share of the best SGD's improvement that the default target asks for."""
+
+EVALUATIONS = {"way": pl.String, "learning_rate": pl.Float64, "seed": pl.Int64, **CURVE}
+KEYS = ["way", "learning_rate"]
+ROW = (*KEYS, "system", "update", "samples_share", "reason")
+SUMMARY = {
+    "way": pl.String,
+    "system": pl.String,
+    "update": pl.String,
+    "samples_share": pl.Float64,
+    "learning_rate": pl.Float64,
+    "seeds": pl.Int64,
+    "reached": pl.Int64,
+    **{f"to_loss_s{suffix}": pl.Float64 for suffix in ("", "_min", "_max")},
+    "to_loss_bytes": pl.Float64,
+    "to_loss_samples": pl.Float64,
+    "end_s": pl.Float64,
+    "end_loss": pl.Float64,
+    **{f"end_top1{suffix}": pl.Float64 for suffix in ("", "_min", "_max")},
+    "reason": pl.String,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedWays:
+    """All ways, trained.
+
+    Attributes
+    ----------
+    evaluations
+        ``way, learning_rate, seed, at_s, bytes, samples, loss, top1``: virtual seconds; bytes over
+        all links and samples learnt from by then; loss and accuracy (0 to 1) on the test samples.
+    summary
+        A row a way, at its best learning rate, the first to reach the loss first. ``to_loss_s`` is
+        the mean over seeds, with ``_min`` and ``_max``, of the time of the first evaluation at or
+        below the loss, null unless all seeds ``reached`` it, as are ``to_loss_bytes`` and
+        ``to_loss_samples``; ``end_`` is the last evaluation. Last come ways with a ``reason`` for
+        not having been trained.
+    target_loss
+        That ways are ranked by.
+    interrupted
+        Whether Ctrl-C ended it.
+    """
+
+    evaluations: pl.DataFrame
+    summary: pl.DataFrame
+    target_loss: float
+    interrupted: bool = False
+
+    def __str__(self) -> str:
+        ranked = self.summary.filter(pl.col("to_loss_s").is_not_null())
+        target = f"a test loss of {self.target_loss:.3g}"
+        if ranked.is_empty():
+            return f"No way reached {target} with every seed."
+        first = ranked.row(0, named=True)
+        low_s, high_s = first["to_loss_s_min"], first["to_loss_s_max"]
+        spread = f" ({low_s:.3g} to {high_s:.3g})" if first["seeds"] > 1 else ""
+        said = [
+            f"{first['way']} reaches {target} first, in {first['to_loss_s']:.3g}{spread} "
+            f"virtual seconds, with {first['to_loss_bytes'] / 1e6:.3g} MB sent."
+        ]
+        others = ranked.filter(pl.col("system") != first["system"])
+        if len(others):
+            name, seconds = others.select("way", "to_loss_s").row(0)
+            said.append(f"{name} takes {seconds / first['to_loss_s']:.3g} x as long.")
+        early = self.summary.filter(
+            pl.col("reason").is_null()
+            & pl.col("to_loss_s").is_null()
+            & (pl.col("end_s") < first["to_loss_s"])
+        )
+        if len(early):
+            names = ", ".join(early["way"])
+            said.append(f"Not decided, since their epochs ended before that: {names}; train more.")
+        return " ".join(said)
+
+
+def summary(
+    evaluations: pl.DataFrame, rows: Sequence[Mapping[str, Any]], target_loss: float
+) -> pl.DataFrame:
+    """Rank ways by their time to a loss, each at its best learning rate; see `TrainedWays`."""
+    each, at_s, top1 = [*KEYS, "seed"], pl.col("at_s"), pl.col("top1")
+    met = evaluations.filter(pl.col("loss") <= target_loss)
+    met = met.group_by(each, maintain_order=True).first()
+    ends = evaluations.group_by(each, maintain_order=True).last()
+    reached = met.group_by(KEYS, maintain_order=True).agg(
+        reached=pl.len().cast(pl.Int64),
+        to_loss_s=at_s.mean(),
+        to_loss_s_min=at_s.min(),
+        to_loss_s_max=at_s.max(),
+        to_loss_bytes=pl.col("bytes").mean(),
+        to_loss_samples=pl.col("samples").mean(),
+    )
+    ended = ends.group_by(KEYS, maintain_order=True).agg(
+        seeds=pl.len().cast(pl.Int64),
+        end_s=at_s.mean(),
+        end_loss=pl.col("loss").mean(),
+        end_top1=top1.mean(),
+        end_top1_min=top1.min(),
+        end_top1_max=top1.max(),
+    )
+    to_loss = [name for name in SUMMARY if name.startswith("to_loss")]
+    own = {name: kind for name, kind in SUMMARY.items() if name in ROW}
+    return (
+        pl.DataFrame(rows, schema=own)
+        .join(ended, on=KEYS, how="left", maintain_order="left")
+        .join(reached, on=KEYS, how="left", maintain_order="left")
+        .with_columns(
+            pl.when(pl.col("seeds").is_not_null()).then(pl.col("reached").fill_null(0)),
+            pl.when(pl.col("reached") == pl.col("seeds")).then(pl.col(to_loss)),
+        )
+        .sort(
+            pl.col("reason").is_not_null(),
+            pl.col("to_loss_s").round_sig_figs(9),
+            pl.col("end_loss"),
+            nulls_last=True,
+            maintain_order=True,
+        )
+        .unique("way", keep="first", maintain_order=True)
+        .select(*SUMMARY)
+    )
+
+
+def default_target(evaluations: pl.DataFrame, rows: Sequence[Mapping[str, Any]]) -> float:
+    """Loss behind `IMPROVEMENT` of what the best SGD on all samples improves, as a mean over seeds.
+
+    Where none is trained, of what the best of all ways does.
+    """
+    if evaluations.is_empty():
+        return 0.0
+    whole = {row["way"] for row in rows if row["update"] == EQUAL and row.get("samples_share") == 1}
+    of_sgd = evaluations.filter(pl.col("way").is_in(whole))
+    first, least = pl.col("loss").first(), pl.col("loss").min()
+    by_way = (
+        (evaluations if of_sgd.is_empty() else of_sgd)
+        .group_by([*KEYS, "seed"], maintain_order=True)
+        .agg(first=first, least=least)
+        .group_by(KEYS, maintain_order=True)
+        .agg(pl.col("first", "least").mean())
+    )
+    best = by_way.sort("least", maintain_order=True).row(0, named=True)
+    return float(best["first"] - IMPROVEMENT * (best["first"] - best["least"]))

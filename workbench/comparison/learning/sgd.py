@@ -1,0 +1,211 @@
+"""Learning of all ways whose updates equal those of SGD: one plain loop, and a clock for each way.
+
+Under a parameter server, an all-reduce, or on device, edge and cloud, weights are those of one
+machine that takes the same batches. So these are learnt once, and each way adds the seconds and
+the bytes of its simulated iterations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import cycle, islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from workbench import training
+from workbench.comparison.learning.task import PER_EPOCH, Task
+from workbench.comparison.use import Use, carried
+from workbench.comparison.ways.batches import BY_SPEED
+from workbench.comparison.ways.turns import schedule
+from workbench.comparison.ways.way import EQUAL
+from workbench.runtime import simulate
+from workbench.training.batches import Draw
+from workbench.training.evaluation import dtype_of
+from workbench.training.models import make_model
+from workbench.training.passes import check_finite
+from workbench.training.repeatable import STEP, derive
+
+if TYPE_CHECKING:
+    from workbench.comparison.question import Question
+    from workbench.comparison.ways import Option, Way
+    from workbench.datasets import Dataset
+    from workbench.training import Sgd
+
+UPDATES = (EQUAL, BY_SPEED)
+"""Updates that plain SGD has with the same batches."""
+
+ITERATIONS = {
+    "iteration": pl.Int64,
+    "samples": pl.Int64,
+    "loss": pl.Float64,
+    "top1": pl.Float64,
+}
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Whose samples an iteration of SGD learns from.
+
+    Attributes
+    ----------
+    holders
+        Places among the holders of samples.
+    sizes
+        Samples of each holder; or one number, of all together: then batches are drawn from the
+        samples of all these holders, as where they are sent to one node.
+    turns
+        Samples of each holder, if instead each batch is one holder's, in turns as `schedule` has
+        them; or none.
+    """
+
+    holders: tuple[int, ...]
+    sizes: tuple[int, ...]
+    turns: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, way: Way, option: Option, question: Question) -> Batches:
+        """The batches of a way."""
+        nodes = sorted(option.learns_from)
+        places = tuple(map(question.holders.index, nodes))
+        if way.moves_samples or len(nodes) == 1:
+            takes_turns = way.system == "HierTrain" and len(nodes) > 1
+            turns = tuple(question.samples[node] for node in nodes) if takes_turns else ()
+            batches = cls(places, (question.batch_size,), turns)
+        else:
+            batches = cls(places, tuple(option.batches[node] for node in nodes))
+        if not math.isclose(batches.samples, option.use.samples, rel_tol=1e-6):
+            raise AssertionError(
+                f"{way.name} learns from {option.use.samples} samples in an iteration, not from "
+                f"{batches.samples}"
+            )
+        return batches
+
+    def __str__(self) -> str:
+        holders, sizes = (", ".join(map(str, numbers)) for numbers in (self.holders, self.sizes))
+        return f"SGD in batches of {sizes} from {holders}{' in turns' if self.turns else ''}"
+
+    @property
+    def samples(self) -> int:
+        """Of an iteration."""
+        return sum(self.sizes)
+
+    def draw(self, shards: tuple[NDArray[np.int64], ...], seed: int) -> Iterator[NDArray[np.int64]]:
+        """Batch after batch: pass after pass over the samples, each in an order of its own."""
+        own = [shards[place] for place in self.holders]
+        if len(self.sizes) < len(own) and not self.turns:
+            own = [np.concatenate(own)]
+        draws = [Draw(shard, seed, place) for shard, place in zip(own, self.holders, strict=False)]
+        if self.turns:
+            for place in cycle(schedule(self.turns)):
+                yield draws[place].take(self.samples)
+        while True:
+            taken = zip(draws, self.sizes, strict=True)
+            yield np.concatenate([draw.take(size) for draw, size in taken])
+
+
+def learn(task: Task, batches: Batches, seed: int) -> pl.DataFrame:
+    """Learn from as many samples as the task says; an evaluation a row, of `ITERATIONS`.
+
+    Raises DivergedError: the loss is not finite any more.
+    """
+    count = -(-task.epochs * task.samples // batches.samples)
+    drawn = islice(batches.draw(task.shards(seed), seed), count)
+    every = max(1, round(task.samples / batches.samples / PER_EPOCH))
+    sgd = task.sgd(batches.samples / task.question.batch_size)
+    data = task.dataset
+    rows = []
+    with training.fixed_threads():
+        module = make_model(task.model, data, seed)
+        flat = training.flatten(module, data.input_shape, input_dtype=dtype_of(module))
+
+        def evaluate(iteration: int) -> None:
+            found = training.evaluate(flat.module, data.x_test, data.y_test)
+            loss = check_finite(found.loss, f"on the test samples after iteration {iteration}")
+            rows.append((iteration, iteration * batches.samples, loss, found.top1))
+
+        evaluate(0)
+        for iteration, _ in enumerate(steps(flat, data, drawn, sgd, seed), start=1):
+            if iteration % every == 0 or iteration == count:
+                evaluate(iteration)
+    return pl.DataFrame(rows, schema=ITERATIONS, orient="row")
+
+
+def steps(
+    flat: training.FlatModel,
+    dataset: Dataset,
+    batches: Iterator[NDArray[np.int64]],
+    sgd: Sgd,
+    seed: int,
+) -> Iterator[float]:
+    """Take a step for each batch of indices; yields the mean loss before it.
+
+    Raises DivergedError: it is not finite.
+    """
+    velocity = sgd.start(flat.parameters)
+    for number, batch in enumerate(batches):
+        x, y = dataset.x_train[batch], dataset.y_train[batch]
+        loss = training.gradient_step(flat, x, y, seed=derive(seed, STEP, number))
+        check_finite(loss, f"in iteration {number + 1}")
+        sgd.step(flat.parameters, flat.gradients, velocity)
+        yield loss
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When iterations of a way end, and what they send.
+
+    Attributes
+    ----------
+    start_s
+        Seconds before the first iteration begins to take its time.
+    iteration_s, iteration_bytes
+        Of an iteration; bytes count on each link that they pass.
+    early
+        How many iterations at the beginning take `early_s` and `early_bytes` instead.
+    """
+
+    start_s: float
+    iteration_s: float
+    iteration_bytes: float
+    early: float = 0.0
+    early_s: float = 0.0
+    early_bytes: float = 0.0
+
+    @classmethod
+    def of(cls, question: Question, option: Option) -> Clock:
+        """Simulate a way's programs, without learning."""
+        use = option.simulate()
+        size = _bytes(question, use)
+        if option.first is not None:
+            first, epochs = option.first, question.epochs
+            early = sum(question.samples.values()) / use.samples
+            if epochs == 1:
+                return cls(0.0, use.iteration_s, size)
+            later_s = (epochs * use.iteration_s - first.iteration_s) / (epochs - 1)
+            return cls(0.0, later_s, 0.0, early, first.iteration_s, _bytes(question, first))
+        start_s = 0.0
+        if option.dry is not None:
+            dry = option.dry
+            first_s = simulate(dry.cluster, dry.programs(dry.first)).end_s
+            start_s = max(0.0, first_s - dry.first * use.iteration_s)
+        return cls(start_s, use.iteration_s, size)
+
+    def columns(self) -> dict[str, pl.Expr]:
+        """Times and bytes of evaluations, by their column ``iteration``."""
+        iteration = pl.col("iteration")
+        began = pl.when(iteration > 0).then(self.start_s).otherwise(0.0)
+        early = pl.min_horizontal(iteration, pl.lit(self.early))
+        later = iteration - early
+        return {
+            "at_s": began + early * self.early_s + later * self.iteration_s,
+            "bytes": early * self.early_bytes + later * self.iteration_bytes,
+        }
+
+
+def _bytes(question: Question, use: Use) -> float:
+    return sum(size for size, _ in carried(question, use).values())

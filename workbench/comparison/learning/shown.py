@@ -1,0 +1,50 @@
+"""What the notebook trains at each scale: LeNet-5 on digits, ways of each kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from workbench import datasets
+from workbench.comparison.learning.ranking import TrainedWays
+from workbench.comparison.learning.stress import SHOWN, stress
+from workbench.comparison.learning.train import train_ways
+from workbench.comparison.ways import WAYS
+from workbench.experiments.scales import Scaled, processes_at
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from workbench.clusters import Cluster
+
+MODEL, DATA = "lenet5", "digits"
+FEW = ("parameter server, dynacomm", "gossip")
+
+SAMPLES = Scaled(smoke=96, default=1442, paper=1442)
+TESTED = Scaled(smoke=24, default=200, paper=355)
+EPOCHS = Scaled(smoke=1, default=20, paper=40)
+SEEDS = Scaled(smoke=2, default=3, paper=3)
+TRAINED = Scaled(smoke=FEW, default=SHOWN, paper=tuple(WAYS))
+STRESSED = Scaled(smoke=FEW, default=SHOWN, paper=SHOWN)
+STRESS_SEEDS = Scaled(smoke=1, default=1, paper=3)
+
+
+def trained_at(scale: str, cluster: Cluster, seed: int) -> TrainedWays:
+    """Ways, trained."""
+    ways, seeds = TRAINED.at(scale), SEEDS.at(scale)
+    return train_ways(MODEL, cluster, ways=ways, seeds=seeds, **_sizes(scale, seed))
+
+
+def stressed_at(scale: str, cluster: Cluster, seed: int) -> pl.DataFrame:
+    """Ways, trained while something goes wrong."""
+    ways, seeds = STRESSED.at(scale), STRESS_SEEDS.at(scale)
+    return stress(MODEL, cluster, ways=ways, seeds=seeds, **_sizes(scale, seed))
+
+
+def _sizes(scale: str, seed: int) -> dict[str, Any]:
+    return {
+        "dataset": datasets.load(DATA).limit(SAMPLES.at(scale), TESTED.at(scale)),
+        "batch_size": 16 if scale == "smoke" else 32,
+        "epochs": EPOCHS.at(scale),
+        "seed": seed,
+        "processes": processes_at(scale),
+    }

@@ -1,0 +1,238 @@
+"""What each way loses when something goes wrong in the middle of its training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from workbench.comparison.learning import sgd, systems
+from workbench.comparison.learning.faults import halting, link_down
+from workbench.comparison.learning.faults import patience_s as patience_of
+from workbench.comparison.learning.sgd import Batches
+from workbench.comparison.learning.task import Task
+from workbench.comparison.learning.train import LEARNING_RATES, option_of, tasks_of
+from workbench.comparison.learning.trial import Trial, among
+from workbench.comparison.ways import WAYS, Option, Way
+from workbench.experiments.sweep import sweep
+from workbench.runtime import (
+    Crash,
+    DeadlockError,
+    Fault,
+    SimulationError,
+    SlowDown,
+    simulate,
+)
+from workbench.training import DivergedError
+from workbench.utils.checks import UserError, check_name, check_whole
+
+if TYPE_CHECKING:
+    import torch
+
+    from workbench.clusters import Cluster
+    from workbench.datasets import Dataset
+
+SHOWN = (
+    "one node, samples sent once",
+    "parameter server, dynacomm",
+    "all-reduce",
+    "hiertrain",
+    "fedavg",
+    "gossip",
+    "gosgd",
+    "edgegossip",
+    "dlion",
+    "diloco",
+)
+"""Ways that are stressed by default: of each system one, and what learns without a server."""
+
+ALPHA = 0.1
+"""Of the Dirichlet distribution of labels that are spread unevenly."""
+
+STRESSES = {
+    "link delays": "the node's link carries nothing in the second quarter of the training, and "
+    "messages wait",
+    "link fails": "the node's link carries nothing from the middle on, and messages are lost",
+    "node dies": "the node dies in the middle",
+    "node slows": "the node has half its speed from the middle on",
+    "labels uneven": "each node holds few of the classes",
+}
+"""What goes wrong, by name."""
+
+SCHEMA = {
+    "way": pl.String,
+    "stress": pl.String,
+    "seed": pl.Int64,
+    "stops": pl.Boolean,
+    "samples_per_s": pl.Float64,
+    "rate_share": pl.Float64,
+    "end_loss": pl.Float64,
+    "end_top1": pl.Float64,
+    "top1_lost": pl.Float64,
+    "reason": pl.String,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a training went: samples a second over all of it, its end, and the last evaluation."""
+
+    samples_per_s: float
+    end_s: float
+    loss: float
+    top1: float
+
+
+def stress(
+    model: str | torch.nn.Module,
+    cluster: Cluster,
+    dataset: Dataset,
+    batch_size: int = 32,
+    *,
+    node: str | int | None = None,
+    epochs: int = 10,
+    seeds: int = 1,
+    seed: int = 0,
+    learning_rate: float = LEARNING_RATES[0],
+    ways: Sequence[str] = SHOWN,
+    processes: int | None = None,
+) -> pl.DataFrame:
+    """Train in each way while something goes wrong, of those in `STRESSES`.
+
+    Times are those of each way's own training without stress. Peers wait for the silent for at most
+    their patience, some model transfers, and go on without them, as their systems do. Ways that
+    have no such patience stop: all others wait for the node for ever. Where a way does not use the
+    node nothing changes.
+
+    Ways equal to SGD learn the same under whatever only delays them, so that their programs run
+    without learning; all others run their system's training.
+
+    Parameters
+    ----------
+    model, cluster, dataset, batch_size, epochs, seeds, seed, processes
+        As for `train_ways`.
+    node
+        Name or index of the node that fails or slows down, or whose link does, that to its first
+        neighbour; by default the last that holds samples.
+    learning_rate
+        For a batch of one worker.
+    ways
+        Names in `WAYS`.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row for each way, stress and seed; the stress ``"none"`` comes first. ``stops`` is whether
+        the training cannot go on; else ``rate_share`` is its samples a second over those of the
+        undisturbed training, ``top1_lost`` how much less its last accuracy on the test samples is
+        (as a fraction). Ways that cannot be used have one row, with a ``reason``.
+    """
+    names = [check_name("way", name, WAYS) for name in ways]
+    count, first = check_whole("seeds", seeds, 1), check_whole("seed", seed, 0)
+    rates = (learning_rate,)
+    (task,) = tasks_of(model, cluster, dataset, batch_size, None, rates=rates, epochs=epochs)
+    (uneven,) = tasks_of(
+        model, cluster, dataset, batch_size, None, rates=rates, epochs=epochs, alpha=ALPHA
+    )
+    victim = task.question.holders[-1] if node is None else cluster.index(node)
+    points = [{"way": name, "seed": one} for one in range(first, first + count) for name in names]
+    return sweep(
+        stressed,
+        points,
+        SCHEMA,
+        title="stress",
+        shared={"task": task, "uneven": uneven, "victim": victim},
+        processes=processes if isinstance(model, str) else 1,
+    )
+
+
+def stressed(task: Task, uneven: Task, victim: int, way: str, seed: int, **_: object) -> Any:
+    """Rows of one way: undisturbed, and under each stress."""
+    chosen = WAYS[way]
+    option = option_of(chosen, task.question)
+    if isinstance(option, str):
+        return {"reason": option}
+    try:
+        try_out = _by_its_training
+        if chosen.update in sgd.UPDATES and option.dry is not None:
+            try_out = partial(_as_sgd, _learnt((task, uneven), chosen, option, seed))
+        usual = try_out(task, chosen, seed)
+    except FAILURES as error:
+        return {"reason": _reason(error)}
+    question, end_s = task.question, usual.end_s
+    cases: dict[str, tuple[Task, tuple[Fault, ...]]] = {
+        "link delays": (replace(task, question=halting(question, victim, end_s)), ()),
+        "link fails": (task, link_down(question, victim, end_s / 2)),
+        "node dies": (task, (Crash(question.cluster.names[victim], end_s / 2),)),
+        "node slows": (
+            task,
+            (SlowDown(question.cluster.names[victim], end_s / 2, math.inf, 2.0),),
+        ),
+        "labels uneven": (uneven, ()),
+    }
+    rows = [_row("none", usual, usual)]
+    for name, (changed, faults) in cases.items():
+        try:
+            rows.append(_row(name, try_out(changed, chosen, seed, faults), usual))
+        except FAILURES as error:
+            rows.append({"stress": name, "stops": True, "reason": _reason(error)})
+    return rows
+
+
+FAILURES = (SimulationError, DivergedError, UserError)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, SimulationError) and error.run.ended == "deadlock":
+        return "the others wait for ever"
+    return str(error).partition("\n")[0].partition(" (")[0]
+
+
+def _row(name: str, outcome: Outcome, usual: Outcome) -> dict[str, Any]:
+    return {
+        "stress": name,
+        "stops": False,
+        "samples_per_s": outcome.samples_per_s,
+        "rate_share": outcome.samples_per_s / usual.samples_per_s,
+        "end_loss": outcome.loss,
+        "end_top1": outcome.top1,
+        "top1_lost": usual.top1 - outcome.top1,
+    }
+
+
+Learnt = dict[float | None, dict[str, Any]]
+"""Last evaluations of SGD, by the unevenness of labels."""
+
+
+def _learnt(tasks: Sequence[Task], way: Way, option: Option, seed: int) -> Learnt:
+    """Learn by plain SGD."""
+    batches = Batches.of(way, option, tasks[0].question)
+    return {task.alpha: sgd.learn(task, batches, seed).row(-1, named=True) for task in tasks}
+
+
+def _as_sgd(
+    learnt: Learnt, task: Task, way: Way, seed: int, faults: Sequence[Fault] = ()
+) -> Outcome:
+    """Run a way's programs, without learning, for as many iterations as SGD has learnt in."""
+    option, last = way.find(task.question), learnt[task.alpha]
+    dry = option.dry
+    assert dry is not None
+    programs = (option.training or dry.programs)(last["iteration"])
+    run = simulate(dry.cluster, programs, faults=among(faults, dry.cluster))
+    if not run.results:
+        raise DeadlockError("nobody is left to learn", run)
+    return Outcome(last["samples"] / run.end_s, run.end_s, last["loss"], last["top1"])
+
+
+def _by_its_training(task: Task, way: Way, seed: int, faults: Sequence[Fault] = ()) -> Outcome:
+    """Run the system's own training."""
+    option = way.find(task.question)
+    patience_s = patience_of(task.question, option)
+    trial = Trial(task, way, option, seed, faults=faults, patience_s=patience_s)
+    last = systems.train(trial).row(-1, named=True)
+    end_s = last["at_s"]
+    return Outcome(last["samples"] / end_s, end_s / trial.stretch, last["loss"], last["top1"])

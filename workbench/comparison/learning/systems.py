@@ -1,0 +1,153 @@
+"""Learning of ways whose updates are their own: the systems' trainings on the question's cluster.
+
+Nodes that have a model each are evaluated each by itself, as in the systems' papers: a row is the
+mean over the nodes of the newest evaluation of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from workbench import decentralised, dlion, edgegossip
+from workbench.comparison import federated
+from workbench.comparison.learning.task import PER_EPOCH
+from workbench.comparison.learning.trial import Trial, finished, own_models
+from workbench.comparison.ways import rounds
+from workbench.decentralised.topologies import ring
+from workbench.edgegossip.prediction.predictor import Predictor
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from workbench.training import Trained
+
+UNSLOWED = Predictor("linear", 1, 1.0, 1.0, (0.0, 0.0, 0.0), baseline_s=1.0)
+"""Nothing else runs on a node of a comparison."""
+
+
+def train(trial: Trial) -> pl.DataFrame:
+    """Train; returns the evaluations, in the columns of `CURVE`.
+
+    Raises TrainingError: the loss is not finite any more, or all wait.
+    """
+    return TRAININGS[trial.way.system](trial)
+
+
+def of_dlion(trial: Trial) -> pl.DataFrame:
+    """DLion, and the systems that it is compared with."""
+    question, nodes, system = trial.task.question, trial.nodes, dlion.SYSTEMS[trial.way.name]
+    own_s = [question.batch_s(node) for node in nodes]
+    batch, workers = question.batch_size, len(nodes)
+    per_epoch = trial.task.samples / (batch * workers)
+    setup = dlion.Setup(
+        **trial.shared(),
+        cluster=trial.cluster(nodes, [min(own_s) / seconds for seconds in own_s]),
+        sample_s=min(own_s) / batch,
+        local_batch=batch,
+        shards=trial.shards,
+        sgd=trial.task.sgd(workers if system.exchange_models is None else 1),
+        first_weights="shared",
+        evaluate_every=max(1, round(per_epoch / PER_EPOCH)),
+        patience_s=trial.patience_s,
+    )
+    trained = trial.train(setup, system)
+    return own_models(
+        trial,
+        trained.evaluations.select("at_s", "node", "loss", "top1").iter_rows(),
+        trained.iterations.select("at_s", "samples").iter_rows(),
+        trained,
+    )
+
+
+def of_gossip(trial: Trial) -> pl.DataFrame:
+    """Gossip on a ring, epoch by epoch, or GoSGD, as `ways.rounds` has them."""
+    random = trial.way.name == "gosgd"
+    setup = decentralised.GossipSetup(
+        **trial.shared(),
+        **_exchange(trial),
+        cluster=trial.cluster(trial.nodes),
+        sample_s=_sample_s(trial),
+        mixing=None if random else ring(len(trial.nodes)),
+        probability=rounds.GOSGD_PROBABILITY if random else None,
+    )
+    return _of_epochs(trial, trial.train(setup, None))
+
+
+def of_edgegossip(trial: Trial) -> pl.DataFrame:
+    """EdgeGossip: nobody but the training uses the nodes."""
+    cluster = trial.cluster(trial.nodes)
+    platforms = [
+        edgegossip.Platform(name, replace(UNSLOWED, baseline_s=seconds))
+        for name, seconds in zip(cluster.names, _sample_s(trial), strict=True)
+    ]
+    setup = edgegossip.Setup(
+        **trial.shared(),
+        **_exchange(trial),
+        platforms=platforms,
+        cluster=cluster,
+        mixing=ring(len(trial.nodes)),
+    )
+    how = edgegossip.EdgeGossip(ratio=rounds.RATIO, forward_share=rounds.FORWARD_SHARE)
+    return _of_epochs(trial, trial.train(setup, how))
+
+
+def of_fedavg(trial: Trial) -> pl.DataFrame:
+    """Federated averaging, with the server that the way has chosen."""
+    question, dry, hub = trial.task.question, trial.option.dry, trial.option.server
+    assert dry is not None
+    assert hub is not None
+    nodes, shards = list(dry.nodes), dict(zip(trial.nodes, trial.shards, strict=True))
+    clients = [node for node in nodes if node in shards]
+    first = trial.first()
+    setup = federated.Setup(
+        **trial.shared(),
+        sgd=trial.task.sgd(),
+        batch_size=question.batch_size,
+        shards=[shards[node] for node in clients],
+        cluster=trial.cluster(nodes),
+        server=nodes.index(hub),
+        round_s=[
+            rounds.epoch_s(question, node, len(shards[node]), serves=node == hub)
+            for node in clients
+        ],
+    )
+    trained = trial.train(setup, None)
+    epochs = trained.epochs
+    rows = [(0.0, *first), *epochs.select("at_s", "test_loss", "top1").iter_rows()]
+    return finished(trial, rows, epochs.select("at_s", "samples").iter_rows(), trained, nodes)
+
+
+def _exchange(trial: Trial) -> dict[str, Any]:
+    return {
+        "shards": trial.shards,
+        "batch_size": trial.task.question.batch_size,
+        "sgd": trial.task.sgd(),
+        "patience_s": trial.patience_s,
+    }
+
+
+def _sample_s(trial: Trial) -> list[float]:
+    """Seconds of a sample in a whole batch, with its part of the update, by node."""
+    question = trial.task.question
+    return [question.batch_s(node) / question.batch_size for node in trial.nodes]
+
+
+def _of_epochs(trial: Trial, trained: Trained[Any]) -> pl.DataFrame:
+    epochs = trained.epochs
+    return own_models(
+        trial,
+        epochs.select("at_s", "node", "test_loss", "top1").iter_rows(),
+        epochs.select("at_s", "samples").iter_rows(),
+        trained,
+    )
+
+
+TRAININGS: Mapping[str, Callable[[Trial], pl.DataFrame]] = {
+    "DLion": of_dlion,
+    "gossip": of_gossip,
+    "EdgeGossip": of_edgegossip,
+    "FedAvg": of_fedavg,
+}
+"""By system."""

@@ -1,0 +1,111 @@
+"""What all ways learn in a comparison: one model, the same samples, the same first weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from workbench.comparison.question import Question
+from workbench.datasets import partition
+from workbench.datasets.dataset import check_dataset
+from workbench.training import Sgd
+from workbench.training.models import check_model
+from workbench.utils.checks import UserError, check_number, check_whole
+
+if TYPE_CHECKING:
+    from workbench.datasets import Dataset
+    from workbench.training.models import Model
+
+CURVE = {
+    "at_s": pl.Float64,
+    "bytes": pl.Float64,
+    "samples": pl.Float64,
+    "loss": pl.Float64,
+    "top1": pl.Float64,
+}
+"""Columns of a training's evaluations: virtual seconds, bytes over all links and samples learnt
+from by then, loss and accuracy on the test samples."""
+
+PER_EPOCH = 2
+"""Evaluations in an epoch of ways that have a model to evaluate within it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One training, the same for all ways.
+
+    Attributes
+    ----------
+    question
+        Model, cluster and batch. Each node holds the share of the data set's training samples that
+        it holds in the cluster.
+    model, dataset
+        As for `workbench.training.Setup`.
+    epochs
+        Passes over as many samples as all nodes hold, whoever learns from them.
+    learning_rate
+        Of a step on the batch of one worker.
+    alpha
+        Of the Dirichlet distribution by which each class is split among nodes, in the place of
+        their shares; None for the same mix of classes everywhere.
+
+    Raises
+    ------
+    UserError
+        What no training takes; fewer training samples than nodes that hold some.
+    """
+
+    question: Question
+    model: Model
+    dataset: Dataset
+    epochs: int = field(default=20, kw_only=True)
+    learning_rate: float = field(default=0.1, kw_only=True)
+    alpha: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_dataset(self.dataset)
+        check_model(self.model, self.dataset, 0)
+        object.__setattr__(self, "epochs", check_whole("epochs", self.epochs, 1))
+        Sgd(check_number("learning_rate", self.learning_rate))
+        holding = dict(zip(self.question.holders, self.shards(0), strict=True))
+        cluster = self.question.cluster
+        nodes = tuple(
+            replace(node, samples=len(holding[at])) if at in holding else node
+            for at, node in enumerate(cluster.nodes)
+        )
+        held = replace(cluster, nodes=nodes)
+        # Memory plays no part in learning, and a survey of it is no value to send to processes.
+        object.__setattr__(
+            self, "question", replace(self.question, cluster=held, memory=None, epochs=self.epochs)
+        )
+
+    @property
+    def samples(self) -> int:
+        """Training samples that all nodes together hold."""
+        return len(self.dataset.y_train)
+
+    def shards(self, seed: int) -> tuple[NDArray[np.int64], ...]:
+        """Training samples of each holder, for a seed the same in all ways."""
+        labels, holders = self.dataset.y_train, self.question.holders
+        if len(labels) < len(holders):
+            raise UserError(
+                f"{len(holders)} nodes cannot share {len(labels)} samples; use more samples"
+            )
+        if self.alpha is not None:
+            return partition.dirichlet(labels, len(holders), self.alpha, seed=seed)
+        counts = [self.question.cluster.nodes[node].samples or 1 for node in self.question.holders]
+        return partition.by_size(labels, counts, seed=seed)
+
+    def sgd(self, workers: float = 1) -> Sgd:
+        """Steps on the mean gradient of this many workers' batches, as noisy as those on one.
+
+        The noise of a step stays what it is if the learning rate grows as the square root
+        (Krizhevsky 2014, Sec. 3.2). As many times the rate diverges without a warm-up (Goyal et al.
+        2017, Sec. 2.2), which exchanges of gradients among peers do not have.
+        """
+        return Sgd(self.learning_rate * math.sqrt(workers))

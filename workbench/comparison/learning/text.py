@@ -1,0 +1,71 @@
+"""Trained ways as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+    from rich.table import Table
+
+    from workbench.comparison.learning.ranking import TrainedWays
+
+HEADINGS = (
+    "way",
+    "virtual s to\ntest loss {:.3g}",
+    "least to\nmost",
+    "MB",
+    "samples",
+    "test loss\nat the end",
+    "accuracy\n%",
+    "least to\nmost",
+)
+
+
+def tables(trained: TrainedWays, title: str) -> Iterator[Table]:
+    """Ways that were trained, the first to reach the loss first, and the others with a reason."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    for heading in HEADINGS:
+        justify: JustifyMethod = "left" if heading == "way" else "right"
+        text = heading.format(trained.target_loss)
+        table.add_column(text, justify=justify, no_wrap=True)
+    for row in trained.summary.filter(pl.col("reason").is_null()).iter_rows(named=True):
+        table.add_row(*_cells(row))
+    if table.rows:
+        yield table
+    refused = trained.summary.filter(pl.col("reason").is_not_null())
+    if len(refused):
+        table = Table(box=box.SIMPLE_HEAD, title="Not trained", title_justify="left")
+        table.add_column("way", no_wrap=True)
+        table.add_column("why")
+        for way, reason in refused.select("way", "reason").iter_rows():
+            table.add_row(way, reason)
+        yield table
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    several = row["seeds"] > 1
+    if row["to_loss_s"] is not None:
+        to_loss = [
+            f"{row['to_loss_s']:.3g}",
+            f"{row['to_loss_s_min']:.3g} to {row['to_loss_s_max']:.3g}" if several else "",
+            f"{row['to_loss_bytes'] / 1e6:.3g}",
+            f"{row['to_loss_samples']:,.0f}",
+        ]
+    else:
+        reached = f"{row['reached']} of {row['seeds']} seeds" if row["reached"] else ""
+        to_loss = [f"not in {row['end_s']:.3g}", reached, "", ""]
+    low, high = 100 * row["end_top1_min"], 100 * row["end_top1_max"]
+    return [
+        row["way"],
+        *to_loss,
+        f"{row['end_loss']:.3g}",
+        f"{100 * row['end_top1']:.1f}",
+        f"{low:.1f} to {high:.1f}" if several else "",
+    ]

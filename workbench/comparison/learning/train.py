@@ -1,0 +1,254 @@
+"""Every way trains the same model: which is the first to reach a loss, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from workbench.clusters import Cluster
+from workbench.comparison.learning import sgd, systems
+from workbench.comparison.learning.ranking import EVALUATIONS, TrainedWays, default_target, summary
+from workbench.comparison.learning.sgd import Batches, Clock
+from workbench.comparison.learning.task import Task
+from workbench.comparison.learning.trial import Trial
+from workbench.comparison.question import Question
+from workbench.comparison.ways import WAYS, Option, Way
+from workbench.comparison.ways.way import options
+from workbench.datasets.dataset import check_dataset
+from workbench.experiments.computed import ExperimentInterrupted
+from workbench.experiments.sweep import sweep
+from workbench.profiles import LayerTimes, profile_model
+from workbench.training import DivergedError, TrainingError
+from workbench.training.models import check_model, make_model
+from workbench.utils.checks import (
+    UserError,
+    check_name,
+    check_number,
+    check_whole,
+    choose,
+    listed,
+)
+from workbench.zoo import MODELS
+
+if TYPE_CHECKING:
+    import torch
+
+    from workbench.datasets import Dataset
+
+LEARNING_RATES = (0.1,)
+"""Of a batch of one worker, by default."""
+
+LEARNT = {**EVALUATIONS, "iteration": pl.Int64, "reason": pl.String}
+
+
+def train_ways(
+    model: str | torch.nn.Module,
+    cluster: Cluster,
+    dataset: Dataset,
+    batch_size: int = 32,
+    *,
+    epochs: int = 10,
+    seeds: int = 3,
+    seed: int = 0,
+    learning_rates: Sequence[float] = LEARNING_RATES,
+    until_loss: float | None = None,
+    alpha: float | None = None,
+    ways: Sequence[str] | None = None,
+    times: Mapping[str, LayerTimes] | None = None,
+    processes: int | None = None,
+) -> TrainedWays:
+    """Train a model in every way that a cluster allows: true learning, virtual time.
+
+    All ways of a seed begin with the same weights and learn from the same samples, split alike
+    among the nodes that hold some, by the ``samples`` that these hold in the cluster; an epoch is
+    one of this data set. All learn from as many samples, EdgeGossip from those that it chooses.
+
+    Ways whose updates equal SGD's are learnt once for all that take the same batches, by plain SGD,
+    with the times and bytes of each way's own simulated iterations. All others run their system's
+    training on the cluster. Steps have no momentum, since DLion's exchange of gradients allows
+    none. A step on the gradients of several workers has a learning rate that grows with the square
+    root of their number (Krizhevsky 2014, Sec. 3.2); of several `learning_rates` each way counts
+    with its best.
+
+    Nodes with a model each are evaluated each by itself, and the mean over nodes is taken, as in
+    the papers of these systems. Evaluations take no virtual time. All seconds are virtual; wall
+    seconds will join where ``runtime.measure`` runs the same programs in real processes.
+
+    Parameters
+    ----------
+    model
+        A name of the zoo, or a module, which goes on from the weights that it has.
+    cluster, batch_size, times
+        As for `compare`.
+    dataset
+        Images; fitted to the model's input if it is one of the zoo.
+    epochs
+        Passes over as many samples as the data set has.
+    seeds, seed
+        How many trainings of each way, from this seed on.
+    learning_rates
+        For a batch of one worker; every way is trained with each.
+    until_loss
+        Test loss that ways are ranked by. By default the loss behind 90 % of the way from the
+        first loss to the least that the best way equal to SGD on all samples gets to, both as means
+        over seeds.
+    alpha
+        Split each class among nodes by shares drawn from a Dirichlet distribution: small for nodes
+        that hold few classes each. The ``samples`` of the cluster then play no part.
+    ways
+        Names in `WAYS`; all by default.
+    processes
+        That train beside each other; by default one for each core. A module trains in this one.
+
+    Returns
+    -------
+    TrainedWays
+        The same, bit for bit, for the same arguments. What Ctrl-C interrupts has the trainings that
+        were finished.
+
+    Raises
+    ------
+    UserError
+        As for `compare`; images that the model does not take; an unknown way.
+    """
+    count, first = check_whole("seeds", seeds, 1), check_whole("seed", seed, 0)
+    if until_loss is not None and not check_number("until_loss", until_loss) > 0:
+        raise UserError(f"until_loss is {until_loss}; a loss is above 0")
+    names = list(WAYS) if ways is None else [check_name("way", name, WAYS) for name in ways]
+    rates = listed("learning_rates", learning_rates, "give numbers, such as (0.05, 0.1)")
+    tasks = tasks_of(
+        model, cluster, dataset, batch_size, times, rates=rates, epochs=epochs, alpha=alpha
+    )
+    question = tasks[0].question
+    found = {name: option_of(WAYS[name], question) for name in names}
+    learnt, interrupted = _learnt(tasks, found, range(first, first + count), processes)
+    evaluations, rows = _by_way(tasks, found, learnt, count)
+    target = default_target(evaluations, rows) if until_loss is None else until_loss
+    return TrainedWays(evaluations, summary(evaluations, rows, target), target, interrupted)
+
+
+def tasks_of(
+    model: str | torch.nn.Module,
+    cluster: Cluster,
+    dataset: Dataset,
+    batch_size: int,
+    times: Mapping[str, LayerTimes] | None,
+    *,
+    rates: Sequence[float],
+    **options: Any,
+) -> list[Task]:
+    """What all ways learn, a task for each learning rate.
+
+    The profile is that of the model as it is trained, which may have other outputs than the zoo's.
+    """
+    check_dataset(dataset)
+    if isinstance(model, str):
+        dataset = dataset.fitted(choose("model", model, MODELS).input_shape)
+    check_model(model, dataset, 0)
+    if not rates:
+        raise UserError("there are no learning_rates; give at least one")
+    profile = profile_model(make_model(model, dataset, 0), dataset.input_shape)
+    question = Question(profile, cluster, batch_size, times)
+    return [
+        Task(question, model, dataset, learning_rate=rate, **options)
+        for rate in dict.fromkeys(rates)
+    ]
+
+
+def option_of(way: Way, question: Question) -> Option | str:
+    """The way's best use of the cluster, or why there is none."""
+    (_, option), *_ = options(question, [way])
+    if way.update not in sgd.UPDATES and way.system not in systems.TRAININGS:
+        return "compared by its speed alone: it has no training here"
+    return option
+
+
+def _batches(found: Mapping[str, Option | str], question: Question) -> dict[str, Batches]:
+    """Batches of the ways that equal SGD."""
+    return {
+        name: Batches.of(WAYS[name], option, question)
+        for name, option in found.items()
+        if WAYS[name].update in sgd.UPDATES and not isinstance(option, str)
+    }
+
+
+def _learnt(
+    tasks: Sequence[Task],
+    found: Mapping[str, Option | str],
+    seeds: range,
+    processes: int | None,
+) -> tuple[pl.DataFrame, bool]:
+    """All trainings that have to be run, and whether Ctrl-C ended them."""
+    batches = _batches(found, tasks[0].question)
+    units: list[tuple[str, Batches | None]] = [
+        (str(one), one) for one in dict.fromkeys(batches.values())
+    ]
+    units += [
+        (name, None)
+        for name, option in found.items()
+        if name not in batches and not isinstance(option, str)
+    ]
+    points = [
+        {
+            "way": name,
+            "learning_rate": task.learning_rate,
+            "seed": seed,
+            "task": task,
+            "batches": one,
+        }
+        for seed in seeds
+        for task in tasks
+        for name, one in units
+    ]
+    processes = processes if isinstance(tasks[0].model, str) else 1
+    try:
+        return sweep(learn, points, LEARNT, title="training", processes=processes), False
+    except ExperimentInterrupted as stopped:
+        return stopped.frame, True
+
+
+def _by_way(
+    tasks: Sequence[Task], found: Mapping[str, Option | str], learnt: pl.DataFrame, seeds: int
+) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
+    """Evaluations of all ways; and a row for each with each learning rate, or with a reason."""
+    question = tasks[0].question
+    batches, parts = _batches(found, question), list[pl.DataFrame]()
+    rows = list[dict[str, Any]]()
+    for name, option in found.items():
+        way = WAYS[name]
+        row: dict[str, Any] = {"way": name, "system": way.system, "update": way.update}
+        if isinstance(option, str):
+            rows.append(row | {"reason": option})
+            continue
+        row["samples_share"] = question.share(option.learns_from)
+        clock = Clock.of(question, option) if name in batches else None
+        for task in tasks:
+            own = learnt.filter(way=str(batches.get(name, name)), learning_rate=task.learning_rate)
+            failed, reason = own["reason"].drop_nulls(), None
+            if len(failed):
+                reason = failed[0]
+            elif own["seed"].n_unique() < seeds:
+                reason = "interrupted before it was trained"
+            rows.append(row | {"learning_rate": task.learning_rate, "reason": reason})
+            if reason is None:
+                own = own.with_columns(way=pl.lit(name))
+                own = own if clock is None else own.with_columns(**clock.columns())
+                parts.append(
+                    own.select(pl.col(one).cast(kind) for one, kind in EVALUATIONS.items())
+                )
+    return pl.concat([pl.DataFrame(schema=EVALUATIONS), *parts]), rows
+
+
+def learn(task: Task, way: str, batches: Batches | None, seed: int, **_: object) -> Any:
+    """Rows of one training; or one with the reason why it failed."""
+    try:
+        if batches is not None:
+            return sgd.learn(task, batches, seed)
+        chosen = WAYS[way]
+        return systems.train(Trial(task, chosen, chosen.find(task.question), seed))
+    except TrainingError as error:
+        return {"reason": str(error).partition(" (")[0]}
+    except (DivergedError, UserError) as error:
+        return {"reason": str(error)}

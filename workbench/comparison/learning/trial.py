@@ -1,0 +1,201 @@
+"""A training of a way by its own system, and the curve of evaluations that it leaves.
+
+It runs on `Question.routed`, at the question's speeds, from the task's shards and first weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from workbench import training
+from workbench.comparison.learning.task import CURVE, Task
+from workbench.runtime import Crash
+from workbench.training import RunOptions, evaluate, fixed_threads
+from workbench.training.models import make_model
+
+if TYPE_CHECKING:
+    from workbench.clusters import Cluster
+    from workbench.comparison.ways import Option, Way
+    from workbench.runtime import Fault, Trace
+    from workbench.training import Trained
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One training of a way, by its system.
+
+    Attributes
+    ----------
+    faults, patience_s
+        What goes wrong, and how long peers wait for anything; see `decentralised.PeerSetup`.
+    """
+
+    task: Task
+    way: Way
+    option: Option
+    seed: int
+    faults: Sequence[Fault] = field(default=(), kw_only=True)
+    patience_s: float | None = field(default=None, kw_only=True)
+
+    def train(self, setup: Any, how: Any) -> Any:
+        """Run a system's training on one thread, whatever goes wrong in it."""
+        with fixed_threads():
+            programs = setup.programs(how)
+        faults = among(self.faults, programs.cluster)
+        done: Any = training.run(programs, RunOptions(faults, trace=True, threads=1))
+        if done.run.interrupted:
+            raise KeyboardInterrupt
+        return done
+
+    @property
+    def nodes(self) -> list[int]:
+        """Those that learn, in the order of the system's cluster."""
+        return sorted(self.option.learns_from)
+
+    @property
+    def shards(self) -> list[Any]:
+        """Training samples of each of `nodes`."""
+        question, shards = self.task.question, self.task.shards(self.seed)
+        return [shards[question.holders.index(node)] for node in self.nodes]
+
+    def dead(self, at_s: float) -> set[int]:
+        """Places among `nodes` of those that have crashed by a time; none of them restarts."""
+        names = [self.task.question.cluster.names[node] for node in self.nodes]
+        crashed = [one for one in self.faults if isinstance(one, Crash) and one.at_s <= at_s]
+        return {names.index(str(one.node)) for one in crashed if one.node in names}
+
+    def cluster(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
+        """The routed cluster of some nodes, with these speeds at the beginning; 1 by default."""
+        part, own = self.task.question.part(nodes), self.task.question.speeds
+        factors = [
+            (1.0 if speeds is None else speeds[place]) / own[node]
+            for place, node in enumerate(nodes)
+        ]
+        scaled = tuple(
+            replace(one, speed=one.speed_over_time.scaled(factor, 0.0, math.inf))
+            for one, factor in zip(part.nodes, factors, strict=True)
+        )
+        return replace(part, nodes=scaled)
+
+    @cached_property
+    def stretch(self) -> float:
+        """How many times as long iterations take where links inside the network are shared."""
+        alone = self.way.plan(self.task.question).use.iteration_s
+        return self.option.use.iteration_s / alone
+
+    def shared(self) -> dict[str, Any]:
+        """Arguments that the setups of all systems take."""
+        return {
+            "model": self.task.model,
+            "dataset": self.task.dataset,
+            "epochs": self.task.epochs,
+            "seed": self.seed,
+        }
+
+    def first(self) -> tuple[float, float]:
+        """Loss and accuracy of the first weights on the test samples."""
+        data = self.task.dataset
+        with fixed_threads():
+            model = make_model(self.task.model, data, self.seed)
+            found = evaluate(model, data.x_test, data.y_test)
+        return found.loss, found.top1
+
+    def bytes_sent(self, trace: Trace, nodes: Sequence[int]) -> tuple[Any, Any]:
+        """Times at which messages had arrived, and the bytes of all by then, on each link."""
+        question = self.task.question
+        places = {question.cluster.names[node]: node for node in nodes}
+        hops = {
+            (question.cluster.names[a], f"to {question.cluster.names[b]}"): len(path) - 1
+            for (a, b), path in question.paths.items()
+            if a in places.values() and b in places.values()
+        }
+        sent = trace.frame.filter(pl.col("bytes") > 0).sort("end_s", maintain_order=True)
+        links = [hops[pair] for pair in sent.select("node", "lane").iter_rows()]
+        return sent["end_s"].to_numpy(), np.cumsum(sent["bytes"].to_numpy() * links)
+
+
+def own_models(
+    trial: Trial,
+    evaluations: Iterable[tuple[float, int, float, float]],
+    learnt: Iterable[tuple[float, int]],
+    trained: Trained[Any],
+) -> pl.DataFrame:
+    """The curve of nodes that have a model each.
+
+    Parameters
+    ----------
+    evaluations
+        ``at_s, place, loss, top1`` of a node's model.
+    learnt
+        ``at_s, samples`` that some node had learnt from, since it said so last.
+    """
+    count = len(trial.nodes)
+    loss, top1 = trial.first()
+    newest: dict[int, tuple[float, float]] = dict.fromkeys(range(count), (loss, top1))
+    rows, times = [(0.0, loss, top1)], {0.0: 0}
+    for at_s, place, loss, top1 in sorted(evaluations):
+        newest[place] = loss, top1
+        for dead in trial.dead(at_s):
+            newest.pop(dead, None)
+        mean = tuple(np.mean(list(newest.values()), axis=0).tolist())
+        if at_s in times:  # a row for an instant
+            rows[times[at_s]] = (at_s, *mean)
+        else:
+            times[at_s] = len(rows)
+            rows.append((at_s, *mean))
+    return finished(trial, rows, learnt, trained, trial.nodes)
+
+
+def finished(
+    trial: Trial,
+    rows: Sequence[tuple[float, float, float]],
+    learnt: Iterable[tuple[float, int]],
+    trained: Trained[Any],
+    nodes: Sequence[int],
+) -> pl.DataFrame:
+    """The curve of evaluations ``at_s, loss, top1``, with what was sent and learnt by then.
+
+    Times are stretched as the comparison's table does where a link inside the network would carry
+    more than it can; see `use.within_links`.
+    """
+    assert trained.run.trace is not None
+    arrived_s, sizes = trial.bytes_sent(trained.run.trace, nodes)
+    done = sorted(learnt)
+    done_s, samples = [at_s for at_s, _ in done], np.cumsum([count for _, count in done])
+    return pl.DataFrame(
+        [
+            (
+                at_s * trial.stretch,
+                _by(arrived_s, sizes, at_s),
+                _by(done_s, samples, at_s),
+                loss,
+                top1,
+            )
+            for at_s, loss, top1 in rows
+        ],
+        schema=CURVE,
+        orient="row",
+    )
+
+
+def _by(times_s: Any, sums: Any, at_s: float) -> float:
+    """A sum over what happened by a time."""
+    place = int(np.searchsorted(times_s, at_s, side="right"))
+    return float(sums[place - 1]) if place else 0.0
+
+
+def among(faults: Iterable[Fault], cluster: Cluster) -> tuple[Fault, ...]:
+    """Faults of nodes and links of a cluster, which has others than those that faults name."""
+    ends = ("node", "source", "target")
+    return tuple(
+        fault
+        for fault in faults
+        if all(getattr(fault, end, cluster.names[0]) in cluster.names for end in ends)
+    )
