@@ -18,7 +18,7 @@ from workbench.widgets import controls
 SETTING = explorer.Setting(model="lenet5")
 
 
-def test_every_way_that_can_be_used_is_a_bar() -> None:
+def test_every_way_that_can_be_used_has_a_mark() -> None:
     frame = compare("lenet5", home(may_leave=False))
     drawn = charts.rates(frame, ["LeNet-5"]).to_dict()
     (rows,) = drawn["datasets"].values()
@@ -28,7 +28,7 @@ def test_every_way_that_can_be_used_is_a_bar() -> None:
     assert kinds == sorted(kinds)
 
 
-def test_ways_that_do_not_fit_are_no_bars_and_win_nowhere() -> None:
+def test_ways_that_do_not_fit_have_no_mark_and_win_nowhere() -> None:
     """Boards without the memory: only the edge server has it."""
     cluster = home(may_leave=True, memory_bytes=1e5)
     frame = compare("lenet5", cluster)

@@ -16,7 +16,7 @@ from workbench.utils.checks import UserError
 
 DIGITS = datasets.load("digits").fitted((1, 28, 28)).limit(train=240, test=40)
 LINK = Link(2e7, overhead_s=0.002)
-WAITING = ["parameter server, dynacomm", "all-reduce", "baseline", "fedavg"]
+WAITING = ["parameter server, dynacomm", "all-reduce", "hiertrain", "baseline", "fedavg"]
 PATIENT = ["gossip", "gosgd", "dlion"]
 
 
@@ -37,7 +37,7 @@ def test_every_way_has_a_row_for_each_stress(frame: pl.DataFrame) -> None:
     assert frame.filter(stress="none")["rate_share"].to_list() == [1.0] * len(rows)
 
 
-@pytest.mark.parametrize("way", ["parameter server, dynacomm", "all-reduce", "fedavg"])
+@pytest.mark.parametrize("way", ["parameter server, dynacomm", "all-reduce", "hiertrain", "fedavg"])
 def test_who_waits_stops_when_a_node_or_its_link_is_gone(frame: pl.DataFrame, way: str) -> None:
     gone = frame.filter(pl.col("stress").is_in(["link fails", "node dies"]), way=way)
     assert gone["stops"].to_list() == [True, True]

@@ -34,9 +34,7 @@ TIE = 1.005
 
 
 def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
-    """Bars of samples a second for every way that can be used and fits, by kind of update."""
-    import altair as alt
-
+    """Samples a second of every way that can be used and fits, by kind of update."""
     exact = pl.col("update") == EQUAL
     kind = (
         pl.when(exact & (pl.col("samples_share") == 1))
@@ -51,16 +49,27 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
     drawn = drawn.with_columns(pl.col("kind").cast(pl.String))
     unfit = len(frame.filter(pl.col("reason").is_null())) - len(drawn)
     left_out = [f"{unfit} ways that do not fit in memory are left out"] if unfit else []
+    shown = drawn.select("way", "kind", "samples_per_s", "limited_by", "assumes")
+    chart = marks(shown, KINDS).encode(
+        tooltip=["way:N", "samples_per_s:Q", "limited_by:N", "assumes:N"]
+    )
+    return chart.properties(title=[*title, *left_out])
+
+
+def marks(frame: pl.DataFrame, kinds: Sequence[str]) -> alt.Chart:
+    """A mark for each row's ``samples_per_s``, on a logarithmic axis: rates differ by decades."""
+    import altair as alt
+
     chart: alt.Chart = (
-        alt.Chart(drawn.select("way", "kind", "samples_per_s", "limited_by", "assumes"))
-        .mark_bar()
+        alt.Chart(frame)
+        .mark_point(filled=True, size=60, opacity=1)
         .encode(
-            y=by_way(drawn),
-            x=alt.X("samples_per_s:Q", title="samples a second, all nodes"),
-            color=parts.colour("kind", KINDS),
-            tooltip=["way:N", "samples_per_s:Q", "limited_by:N", "assumes:N"],
+            y=by_way(frame, grid=True),
+            x=alt.X(**parts.log_axis("samples_per_s", "samples a second, all nodes")),
+            color=parts.colour("kind", kinds),
+            shape=parts.shape("kind", kinds),
         )
-        .properties(title=[*title, *left_out], height={"step": 13})
+        .properties(height={"step": 13})
     )
     return chart
 
@@ -76,11 +85,11 @@ def columns(frame: pl.DataFrame) -> pl.DataFrame:
     return rows.select("way", *three, *percent, "limited_by", "fits", "update")
 
 
-def by_way(frame: pl.DataFrame) -> alt.Y:
+def by_way(frame: pl.DataFrame, **options: Any) -> alt.Y:
     """An axis of ways from top to bottom, in the frame's order."""
     import altair as alt
 
-    axis = alt.Axis(labelLimit=240)
+    axis = alt.Axis(labelLimit=240, **options)
     return alt.Y("way:N", sort=frame["way"].to_list(), title=None, axis=axis)
 
 

@@ -16,7 +16,7 @@ from workbench.comparison.question import Question
 from workbench.comparison.threshold import named
 from workbench.comparison.use import limit
 from workbench.comparison.ways import WAYS, Option, options
-from workbench.figures import parts, stacked
+from workbench.figures import stacked
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.profiles import profile_model
 from workbench.widgets import Slider
@@ -152,24 +152,13 @@ def sentence(frame: pl.DataFrame) -> str:
 
 def draw(setting: Setting) -> dict[str, Any]:
     """The sentence, rates of ways that equal SGD, and timelines of the fastest of them."""
-    import altair as alt
-
     question = question_of(setting)
     usable = found(question)
     frame = _table(question, usable)
     kind = pl.when(pl.col("samples_share") == 1).then(pl.lit(charts.KINDS[0]))
     drawn = frame.with_columns(kind=kind.otherwise(pl.lit(charts.KINDS[1])))
-    bars = (
-        alt.Chart(drawn)
-        .mark_bar()
-        .encode(
-            y=charts.by_way(drawn),
-            x=alt.X("samples_per_s:Q", title="samples a second, all nodes"),
-            color=parts.colour("kind", charts.KINDS[:2]),
-        )
-        .properties(height={"step": 13})
-    )
+    rates = charts.marks(drawn, charts.KINDS[:2])
     shown = [name for name, option in usable.items() if option.dry is not None][:TIMELINES]
     traced = charts.traced({name: usable[name] for name in shown})
     title = [sentence(frame), "cost models and dry runs, without learning"]
-    return stacked(bars, charts.timelines(traced, []), title=title)
+    return stacked(rates, charts.timelines(traced, []), title=title)

@@ -219,9 +219,9 @@ def _as_sgd(
 ) -> Outcome:
     """Run a way's programs, without learning, for as many iterations as SGD has learnt in."""
     option, last = way.find(task.question), learnt[task.alpha]
-    dry = option.dry
+    dry = option.training or option.dry
     assert dry is not None
-    programs = (option.training or dry.programs)(last["iteration"])
+    programs = dry.programs(last["iteration"])
     run = simulate(dry.cluster, programs, faults=among(faults, dry.cluster))
     if not run.results:
         raise DeadlockError("nobody is left to learn", run)

@@ -138,15 +138,13 @@ def _keeping(question: Question, learner: Learner) -> Option:
     def training(iterations: int) -> list[Program]:
         return learner.programs(iterations, min(iterations, -(-count // question.batch_size)))
 
-    first = within_links(question, learner.use)
+    first, dry = within_links(question, learner.use), learner.dry(question)
     return Option(
         use=_mean(first, own, epochs),
         first=first,
         # To be shown, a training of two epochs.
-        dry=replace(
-            learner.dry(question), programs=lambda each: learner.programs(each, -(-each // 2))
-        ),
-        training=training,
+        dry=replace(dry, programs=lambda each: learner.programs(each, -(-each // 2))),
+        training=replace(dry, programs=training),
         again=simulated,
         learns_from=learner.holders,
         batches={node: question.batch_size},

@@ -242,7 +242,7 @@ def _option(question: Question, turns: Turns, planned_s: float) -> Option:
         assumes.append(f"its own cost model, where messages share nothing, says {rate:.3g}/s")
     return Option(
         use=use,
-        dry=turns.dry_run(devices[:1] * 2, turns.nodes),
+        dry=replace(turns.dry_run(turns.order, turns.nodes), first=1, last=2),
         again=turns.simulated,
         learns_from=devices,
         batches=turns.batches(),

@@ -89,6 +89,12 @@ class Turns:
         shares = often(tuple(map(self._samples, devices)))
         return {(devices[a], devices[b]): share for (a, b), share in shares.items()}
 
+    @cached_property
+    def order(self) -> list[int]:
+        """Devices in the order of their turns, which begins again at its end."""
+        devices = list(self.turns)
+        return [devices[place] for place in schedule(tuple(map(self._samples, devices)))]
+
     def use(self) -> Use:
         """What an iteration takes, as the mean of all."""
         seconds = 0.0
@@ -132,8 +138,7 @@ class Turns:
 
     def simulated(self) -> Use:
         """The same with the seconds of turns that follow each other in one run."""
-        devices = list(self.turns)
-        order = [devices[place] for place in schedule(tuple(map(self._samples, devices)))[:SHOWN]]
+        order = self.order[:SHOWN]
         ends = defaultdict[int, float](float)
         cluster = self.question.part(self.nodes, [1.0] * len(self.nodes))
         for at_s in simulate(cluster, self.programs(order)).results.values():

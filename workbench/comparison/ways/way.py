@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from workbench.comparison.memory import NodeMemory
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.use import DryRun, Use, within_links
-from workbench.runtime import Program
 
 EQUAL = "equal to SGD"
 STALE = "gradients stale by up to {}"
@@ -26,7 +25,7 @@ class Option:
     dry
         Its programs, without learning; None where there are none to show.
     training
-        Programs of a training of some iterations, where they are not those of `dry`.
+        Its programs over a whole training, where `dry` shows only a part of it.
     again
         Simulates an iteration, in the place of `dry`.
     learns_from
@@ -46,7 +45,7 @@ class Option:
 
     use: Use
     dry: DryRun | None = None
-    training: Callable[[int], Sequence[Program]] | None = None
+    training: DryRun | None = None
     again: Callable[[], Use] | None = None
     learns_from: Collection[int]
     batches: Mapping[int, int]
