@@ -64,10 +64,9 @@ def marks(frame: pl.DataFrame, kinds: Sequence[str]) -> alt.Chart:
         alt.Chart(frame)
         .mark_point(filled=True, size=60, opacity=1)
         .encode(
-            y=by_way(frame, grid=True),
+            y=by_way(frame),
             x=alt.X(**parts.log_axis("samples_per_s", "samples a second, all nodes")),
             color=parts.colour("kind", kinds),
-            shape=parts.shape("kind", kinds),
         )
         .properties(height={"step": 13})
     )
@@ -85,11 +84,11 @@ def columns(frame: pl.DataFrame) -> pl.DataFrame:
     return rows.select("way", *three, *percent, "limited_by", "fits", "update")
 
 
-def by_way(frame: pl.DataFrame, **options: Any) -> alt.Y:
+def by_way(frame: pl.DataFrame) -> alt.Y:
     """An axis of ways from top to bottom, in the frame's order."""
     import altair as alt
 
-    axis = alt.Axis(labelLimit=240, **options)
+    axis = alt.Axis(labelLimit=240)
     return alt.Y("way:N", sort=frame["way"].to_list(), title=None, axis=axis)
 
 
