@@ -20,7 +20,7 @@ from hypothesis import settings
 from workbench.utils.files import ROOT
 
 if TYPE_CHECKING:
-    from workbench.runtime.measured.session import Session
+    from workbench.runtime.measured.sessions import Session
 
 # Tests run beside each other; one that is about several processes asks for them.
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")

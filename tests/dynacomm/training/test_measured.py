@@ -12,7 +12,7 @@ from workbench.clusters import Link
 from workbench.dynacomm.programs.learning import ServerStore
 from workbench.runtime import Context, Program, simulate
 from workbench.runtime.measured import measure
-from workbench.runtime.measured.session import Session
+from workbench.runtime.measured.sessions import Session
 from workbench.training.repeatable import fixed_threads
 
 

@@ -18,7 +18,7 @@ from workbench.runtime.measured.frames import FRAME, TAIL, Kind, Outgoing, Tail,
 from workbench.runtime.measured.handshake import GREETING, Caller, RefusedError, connect, new_token
 from workbench.runtime.measured.packing import pack
 from workbench.runtime.measured.reception import Arrival, Reception
-from workbench.runtime.measured.session import Session
+from workbench.runtime.measured.sessions import Session
 
 
 class Bomb:

@@ -2,6 +2,6 @@
 
 from workbench.runtime.measured.driver import measure
 from workbench.runtime.measured.run import MeasuredRun
-from workbench.runtime.measured.session import session
+from workbench.runtime.measured.sessions import session
 
 __all__ = ["MeasuredRun", "measure", "session"]

@@ -16,7 +16,7 @@ from workbench.runtime.measured.handshake import new_token
 from workbench.runtime.measured.network import without_roomy_downlinks
 from workbench.runtime.measured.process import Outcome, Place, Ready, Record, Standing
 from workbench.runtime.measured.run import MeasuredRun, lateness
-from workbench.runtime.measured.session import Session, current_or_new, host_facts
+from workbench.runtime.measured.sessions import Session, current_or_new, host_facts
 from workbench.runtime.run import DeadlockError, Ended, LinkUse, ProgramError, SimulationError
 from workbench.runtime.simulation import Programs, by_node
 from workbench.runtime.trace import Trace
