@@ -125,7 +125,8 @@ def test_after_a_signal_to_the_driver(by: signal.Signals, tmp_path: Path) -> Non
     assert wait_for(driver.runs)
     ports = driver.ports()
     assert len(ports) > 2
-    driver.process.send_signal(by)
+    send = os.killpg if by == signal.SIGINT else os.kill  # a terminal sends Ctrl-C to all
+    send(driver.process.pid, by)
     output, errors = driver.process.communicate()
     assert_nothing_left(driver, ports)
     if by == signal.SIGINT:

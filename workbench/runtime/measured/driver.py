@@ -1,29 +1,27 @@
-"""The same programs as real processes: `measure`, beside `simulate`."""
+"""Starts the processes of a measured run, waits for them and collects what they noted."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.clusters import Cluster
-from workbench.runtime.faults import Fault, check_faults, fault_rows
+from workbench.runtime.faults import Fault, fault_rows
 from workbench.runtime.measured import packing
 from workbench.runtime.measured.channel import Uptime
 from workbench.runtime.measured.handshake import new_token
-from workbench.runtime.measured.network import without_roomy_downlinks
 from workbench.runtime.measured.process import Outcome, Place, Ready, Record, Standing
 from workbench.runtime.measured.run import MeasuredRun, lateness
-from workbench.runtime.measured.sessions import Session, current_or_new, host_facts
+from workbench.runtime.measured.sessions import Session, host_facts
 from workbench.runtime.run import DeadlockError, Ended, LinkUse, ProgramError, SimulationError
-from workbench.runtime.simulation import Programs, by_node
 from workbench.runtime.trace import Trace
-from workbench.utils.checks import UserError, check_number, check_truth, check_whole
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
-    from workbench.runtime.context import Program
+    pass
 
 Process = tuple[int, int]
 """A node, and how often it was restarted."""
@@ -38,100 +36,8 @@ _HEAVY = ("numpy", "torch")
 """Imported before a run begins, not within it, where a program has to do with them."""
 
 
-def measure(
-    cluster: Cluster,
-    programs: Programs,
-    *,
-    seed: int = 0,
-    trace: bool = False,
-    faults: Iterable[Fault] = (),
-    until_s: float | None = None,
-    as_measured: bool = False,
-    address: str | None = None,
-) -> MeasuredRun:
-    """Run a program on every node as a process of its own, over links of the stated speed.
-
-    Ray places, starts and watches the processes. Messages travel as real bytes over TCP
-    connections of their own, `Message.size_bytes` of them, no faster than the link is; time is
-    that of a real clock. Programs are those of `simulate`, pickled: what they share there, each
-    process has for itself here, and only what a program returns comes back.
-
-    Parameters
-    ----------
-    cluster, programs, seed, trace, faults, until_s
-        As for `simulate`. A crash ends the process; a restart starts the program in another, in
-        which nothing is kept. Uplinks that several links share are shared fairly; caps on
-        downlinks that several links would share are refused.
-    as_measured
-        Let `Context.compute` take the time that its work takes, in place of `cost_s` over the
-        node's speed. Otherwise it waits until that is over; work that takes longer is reported.
-    address
-        Of a Ray cluster: ``"auto"`` or ``"ray://..."``. By default Ray is started on this machine,
-        on its loopback, and ended afterwards; `session` keeps it for several runs.
-
-    Returns
-    -------
-    MeasuredRun
-        As of `simulate`, in seconds of the clock, with how late transfers and work were. What
-        Ctrl-C interrupts is a run too.
-
-    Raises
-    ------
-    ValueError
-        As for `simulate`; Ray is not installed; programs that cannot be pickled.
-    ProgramError, DeadlockError, SimulationError
-        A program failed, all wait for each other, or a process ended by itself; the error's `run`
-        holds the rest.
-
-    Deviation: a crash ends a program without its ``finally``, and a node that comes back draws a
-    link's losses from the beginning.
-    """
-    check_truth("trace", trace)
-    check_truth("as_measured", as_measured)
-    end_s = math.inf if until_s is None else check_number("until_s", until_s)
-    if not end_s >= 0:
-        raise UserError(f"until_s is {until_s}; give the seconds at which to stop")
-    of_node = by_node(cluster, programs)
-    listed = check_faults(faults)
-    check_crashes(cluster, listed)
-    plan = _Plan(
-        without_roomy_downlinks(cluster),
-        {node: _pickled(cluster.names[node], program) for node, program in of_node.items()},
-        check_whole("seed", seed, 0),
-        listed,
-        trace,
-        as_measured,
-        end_s,
-    )
-    processes = plan.processes()
-    if len(processes) > MOST_PROCESSES:
-        raise UserError(
-            f"the run has {len(processes)} processes, nodes and restarts together; at most "
-            f"{MOST_PROCESSES} are started. Give fewer faults"
-        )
-    with current_or_new(len(processes), address) as session:
-        return _Driver(plan, processes, session).run()
-
-
-def check_crashes(cluster: Cluster, faults: tuple[Fault, ...]) -> None:
-    """Refuse faults that the simulation refuses: it is asked, without running anything."""
-    from workbench.runtime.simulation import Simulation
-
-    Simulation(cluster, {}, faults=faults).close()
-
-
-def _pickled(name: str, program: Program) -> bytes:
-    try:
-        return packing.dumps(program)
-    except Exception as error:
-        raise UserError(
-            f"the program of {name} cannot be sent to another process: {error}; let it hold "
-            "arrays, models and functions, and open files, locks and connections itself"
-        ) from error
-
-
 @dataclass(frozen=True)
-class _Plan:
+class Plan:
     """What is to run."""
 
     cluster: Cluster
@@ -141,6 +47,7 @@ class _Plan:
     trace: bool
     as_measured: bool
     until_s: float
+    resources: Mapping[int, Mapping[str, float]]
 
     def processes(self) -> list[Process]:
         """Of all nodes; those of a node without a program are only reached by messages."""
@@ -152,10 +59,10 @@ class _Plan:
         ]
 
 
-class _Driver:
+class Driver:
     """Starts the processes of a run, waits for them and collects what they noted."""
 
-    def __init__(self, plan: _Plan, processes: list[Process], session: Session) -> None:
+    def __init__(self, plan: Plan, session: Session) -> None:
         self.plan, self.session, self.ray = plan, session, session.ray
         token = new_token()
         self.places = {
@@ -171,7 +78,7 @@ class _Driver:
                 token,
                 session.host,
             )
-            for node, restarts in processes
+            for node, restarts in plan.processes()
         }
         self.actors: dict[Process, Any] = {}
         self.ready: dict[Process, Ready] = {}
@@ -185,6 +92,10 @@ class _Driver:
         ended: Ended = "failed"
         try:
             self._start()
+        except BaseException:
+            self.session.leave(list(self.actors.values()), whole=False)
+            raise
+        try:
             ended = self._wait()
             if ended in ("done", "stopped"):
                 self._finish()
@@ -193,6 +104,8 @@ class _Driver:
             ended = "interrupted"
         except self.ray.exceptions.RayActorError as error:
             raise self._died(error) from None
+        except self.ray.exceptions.RayTaskError as error:
+            raise SimulationError(str(error.cause), self._result("failed", before)) from error.cause
         finally:
             whole = ended in ("done", "deadlock", "stopped")
             self.session.leave(list(self.actors.values()), whole=whole)
@@ -219,13 +132,20 @@ class _Driver:
         programs = self.plan.programs
         held = b"".join(programs.values())
         modules = tuple(name for name in _HEAVY if name.encode() in held)
-        actors = dict(zip(self.places, self.session.take(len(self.places)), strict=True))
+        wanted = [self.plan.resources.get(node, {}) for node, _ in self.places]
+        actors = dict(zip(self.places, self.session.take(wanted), strict=True))
         self.actors = actors
         calls = [
             actors[node, restarts].begin.remote(place, programs.get(node, b""), modules)
             for (node, restarts), place in self.places.items()
         ]
-        self.ready = dict(zip(actors, self.ray.get(calls), strict=True))
+        try:
+            self.ready = dict(zip(actors, self.ray.get(calls), strict=True))
+        except self.ray.exceptions.RayTaskError as error:
+            raise UserError(
+                f"a program cannot be made in its process: {error.cause!r}; what it uses must be "
+                "importable there"
+            ) from error.cause
         addresses: dict[int, dict[int, tuple[str, int]]] = {}
         for (node, restarts), ready in self.ready.items():
             addresses.setdefault(node, {})[restarts] = ready.address

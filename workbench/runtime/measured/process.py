@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
@@ -55,7 +55,7 @@ class Place:
     as_measured: bool
     until_s: float
     token: bytes
-    host: str
+    host: str | None  # None for this machine's own address in a cluster
 
     @property
     def uptime(self) -> Uptime:
@@ -133,7 +133,7 @@ class NodeProcess:
             faults=place.faults,
             sent=self._note_sent,
         )
-        self.reception = Reception(place.host, place.token, self._note_arrival)
+        self.reception = Reception(place.host or "", place.token, self._note_arrival)
 
     # Called by the driver, in this order
 
@@ -206,7 +206,9 @@ class NodeProcess:
         self.env.end()
 
     def standing(self) -> Standing:
-        """Whether only a message can wake it."""
+        """Whether only a message can wake it; raises what its links failed with."""
+        if (failure := self.network.failure or self.reception.failure) is not None:
+            raise failure
         idle = self.host.ended_s is not None or self.host.program is None
         idle = idle or (self.env.idle and not self._work.pending)
         handed = {
@@ -337,6 +339,10 @@ class Worker:
         """Take part in a run; import before it what takes long."""
         for name in modules:
             import_module(name)
+        if place.host is None:
+            import ray
+
+            place = replace(place, host=ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
         self._process: NodeProcess | None = NodeProcess(place)
         return self._process.prepare(program)
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,26 +50,33 @@ class Session:
     _free: list[Any] = field(default_factory=list, repr=False)
 
     @property
-    def host(self) -> str:
-        """Where processes of this machine listen; those of a cluster on their own address."""
-        return "127.0.0.1"
+    def host(self) -> str | None:
+        """Where processes of this machine listen; None for each on the address of its own."""
+        return "127.0.0.1" if self.address is None else None
 
-    def take(self, count: int) -> list[Any]:
-        """Actors for a run: those that earlier runs left, and new ones."""
-        taken, self._free = self._free[:count], self._free[count:]
+    def take(self, resources: Sequence[Mapping[str, float]]) -> list[Any]:
+        """Actors for a run, on machines with these resources of Ray's.
+
+        Those that earlier runs left are used again where none are asked for.
+        """
         driver = os.getpid() if self.address is None else None
         options = {"num_cpus": 1, "max_concurrency": CALLS_AT_ONCE, "max_restarts": 0}
-        kind = self.ray.remote(Worker).options(**options)
-        return taken + [kind.remote(driver) for _ in range(count - len(taken))]
+        kind = self.ray.remote(Worker)
+        return [
+            self._free.pop()
+            if self._free and not wanted
+            else kind.options(**options, resources=dict(wanted)).remote(driver)
+            for wanted in resources
+        ]
 
     def leave(self, actors: list[Any], *, whole: bool) -> None:
         """Keep the actors for the next run, or end them if their run did not end as it should."""
-        for actor in actors:
-            if whole:
-                actor.leave.remote()
-            else:
+        if whole:
+            self.ray.get([actor.leave.remote() for actor in actors])
+            self._free += actors
+        else:
+            for actor in actors:
                 self.ray.kill(actor)
-        self._free += actors if whole else []
 
     def last_lines(self, process: int, count: int = 10) -> str:
         """What a process of this machine wrote last."""
@@ -114,15 +121,16 @@ def session(places: int = PLACES, *, address: str | None = None) -> Iterator[Ses
 def current_or_new(places: int, address: str | None) -> Iterator[Session]:
     """The session that is open, or one of its own."""
     if _current is None:
-        with session(places, address=address) as own:
+        with session(places, address=address), current_or_new(places, address) as own:
             yield own
         return
     if address is not None and address != _current.address:
         raise UserError(f"address is {address!r}, but a session of another Ray is open; leave it")
-    if places > _current.places and _current.address is None:
+    if places > _current.places:
+        more = f"open it with places={places}" if _current.address is None else "give it more cores"
         raise UserError(
-            f"the run has {places} processes (nodes and restarts), but the session was opened "
-            f"for {_current.places}; open it with places={places}"
+            f"the run has {places} processes, nodes and restarts together, but the session has "
+            f"places for {_current.places}; {more}"
         )
     yield _current
 
