@@ -43,6 +43,10 @@ class PeerJob:
     host_s: float = 0.0  # of every iteration
     stands_for: float = 1.0  # iterations of a longer training
 
+    def evaluates(self, epoch: int) -> bool:
+        """Whether models are evaluated at the end of an epoch."""
+        return not epoch % self.setup.evaluate_every or epoch == self.setup.epochs
+
 
 class Checkpoint(NamedTuple):
     """A node's model, such as a node that rejoins begins with."""
@@ -204,7 +208,14 @@ class Node:
 
     def heard(self, message: Message, iteration: int, values: int) -> None:
         """Note what a peer has sent in one of its iterations."""
-        self.job.recorder.heard(self.context.now_s(), self.node, message, iteration, values)
+        self.job.recorder.heard(
+            self.context.now_s(),
+            (message.sender, self.node),
+            topic=message.topic,
+            iteration=iteration,
+            values=values,
+            size_bytes=message.size_bytes,
+        )
 
     def tell(self, topic: str, payload: Any = None, to: int | None = None) -> None:
         """Send a few numbers to a peer, or to all that are there."""

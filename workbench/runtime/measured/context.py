@@ -60,6 +60,10 @@ class Work:
         future.add_done_callback(lambda _: env.pass_on(end))
         return future, event
 
+    def wait(self) -> None:
+        """Wait for the work that was begun."""
+        self._executor.shutdown()
+
     def close(self) -> None:
         """End the thread, once its work is done."""
         self._executor.shutdown(wait=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.clusters import Cluster
@@ -13,6 +13,7 @@ from workbench.runtime.faults import Fault, fault_rows
 from workbench.runtime.measured import packing
 from workbench.runtime.measured.channel import Uptime
 from workbench.runtime.measured.handshake import new_token
+from workbench.runtime.measured.home import Home
 from workbench.runtime.measured.process import Outcome, Place, Ready, Record, Standing
 from workbench.runtime.measured.run import MeasuredRun, lateness
 from workbench.runtime.measured.sessions import Session, host_facts
@@ -48,6 +49,7 @@ class Plan:
     as_measured: bool
     until_s: float
     resources: Mapping[int, Mapping[str, float]]
+    home: Home
 
     def processes(self) -> list[Process]:
         """Of all nodes; those of a node without a program are only reached by messages."""
@@ -119,6 +121,11 @@ class Driver:
             raise ProgramError(failed.said, run) from cause
         if ended == "deadlock":
             raise DeadlockError(self._report, run)
+        try:
+            self.plan.home.call([note for at in self.records.values() for note in at.notes])
+        except Exception as error:
+            failed_run = replace(run, ended="failed")
+            raise ProgramError(f"a program told of {error}", failed_run) from error
         return run
 
     def _call(
@@ -269,6 +276,8 @@ class Driver:
         for (node, _), outcome in sorted(self.outcomes.items()):
             if outcome.why == "ended" and node in plan.programs and node not in results:
                 results[node] = packing.loads(outcome.result)
+            if outcome.owned:
+                plan.home.take_back(node, outcome.owned)
         records = self.records.values()
         end_s = max(
             [

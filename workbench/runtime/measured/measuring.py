@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from workbench.clusters import Cluster, Schedule
+from workbench.clusters import Cluster
 from workbench.clusters.cluster import Name
 from workbench.runtime.faults import Fault, check_faults
-from workbench.runtime.measured import packing
 from workbench.runtime.measured.driver import Driver, Plan
-from workbench.runtime.measured.network import without_roomy_downlinks
+from workbench.runtime.measured.home import Home
+from workbench.runtime.measured.network import fastest_bps, without_roomy_downlinks
 from workbench.runtime.measured.run import MeasuredRun
 from workbench.runtime.measured.sessions import current_or_new
 from workbench.runtime.simulation import Programs, Simulation, by_node
@@ -41,6 +41,7 @@ def measure(
     as_measured: bool = False,
     address: str | None = None,
     resources: Mapping[Name, Mapping[str, float]] | None = None,
+    home: Home | None = None,
 ) -> MeasuredRun:
     """Run a program on every node as a process of its own, over links of the stated speed.
 
@@ -63,6 +64,8 @@ def measure(
         on its loopback, and ended afterwards; `session` keeps it for several runs.
     resources
         Of Ray's, that the machine of a node must have, by node: ``{"phone": {"arm": 1}}``.
+    home
+        Objects that programs share with the caller, which are to come back.
 
     Returns
     -------
@@ -86,18 +89,23 @@ def measure(
     end_s = math.inf if until_s is None else check_number("until_s", until_s)
     if not end_s >= 0:
         raise UserError(f"until_s is {until_s}; give the seconds at which to stop")
+    home = Home() if home is None else home
     of_node = by_node(cluster, programs)
     listed = check_faults(faults)
     check_crashes(cluster, listed)
     plan = Plan(
         without_roomy_downlinks(cluster),
-        {node: _pickled(cluster.names[node], program) for node, program in of_node.items()},
+        {
+            node: _pickled(cluster.names[node], node, program, home)
+            for node, program in of_node.items()
+        },
         check_whole("seed", seed, 0),
         listed,
         trace,
         as_measured,
         end_s,
         {cluster.index(node): dict(wanted) for node, wanted in (resources or {}).items()},
+        home,
     )
     if plan.resources and address is None:
         raise UserError("resources place nodes on a Ray cluster; give its address, too")
@@ -121,8 +129,8 @@ def check_crashes(cluster: Cluster, faults: tuple[Fault, ...]) -> None:
 def check_bandwidth(cluster: Cluster) -> None:
     """Refuse links beyond what one connection on this machine carries."""
     for (source, target), link in cluster.links.items():
-        most_bps = max(Schedule.of(link.bandwidth).values)
-        if most_bps > SURELY_BPS and most_bps > (carried_bps := loopback_bps()):
+        most_bps = fastest_bps(link)
+        if SURELY_BPS < most_bps < math.inf and most_bps > (carried_bps := loopback_bps()):
             names = cluster.names[source], cluster.names[target]
             raise UserError(
                 f"the link from {names[0]} to {names[1]} has {most_bps / 1e6:,.0f} Mbit/s; this "
@@ -157,9 +165,9 @@ def _read_all(connection: socket.socket, count: int) -> None:
             count -= connection.recv_into(room)
 
 
-def _pickled(name: str, program: Program) -> bytes:
+def _pickled(name: str, node: int, program: Program, home: Home) -> bytes:
     try:
-        return packing.dumps(program)
+        return home.pack(node, program)
     except Exception as error:
         raise UserError(
             f"the program of {name} cannot be sent to another process: {error}; let it hold "

@@ -231,6 +231,12 @@ def row(transfer: Transfer, names: Sequence[str]) -> Row:
     return (source, f"to {target}", transfer.topic, *times, round(transfer.size_bytes))
 
 
+def fastest_bps(link: Link) -> float:
+    """The highest bandwidth that a link ever has; it may be infinite, for as fast as it goes."""
+    bandwidth = link.bandwidth
+    return max(bandwidth.values) if isinstance(bandwidth, Schedule) else bandwidth
+
+
 def without_roomy_downlinks(cluster: Cluster) -> Cluster:
     """Leave out caps on downlinks that cannot bind; refuse those that several links share.
 
@@ -242,7 +248,7 @@ def without_roomy_downlinks(cluster: Cluster) -> Cluster:
         if node.downlink is None:
             continue
         shares = [link for (_, target), link in cluster.links.items() if target == index]
-        most_bps = sum(max(Schedule.of(link.bandwidth).values) for link in shares)
+        most_bps = sum(map(fastest_bps, shares))
         if most_bps <= min(node.downlink.values):
             nodes[index] = replace(node, downlink_bps=None)
         elif len(shares) > 1:

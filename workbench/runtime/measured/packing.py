@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
@@ -14,6 +15,10 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import torch
+
+
+Name = tuple[Any, ...]
+"""Of an object that stays where it is; of a method, its object's and its own."""
 
 
 class Packed(NamedTuple):
@@ -40,14 +45,32 @@ def unpack(pieces: Sequence[memoryview | bytearray]) -> Any:
     return pickle.loads(pieces[0], buffers=pieces[1:])
 
 
-def dumps(value: Any) -> bytes:
-    """Pickle in one piece; tensors that share memory still share it when they are loaded."""
+def dumps(value: Any, names: Mapping[int, Name] | None = None) -> bytes:
+    """Pickle in one piece; tensors that share memory still share it when they are loaded.
+
+    Of objects with a name, by their id, the name alone is pickled; of their methods, too.
+    """
     file = io.BytesIO()
-    _SharingPickler(file, protocol=5).dump(value)
+    pickler = _SharingPickler(file, protocol=5)
+    pickler.names = names or {}
+    pickler.dump(value)
     return file.getvalue()
 
 
-loads = pickle.loads
+def loads(data: bytes, named: Callable[[Any], Any] | None = None) -> Any:
+    """Load what `dumps` made; `named` returns the object of a name."""
+    unpickler = _Unpickler(io.BytesIO(data))
+    unpickler.named = named
+    return unpickler.load()
+
+
+class _Unpickler(pickle.Unpickler):
+    named: Callable[[Any], Any] | None = None
+
+    def persistent_load(self, pid: Any) -> Any:
+        if self.named is None:
+            raise pickle.UnpicklingError(f"nobody is called {pid!r} here")
+        return self.named(pid)
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
@@ -60,6 +83,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is np.ndarray and not obj.dtype.hasobject:
             return _reduce_array(obj)
+        if isinstance(obj, BaseException) and type(obj).__reduce__ is BaseException.__reduce__:
+            return _exception, (type(obj), obj.args, vars(obj))
         torch = sys.modules.get("torch")
         if torch is not None and type(obj) is torch.Tensor and _is_plain(obj):
             return self.reduce_tensor(obj)
@@ -80,6 +105,12 @@ class _SharingPickler(_Pickler):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._memories: dict[int, _Memory] = {}
+        self.names: Mapping[int, Name] = {}
+
+    def persistent_id(self, obj: Any) -> Any:
+        if isinstance(obj, MethodType) and (name := self.names.get(id(obj.__self__))) is not None:
+            return (*name, obj.__name__)
+        return self.names.get(id(obj))
 
     def reduce_tensor(self, tensor: torch.Tensor) -> Any:
         storage = tensor.untyped_storage()
@@ -138,6 +169,13 @@ def _reduce_array(array: NDArray[Any]) -> Any:
     flat = np.lib.stride_tricks.as_strided(dense, shape, (item,), writeable=False)
     buffer = _buffer(flat.view(np.uint8))
     return _array, (buffer, dense.dtype, dense.shape, dense.strides, array.flags.writeable)
+
+
+def _exception(kind: type[BaseException], args: Any, attributes: Any) -> BaseException:
+    """An exception without its constructor, which may take something else than its `args`."""
+    made = kind.__new__(kind, *args)
+    vars(made).update(attributes)
+    return made
 
 
 def _buffer(array: Any) -> pickle.PickleBuffer:

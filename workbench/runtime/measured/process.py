@@ -23,6 +23,7 @@ from workbench.runtime.measured import packing
 from workbench.runtime.measured.channel import Uptime
 from workbench.runtime.measured.context import MeasuredContext, Work, Worked
 from workbench.runtime.measured.handshake import Caller, connect
+from workbench.runtime.measured.home import Away, Note
 from workbench.runtime.measured.network import Network, Sender, Sent, row
 from workbench.runtime.measured.realtime import RealKernel, RunClock
 from workbench.runtime.measured.reception import Arrival, Reception
@@ -74,13 +75,14 @@ class Ready(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended; `result` is pickled, `error` too, with its text."""
+    """How a program ended; `result`, `error` and what it `owned` are pickled."""
 
     why: Why
     at_s: float
     result: bytes = b""
     error: bytes = b""
     said: str = ""
+    owned: bytes = b""
 
 
 class Standing(NamedTuple):
@@ -107,6 +109,7 @@ class Record:
     began_late_s: float
     last_s: float
     refused: int
+    notes: list[Note]
 
 
 @dataclass(eq=False)
@@ -139,7 +142,8 @@ class NodeProcess:
 
     def prepare(self, program: bytes) -> Ready:
         """Make the program, with whatever it holds."""
-        made = packing.loads(program) if program else None
+        self._away = Away(program, self.clock) if program else None
+        made = None if self._away is None else self._away.program
         place, node = self.place, self.place.cluster.nodes[self.place.node]
         rows = self._rows if place.trace else None
         state = State(place.cluster, place.seed, Threads(1), rows, env=self.env)
@@ -191,7 +195,10 @@ class NodeProcess:
             self._afterwards.start()  # messages are still delivered
             return self._ended()
         if self._stopped or place.until_s <= crash_s:
-            return Outcome("stopped", self.clock())
+            at_s = self.clock()
+            self._work.wait()
+            owned = b"" if self._away is None else self._away.pack()
+            return Outcome("stopped", at_s, owned=owned)
         self.network.end()
         self.reception.close()
         return Outcome("crashed", crash_s)
@@ -256,6 +263,7 @@ class NodeProcess:
             self._began_late_s,
             self._last_s,
             self.reception.refused,
+            [] if self._away is None else self._away.notes,
         )
 
     # What happens in a run
@@ -301,7 +309,8 @@ class NodeProcess:
         at_s = self.host.ended_s or 0.0
         result = self.host.state.results.get(self.place.node)
         try:
-            return Outcome("ended", at_s, result=packing.dumps(result))
+            owned = b"" if self._away is None else self._away.pack()
+            return Outcome("ended", at_s, result=packing.dumps(result), owned=owned)
         except Exception as error:
             said = (
                 f"program of {self.host.name} (node {self.host.index}) returned what cannot be "
