@@ -208,14 +208,7 @@ class Node:
 
     def heard(self, message: Message, iteration: int, values: int) -> None:
         """Note what a peer has sent in one of its iterations."""
-        self.job.recorder.heard(
-            self.context.now_s(),
-            (message.sender, self.node),
-            topic=message.topic,
-            iteration=iteration,
-            values=values,
-            size_bytes=message.size_bytes,
-        )
+        self.job.recorder.heard(self.context.now_s(), self.node, message, iteration, values)
 
     def tell(self, topic: str, payload: Any = None, to: int | None = None) -> None:
         """Send a few numbers to a peer, or to all that are there."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.decentralised.learner import PeerLearner
+    from workbench.runtime import Message
     from workbench.training import Evaluation
 
 EPOCHS = schema(("node", "name", "test_loss", "consensus_error", "samples", "restarts"))
@@ -138,19 +139,12 @@ class PeerRecorder:
         self.iterations.append((at_s, node, self.names[node], iteration, *row))
 
     def heard(
-        self,
-        at_s: float,
-        ends: tuple[int, int],
-        *,
-        topic: str,
-        iteration: int,
-        values: int,
-        size_bytes: float,
+        self, at_s: float, target: int, message: Message, iteration: int, values: int
     ) -> None:
-        """Note what has arrived, by the iteration of its sender; `ends` are sender and receiver."""
-        source, target = ends
+        """Note what has arrived, by the iteration of its sender."""
+        source, topic, size_bytes = message.sender, message.topic, int(message.size_bytes)
         who = (source, self.names[source], target, self.names[target])
-        self.transfers.append((at_s, *who, topic, iteration, values, int(size_bytes)))
+        self.transfers.append((at_s, *who, topic, iteration, values, size_bytes))
 
     def evaluated(self, at_s: float, node: int, iteration: int, evaluation: Evaluation) -> None:
         """Note a worker's accuracy and loss on the test samples."""

@@ -14,7 +14,7 @@ from workbench.runtime.measured import packing
 from workbench.runtime.measured.channel import Uptime
 from workbench.runtime.measured.handshake import new_token
 from workbench.runtime.measured.home import Home
-from workbench.runtime.measured.process import Outcome, Place, Ready, Record, Standing
+from workbench.runtime.measured.records import Outcome, Place, Ready, Record, Standing
 from workbench.runtime.measured.run import MeasuredRun, lateness
 from workbench.runtime.measured.sessions import Session, host_facts
 from workbench.runtime.run import DeadlockError, Ended, LinkUse, ProgramError, SimulationError

@@ -8,10 +8,11 @@ which all only call methods, whose calls are noted and made when the run has end
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from workbench.runtime.measured import packing
+from workbench.runtime.messages import Message
 from workbench.runtime.threads import Synchronized
 
 
@@ -34,7 +35,7 @@ class Home:
         By node, what its program changes: brought back when it has ended.
     noted
         What all programs call methods of, which return nothing: called in the order of the clock
-        when the run has ended.
+        when the run has ended. They are given messages without their payload.
     constant
         What nobody changes: it does not travel back.
     """
@@ -109,10 +110,14 @@ class _Noted:
             raise AttributeError(method)
 
         def call(*arguments: Any, **named: Any) -> None:
-            given = packing.dumps((arguments, named))
+            given = packing.dumps((tuple(map(_without_payload, arguments)), named))
             self._note(Note(self._clock(), self._which, method, given))
 
         return self.methods.setdefault(method, call)
+
+
+def _without_payload(value: Any) -> Any:
+    return replace(value, payload=None) if isinstance(value, Message) else value
 
 
 def _become(each: Any, copy: Any) -> None:

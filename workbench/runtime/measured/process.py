@@ -6,110 +6,30 @@ import gc
 import os
 import platform
 import socket
-import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-from workbench.clusters import Cluster
-from workbench.runtime.faults import Fault, SlowDown
+from workbench.runtime.faults import SlowDown
 from workbench.runtime.host import Host
 from workbench.runtime.measured import packing
-from workbench.runtime.measured.channel import Uptime
-from workbench.runtime.measured.context import MeasuredContext, Work, Worked
+from workbench.runtime.measured.context import MeasuredContext, Work
 from workbench.runtime.measured.handshake import Caller, connect
-from workbench.runtime.measured.home import Away, Note
+from workbench.runtime.measured.home import Away
 from workbench.runtime.measured.network import Network, Sender, Sent, row
 from workbench.runtime.measured.realtime import RealKernel, RunClock
 from workbench.runtime.measured.reception import Arrival, Reception
+from workbench.runtime.measured.records import Addresses, Outcome, Place, Ready, Record, Standing
 from workbench.runtime.messages import Message, Transfer
 from workbench.runtime.pipe import State
-from workbench.runtime.run import LinkUse, states
+from workbench.runtime.run import states
 from workbench.runtime.threads import Threads
 from workbench.runtime.trace import Row
 
-SWITCH_S = 0.0005
-"""How long a thread may keep the others of its process waiting for the interpreter."""
 _LOOK_S = 0.002
-_DRIVER_LOOK_S = 1.0
-Addresses = Mapping[int, Mapping[int, tuple[str, int]]]
-"""Host and port of each process of each node: by node, then by restarts."""
-
-Why = Literal["ended", "crashed", "failed", "stopped", "skipped"]
-
-
-@dataclass(frozen=True)
-class Place:
-    """Which process of a run this is."""
-
-    cluster: Cluster
-    node: int
-    restarts: int
-    seed: int
-    faults: tuple[Fault, ...]
-    trace: bool
-    as_measured: bool
-    until_s: float
-    token: bytes
-    host: str | None  # None for this machine's own address in a cluster
-
-    @property
-    def uptime(self) -> Uptime:
-        """Of the node."""
-        return Uptime(self.node, self.faults, self.cluster.index)
-
-
-class Ready(NamedTuple):
-    """A process that waits for the start."""
-
-    address: tuple[str, int]
-    process: int
-    machine: str
-    python: str
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a program ended; `result`, `error` and what it `owned` are pickled."""
-
-    why: Why
-    at_s: float
-    result: bytes = b""
-    error: bytes = b""
-    said: str = ""
-    owned: bytes = b""
-
-
-class Standing(NamedTuple):
-    """Whether a process can only be woken by a message, and how many went to and fro.
-
-    `waits` says what its program waits for.
-    """
-
-    idle: bool
-    handed: dict[tuple[int, int], int]  # by the target's node and restarts
-    ended: int
-    waits: list[str]
-
-
-@dataclass(frozen=True)
-class Record:
-    """What a process noted."""
-
-    rows: list[Row]
-    uses: list[LinkUse]
-    sent: list[Sent]
-    worked: list[Worked]
-    events: int
-    began_late_s: float
-    last_s: float
-    refused: int
-    notes: list[Note]
 
 
 @dataclass(eq=False)
@@ -331,50 +251,3 @@ class NodeProcess:
             return Outcome("failed", at_s, error=packing.dumps(cause), said=said)
         except Exception:
             return Outcome("failed", at_s, said=said)
-
-
-class Worker:
-    """The actor of Ray's in which a node's process runs, one run after the other.
-
-    `driver` is the driver's process, if it is on the same machine: with it the actor ends.
-    """
-
-    def __init__(self, driver: int | None) -> None:
-        sys.setswitchinterval(SWITCH_S)
-        if driver is not None:
-            threading.Thread(target=_end_with, args=(driver,), daemon=True).start()
-
-    def begin(self, place: Place, program: bytes, modules: tuple[str, ...]) -> Ready:
-        """Take part in a run; import before it what takes long."""
-        for name in modules:
-            import_module(name)
-        if place.host is None:
-            import ray
-
-            place = replace(place, host=ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
-        self._process: NodeProcess | None = NodeProcess(place)
-        return self._process.prepare(program)
-
-    def call(self, name: str, *arguments: Any) -> Any:
-        """Call a method of the node's process."""
-        return getattr(self._process, name)(*arguments)
-
-    def reading_s(self) -> float:
-        """Of this machine's clock."""
-        return time.monotonic()
-
-    def leave(self) -> None:
-        """Forget the run."""
-        self._process = None
-        gc.unfreeze()
-        gc.collect()
-
-
-def _end_with(driver: int) -> None:
-    """End this process once the driver's is gone."""
-    while True:
-        time.sleep(_DRIVER_LOOK_S)
-        try:
-            os.kill(driver, 0)
-        except ProcessLookupError:
-            os._exit(1)

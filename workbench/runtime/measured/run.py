@@ -11,7 +11,7 @@ from workbench.runtime.run import Run
 if TYPE_CHECKING:
     import polars as pl
 
-    from workbench.runtime.measured.process import Record
+    from workbench.runtime.measured.records import Record
 
 LATE_S = 0.001
 """What ends so much after its deadline is late."""

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from workbench.runtime.measured import guard
-from workbench.runtime.measured.process import Worker
+from workbench.runtime.measured.worker import Worker
 from workbench.utils.checks import UserError, check_whole
 
 PLACES = 16
@@ -30,6 +30,7 @@ _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DISABLE_IMPORT_WARNING": "1",
     "RAY_worker_niceness": "0",  # else every process of a run gives way to all others
+    "RAY_prestart_worker_first_driver": "0",  # processes are started as nodes need them
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # listens on the loopback alone, on Linux too
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
