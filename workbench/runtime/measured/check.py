@@ -85,7 +85,7 @@ def check(
     address
         Of a Ray cluster, as for `measure`.
     """
-    ray = import_ray()
+    ray = import_ray(here=address is None)
     say(f"Ray {ray.__version__}")
     began_s = time.monotonic()
     with current_or_new(nodes, address) as opened:

@@ -87,6 +87,8 @@ class Driver:
         self.outcomes: dict[Process, Outcome] = {}
         self.running: dict[Any, Process] = {}
         self.records: dict[Process, Record] = {}
+        self._offsets_s: dict[Process, float] = {}
+        self._clock_error_s = 0.0
 
     def run(self) -> MeasuredRun:
         """Run to the end."""
@@ -157,22 +159,24 @@ class Driver:
         for (node, restarts), ready in self.ready.items():
             addresses.setdefault(node, {})[restarts] = ready.address
         self._call("connect", actors, addresses)
-        offsets_s = {process: self._offset_s(process) for process in actors}
+        offsets_s = {process: self._offset_s(process)[0] for process in actors}
+        self._offsets_s = offsets_s
         began_s = time.monotonic() + _START_IN_S
         for process, actor in actors.items():
             self.running[actor.call.remote("run", began_s + offsets_s[process])] = process
 
-    def _offset_s(self, process: Process) -> float:
-        """What another machine's clock shows when this one's shows 0."""
+    def _offset_s(self, process: Process) -> tuple[float, float]:
+        """What another machine's clock shows when this one's shows 0, and how sure that is."""
         if self.session.address is None:
-            return 0.0
+            return 0.0, 0.0
         readings = []
         for _ in range(_READINGS):
             before_s = time.monotonic()
             there_s = self.ray.get(self.actors[process].reading_s.remote())
             after_s = time.monotonic()
             readings.append((after_s - before_s, there_s - (before_s + after_s) / 2))
-        return float(min(readings)[1])
+        took_s, offset_s = min(readings)
+        return offset_s, took_s / 2
 
     def _wait(self) -> Ended:
         """Wait until all programs have ended, one has failed, or all wait for each other."""
@@ -246,6 +250,10 @@ class Driver:
     def _finish(self) -> None:
         """Let all that was sent arrive, and collect."""
         self._call("drain", self.actors)
+        for process in self.actors:
+            offset_s, unsure_s = self._offset_s(process)
+            drift_s = abs(offset_s - self._offsets_s[process])
+            self._clock_error_s = max(self._clock_error_s, drift_s + unsure_s)
         self._collect(PATIENCE_S)
 
     def _died(self, error: BaseException) -> SimulationError:
@@ -303,6 +311,7 @@ class Driver:
             links=_joined(plan.cluster, [use for record in records for use in record.uses]),
             late=lateness({(names[at[0]], at[1]): record for at, record in self.records.items()}),
             steal=(after["steal_s"] - before["steal_s"]) / all_s if all_s else 0.0,
+            clock_error_s=self._clock_error_s,
             refused=sum(record.refused for record in records),
         )
 

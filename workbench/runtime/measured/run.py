@@ -32,12 +32,16 @@ class MeasuredRun(Run):
         late; of work, whatever took longer.
     steal
         Share of the machine's time that other machines on the same hardware took meanwhile.
+    clock_error_s
+        How far the machines' clocks may be apart: by how sure their offsets are that were found at
+        the start and at the end, and how far these differ; 0 on one machine.
     refused
         Connections that could not prove the run's token.
     """
 
     late: pl.DataFrame
     steal: float
+    clock_error_s: float
     refused: int
 
     def __str__(self) -> str:

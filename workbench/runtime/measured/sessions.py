@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from workbench.runtime.measured.worker import Worker
 from workbench.utils.checks import UserError, check_whole
 
 PLACES = 16
+_REACH_S = 10.0
 OBJECT_STORE_BYTES = 96 << 20
 CALLS_AT_ONCE = 6
 _TOKEN = secrets.token_hex(32)  # Ray reads its own once a process
@@ -136,10 +138,11 @@ def current_or_new(places: int, address: str | None) -> Iterator[Session]:
     yield _current
 
 
-def import_ray() -> Any:
-    """Return Ray; a UserError that says how to install it."""
-    before = {name: os.environ.get(name) for name in _SETTINGS}
-    os.environ.update(_SETTINGS)
+def import_ray(*, here: bool = True) -> Any:
+    """Return Ray, for this machine alone or for a cluster; a UserError how to install it."""
+    settings = _SETTINGS if here else {}
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
     try:
         import ray
         from ray._private import ray_constants
@@ -149,7 +152,7 @@ def import_ray() -> Any:
         ) from error
     finally:
         _restore(before)
-    ray_constants.ENABLE_RAY_CLUSTER = False  # where Ray was imported before
+    ray_constants.ENABLE_RAY_CLUSTER = not here  # where Ray was imported before
     return ray
 
 
@@ -205,8 +208,11 @@ def _start(places: int) -> Session:
 
 
 def _connect(address: str) -> Session:
-    ray = import_ray()
+    ray = import_ray(here=False)
     try:
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if host and port.isdecimal():  # Ray itself would try for minutes
+            socket.create_connection((host, int(port)), timeout=_REACH_S).close()
         if not ray.is_initialized():
             ray.init(address=address, log_to_driver=False, configure_logging=False)
     except Exception as error:
