@@ -53,8 +53,9 @@ class Channel:
         self.connections: dict[int, socket.socket] = {}
         self.handed: Counter[int] = Counter()  # messages, to each process
         self._message: Outgoing | None = None
-        self._to: int | None = None
+        self._to: int | None = None  # which process has the message's head
         self._sent = 0
+        self._line: int | None = None  # for which the bytes are that wait
         self._waiting: deque[memoryview] = deque()
         self._written = self._queued = 0
         self._marks: deque[tuple[int, Callable[[float], None]]] = deque()
@@ -115,10 +116,11 @@ class Channel:
 
     def finish(self) -> None:
         """Tell all processes that nothing more comes."""
-        for connection in self.connections.values():
+        for restarts, connection in self.connections.items():
             connection.settimeout(5.0)
             try:
-                connection.sendall(frame(Kind.LAST)[0])
+                if not (self._waiting and restarts == self._line):  # else a frame is cut short
+                    connection.sendall(frame(Kind.LAST)[0])
                 connection.shutdown(socket.SHUT_WR)
             except OSError:
                 continue
@@ -127,7 +129,8 @@ class Channel:
         """Write what waits, as far as the socket takes it."""
         at_s = self._clock()
         while self._waiting:
-            connection = self.connections.get(-1 if self._to is None else self._to)
+            assert self._line is not None
+            connection = self.connections.get(self._line)
             if connection is None:
                 self._forget()
                 break
@@ -139,7 +142,7 @@ class Channel:
                 return
             except OSError:  # the other end is gone; what it was sent is lost
                 connection.close()
-                del self.connections[self._to]  # type: ignore[arg-type]
+                del self.connections[self._line]
                 self._forget()
                 break
             self._written += count
@@ -158,6 +161,9 @@ class Channel:
         self._written = self._queued
 
     def _write(self, parts: list[memoryview]) -> None:
+        if self._line != self._to:
+            self._forget()  # what waited was for a process that is gone
+            self._line = self._to
         self._waiting.extend(parts)
         self._queued += sum(part.nbytes for part in parts)
         self.flush()

@@ -216,15 +216,18 @@ class Driver:
             if restarts + 1 < uptime.processes or uptime.lasts(restarts)[1] < math.inf:
                 return None  # a crash or a restart is still to come
         standings: dict[Process, Standing] = self._call("standing", self.actors)
-        handed = sum(
+        sent = sum(
             count
-            for standing in standings.values()
-            for process, count in standing.handed.items()
+            for handed in (
+                *(standing.handed for standing in standings.values()),
+                *(record.handed for record in self.records.values()),  # of those that crashed
+            )
+            for process, count in handed.items()
             if process in self.actors
         )
         ended = sum(standing.ended for standing in standings.values())
         idle = all(standing.idle for standing in standings.values())
-        return standings if idle and handed == ended else None
+        return standings if idle and sent == ended else None
 
     def _deadlock(self, standings: Mapping[Process, Standing]) -> str:
         lines = ["deadlock: nothing is on its way any more, and programs still wait for messages"]

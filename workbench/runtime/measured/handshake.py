@@ -55,8 +55,8 @@ def connect(address: tuple[str, int], caller: Caller, token: bytes) -> socket.so
     return _ready(connection)
 
 
-def accept(connection: socket.socket, token: bytes) -> Caller:
-    """Let the caller prove the token, and prove it; RefusedError if it cannot."""
+def accept(connection: socket.socket, token: bytes) -> tuple[Caller, bytes]:
+    """Let the caller prove the token, or RefusedError; return it with the proof to answer with."""
     connection.settimeout(TIMEOUT_S)
     ours = secrets.token_bytes(CHALLENGE_BYTES)
     connection.sendall(GREETING + ours)
@@ -65,9 +65,8 @@ def accept(connection: socket.socket, token: bytes) -> Caller:
     theirs, proof = rest[:CHALLENGE_BYTES], rest[CHALLENGE_BYTES:]
     if not hmac.compare_digest(proof, _proof(token, b"caller", ours, theirs, name)):
         raise RefusedError("a caller that does not know the token of this run")
-    connection.sendall(_proof(token, b"listener", ours, theirs, name))
     _ready(connection)
-    return Caller(*_NAME.unpack(name))
+    return Caller(*_NAME.unpack(name)), _proof(token, b"listener", ours, theirs, name)
 
 
 def receive_exactly(connection: socket.socket, count: int) -> bytes:

@@ -101,6 +101,14 @@ class Network:
         quiet = self.env.quiet or not self.started
         return quiet and not any(pipe.current or pipe.channel.busy for pipe in pipes)
 
+    def handed(self) -> dict[tuple[int, int], int]:
+        """Messages that were sent to their end, by the target's node and restarts."""
+        return {
+            (target, restarts): count
+            for target, pipe in self.pipes.items()
+            for restarts, count in pipe.channel.handed.items()
+        }
+
     def uses(self) -> list[LinkUse]:
         """What each link carried so far."""
         return [

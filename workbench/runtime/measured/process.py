@@ -138,14 +138,12 @@ class NodeProcess:
             raise failure
         idle = self.host.ended_s is not None or self.host.program is None
         idle = idle or (self.env.idle and not self._work.pending)
-        handed = {
-            (target, restarts): count
-            for target, pipe in self.network.pipes.items()
-            for restarts, count in pipe.channel.handed.items()
-        }
         idle = idle and self.network.idle
         return Standing(
-            idle, handed, self.reception.ended.total(), states(self.host, self.place.cluster.names)
+            idle,
+            self.network.handed(),
+            self.reception.ended.total(),
+            states(self.host, self.place.cluster.names),
         )
 
     def drain(self) -> bool:
@@ -184,6 +182,7 @@ class NodeProcess:
             self._last_s,
             self.reception.refused,
             [] if self._away is None else self._away.notes,
+            self.network.handed(),
         )
 
     # What happens in a run

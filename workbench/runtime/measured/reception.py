@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from workbench.runtime.measured.frames import FRAME, TAIL, Head, Kind, Tail
-from workbench.runtime.measured.handshake import Caller, RefusedError, accept
+from workbench.runtime.measured.handshake import Caller, accept
 from workbench.runtime.measured.packing import unpack
 
 _BUFFER_BYTES = 4 << 20
@@ -83,30 +83,38 @@ class Reception:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            caller = self._admit(connection)
+            if caller is None:
+                self.refused += 1
+                return
+            try:
+                self._read(connection, caller)
+            except OSError:  # the other end is gone: silence
+                pass
+            except BaseException as error:
+                self.failure = error
+            finally:
+                with self._changed:
+                    del self._open[caller]
+                    self._changed.notify_all()
+
+    def _admit(self, connection: socket.socket) -> Caller | None:
+        """Who calls, once both ends have proved the token; None if it is refused."""
         try:
-            caller = accept(connection, self.token)
+            caller, answer = accept(connection, self.token)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
             with self._changed:
                 if caller in self._open:
-                    raise RefusedError(f"{caller} is connected already")
+                    return None
                 self._open[caller] = connection
+            with contextlib.suppress(OSError):  # then reading fails, too
+                connection.sendall(answer)
         except OSError:
-            self.refused += 1
-            connection.close()
-            return
+            return None
         finally:
             self._turns.release()
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-        try:
-            self._read(connection, caller)
-        except OSError:  # the other end is gone: silence
-            pass
-        except BaseException as error:
-            self.failure = error
-        finally:
-            connection.close()
-            with self._changed:
-                self._open.pop(caller, None)
-                self._changed.notify_all()
+        return caller
 
     def _read(self, connection: socket.socket, caller: Caller) -> None:
         head_bytes, message = memoryview(bytearray(FRAME.size)), _Incoming()

@@ -88,3 +88,4 @@ class Record:
     last_s: float
     refused: int
     notes: list[Note]
+    handed: dict[tuple[int, int], int]
