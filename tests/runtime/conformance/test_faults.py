@@ -182,6 +182,19 @@ def test_waiting_for_a_crashed_node_is_a_deadlock(runtime: Runtime) -> None:
         runtime(pair(), [steps, receives(1)], faults=[Crash(0, UNIT_S)])
 
 
+def test_what_a_crashed_node_had_sent_hides_no_deadlock(runtime: Runtime) -> None:
+    async def sends_and_waits(context: Context) -> None:
+        await sends(0.1, 0.1)(context)
+        await context.receive()
+
+    async def hears(context: Context) -> None:
+        for _ in range(3):
+            await context.receive()
+
+    with pytest.raises(DeadlockError, match=r"two \(node 1\) waits for a message since"):
+        runtime(pair(), [sends_and_waits, hears], faults=[Crash(0, 2 * UNIT_S)])
+
+
 def test_a_run_stops_at_its_time(runtime: Runtime) -> None:
     async def for_ever(context: Context) -> None:
         while True:

@@ -60,6 +60,10 @@ class Work:
         future.add_done_callback(lambda _: env.pass_on(end))
         return future, event
 
+    def warm_up(self) -> None:
+        """Let PyTorch get ready, which takes a tenth of a second at the first gradient."""
+        self._executor.submit(_first_gradient).result()
+
     def wait(self) -> None:
         """Wait for the work that was begun."""
         self._executor.shutdown()
@@ -73,6 +77,20 @@ def _one_thread() -> None:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)
+
+
+def _first_gradient() -> None:
+    import torch
+    from torch.nn import functional
+
+    with torch.enable_grad():
+        images = torch.ones(2, 1, 12, 12)
+        kernels, rows = (
+            torch.ones(shape, requires_grad=True) for shape in ((4, 1, 5, 5), (10, 64))
+        )
+        features = functional.max_pool2d(functional.conv2d(images, kernels).relu(), 2).flatten(1)
+        loss = functional.cross_entropy(functional.linear(features, rows), torch.tensor([0, 1]))
+        torch.autograd.backward(loss, torch.ones(()))  # with a gradient given it imports more
 
 
 class MeasuredContext(SimulatedContext):

@@ -58,6 +58,10 @@ class NodeProcess:
         )
         self.reception = Reception(place.host or "", place.token, self._note_arrival)
 
+    def warm_up(self) -> None:
+        """Get ready what programs that learn will need."""
+        self._work.warm_up()
+
     # Called by the driver, in this order
 
     def prepare(self, program: bytes) -> Ready:

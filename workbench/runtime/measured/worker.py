@@ -39,6 +39,8 @@ class Worker:
 
             place = replace(place, host=ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
         self._process: NodeProcess | None = NodeProcess(place)
+        if "torch" in modules:
+            self._process.warm_up()
         return self._process.prepare(program)
 
     def call(self, name: str, *arguments: Any) -> Any:
