@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,7 @@ class Driver:
         self.records: dict[Process, Record] = {}
         self._offsets_s: dict[Process, float] = {}
         self._clock_error_s = 0.0
+        self._report = ""  # of a deadlock
 
     def run(self) -> MeasuredRun:
         """Run to the end."""
@@ -96,14 +98,12 @@ class Driver:
         ended: Ended = "failed"
         try:
             self._start()
-        except BaseException:
-            self.session.leave(list(self.actors.values()), whole=False)
-            raise
-        try:
             ended = self._wait()
             if ended in ("done", "stopped"):
                 self._finish()
         except KeyboardInterrupt:
+            if not self.running:  # nothing runs yet, or all has ended
+                raise
             self._stop()
             ended = "interrupted"
         except self.ray.exceptions.RayActorError as error:
@@ -119,7 +119,9 @@ class Driver:
                 (outcome for outcome in self.outcomes.values() if outcome.why == "failed"),
                 key=lambda outcome: outcome.at_s,
             )
-            cause = packing.loads(failed.error) if failed.error else None
+            cause = None
+            with suppress(Exception):  # it may be of a kind that is not known here
+                cause = packing.loads(failed.error)
             raise ProgramError(failed.said, run) from cause
         if ended == "deadlock":
             raise DeadlockError(self._report, run)

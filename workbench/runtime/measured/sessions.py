@@ -23,6 +23,7 @@ from workbench.utils.checks import UserError, check_whole
 
 PLACES = 16
 _REACH_S = 10.0
+_ATTEMPTS = 3
 OBJECT_STORE_BYTES = 96 << 20
 CALLS_AT_ONCE = 6
 _TOKEN = secrets.token_hex(32)  # Ray reads its own once a process
@@ -189,22 +190,36 @@ def _start(places: int) -> Session:
     os.environ.update(settings)
     started = Session(ray, places, None, folder, watching)
     try:
-        ray.init(
-            address="local",
-            num_cpus=places,
-            object_store_memory=OBJECT_STORE_BYTES,
-            include_dashboard=False,
-            log_to_driver=False,
-            configure_logging=False,
-            _temp_dir=str(folder),
-            _node_ip_address="127.0.0.1",
-        )
+        for attempt in range(_ATTEMPTS):
+            try:
+                _init(ray, places, folder)
+                break
+            except Exception as error:  # such as its patience with a busy machine
+                ray.shutdown()
+                if attempt + 1 == _ATTEMPTS:
+                    raise UserError(
+                        f"Ray could not be started on this machine: {error}; run less beside "
+                        "it, or look at what it needs: memory, /dev/shm, ports on 127.0.0.1"
+                    ) from error
     except BaseException:
         _end(started)
         raise
     finally:
         _restore(before)
     return started
+
+
+def _init(ray: Any, places: int, folder: Path) -> None:
+    ray.init(
+        address="local",
+        num_cpus=places,
+        object_store_memory=OBJECT_STORE_BYTES,
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+        _temp_dir=str(folder),
+        _node_ip_address="127.0.0.1",
+    )
 
 
 def _connect(address: str) -> Session:
