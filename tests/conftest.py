@@ -9,13 +9,18 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from workbench.utils.files import ROOT
+
+if TYPE_CHECKING:
+    from workbench.runtime.measured.sessions import Session
 
 # Tests run beside each other; one that is about several processes asks for them.
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
@@ -117,6 +122,15 @@ def run_while_it_progresses(clone: Clone) -> list[int | str | float]:
     out.unlink()
     err.unlink()
     return content
+
+
+@pytest.fixture(scope="session")
+def ray_session() -> Iterator[Session]:
+    """Ray on this machine, for all measured runs of a test process."""
+    from workbench.runtime.measured import session
+
+    with session(places=8) as open_session:
+        yield open_session
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 
 from workbench.utils.files import ROOT
 
-CONDA_NAMES = {"torch": "pytorch", "jupyter-client": "jupyter_client"}
+CONDA_NAMES = {"torch": "pytorch", "jupyter-client": "jupyter_client", "ray": "ray-core"}
 
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCK_TEXT = (ROOT / "requirements.lock").read_text()
@@ -101,7 +101,8 @@ class TestRequirements:
         }
 
     def test_what_the_package_imports_is_declared(self) -> None:
-        lines = PYPROJECT["project"]["dependencies"]
+        lines = list(PYPROJECT["project"]["dependencies"])
+        lines += PYPROJECT["project"]["optional-dependencies"]["measured"]
         declared = {canonicalize_name(Requirement(line).name) for line in lines}
         owners = metadata.packages_distributions()
         imported: set[str] = set()

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 import workbench
-from workbench.utils.checks import UserError, check_name, parse_bytes
+from workbench.utils.checks import UserError, check_name, check_whole, parse_bytes
 from workbench.zoo.own_model import load_model
 
 if TYPE_CHECKING:
@@ -398,6 +398,29 @@ def profile(
     _print(_profile_table(costs, batch_size, times))
     if save is not None:
         (costs if times is None else times).save(save)
+
+
+@app.command()
+def measure(
+    *,
+    check: Annotated[
+        bool, typer.Option("--check", help="Say what this machine, or a Ray cluster, carries.")
+    ] = False,
+    nodes: Annotated[int, Number(help="Processes that try their links.")] = 3,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Of a Ray cluster: auto or ray://…  \\[default: Ray on this machine alone]",
+        ),
+    ] = None,
+) -> None:
+    """Check what measured runs can do here: links, clock, cores, versions."""
+    from workbench.runtime.measured.check import check as run
+
+    if not check:
+        raise UserError("give --check; programs are measured from Python, by runtime.measured")
+    run(typer.echo, nodes=check_whole("nodes", nodes, 2), address=address)
 
 
 @app.command()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from workbench.datasets import Dataset
     from workbench.decentralised.gradient_exchange.part import Part
     from workbench.decentralised.setup import PeerSetup
+    from workbench.runtime.measured.home import Home
 
     Updates = Sequence[tuple[Part, float]]
 
@@ -169,6 +170,14 @@ class PeerPrograms(Programs[T]):
     """Programs of nodes that have a model each."""
 
     states: list[Synchronized[PeerLearner]]
+
+    @property
+    def home(self) -> Home:
+        """Each node's learner."""
+        from workbench.runtime.measured.home import Home
+
+        owned = {node: (state,) for node, state in enumerate(self.states)}
+        return Home(owned, constant=(self.setup.dataset,))
 
     @property
     def learners(self) -> list[PeerLearner]:

@@ -43,6 +43,10 @@ class PeerJob:
     host_s: float = 0.0  # of every iteration
     stands_for: float = 1.0  # iterations of a longer training
 
+    def evaluates(self, epoch: int) -> bool:
+        """Whether models are evaluated at the end of an epoch."""
+        return not epoch % self.setup.evaluate_every or epoch == self.setup.epochs
+
 
 class Checkpoint(NamedTuple):
     """A node's model, such as a node that rejoins begins with."""

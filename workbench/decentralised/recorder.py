@@ -81,35 +81,34 @@ class PeerRecorder:
     """
 
     names: Sequence[str]  # of the nodes
-    epochs: int = 0
-    evaluate_every: int = 1
     rows: list[tuple[Any, ...]] = field(default_factory=list)  # of epochs
     spreads: dict[int, Spread] = field(default_factory=dict)
     evaluations: list[tuple[float, int, str, int, float, float]] = field(default_factory=list)
     iterations: list[tuple[Any, ...]] = field(default_factory=list)
     transfers: list[tuple[Any, ...]] = field(default_factory=list)
 
-    def evaluates(self, epoch: int) -> bool:
-        """Whether models are evaluated at the end of an epoch."""
-        return not epoch % self.evaluate_every or epoch == self.epochs
-
     def note(
         self,
         epoch: int,
         at_s: float,
-        learner: PeerLearner,
+        node: int,
+        *,
+        learnt: tuple[int, float | None],
+        model: Tensor,
         restarts: int,
         evaluation: Evaluation | None,
     ) -> None:
-        """Note the end of a node's epoch, after its exchange, and its evaluation if any."""
+        """Note the end of a node's epoch, after its exchange, and its evaluation if any.
+
+        `learnt` is how many samples, and the mean loss over them; see `PeerLearner.take_loss`.
+        """
+        name, (samples, loss) = self.names[node], learnt
         if evaluation is not None:
-            where = f"for {learner.name} on the test samples at the end of epoch {epoch}"
+            where = f"for {name} on the test samples at the end of epoch {epoch}"
             check_finite(evaluation.loss, where)
-        samples, loss = learner.take_loss()
         test = (None, None) if evaluation is None else (evaluation.loss, evaluation.top1)
-        at = (epoch, learner.node, learner.name, at_s)
-        self.rows.append((*at, loss, *test, samples, restarts))
-        self._spread(epoch, learner.node, learner.flat.parameters)
+        self.rows.append((epoch, node, name, at_s, loss, *test, samples, restarts))
+        self._spread(epoch, node, model)
 
     def _spread(self, epoch: int, node: int, model: Tensor) -> None:
         if epoch not in self.spreads:

@@ -204,10 +204,19 @@ class Epochs:
 
     async def note(self) -> None:
         """Note the epoch's end."""
-        node, recorder = self._node, self._node.job.recorder
+        node, job = self._node, self._node.job
         now_s = node.context.now_s()
-        evaluation = await node.evaluate() if recorder.evaluates(self.epoch) else None
-        recorder.note(self.epoch, now_s, node.learner, node.context.restarts, evaluation)
+        evaluation = await node.evaluate() if job.evaluates(self.epoch) else None
+        learner = node.learner
+        job.recorder.note(
+            self.epoch,
+            now_s,
+            node.node,
+            learnt=learner.take_loss(),
+            model=learner.flat.parameters,
+            restarts=node.context.restarts,
+            evaluation=evaluation,
+        )
 
 
 def _nothing() -> None:

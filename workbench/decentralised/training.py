@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.runtime import Context, Program
+    from workbench.runtime.measured.home import Home
     from workbench.runtime.progress import Progress
 
 __all__ = ["GossipSetup", "Trained", "TrainingError", "train"]
@@ -119,6 +120,13 @@ class GossipPrograms(PeerPrograms["Trained[tuple[Tensor, ...]]"]):
     recorder: PeerRecorder
     shares: list[Share]  # weights of the nodes in GoSGD; none with a mixing matrix
 
+    @property
+    def home(self) -> Home:
+        """Each node's learner and weight; the recorder is told by all."""
+        of_node = super().home
+        shares = {node: [*of_node.owned[node], share] for node, share in enumerate(self.shares)}
+        return replace(of_node, owned={**of_node.owned, **shares}, noted=(self.recorder,))
+
     def standing(self) -> Standing:
         """By the epochs of all nodes; the loss is that of the last one noted."""
         planned = self.setup.epochs * len(self.cluster)
@@ -188,7 +196,7 @@ def gossip_programs(setup: Gossip, selecting: Selecting[Any] | None) -> GossipPr
     chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
     flat = training.flatten(setup.made(), setup.dataset.input_shape)
     learners = learners_of(setup, [flat] * setup.nodes)
-    recorder = PeerRecorder(setup.network.names, setup.epochs, setup.evaluate_every)
+    recorder = PeerRecorder(setup.network.names)
     job = PeerJob(
         setup=setup,
         learners=learners,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
 from typing import TYPE_CHECKING
@@ -41,6 +41,7 @@ from workbench.training.trained import schema
 from workbench.utils.checks import UserError, check_kind, check_name, check_number, choose
 
 if TYPE_CHECKING:
+    from workbench.runtime.measured.home import Home
     from workbench.runtime.progress import Progress
     from workbench.training import FlatModel
 
@@ -255,6 +256,13 @@ class WorkerPrograms(PeerPrograms[Trained]):
 
     setup: Setup
     job: WorkerJob
+
+    @property
+    def home(self) -> Home:
+        """Each worker's learner and inbox; the recorder is told by all."""
+        of_node, inboxes = super().home, enumerate(self.job.inboxes)
+        owned = {node: (*of_node.owned[node], inbox) for node, inbox in inboxes}
+        return replace(of_node, owned=owned, noted=(self.job.recorder,))
 
     @property
     def until_s(self) -> float | None:

@@ -27,6 +27,7 @@ from workbench.utils.checks import UserError, check_kind, check_number, choose, 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from workbench.runtime.measured.home import Home
     from workbench.runtime.progress import Progress
 
 __all__ = ["Planned", "Setup", "Trained", "TrainingError", "train"]
@@ -221,6 +222,14 @@ class ServerPrograms(training.OneModel["Trained[Tensor]"]):
     epochs: ServerEpochs
     states: list[Synchronized[WorkerReplica]]
     stores: list[ServerStore]
+
+    @property
+    def home(self) -> Home:
+        """Each worker's replica and each server's store; the epochs are told by all."""
+        from workbench.runtime.measured.home import Home
+
+        owned = dict(enumerate((each,) for each in (*self.states, *self.stores)))
+        return Home(owned, (self.epochs,), (self.setup.dataset,))
 
     @property
     def replicas(self) -> list[WorkerReplica]:

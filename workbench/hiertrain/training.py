@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor  # noqa: F401, in a string
 
     from workbench.clusters import Cluster
+    from workbench.runtime.measured.home import Home
     from workbench.runtime.progress import Progress
 
 __all__ = ["Setup", "Trained", "TrainingError", "train"]
@@ -125,6 +126,14 @@ class TierPrograms(training.OneModel[Trained]):
 
     policy: Policy
     learners: list[TierLearner]
+
+    @property
+    def home(self) -> Home:
+        """Each tier's learner; the epochs are told by all."""
+        from workbench.runtime.measured.home import Home
+
+        owned = {tier: (learner,) for tier, learner in enumerate(self.learners)}
+        return Home(owned, (self.epochs,), (self.setup.dataset,))
 
     @property
     def losses(self) -> list[float]:

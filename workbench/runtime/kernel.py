@@ -27,7 +27,7 @@ EXPIRY = EventPriority(3)
 
 Callback = Callable[[simpy.Event], None]
 
-_CANCELLED: list[Callback] = []
+CANCELLED: list[Callback] = []
 _LEAST_PURGED = 64
 
 
@@ -100,12 +100,12 @@ class Kernel(simpy.Environment):
         """
         if event.processed:
             return
-        event.callbacks = _CANCELLED
+        event.callbacks = CANCELLED
         self._cancelled += 1
         queue = self._queue
         if self._cancelled > _LEAST_PURGED and 2 * self._cancelled > len(queue):
             before = len(queue)
-            queue[:] = [item for item in queue if item[3].callbacks is not _CANCELLED]
+            queue[:] = [item for item in queue if item[3].callbacks is not CANCELLED]
             heapify(queue)
             self._purged += before - len(queue)
             self._cancelled = 0

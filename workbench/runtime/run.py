@@ -113,12 +113,13 @@ def deadlock_report(state: State, hosts: Sequence[Host]) -> str:
     """Who waits for what since when, what is unread, and which nodes are down."""
     lines = ["deadlock: nothing is on its way any more, and programs still wait for messages"]
     for host in hosts:
-        waits = _states(host, state.cluster.names)
+        waits = states(host, state.cluster.names)
         lines += [f"  {host.name} (node {host.index}) {wait}" for wait in waits]
     return "\n".join(lines)
 
 
-def _states(host: Host, names: Sequence[str]) -> list[str]:
+def states(host: Host, names: Sequence[str]) -> list[str]:
+    """What a node waits for, and what is unread, a line for each wait."""
     unread = f"unread: {_listed(host.mailbox.unread, names)}"
     if not host.up:
         return ["is down after a crash"]

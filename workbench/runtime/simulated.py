@@ -29,7 +29,8 @@ MOST_READ_AT_ONCE = 10_000_000
 
 
 @types.coroutine
-def _happens(event: simpy.Event) -> Generator[simpy.Event, Any, Any]:
+def happens(event: simpy.Event) -> Generator[simpy.Event, Any, Any]:
+    """Wait for an event of the kernel."""
     return (yield event)
 
 
@@ -65,7 +66,7 @@ class SimulatedContext:
     async def _refuse_elsewhere(self) -> None:
         refusal = self._env.refusal(f"this context of {self.name}")
         if refusal is not None:
-            await _happens(refusal)
+            await happens(refusal)
 
     async def compute(
         self,
@@ -79,8 +80,8 @@ class SimulatedContext:
         """Do the work and charge its cost in virtual seconds."""
         if RUNNING.kernel is not self._env:
             await self._refuse_elsewhere()
-        _check_seconds(f"cost_s of {label or lane}", cost_s)
-        _check_work(work, lane, label)
+        check_seconds(f"cost_s of {label or lane}", cost_s)
+        check_work(work, lane, label)
         host, env, cores = self._host, self._env, self._cores
         if cores.free:
             cores.free -= 1
@@ -100,7 +101,7 @@ class SimulatedContext:
             took_s = host.speed.seconds_for(cost_s, start_s)
             if not start_s + took_s < math.inf:
                 refuse_endless(f"{label or lane} of {host.name}")
-            await _happens(Timeout(env, took_s))
+            await happens(Timeout(env, took_s))
         finally:
             cores.release()
         if item is not None:
@@ -113,7 +114,7 @@ class SimulatedContext:
         turn = simpy.Event(self._env)
         self._cores.turns.append(turn)
         try:
-            await _happens(turn)
+            await happens(turn)
         except BaseException:
             if turn.triggered:
                 self._cores.release()
@@ -161,7 +162,7 @@ class SimulatedContext:
         if not (topic is None or isinstance(topic, str)):
             raise TypeError(f"receive waits for topic {topic!r}; give text, or sender=...")
         if timeout_s is not None:
-            _check_seconds("timeout_s", timeout_s)
+            check_seconds("timeout_s", timeout_s)
         if sender is not None:
             sender = self._host.state.cluster.index(sender)
         message = self._mailbox.take(topic, sender)
@@ -173,7 +174,7 @@ class SimulatedContext:
         if timeout_s is not None:
             self._set_timer(wait, timeout_s)
         try:
-            received: Message = await _happens(wait.event)
+            received: Message = await happens(wait.event)
         except CutOff:
             self._mailbox.give_up(wait)
             raise
@@ -205,10 +206,10 @@ class SimulatedContext:
         """Wait."""
         if RUNNING.kernel is not self._env:
             await self._refuse_elsewhere()
-        _check_seconds("seconds to sleep", seconds)
+        check_seconds("seconds to sleep", seconds)
         if not self._env.now + seconds < math.inf:
             refuse_endless(f"a sleep of {self.name}")
-        await _happens(Timeout(self._env, seconds))
+        await happens(Timeout(self._env, seconds))
 
     def spawn(self, work: Awaitable[T]) -> SimulatedTask[T]:
         """Run a coroutine beside the program."""
@@ -242,7 +243,7 @@ class SimulatedContext:
                 task.waiting += 1
                 task.ends.append(partial(end, place))
             if not places:
-                await _happens(ended)
+                await happens(ended)
             return places[0], tasks[places[0]].result()
         finally:
             places.append(-1)
@@ -259,12 +260,14 @@ class SimulatedContext:
         return transfers
 
 
-def _check_seconds(what: str, seconds: Any) -> None:
+def check_seconds(what: str, seconds: Any) -> None:
+    """Refuse seconds that are not finite, or negative."""
     if not (is_number(seconds) and 0 <= seconds < math.inf):
         raise UserError(f"{what} is {seconds!r}; it must be a finite number, not negative")
 
 
-def _check_work(work: Any, lane: Any, label: Any) -> None:
+def check_work(work: Any, lane: Any, label: Any) -> None:
+    """Refuse work, or its place in the trace, that `Context.compute` cannot take."""
     if not callable(work):
         raise TypeError(
             f"the work of compute is {work!r}; give a function without arguments, such as "

@@ -141,7 +141,7 @@ class Simulation:
         self._midway = False  # within an event, which only a program's failure ends cleanly
         self._not_shown: BaseException | None = None  # what a function raised that shows progress
         self.faults = check_faults(faults)
-        of_node = _by_node(cluster, programs)
+        of_node = by_node(cluster, programs)
         self.hosts = [
             Host(state, index, node, of_node.get(index), SimulatedContext)
             for index, node in enumerate(cluster.nodes)
@@ -315,7 +315,7 @@ def _rare_collections(nodes: int) -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _by_node(cluster: Cluster, programs: Programs) -> dict[int, Program]:
+def by_node(cluster: Cluster, programs: Programs) -> dict[int, Program]:
     """Return the program of each node."""
     check_cluster(cluster)
     if callable(programs) or not isinstance(programs, Mapping | Sequence):

@@ -14,7 +14,7 @@ workers' average.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -155,6 +155,10 @@ class FlatModel:
     gradients: torch.Tensor
     views: tuple[ParameterView, ...] = field(repr=False)
     frozen: tuple[torch.nn.Parameter, ...] = field(repr=False)
+
+    def __reduce__(self) -> tuple[Callable[..., FlatModel], tuple[object, ...]]:
+        """Pickle the module; in another process its parameters are views again."""
+        return _attach, (self.module, self.layout)
 
     @property
     def device(self) -> torch.device:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from workbench.clusters import Cluster
 from workbench.runtime import (
@@ -25,6 +25,9 @@ from workbench.training.repeatable import fixed_threads
 from workbench.training.setup import Setup
 from workbench.training.trained import DivergedError, Epochs, Trained, TrainingError
 from workbench.utils.checks import UserError, check_truth, check_whole
+
+if TYPE_CHECKING:
+    from workbench.runtime.measured.home import Home
 
 T = TypeVar("T", bound=Trained[Any])
 
@@ -46,17 +49,23 @@ class RunOptions:
     """How a training runs; `faults`, `trace` and `threads` are those of `runtime.simulate`.
 
     `progress` is True to show epochs, virtual time and loss; or a function, as for `simulate`.
+    With `measured` the nodes are real processes, and ``"unpadded"`` lets their work take the time
+    that it takes: see `runtime.measured.measure`. What each epoch's evaluation takes on a node
+    itself counts then; progress is not shown.
     """
 
     faults: Iterable[Fault] = ()
     trace: bool = False
     progress: Progress | bool = False
     threads: int | None = None
+    measured: bool | Literal["unpadded"] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "faults", check_faults(self.faults))
         check_truth("trace", self.trace)
         check_progress(self.progress)
+        if self.measured != "unpadded":
+            check_truth("measured", self.measured)
         if self.threads is not None:
             check_whole("threads", self.threads, 1)
 
@@ -99,6 +108,11 @@ class Programs(ABC, Generic[T]):
     def until_s(self) -> float | None:
         """When it stops, whatever still runs; None for when all have ended."""
         return None
+
+    @property
+    def home(self) -> Home:
+        """What comes back from the nodes' processes, where they are measured."""
+        raise UserError(f"{type(self.setup).__module__} cannot be measured yet; simulate it")
 
     @abstractmethod
     def standing(self) -> Standing:
@@ -183,16 +197,7 @@ def run(programs: Programs[T], options: RunOptions | None = None) -> T:
     with fixed_threads():
         try:
             with shows as shown:
-                ended = simulate(
-                    programs.cluster,
-                    programs.programs,
-                    seed=programs.setup.seed,
-                    trace=options.trace,
-                    faults=options.faults,
-                    progress=shown,
-                    threads=options.threads,
-                    until_s=programs.until_s,
-                )
+                ended = _ended(programs, options, shown)
             if ended.ended == "done" and not ended.results:
                 raise SimulationError(NOBODY, ended)
         except SimulationError as error:
@@ -203,6 +208,22 @@ def run(programs: Programs[T], options: RunOptions | None = None) -> T:
             failed = SimulationError(str(error), replace(ended, ended="failed"))
             failed.__cause__ = error
             raise programs.failed(failed) from error
+
+
+def _ended(programs: Programs[T], options: RunOptions, shown: Progress | bool) -> Run:
+    given: dict[str, Any] = {
+        "seed": programs.setup.seed,
+        "trace": options.trace,
+        "faults": options.faults,
+        "until_s": programs.until_s,
+    }
+    nodes = programs.cluster, programs.programs
+    if options.measured:
+        from workbench.runtime.measured import measure
+
+        unpadded = options.measured == "unpadded"
+        return measure(*nodes, **given, as_measured=unpadded, home=programs.home)
+    return simulate(*nodes, **given, progress=shown, threads=options.threads)
 
 
 def check_losing_nothing(faults: Iterable[Fault], otherwise: str = DELAYING) -> None:

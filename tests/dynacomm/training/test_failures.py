@@ -47,7 +47,7 @@ def test_worker_iteration_and_epoch_are_named(monkeypatch: pytest.MonkeyPatch) -
 def test_a_last_step_that_diverges_is_no_epoch() -> None:
     built = replace(LENET, epochs=1).programs()
     epochs = built.epochs
-    built.replicas[0].buffers = training.get_buffers(built.replicas[0].flat.module)
+    built.replicas[0].buffers.append(training.get_buffers(built.replicas[0].flat.module))
     nan = torch.full_like(epochs.weights, math.nan)
     with pytest.raises(ArithmeticError, match="nan over all samples at the end of epoch 1"):
         epochs.take([(slice(0, len(nan)), nan)], 1.0)

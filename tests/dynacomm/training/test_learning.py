@@ -56,7 +56,7 @@ def test_epochs_are_evaluated_with_what_workers_remember_on_average() -> None:
         built = setup.programs()
         simulate(setup.cluster, built.programs)
         module, (row,) = built.epochs.flat.module, built.epochs.frame.iter_rows(named=True)
-        one, other = (replica.buffers for replica in built.replicas)
+        one, other = (replica.buffers[-1] for replica in built.replicas)
         averaged = {
             name: (value + other[name]) / 2 if value.is_floating_point() else value
             for name, value in one.items()

@@ -40,7 +40,7 @@ class WorkerReplica:
     name: str = "worker"  # of the worker, for errors
     parallel: bool = False  # steps run beside other workers', so that the model must draw nothing
     losses: list[float] = field(default_factory=list)  # of each iteration so far
-    buffers: dict[str, Tensor] = field(default_factory=dict)  # at the end of the last epoch
+    buffers: list[dict[str, Tensor]] = field(default_factory=list)  # at the end of each epoch
 
     def write(self, pieces: Pieces) -> None:
         """Copy pulled parameters in."""
@@ -59,7 +59,7 @@ class WorkerReplica:
             )
         self.losses.append(loss)
         if iteration + 1 == self.epoch_ends[epoch]:
-            self.buffers = get_buffers(self.flat.module)
+            self.buffers.append(get_buffers(self.flat.module))
 
     def draws(self, iteration: int) -> int:
         """Seed of what the model draws: of no other run, worker or iteration."""
@@ -138,5 +138,6 @@ class ServerEpochs(Epochs):
         self._missing -= 1
         if not self._missing:
             self._missing = self._servers
-            buffers = average_buffers([replica.buffers for replica in self._replicas])
+            ended = len(self)
+            buffers = average_buffers([replica.buffers[ended] for replica in self._replicas])
             self.evaluate(buffers, self._ended_s)

@@ -1,0 +1,18 @@
+"""Each test of conformance runs simulated and measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.runtime.runtimes import Runtime
+from workbench.runtime import simulate
+from workbench.runtime.measured import measure
+
+
+@pytest.fixture(params=["simulated", "measured"])
+def runtime(request: pytest.FixtureRequest) -> Runtime:
+    """Both, one after the other."""
+    if request.param == "simulated":
+        return Runtime(simulate, exact=True)
+    request.getfixturevalue("ray_session")
+    return Runtime(measure, exact=False)

@@ -1,0 +1,63 @@
+"""Clusters and programs of the conformance tests; `UNIT_S` is what their times are counted in."""
+
+from __future__ import annotations
+
+from workbench.clusters import Cluster, Link, Node
+from workbench.runtime import Context, Message, Program
+
+UNIT_S = 0.2
+"""Seconds; long enough that a real machine keeps the order of what is a unit apart."""
+
+SIZE = 200_000.0
+"""Bytes that `LINK` carries in a unit."""
+
+LINK = Link(SIZE * 8 / UNIT_S)
+
+
+def pair(link: Link = LINK, one: Node | None = None, two: Node | None = None) -> Cluster:
+    return Cluster(
+        [one or Node("one"), two or Node("two")], {("one", "two"): link, ("two", "one"): link}
+    )
+
+
+def units(*times: float) -> list[float]:
+    """Times in seconds."""
+    return [time * UNIT_S for time in times]
+
+
+def sends(*sizes: float, to: int = 1, at: float = 0) -> Program:
+    """Send messages of these sizes in units, one behind the other, their number as their topic."""
+
+    async def program(context: Context) -> None:
+        await context.sleep(at * UNIT_S)
+        for number, size in enumerate(sizes):
+            context.send(to, Message(context.node, str(number), None, size * SIZE))
+
+    return program
+
+
+def receives(count: int) -> Program:
+    """Receive messages and return when each came."""
+
+    async def program(context: Context) -> list[float]:
+        times = []
+        for _ in range(count):
+            await context.receive()
+            times.append(context.now_s())
+        return times
+
+    return program
+
+
+async def idle(context: Context) -> None:
+    """Do nothing."""
+
+
+async def listens(context: Context) -> list[str]:
+    """Topics of all messages until none comes for six units."""
+    heard = []
+    try:
+        while True:
+            heard.append((await context.receive(timeout_s=6 * UNIT_S)).topic)
+    except TimeoutError:
+        return heard

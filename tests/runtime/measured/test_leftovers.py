@@ -1,0 +1,165 @@
+"""However a driver ends, nothing of its measured run stays: no process, no port, no folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from workbench.runtime.measured import guard
+
+MARK = "WORKBENCH_TEST_OF_LEFTOVERS"
+PATIENCE_S = 120.0
+DRIVER = """
+import sys
+from workbench.clusters import Link, full_mesh
+from workbench.runtime import Message
+from workbench.runtime.measured import measure, session
+
+
+async def program(context):
+    print("runs", flush=True)
+    if HOW == "fails":
+        raise KeyError("broken")
+    if HOW == "dies" and context.node == 0:
+        import os
+        print("my last words", flush=True)
+        os._exit(3)
+    while HOW != "ends":
+        await context.sleep(0.01)
+
+
+HOW = sys.argv[1]
+with session(places=2) as kept:
+    print(kept.folder, flush=True)
+    try:
+        run = measure(full_mesh(2, Link(1e8)), [program] * 2)
+        print(run.ended, flush=True)
+    except Exception as error:
+        print(type(error).__name__, error, flush=True)
+        raise
+"""
+
+
+def wait_for(what: Callable[[], Any]) -> Any:
+    """What is there in the end."""
+    ends_s = time.monotonic() + PATIENCE_S
+    while not (found := what()) and time.monotonic() < ends_s:
+        time.sleep(0.1)
+    return found
+
+
+class Driver:
+    """A driver as a process, whose children bear a mark."""
+
+    def __init__(self, how: str, folder: Path) -> None:
+        script = folder / "driver.py"
+        script.write_text(DRIVER, encoding="utf-8")
+        self.mark = f"{how}-{os.getpid()}"
+        self.process = subprocess.Popen(
+            [sys.executable, script, how],
+            env={**os.environ, MARK: self.mark, "TMPDIR": tempfile.gettempdir()},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert self.process.stdout is not None
+        self.folder = Path(self.process.stdout.readline().strip())
+
+    def marked(self) -> list[psutil.Process]:
+        """What has inherited the mark and runs."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == self.mark:
+                    found.append(process)
+            except (psutil.Error, OSError):
+                continue
+        return found
+
+    def runs(self) -> bool:
+        """Whether both programs have begun."""
+        logs = self.folder.glob("session_latest/logs/worker-*.out")
+        return sum("runs" in log.read_text(errors="replace") for log in logs) == 2
+
+    def ports(self) -> list[tuple[str, int]]:
+        """Where its processes listen."""
+        return [
+            (connection.laddr.ip, connection.laddr.port)
+            for process in self.marked()
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        ]
+
+
+def is_open(address: tuple[str, int]) -> bool:
+    host, port = address
+    try:
+        with socket.create_connection((host.removeprefix("::ffff:"), port), timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+def assert_nothing_left(driver: Driver, ports: list[tuple[str, int]]) -> None:
+    wait_for(lambda: not driver.marked())
+    assert driver.marked() == []
+    assert wait_for(lambda: not driver.folder.exists())
+    assert not any(map(is_open, ports))
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+def test_after_a_signal_to_the_driver(by: signal.Signals, tmp_path: Path) -> None:
+    driver = Driver("endless", tmp_path)
+    assert wait_for(driver.runs)
+    ports = driver.ports()
+    assert len(ports) > 2
+    send = os.killpg if by == signal.SIGINT else os.kill  # a terminal sends Ctrl-C to all
+    send(driver.process.pid, by)
+    output, errors = driver.process.communicate()
+    assert_nothing_left(driver, ports)
+    if by == signal.SIGINT:
+        assert (driver.process.returncode, output) == (0, "interrupted\n"), errors
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("dies", r"the process of node0 (node 0, process"),
+        pytest.param("fails", "ProgramError program of node", marks=pytest.mark.long),
+        pytest.param("ends", "done", marks=pytest.mark.long),
+    ],
+)
+def test_after_a_run_that_ends(how: str, said: str, tmp_path: Path) -> None:
+    driver = Driver(how, tmp_path)
+    ports = driver.ports()
+    output, errors = driver.process.communicate()
+    assert said in output, errors
+    if how == "dies":
+        assert "my last words" in output
+    assert driver.process.returncode == (0 if how == "ends" else 1)
+    assert_nothing_left(driver, ports)
+
+
+def test_folders_of_killed_drivers_go_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    names = [f"{guard.PREFIX}{gone.pid}-abc", f"{guard.PREFIX}{os.getpid()}-abc", "another"]
+    for name in names:
+        (tmp_path / name / "session").mkdir(parents=True)
+    guard.clean_up()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])

@@ -1,0 +1,197 @@
+"""Strangers are refused before anything is unpickled, and disturb nothing."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.runtime.conformance.programs import pair, receives
+from workbench.runtime import Context, Message
+from workbench.runtime.measured import handshake, measure
+from workbench.runtime.measured.frames import FRAME, TAIL, Kind, Outgoing, Tail, frame
+from workbench.runtime.measured.handshake import GREETING, Caller, RefusedError, connect, new_token
+from workbench.runtime.measured.packing import pack
+from workbench.runtime.measured.reception import Arrival, Reception
+from workbench.runtime.measured.sessions import Session
+
+
+class Bomb:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+class Listening:
+    """A reception, and what arrived."""
+
+    def __init__(self) -> None:
+        self.arrivals: list[Arrival] = []
+        self.some = threading.Semaphore(0)
+        self.token = new_token()
+        self.reception = Reception("127.0.0.1", self.token, self.note)
+
+    def note(self, arrival: Arrival) -> None:
+        self.arrivals.append(arrival)
+        self.some.release()
+
+    def call(self) -> socket.socket:
+        return socket.create_connection(self.reception.address)
+
+    def works(self) -> bool:
+        """Whether a peer who knows the token still gets a message through."""
+        with connect(self.reception.address, Caller(3, 0), self.token) as connection:
+            message = Outgoing(Message(3, "hello", pack("payload"), 5.0), 0.0)
+            parts = [*message.begin(), *message.part(0, message.data_bytes)]
+            parts += frame(Kind.TAIL, TAIL.pack(*Tail(False, 0.0))) + frame(Kind.LAST)
+            connection.sendall(b"".join(parts))
+            self.some.acquire(timeout=60)
+        arrival = self.arrivals.pop()
+        return (arrival.sender, arrival.payload()) == (3, "payload") and not self.arrivals
+
+
+@pytest.fixture
+def listening() -> Any:
+    made = Listening()
+    yield made
+    made.reception.close()
+
+
+def ended(connection: socket.socket) -> bool:
+    """Whether the other end hangs up, whatever it said before."""
+    with connection:
+        connection.settimeout(60)
+        try:
+            while connection.recv(1_000):
+                pass
+        except ConnectionResetError:
+            pass
+        return True
+
+
+def test_who_knows_the_token_gets_through(listening: Listening) -> None:
+    assert listening.works()
+    assert listening.reception.refused == 0
+
+
+@pytest.mark.parametrize("token", [b"", bytes(32), b"x" * 1_000])
+def test_a_wrong_token_is_refused(listening: Listening, token: bytes) -> None:
+    with pytest.raises((RefusedError, ConnectionResetError)):
+        connect(listening.reception.address, Caller(0, 0), token)
+    assert listening.works()
+    assert listening.reception.refused == 1
+
+
+def test_a_listener_that_does_not_know_the_token_is_refused() -> None:
+    one, other = Listening(), Listening()
+    with pytest.raises((RefusedError, ConnectionResetError)):
+        connect(one.reception.address, Caller(0, 0), other.token)
+    for each in (one, other):
+        each.reception.close()
+
+
+@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n" * 20, bytes(10_000), b"\xff" * 104])
+def test_garbage_is_refused(listening: Listening, garbage: bytes) -> None:
+    connection = listening.call()
+    connection.sendall(garbage)
+    assert ended(connection)
+    assert listening.works()
+    assert listening.reception.refused == 1
+
+
+def test_nothing_is_unpickled_before_the_token_is_proved(
+    listening: Listening, tmp_path: Path
+) -> None:
+    bomb = pickle.dumps(Bomb(tmp_path / "went off"))
+    for before in (b"", bytes(104), FRAME.pack(Kind.HEAD, len(bomb))):
+        connection = listening.call()
+        connection.sendall(before + FRAME.pack(Kind.HEAD, len(bomb)) + bomb)
+        assert ended(connection)
+    assert listening.works()
+    assert not (tmp_path / "went off").exists()
+
+
+def test_an_answer_that_was_overheard_is_of_no_use_again(listening: Listening) -> None:
+    heard: list[bytes] = []
+    own = socket.socket.sendall
+
+    class Overheard(socket.socket):
+        def sendall(self, data: Any, *flags: int) -> None:
+            heard.append(bytes(data))
+            own(self, data, *flags)
+
+    with Overheard() as connection:
+        connection.connect(listening.reception.address)
+        opening = handshake.receive_exactly(connection, len(GREETING) + 32)
+        name, ours = handshake._NAME.pack(5, 0), bytes(32)
+        proof = handshake._proof(listening.token, b"caller", opening[len(GREETING) :], ours, name)
+        connection.sendall(name + ours + proof)
+        assert len(handshake.receive_exactly(connection, 32)) == 32  # the first time it counts
+    again = listening.call()
+    again.sendall(heard[0])
+    assert ended(again)
+    assert all(listening.token not in part for part in heard)
+
+
+def test_callers_that_say_nothing_keep_nobody_out(listening: Listening) -> None:
+    silent = [listening.call() for _ in range(20)]
+    assert listening.works()
+    for connection in silent:
+        connection.close()
+
+
+def test_strangers_do_not_disturb_a_run(ray_session: Session) -> None:
+    def attack() -> int:
+        """Knock at all ports of this node's process that greet as a node's do."""
+        knocked = 0
+        for connection in psutil.Process().net_connections("tcp"):
+            if connection.status != psutil.CONN_LISTEN:
+                continue
+            with socket.create_connection(connection.laddr[:2]) as stranger:
+                stranger.settimeout(0.5)
+                try:
+                    greets = stranger.recv(len(GREETING)) == GREETING
+                except TimeoutError:
+                    greets = False
+                if greets:
+                    stranger.sendall(b"let me in" * 100)
+                    knocked += 1
+        return knocked
+
+    async def attacked(context: Context) -> list[Any]:
+        knocked = [await context.compute(attack, cost_s=0) for _ in range(3)]
+        context.send(1, Message(0, "go"))
+        await context.receive("done")
+        return knocked
+
+    async def sends(context: Context) -> None:
+        await context.receive("go")
+        context.send(0, Message(1, "done", control=True))
+
+    run = measure(pair(), [attacked, sends])
+    assert run.results[0] == [1, 1, 1]
+    assert run.refused == 3
+
+
+def test_ray_and_the_nodes_listen_on_the_loopback_alone(ray_session: Session) -> None:
+    async def look(context: Context) -> list[str]:
+        connections = psutil.Process().net_connections("inet")
+        return [each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN]
+
+    addresses = [*measure(pair(), [look, receives(0)]).results[0]]
+    own = psutil.Process()
+    for process in [own, *own.children(recursive=True)]:
+        for connection in process.net_connections("inet"):
+            if connection.status == psutil.CONN_LISTEN:
+                addresses.append(connection.laddr.ip)
+    assert len(addresses) > 3
+    assert {address.removeprefix("::ffff:") for address in addresses} <= {"127.0.0.1", "::1"}

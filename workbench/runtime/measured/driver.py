@@ -1,0 +1,333 @@
+"""Starts the processes of a measured run, waits for them and collects what they noted."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from workbench.clusters import Cluster
+from workbench.runtime.faults import Fault, fault_rows
+from workbench.runtime.measured import packing
+from workbench.runtime.measured.channel import Uptime
+from workbench.runtime.measured.handshake import new_token
+from workbench.runtime.measured.home import Home
+from workbench.runtime.measured.records import Outcome, Place, Ready, Record, Standing
+from workbench.runtime.measured.run import MeasuredRun, lateness
+from workbench.runtime.measured.sessions import Session, host_facts
+from workbench.runtime.run import DeadlockError, Ended, LinkUse, ProgramError, SimulationError
+from workbench.runtime.trace import Trace
+from workbench.utils.checks import UserError
+
+if TYPE_CHECKING:
+    pass
+
+Process = tuple[int, int]
+"""A node, and how often it was restarted."""
+
+MOST_PROCESSES = 256
+_START_IN_S = 0.1
+_LOOK_EVERY_S = 0.5
+_READINGS = 10
+PATIENCE_S = 10.0
+"""For what was sent and should have arrived."""
+_HEAVY = ("numpy", "torch")
+"""Imported before a run begins, not within it, where a program has to do with them."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to run."""
+
+    cluster: Cluster
+    programs: Mapping[int, bytes]
+    seed: int
+    faults: tuple[Fault, ...]
+    trace: bool
+    as_measured: bool
+    until_s: float
+    resources: Mapping[int, Mapping[str, float]]
+    home: Home
+
+    def processes(self) -> list[Process]:
+        """Of all nodes; those of a node without a program are only reached by messages."""
+        index = self.cluster.index
+        return [
+            (node, restarts)
+            for node in range(len(self.cluster))
+            for restarts in range(Uptime(node, self.faults, index).processes)
+        ]
+
+
+class Driver:
+    """Starts the processes of a run, waits for them and collects what they noted."""
+
+    def __init__(self, plan: Plan, session: Session) -> None:
+        self.plan, self.session, self.ray = plan, session, session.ray
+        token = new_token()
+        self.places = {
+            (node, restarts): Place(
+                plan.cluster,
+                node,
+                restarts,
+                plan.seed,
+                plan.faults,
+                plan.trace,
+                plan.as_measured,
+                plan.until_s,
+                token,
+                session.host,
+            )
+            for node, restarts in plan.processes()
+        }
+        self.actors: dict[Process, Any] = {}
+        self.ready: dict[Process, Ready] = {}
+        self.outcomes: dict[Process, Outcome] = {}
+        self.running: dict[Any, Process] = {}
+        self.records: dict[Process, Record] = {}
+        self._offsets_s: dict[Process, float] = {}
+        self._clock_error_s = 0.0
+        self._report = ""  # of a deadlock
+
+    def run(self) -> MeasuredRun:
+        """Run to the end."""
+        before = host_facts()
+        ended: Ended = "failed"
+        try:
+            self._start()
+            ended = self._wait()
+            if ended in ("done", "stopped"):
+                self._finish()
+        except KeyboardInterrupt:
+            if not self.running:  # nothing runs yet, or all has ended
+                raise
+            self._stop()
+            ended = "interrupted"
+        except self.ray.exceptions.RayActorError as error:
+            raise self._died(error) from None
+        except self.ray.exceptions.RayTaskError as error:
+            raise SimulationError(str(error.cause), self._result("failed", before)) from error.cause
+        finally:
+            whole = ended in ("done", "deadlock", "stopped")
+            self.session.leave(list(self.actors.values()), whole=whole)
+        run = self._result(ended, before)
+        if ended == "failed":
+            failed = min(
+                (outcome for outcome in self.outcomes.values() if outcome.why == "failed"),
+                key=lambda outcome: outcome.at_s,
+            )
+            cause = None
+            with suppress(Exception):  # it may be of a kind that is not known here
+                cause = packing.loads(failed.error)
+            raise ProgramError(failed.said, run) from cause
+        if ended == "deadlock":
+            raise DeadlockError(self._report, run)
+        try:
+            self.plan.home.call([note for at in self.records.values() for note in at.notes])
+        except Exception as error:
+            failed_run = replace(run, ended="failed")
+            raise ProgramError(f"a program told of {error}", failed_run) from error
+        return run
+
+    def _call(
+        self, name: str, actors: Mapping[Process, Any], *arguments: Any
+    ) -> dict[Process, Any]:
+        """Call a method of several processes; what each returned."""
+        calls = [actor.call.remote(name, *arguments) for actor in actors.values()]
+        return dict(zip(actors, self.ray.get(calls), strict=True))
+
+    def _start(self) -> None:
+        programs = self.plan.programs
+        held = b"".join(programs.values())
+        modules = tuple(name for name in _HEAVY if name.encode() in held)
+        wanted = [self.plan.resources.get(node, {}) for node, _ in self.places]
+        actors = dict(zip(self.places, self.session.take(wanted), strict=True))
+        self.actors = actors
+        calls = [
+            actors[node, restarts].begin.remote(place, programs.get(node, b""), modules)
+            for (node, restarts), place in self.places.items()
+        ]
+        try:
+            self.ready = dict(zip(actors, self.ray.get(calls), strict=True))
+        except self.ray.exceptions.RayTaskError as error:
+            raise UserError(
+                f"a program cannot be made in its process: {error.cause!r}; what it uses must be "
+                "importable there"
+            ) from error.cause
+        addresses: dict[int, dict[int, tuple[str, int]]] = {}
+        for (node, restarts), ready in self.ready.items():
+            addresses.setdefault(node, {})[restarts] = ready.address
+        self._call("connect", actors, addresses)
+        offsets_s = {process: self._offset_s(process)[0] for process in actors}
+        self._offsets_s = offsets_s
+        began_s = time.monotonic() + _START_IN_S
+        for process, actor in actors.items():
+            self.running[actor.call.remote("run", began_s + offsets_s[process])] = process
+
+    def _offset_s(self, process: Process) -> tuple[float, float]:
+        """What another machine's clock shows when this one's shows 0, and how sure that is."""
+        if self.session.address is None:
+            return 0.0, 0.0
+        readings = []
+        for _ in range(_READINGS):
+            before_s = time.monotonic()
+            there_s = self.ray.get(self.actors[process].reading_s.remote())
+            after_s = time.monotonic()
+            readings.append((after_s - before_s, there_s - (before_s + after_s) / 2))
+        took_s, offset_s = min(readings)
+        return offset_s, took_s / 2
+
+    def _wait(self) -> Ended:
+        """Wait until all programs have ended, one has failed, or all wait for each other."""
+        stopped, before = False, None
+        while self.running:
+            done, _ = self.ray.wait(list(self.running), timeout=_LOOK_EVERY_S)
+            for call in done:
+                process = self.running.pop(call)
+                outcome: Outcome = self.ray.get(call)
+                self.outcomes[process] = outcome
+                stopped |= outcome.why == "stopped"
+                if outcome.why == "crashed":
+                    actor = self.actors.pop(process)
+                    self.records[process] = self.ray.get(actor.call.remote("collect", 0.0))
+                    self.session.leave([actor], whole=False)
+                if outcome.why == "failed":
+                    self._stop()
+                    return "failed"
+                if outcome.why == "ended":
+                    for node, restarts in self.actors:
+                        if node == process[0] and restarts > process[1]:
+                            self.actors[node, restarts].call.remote("skip")
+            if not done:
+                now = self._standings()
+                if now is not None and now == before:
+                    self._report = self._deadlock(now)
+                    self._stop()
+                    return "deadlock"
+                before = now
+        return "stopped" if stopped else "done"
+
+    def _standings(self) -> dict[Process, Standing] | None:
+        """How all stand, if nothing can happen any more."""
+        names = self.plan.cluster.index
+        for node, restarts in self.running.values():
+            uptime = Uptime(node, self.plan.faults, names)
+            if restarts + 1 < uptime.processes or uptime.lasts(restarts)[1] < math.inf:
+                return None  # a crash or a restart is still to come
+        standings: dict[Process, Standing] = self._call("standing", self.actors)
+        sent = sum(
+            count
+            for handed in (
+                *(standing.handed for standing in standings.values()),
+                *(record.handed for record in self.records.values()),  # of those that crashed
+            )
+            for process, count in handed.items()
+            if process in self.actors
+        )
+        ended = sum(standing.ended for standing in standings.values())
+        idle = all(standing.idle for standing in standings.values())
+        return standings if idle and sent == ended else None
+
+    def _deadlock(self, standings: Mapping[Process, Standing]) -> str:
+        lines = ["deadlock: nothing is on its way any more, and programs still wait for messages"]
+        for node in range(len(self.plan.cluster)):
+            latest = max((process for process in standings if process[0] == node), default=None)
+            name = f"{self.plan.cluster.names[node]} (node {node})"
+            said = ["is down after a crash"] if latest is None else standings[latest].waits
+            lines += [f"  {name} {one}" for one in said]
+        return "\n".join(lines)
+
+    def _stop(self) -> None:
+        """Stop all programs, and collect what there is."""
+        for actor in self.actors.values():
+            actor.call.remote("stop")
+        for call, process in self.running.items():
+            self.outcomes[process] = self.ray.get(call)
+        self.running.clear()
+        self._collect(0.0)
+
+    def _collect(self, patience_s: float) -> None:
+        self.records |= self._call("collect", self.actors, patience_s)
+
+    def _finish(self) -> None:
+        """Let all that was sent arrive, and collect."""
+        self._call("drain", self.actors)
+        for process in self.actors:
+            offset_s, unsure_s = self._offset_s(process)
+            drift_s = abs(offset_s - self._offsets_s[process])
+            self._clock_error_s = max(self._clock_error_s, drift_s + unsure_s)
+        self._collect(PATIENCE_S)
+
+    def _died(self, error: BaseException) -> SimulationError:
+        """The error that says which process ended by itself."""
+        names = self.plan.cluster.names
+        lines = []
+        for process, actor in self.actors.items():
+            try:
+                self.ray.get(actor.reading_s.remote(), timeout=5.0)
+            except self.ray.exceptions.GetTimeoutError:
+                continue
+            except self.ray.exceptions.RayActorError:
+                if process in self.outcomes and self.outcomes[process].why == "crashed":
+                    continue
+                number = self.ready[process].process if process in self.ready else None
+                wrote = self.session.last_lines(number) if number else ""
+                lines.append(
+                    f"the process of {names[process[0]]} (node {process[0]}"
+                    f"{f', process {number}' if number else ''}) ended by itself"
+                    + (f"; it wrote last:\n{wrote}" if wrote else "; it wrote nothing")
+                )
+        said = "\n".join(lines) or f"a process of the run ended by itself: {error}"
+        return SimulationError(said, self._result("failed", host_facts()))
+
+    def _result(self, ended: Ended, before: Mapping[str, float]) -> MeasuredRun:
+        plan, names = self.plan, self.plan.cluster.names
+        results: dict[int, Any] = {}
+        for (node, _), outcome in sorted(self.outcomes.items()):
+            if outcome.why == "ended" and node in plan.programs and node not in results:
+                results[node] = packing.loads(outcome.result)
+            if outcome.owned:
+                plan.home.take_back(node, outcome.owned)
+        records = self.records.values()
+        end_s = max(
+            [
+                *(outcome.at_s for outcome in self.outcomes.values() if outcome.why != "skipped"),
+                *(record.last_s for record in records),
+                *(sent.transfer.end_s for record in records for sent in record.sent),
+            ],
+            default=0.0,
+        )
+        made = None
+        if plan.trace:
+            rows = [row for record in records for row in record.rows]
+            rows += fault_rows(plan.faults, plan.cluster, end_s)
+            made = Trace(Trace.of(rows).frame.sort("start_s", "end_s", maintain_order=True))
+        after = host_facts()
+        all_s = after["all_s"] - before["all_s"]
+        return MeasuredRun(
+            end_s=end_s,
+            ended=ended,
+            results=results,
+            trace=made,
+            events=sum(record.events for record in records),
+            links=_joined(plan.cluster, [use for record in records for use in record.uses]),
+            late=lateness({(names[at[0]], at[1]): record for at, record in self.records.items()}),
+            steal=(after["steal_s"] - before["steal_s"]) / all_s if all_s else 0.0,
+            clock_error_s=self._clock_error_s,
+            refused=sum(record.refused for record in records),
+        )
+
+
+def _joined(cluster: Cluster, uses: list[LinkUse]) -> tuple[LinkUse, ...]:
+    """One use for each link, of all processes of its source."""
+    joined = []
+    for source, target in cluster.links:
+        ends = cluster.names[source], cluster.names[target]
+        own = [use[2:] for use in uses if use[:2] == ends]
+        joined.append(
+            LinkUse(*ends, *(sum(column) for column in zip((0, 0.0, 0, 0.0), *own, strict=True)))
+        )
+    return tuple(joined)

@@ -1,0 +1,90 @@
+"""Both ends of a connection prove that they know the run's token, which never travels.
+
+The end that listens sends a challenge; the end that connects answers with its name, a challenge of
+its own and the HMAC of all that under the token; the first answers likewise. Every part has a fixed
+length, so that whatever a stranger sends is looked at as bytes and refused. What follows on the
+connection is not encrypted.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import socket
+import struct
+from typing import NamedTuple
+
+GREETING = b"workbench measured 1"
+CHALLENGE_BYTES = PROOF_BYTES = 32
+TIMEOUT_S = 10.0
+_NAME = struct.Struct("!II")
+
+
+class RefusedError(ConnectionError):
+    """The other end does not know the token, or does not speak this protocol."""
+
+
+class Caller(NamedTuple):
+    """Who connects: a node, and how often it had been restarted."""
+
+    node: int
+    restarts: int
+
+
+def new_token() -> bytes:
+    """A token for one run."""
+    return secrets.token_bytes(32)
+
+
+def connect(address: tuple[str, int], caller: Caller, token: bytes) -> socket.socket:
+    """Connect and prove the token; RefusedError if the other end cannot prove it."""
+    connection = socket.create_connection(address, timeout=TIMEOUT_S)
+    try:
+        opening = receive_exactly(connection, len(GREETING) + CHALLENGE_BYTES)
+        if not opening.startswith(GREETING):
+            raise RefusedError(f"{address[0]}:{address[1]} is not a node of this run")
+        theirs, ours = opening[len(GREETING) :], secrets.token_bytes(CHALLENGE_BYTES)
+        name = _NAME.pack(*caller)
+        connection.sendall(name + ours + _proof(token, b"caller", theirs, ours, name))
+        answer = receive_exactly(connection, PROOF_BYTES)
+        if not hmac.compare_digest(answer, _proof(token, b"listener", theirs, ours, name)):
+            raise RefusedError(f"{address[0]}:{address[1]} does not know the token of this run")
+    except BaseException:
+        connection.close()
+        raise
+    return _ready(connection)
+
+
+def accept(connection: socket.socket, token: bytes) -> tuple[Caller, bytes]:
+    """Let the caller prove the token, or RefusedError; return it with the proof to answer with."""
+    connection.settimeout(TIMEOUT_S)
+    ours = secrets.token_bytes(CHALLENGE_BYTES)
+    connection.sendall(GREETING + ours)
+    answer = receive_exactly(connection, _NAME.size + CHALLENGE_BYTES + PROOF_BYTES)
+    name, rest = answer[: _NAME.size], answer[_NAME.size :]
+    theirs, proof = rest[:CHALLENGE_BYTES], rest[CHALLENGE_BYTES:]
+    if not hmac.compare_digest(proof, _proof(token, b"caller", ours, theirs, name)):
+        raise RefusedError("a caller that does not know the token of this run")
+    _ready(connection)
+    return Caller(*_NAME.unpack(name)), _proof(token, b"listener", ours, theirs, name)
+
+
+def receive_exactly(connection: socket.socket, count: int) -> bytes:
+    """Receive so many bytes; RefusedError if the connection ends before."""
+    received = b""
+    while len(received) < count:
+        part = connection.recv(count - len(received))
+        if not part:
+            raise RefusedError("the connection ended during the handshake")
+        received += part
+    return received
+
+
+def _proof(token: bytes, role: bytes, *parts: bytes) -> bytes:
+    return hmac.digest(token, b"\0".join((role, *parts)), "sha256")
+
+
+def _ready(connection: socket.socket) -> socket.socket:
+    connection.settimeout(None)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection

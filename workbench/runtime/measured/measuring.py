@@ -1,0 +1,175 @@
+"""The same programs as real processes: `measure`, beside `simulate`."""
+
+from __future__ import annotations
+
+import math
+import socket
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+from workbench.clusters import Cluster
+from workbench.clusters.cluster import Name
+from workbench.runtime.faults import Fault, check_faults
+from workbench.runtime.measured.driver import Driver, Plan
+from workbench.runtime.measured.home import Home
+from workbench.runtime.measured.network import fastest_bps, without_roomy_downlinks
+from workbench.runtime.measured.run import MeasuredRun
+from workbench.runtime.measured.sessions import current_or_new
+from workbench.runtime.simulation import Programs, Simulation, by_node
+from workbench.utils.checks import UserError, check_number, check_truth, check_whole
+
+if TYPE_CHECKING:
+    from workbench.runtime.context import Program
+
+MOST_PROCESSES = 256
+SURELY_BPS = 1e9
+"""Any machine carries that; more is tried out before a run."""
+_TRIES = 3
+
+
+def measure(
+    cluster: Cluster,
+    programs: Programs,
+    *,
+    seed: int = 0,
+    trace: bool = False,
+    faults: Iterable[Fault] = (),
+    until_s: float | None = None,
+    as_measured: bool = False,
+    address: str | None = None,
+    resources: Mapping[Name, Mapping[str, float]] | None = None,
+    home: Home | None = None,
+) -> MeasuredRun:
+    """Run a program on every node as a process of its own, over links of the stated speed.
+
+    Ray places, starts and watches the processes. Messages travel as real bytes over TCP
+    connections of their own, `Message.size_bytes` of them, no faster than the link is; time is
+    that of a real clock. Programs are those of `simulate`, pickled: what they share there, each
+    process has for itself here, and only what a program returns comes back.
+
+    Parameters
+    ----------
+    cluster, programs, seed, trace, faults, until_s
+        As for `simulate`. A crash ends the process; a restart starts the program in another, in
+        which nothing is kept. Uplinks that several links share are shared fairly; caps on
+        downlinks that several links would share are refused.
+    as_measured
+        Let `Context.compute` take the time that its work takes, in place of `cost_s` over the
+        node's speed. Otherwise it waits until that is over; work that takes longer is reported.
+    address
+        Of a Ray cluster: ``"auto"`` or ``"ray://..."``. By default Ray is started on this machine,
+        on its loopback, and ended afterwards; `session` keeps it for several runs.
+    resources
+        Of Ray's, that the machine of a node must have, by node: ``{"phone": {"arm": 1}}``.
+    home
+        Objects that programs share with the caller, which are to come back.
+
+    Returns
+    -------
+    MeasuredRun
+        As of `simulate`, in seconds of the clock, with how late transfers and work were. What
+        Ctrl-C interrupts is a run too.
+
+    Raises
+    ------
+    ValueError
+        As for `simulate`; Ray is not installed; programs that cannot be pickled.
+    ProgramError, DeadlockError, SimulationError
+        A program failed, all wait for each other, or a process ended by itself; the error's `run`
+        holds the rest.
+
+    Deviation: a crash ends a program without its ``finally``, and a node that comes back draws a
+    link's losses from the beginning.
+    """
+    check_truth("trace", trace)
+    check_truth("as_measured", as_measured)
+    end_s = math.inf if until_s is None else check_number("until_s", until_s)
+    if not end_s >= 0:
+        raise UserError(f"until_s is {until_s}; give the seconds at which to stop")
+    home = Home() if home is None else home
+    of_node = by_node(cluster, programs)
+    listed = check_faults(faults)
+    check_crashes(cluster, listed)
+    plan = Plan(
+        without_roomy_downlinks(cluster),
+        {
+            node: _pickled(cluster.names[node], node, program, home)
+            for node, program in of_node.items()
+        },
+        check_whole("seed", seed, 0),
+        listed,
+        trace,
+        as_measured,
+        end_s,
+        {cluster.index(node): dict(wanted) for node, wanted in (resources or {}).items()},
+        home,
+    )
+    if plan.resources and address is None:
+        raise UserError("resources place nodes on a Ray cluster; give its address, too")
+    processes = plan.processes()
+    if len(processes) > MOST_PROCESSES:
+        raise UserError(
+            f"the run has {len(processes)} processes, nodes and restarts together; at most "
+            f"{MOST_PROCESSES} are started. Give fewer faults"
+        )
+    if address is None:
+        check_bandwidth(cluster)
+    with current_or_new(len(processes), address) as session:
+        return Driver(plan, session).run()
+
+
+def check_crashes(cluster: Cluster, faults: tuple[Fault, ...]) -> None:
+    """Refuse faults that the simulation refuses: it is asked, without running anything."""
+    Simulation(cluster, {}, faults=faults).close()
+
+
+def check_bandwidth(cluster: Cluster) -> None:
+    """Refuse links beyond what one connection on this machine carries."""
+    for (source, target), link in cluster.links.items():
+        most_bps = fastest_bps(link)
+        if SURELY_BPS < most_bps < math.inf and most_bps > (carried_bps := loopback_bps()):
+            names = cluster.names[source], cluster.names[target]
+            raise UserError(
+                f"the link from {names[0]} to {names[1]} has {most_bps / 1e6:,.0f} Mbit/s; this "
+                f"machine carries about {carried_bps / 1e6:,.0f} Mbit/s over one connection. Give "
+                "it less, or simulate"
+            )
+
+
+@cache
+def loopback_bps() -> float:
+    """What one connection on this machine carries, in bits per second: the best of a few tries."""
+    part, count = bytes(1 << 18), 128
+    best_s = math.inf
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for _ in range(_TRIES):
+            with socket.create_connection(listener.getsockname()) as sending:
+                receiving, _ = listener.accept()
+                reader = threading.Thread(target=_read_all, args=(receiving, len(part) * count))
+                began_s = time.perf_counter()
+                reader.start()
+                for _ in range(count):
+                    sending.sendall(part)
+                reader.join()
+                best_s = min(best_s, time.perf_counter() - began_s)
+    return 8 * len(part) * count / best_s
+
+
+def _read_all(connection: socket.socket, count: int) -> None:
+    room = bytearray(1 << 18)
+    with connection:
+        while count > 0:
+            count -= connection.recv_into(room)
+
+
+def _pickled(name: str, node: int, program: Program, home: Home) -> bytes:
+    try:
+        return home.pack(node, program)
+    except Exception as error:
+        raise UserError(
+            f"the program of {name} cannot be sent to another process: {error}; let it hold "
+            "arrays, models and functions, and open files, locks and connections itself"
+        ) from error

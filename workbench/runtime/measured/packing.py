@@ -1,0 +1,224 @@
+"""Objects as bytes: protocol 5 of pickle, with the data of arrays and tensors beside the pickle."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+
+Name = tuple[Any, ...]
+"""Of an object that stays where it is; of a method, its object's and its own."""
+
+
+class Packed(NamedTuple):
+    """A pickle, and the buffers that belong to it, in order."""
+
+    pieces: tuple[memoryview, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all pieces."""
+        return sum(piece.nbytes for piece in self.pieces)
+
+
+def pack(value: Any) -> Packed:
+    """Pickle a value; its arrays and tensors are not copied, so they must not change until sent."""
+    buffers: list[pickle.PickleBuffer] = []
+    file = io.BytesIO()
+    _Pickler(file, protocol=5, buffer_callback=buffers.append).dump(value)
+    return Packed((file.getbuffer(), *(buffer.raw() for buffer in buffers)))
+
+
+def unpack(pieces: Sequence[memoryview | bytearray]) -> Any:
+    """Make the value again; its arrays and tensors use the memory of the pieces."""
+    return pickle.loads(pieces[0], buffers=pieces[1:])
+
+
+def dumps(value: Any, names: Mapping[int, Name] | None = None) -> bytes:
+    """Pickle in one piece; tensors that share memory still share it when they are loaded.
+
+    Of objects with a name, by their id, the name alone is pickled; of their methods, too.
+    """
+    file = io.BytesIO()
+    pickler = _SharingPickler(file, protocol=5)
+    pickler.names = names or {}
+    pickler.dump(value)
+    return file.getvalue()
+
+
+def loads(data: bytes, named: Callable[[Any], Any] | None = None) -> Any:
+    """Load what `dumps` made; `named` returns the object of a name."""
+    unpickler = _Unpickler(io.BytesIO(data))
+    unpickler.named = named
+    return unpickler.load()
+
+
+class _Unpickler(pickle.Unpickler):
+    named: Callable[[Any], Any] | None = None
+
+    def persistent_load(self, pid: Any) -> Any:
+        if self.named is None:
+            raise pickle.UnpicklingError(f"nobody is called {pid!r} here")
+        return self.named(pid)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+    """Pickles classes of a notebook by value, and of a tensor the elements that it shows.
+
+    Arrays and tensors keep their strides, even those of axes of length 1, which pickle would
+    change: kernels choose their way by them, and so round otherwise.
+    """
+
+    def reducer_override(self, obj: Any) -> Any:
+        if type(obj) is np.ndarray and not obj.dtype.hasobject:
+            return _reduce_array(obj)
+        if isinstance(obj, BaseException) and type(obj).__reduce__ is BaseException.__reduce__:
+            return _exception, (type(obj), obj.args, vars(obj))
+        torch = sys.modules.get("torch")
+        if torch is not None and type(obj) is torch.Tensor and _is_plain(obj):
+            return self.reduce_tensor(obj)
+        return super().reducer_override(obj)
+
+    def reduce_tensor(self, tensor: torch.Tensor) -> Any:
+        import torch
+
+        dense = tensor if _span(tensor) <= tensor.numel() else tensor.contiguous()
+        data = dense.as_strided((_span(dense),), (1,)).view(torch.uint8).numpy()
+        buffer = _buffer(data)
+        return _tensor, (buffer, dense.dtype, tuple(dense.shape), dense.stride())
+
+
+class _SharingPickler(_Pickler):
+    """Pickles the memory behind tensors once, however many are views of it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._memories: dict[int, _Memory] = {}
+        self.names: Mapping[int, Name] = {}
+
+    def persistent_id(self, obj: Any) -> Any:
+        if isinstance(obj, MethodType) and (name := self.names.get(id(obj.__self__))) is not None:
+            return (*name, obj.__name__)
+        return self.names.get(id(obj))
+
+    def reduce_tensor(self, tensor: torch.Tensor) -> Any:
+        storage = tensor.untyped_storage()
+        memory = self._memories.setdefault(storage.data_ptr(), _Memory(storage))
+        return _view, (memory, tensor.dtype, tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
+class _Memory:
+    """The memory behind tensors."""
+
+    def __init__(self, storage: torch.UntypedStorage) -> None:
+        self.storage = storage
+
+    def __reduce__(self) -> Any:
+        import torch
+
+        data = torch.empty(0, dtype=torch.uint8).set_(self.storage).numpy()
+        return _memory, (_buffer(data),)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return (
+        tensor.device.type == "cpu"
+        and str(tensor.layout) == "torch.strided"
+        and not tensor.requires_grad
+        and not tensor.is_quantized
+        and not (tensor.is_conj() or tensor.is_neg())
+        and bool(tensor.numel())
+    )
+
+
+def _span(tensor: torch.Tensor) -> int:
+    """Elements from the first to the last in memory."""
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return 1 + sum([(length - 1) * int(stride) for length, stride in steps])
+
+
+def _tensor(
+    data: Any, dtype: torch.dtype, shape: tuple[int, ...], stride: tuple[int, ...]
+) -> torch.Tensor:
+    import torch
+
+    return torch.frombuffer(_writable(data), dtype=dtype).as_strided(shape, stride)
+
+
+def _reduce_array(array: NDArray[Any]) -> Any:
+    """How to pickle an array with its strides, or a copy of it where it has gaps."""
+    if not array.nbytes:
+        return np.zeros, (array.shape, array.dtype)
+    item, dense = array.itemsize, array
+    if any(stride < 0 or stride % item for stride in array.strides):
+        dense = array.copy()
+    elif _span_of(array) > array.size:
+        dense = array.copy(order="K")
+    shape = (_span_of(dense),)
+    flat = np.lib.stride_tricks.as_strided(dense, shape, (item,), writeable=False)
+    buffer = _buffer(flat.view(np.uint8))
+    return _array, (buffer, dense.dtype, dense.shape, dense.strides, array.flags.writeable)
+
+
+def _exception(kind: type[BaseException], args: Any, attributes: Any) -> BaseException:
+    """An exception without its constructor, which may take something else than its `args`."""
+    made = kind.__new__(kind, *args)
+    vars(made).update(attributes)
+    return made
+
+
+def _buffer(array: Any) -> pickle.PickleBuffer:
+    return pickle.PickleBuffer(array)
+
+
+def _span_of(array: NDArray[Any]) -> int:
+    steps = zip(array.shape, array.strides, strict=True)
+    return int(1 + sum((length - 1) * (stride // array.itemsize) for length, stride in steps))
+
+
+def _array(
+    data: Any,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    writeable: bool,
+) -> NDArray[Any]:
+    array: NDArray[Any] = np.ndarray(shape, dtype, _writable(data), strides=strides)
+    array.flags.writeable = writeable
+    return array
+
+
+def _memory(data: Any) -> _Memory:
+    import torch
+
+    # A copy, in memory that PyTorch aligns as it always does: kernels round by alignment, too.
+    return _Memory(torch.frombuffer(_writable(data), dtype=torch.uint8).clone().untyped_storage())
+
+
+def _view(
+    memory: _Memory,
+    dtype: torch.dtype,
+    offset: int,
+    shape: tuple[int, ...],
+    stride: tuple[int, ...],
+) -> torch.Tensor:
+    import torch
+
+    return torch.empty(0, dtype=dtype).set_(memory.storage, offset, shape, stride)
+
+
+def _writable(data: Any) -> Any:
+    """The buffer, or a copy where nobody may write to it."""
+    array = np.frombuffer(data, np.uint8)
+    return array if array.flags.writeable else array.copy()

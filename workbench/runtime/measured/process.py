@@ -1,0 +1,256 @@
+"""One node as a process: its program, its links, and what the driver asks of it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import socket
+import threading
+import time
+import traceback
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from workbench.runtime.faults import SlowDown
+from workbench.runtime.host import Host
+from workbench.runtime.measured import packing
+from workbench.runtime.measured.context import MeasuredContext, Work
+from workbench.runtime.measured.handshake import Caller, connect
+from workbench.runtime.measured.home import Away
+from workbench.runtime.measured.network import Network, Sender, Sent, row
+from workbench.runtime.measured.realtime import RealKernel, RunClock
+from workbench.runtime.measured.reception import Arrival, Reception
+from workbench.runtime.measured.records import Addresses, Outcome, Place, Ready, Record, Standing
+from workbench.runtime.messages import Message, Transfer
+from workbench.runtime.pipe import State
+from workbench.runtime.run import states
+from workbench.runtime.threads import Threads
+from workbench.runtime.trace import Row
+
+_LOOK_S = 0.002
+
+
+@dataclass(eq=False)
+class NodeProcess:
+    """Runs one node's program; its methods are called by the driver, from several threads."""
+
+    place: Place
+    clock: RunClock = field(default_factory=RunClock)
+
+    def __post_init__(self) -> None:
+        place = self.place
+        self._sent: list[Sent] = []
+        self._rows: list[Row] = []
+        self._began_late_s = self._last_s = 0.0
+        self._skipped = self._stopped = False
+        self._afterwards: threading.Thread | None = None
+        self._work = Work(place.as_measured)
+        self.env = RealKernel(self.clock, ideal=False)
+        self.network = Network(
+            place.cluster,
+            place.node,
+            self.clock,
+            seed=place.seed,
+            faults=place.faults,
+            sent=self._note_sent,
+        )
+        self.reception = Reception(place.host or "", place.token, self._note_arrival)
+
+    def warm_up(self) -> None:
+        """Get ready what programs that learn will need."""
+        self._work.warm_up()
+
+    # Called by the driver, in this order
+
+    def prepare(self, program: bytes) -> Ready:
+        """Make the program, with whatever it holds."""
+        self._away = Away(program, self.clock) if program else None
+        made = None if self._away is None else self._away.program
+        place, node = self.place, self.place.cluster.nodes[self.place.node]
+        rows = self._rows if place.trace else None
+        state = State(place.cluster, place.seed, Threads(1), rows, env=self.env)
+        context: Any = partial(MeasuredContext, work=self._work)
+        self.host = Host(state, place.node, node, made, context)
+        self.host.restarts = place.restarts
+        for target, pipe in self.network.pipes.items():
+            self.host.pipes[target] = Sender(self.network, pipe)  # type: ignore[assignment]
+        for fault in place.faults:
+            if isinstance(fault, SlowDown) and place.cluster.index(fault.node) == place.node:
+                factor = 1 / fault.factor
+                self.host.speed = self.host.speed.scaled(factor, fault.from_s, fault.to_s)
+        return Ready(
+            self.reception.address, os.getpid(), socket.gethostname(), platform.python_version()
+        )
+
+    def connect(self, addresses: Addresses) -> None:
+        """Connect with every process of every node that a link leads to."""
+        caller = Caller(self.place.node, self.place.restarts)
+        for target, pipe in self.network.pipes.items():
+            for restarts, address in addresses[target].items():
+                pipe.channel.add(restarts, connect(address, caller, self.place.token))
+        gc.collect()
+        gc.freeze()
+
+    def run(self, began_s: float) -> Outcome:
+        """Run the program from its start, or its restart, to its end or the node's crash."""
+        self.clock.begin(began_s)
+        place = self.place
+        from_s, crash_s = place.uptime.lasts(place.restarts)
+        while (left_s := from_s - (time.monotonic() - began_s)) > 0:
+            if self._skipped or self._stopped:
+                return Outcome("skipped", self.clock())
+            time.sleep(min(left_s, 0.05 if left_s > 0.1 else _LOOK_S if left_s > 0.004 else left_s))
+        if self._skipped or self._stopped:
+            return Outcome("skipped", self.clock())
+        self._began_late_s = self.clock() - from_s
+        self.network.start()
+        until_s = min(crash_s, place.until_s)
+        try:
+            with self.env.running():
+                self.host.start()
+            if self.host.program is not None:
+                self.env.serve(until_s, lambda: self.host.ended_s is not None)
+        except BaseException as error:
+            return self._failed(error)
+        if self.host.program is None or self.host.ended_s is not None:
+            self._afterwards = threading.Thread(target=self.env.serve, daemon=True)
+            self._afterwards.start()  # messages are still delivered
+            return self._ended()
+        if self._stopped or place.until_s <= crash_s:
+            at_s = self.clock()
+            self._work.wait()
+            owned = b"" if self._away is None else self._away.pack()
+            return Outcome("stopped", at_s, owned=owned)
+        self.network.end()
+        self.reception.close()
+        return Outcome("crashed", crash_s)
+
+    def skip(self) -> None:
+        """Do not start after a crash: the program had ended before."""
+        self._skipped = True
+
+    def stop(self) -> None:
+        """Stop the program where it waits."""
+        self._stopped = True
+        self.env.end()
+
+    def standing(self) -> Standing:
+        """Whether only a message can wake it; raises what its links failed with."""
+        if (failure := self.network.failure or self.reception.failure) is not None:
+            raise failure
+        idle = self.host.ended_s is not None or self.host.program is None
+        idle = idle or (self.env.idle and not self._work.pending)
+        idle = idle and self.network.idle
+        return Standing(
+            idle,
+            self.network.handed(),
+            self.reception.ended.total(),
+            states(self.host, self.place.cluster.names),
+        )
+
+    def drain(self) -> bool:
+        """Wait until all that was sent is through, and say so to the others; not after a crash."""
+        _, crash_s = self.place.uptime.lasts(self.place.restarts)
+        end_s = min(crash_s, self.place.until_s)
+        while not self.network.idle:
+            if self.network.failure is not None or self._stopped or self.clock() >= end_s:
+                break
+            time.sleep(_LOOK_S)
+        self.network.end()
+        for pipe in self.network.pipes.values():
+            pipe.channel.finish()
+        return self.network.failure is None
+
+    def collect(self, patience_s: float) -> Record:
+        """Wait for what the others sent, end, and tell what was noted."""
+        self.reception.wait_for_last(patience_s)
+        self.env.end()
+        if self._afterwards is not None:
+            self._afterwards.join()
+        if self.host.main is not None:
+            with self.env.running():
+                self.host.cancel()
+        self.env.ended = True
+        self.network.end()
+        self.reception.close()
+        self._work.close()
+        return Record(
+            self._rows,
+            self.network.uses(),
+            self._sent,
+            self._work.done,
+            self.env.events + self.network.env.events,
+            self._began_late_s,
+            self._last_s,
+            self.reception.refused,
+            [] if self._away is None else self._away.notes,
+            self.network.handed(),
+        )
+
+    # What happens in a run
+
+    def _note_sent(self, sent: Sent) -> None:
+        self._sent.append(sent)
+        if self.place.trace:
+            self._rows.append(row(sent.transfer, self.place.cluster.names))
+        self.env.pass_on(partial(self._watched, sent.transfer))
+
+    def _watched(self, transfer: Transfer) -> None:
+        for watcher in self.host.watchers:
+            watcher.append(transfer)
+
+    def _note_arrival(self, arrival: Arrival) -> None:
+        at_s = self.clock()
+        if not arrival.tail.lost:
+            self._last_s = max(self._last_s, at_s, arrival.tail.arrives_s)
+        self.env.pass_on(partial(self._arrive, arrival, at_s))
+
+    def _arrive(self, arrival: Arrival, at_s: float) -> None:
+        head, tail, node = arrival.head, arrival.tail, self.place.node
+        size_bytes, tensors = head.size_bytes, len(head.tensor_bytes)
+        self._watched(
+            Transfer(arrival.sender, node, head.topic, size_bytes, head.start_s, at_s, tensors)
+        )
+        if tail.lost:
+            return
+        message = Message(
+            arrival.sender,
+            head.topic,
+            arrival.payload(),
+            size_bytes,
+            head.tensor_bytes,
+            head.control,
+        )
+        if tail.arrives_s > self.env.now:
+            self.env.call_at(tail.arrives_s, lambda _: self.host.mailbox.deliver(message))
+        else:
+            self.host.mailbox.deliver(message)
+
+    def _ended(self) -> Outcome:
+        at_s = self.host.ended_s or 0.0
+        result = self.host.state.results.get(self.place.node)
+        try:
+            owned = b"" if self._away is None else self._away.pack()
+            return Outcome("ended", at_s, result=packing.dumps(result), owned=owned)
+        except Exception as error:
+            said = (
+                f"program of {self.host.name} (node {self.host.index}) returned what cannot be "
+                f"sent to another process: {error}"
+            )
+            return Outcome("failed", at_s, said=said)
+
+    def _failed(self, error: BaseException) -> Outcome:
+        at_s, host = self.clock(), self.host
+        failure = host.state.failure
+        cause = error if failure is None else failure[1]
+        cause.add_note("".join(traceback.format_exception(cause)))
+        said = (
+            f"program of {host.name} (node {host.index}) failed at {at_s:g} s: "
+            f"{type(cause).__name__}: {cause}"
+        )
+        try:
+            return Outcome("failed", at_s, error=packing.dumps(cause), said=said)
+        except Exception:
+            return Outcome("failed", at_s, said=said)

@@ -1,0 +1,91 @@
+"""What travels between the driver of a run and its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from workbench.clusters import Cluster
+from workbench.runtime.faults import Fault
+from workbench.runtime.measured.channel import Uptime
+from workbench.runtime.measured.context import Worked
+from workbench.runtime.measured.home import Note
+from workbench.runtime.measured.network import Sent
+from workbench.runtime.run import LinkUse
+from workbench.runtime.trace import Row
+
+Addresses = Mapping[int, Mapping[int, tuple[str, int]]]
+"""Host and port of each process of each node: by node, then by restarts."""
+
+Why = Literal["ended", "crashed", "failed", "stopped", "skipped"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which process of a run this is."""
+
+    cluster: Cluster
+    node: int
+    restarts: int
+    seed: int
+    faults: tuple[Fault, ...]
+    trace: bool
+    as_measured: bool
+    until_s: float
+    token: bytes
+    host: str | None  # None for this machine's own address in a cluster
+
+    @property
+    def uptime(self) -> Uptime:
+        """Of the node."""
+        return Uptime(self.node, self.faults, self.cluster.index)
+
+
+class Ready(NamedTuple):
+    """A process that waits for the start."""
+
+    address: tuple[str, int]
+    process: int
+    machine: str
+    python: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a program ended; `result`, `error` and what it `owned` are pickled."""
+
+    why: Why
+    at_s: float
+    result: bytes = b""
+    error: bytes = b""
+    said: str = ""
+    owned: bytes = b""
+
+
+class Standing(NamedTuple):
+    """Whether a process can only be woken by a message, and how many went to and fro.
+
+    `waits` says what its program waits for.
+    """
+
+    idle: bool
+    handed: dict[tuple[int, int], int]  # by the target's node and restarts
+    ended: int
+    waits: list[str]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a process noted."""
+
+    rows: list[Row]
+    uses: list[LinkUse]
+    sent: list[Sent]
+    worked: list[Worked]
+    events: int
+    began_late_s: float
+    last_s: float
+    refused: int
+    notes: list[Note]
+    handed: dict[tuple[int, int], int]

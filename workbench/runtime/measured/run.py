@@ -1,0 +1,80 @@
+"""Results of a measured run, and how late its transfers and its work were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workbench.runtime.run import Run
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from workbench.runtime.measured.records import Record
+
+LATE_S = 0.001
+"""What ends so much after its deadline is late."""
+
+
+@dataclass(frozen=True)
+class MeasuredRun(Run):
+    """Results of a measured run.
+
+    Attributes
+    ----------
+    end_s, ended, results, trace, events, links
+        As of `Run`, in seconds of the clock.
+    late
+        How much later than they should have transfers ended, programs woken from computing, and
+        work itself ended (which took longer than it may): a row for each kind on each node,
+        ``node, kind, count, late, median_s, p95_s, worst_s``. What is over 1 ms late counts as
+        late; of work, whatever took longer.
+    steal
+        Share of the machine's time that other machines on the same hardware took meanwhile.
+    clock_error_s
+        How far the machines' clocks may be apart: by how sure their offsets are that were found at
+        the start and at the end, and how far these differ; 0 on one machine.
+    refused
+        Connections that could not prove the run's token.
+    """
+
+    late: pl.DataFrame
+    steal: float
+    clock_error_s: float
+    refused: int
+
+    def __str__(self) -> str:
+        late, count = int(self.late["late"].sum()), int(self.late["count"].sum())
+        return (
+            f"{self.ended} after {self.end_s:g} measured seconds: {len(self.results)} results, "
+            f"{self.bytes:,.0f} bytes over {len(self.links)} links; {late} of {count} deadlines "
+            "were late"
+        )
+
+
+def lateness(records: Mapping[tuple[str, int], Record]) -> pl.DataFrame:
+    """How late things were, by node and kind; see `MeasuredRun`."""
+    import polars as pl
+
+    rows: list[tuple[str, str, float, bool]] = []
+    for (node, _), record in records.items():
+        rows += [(node, "transfer", sent.late_s, sent.late_s > LATE_S) for sent in record.sent]
+        for worked in record.worked:
+            over_s = worked.took_s - worked.cost_s
+            woken_s = worked.end_s - max(worked.due_s, worked.end_s if over_s > 0 else 0.0)
+            rows.append((node, "work", over_s, over_s > 0))
+            rows.append((node, "wake", woken_s, woken_s > LATE_S))
+    schema = {"node": pl.String, "kind": pl.String, "late_s": pl.Float64, "is_late": pl.Boolean}
+    late_s = pl.col("late_s")
+    return (
+        pl.DataFrame(rows, schema=schema, orient="row")
+        .group_by("node", "kind", maintain_order=True)
+        .agg(
+            count=pl.len(),
+            late=pl.col("is_late").sum(),
+            median_s=late_s.median(),
+            p95_s=late_s.quantile(0.95),
+            worst_s=late_s.max(),
+        )
+    )
