@@ -119,7 +119,9 @@ def assert_nothing_left(driver: Driver, ports: list[tuple[str, int]]) -> None:
     assert not any(map(is_open, ports))
 
 
-@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    "by", [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
 def test_after_a_signal_to_the_driver(by: signal.Signals, tmp_path: Path) -> None:
     driver = Driver("endless", tmp_path)
     assert wait_for(driver.runs)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -210,16 +212,29 @@ def _start(places: int) -> Session:
 
 
 def _init(ray: Any, places: int, folder: Path) -> None:
-    ray.init(
-        address="local",
-        num_cpus=places,
-        object_store_memory=OBJECT_STORE_BYTES,
-        include_dashboard=False,
-        log_to_driver=False,
-        configure_logging=False,
-        _temp_dir=str(folder),
-        _node_ip_address="127.0.0.1",
-    )
+    with _own_sigterm():
+        ray.init(
+            address="local",
+            num_cpus=places,
+            object_store_memory=OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+            _temp_dir=str(folder),
+            _node_ip_address="127.0.0.1",
+        )
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Keep this process's handler, in place of which Ray sets its own."""
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if main and handler is not None:
+            signal.signal(signal.SIGTERM, handler)
 
 
 def _connect(address: str) -> Session:
@@ -229,7 +244,8 @@ def _connect(address: str) -> Session:
         if host and port.isdecimal():  # Ray itself would try for minutes
             socket.create_connection((host, int(port)), timeout=_REACH_S).close()
         if not ray.is_initialized():
-            ray.init(address=address, log_to_driver=False, configure_logging=False)
+            with _own_sigterm():
+                ray.init(address=address, log_to_driver=False, configure_logging=False)
     except Exception as error:
         raise UserError(
             f"no Ray cluster can be reached at {address!r}: {error}; start one with `ray start "
