@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -22,8 +23,12 @@ from workbench.training.repeatable import generator
 from workbench.utils.checks import UserError
 from workbench.utils.files import ROOT
 from workbench.utils.parallel import as_finished
+from workbench.utils.ray_cluster import connected
 
-pytest.importorskip("ray")
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray"),
+    pytest.mark.usefixtures("no_ray"),
+]
 
 SLOW = """\
 import os, time
@@ -157,3 +162,13 @@ def test_a_cluster_that_does_not_answer_is_told_at_once(where: str) -> None:
         UserError, match=rf"no Ray cluster can be reached at '{where}': .*ray start"
     ):
         list(as_finished(squared, [(1.0,)], address=where))
+
+
+def test_another_ray_of_this_process_is_not_taken_for_the_cluster(address: str) -> None:
+    import ray
+
+    with connected(address) as ours:
+        assert ours is ray
+        assert list(as_finished(squared, [(3.0,)], address=address))
+        with pytest.raises(UserError, match="this process uses another Ray already, at 127"):
+            list(as_finished(squared, [(3.0,)], address="127.0.0.1:1"))

@@ -110,6 +110,12 @@ def connected(address: str) -> Iterator[Any]:
             "'workbench[measured]'; without an address, processes of this machine compute"
         ) from error
     if ray.is_initialized():
+        own = ray.get_runtime_context().gcs_address
+        if address not in ("auto", own):
+            raise UserError(
+                f"this process uses another Ray already, at {own}; give that address, leave the "
+                "session of measured runs, or end it with ray.shutdown()"
+            )
         yield ray
         return
     main = threading.current_thread() is threading.main_thread()

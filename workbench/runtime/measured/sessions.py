@@ -94,6 +94,8 @@ class Session:
 
 
 _current: Session | None = None
+_has_token = False
+"""Whether this process's Ray knows the token: it reads only once, when imported."""
 
 
 @contextmanager
@@ -106,7 +108,8 @@ def session(places: int = PLACES, *, address: str | None = None) -> Iterator[Ses
         Processes at a time: nodes, and their restarts.
     address
         Of a Ray cluster that is there, ``"auto"`` or ``"ray://..."``; by default Ray is started on
-        this machine, reachable from this machine alone, and ended afterwards.
+        this machine, reachable from this machine alone, and ended afterwards. It wants a token of
+        its users, unless Ray was imported in this process before.
 
     Raises UserError: Ray is not installed, or there is no such cluster.
     """
@@ -143,9 +146,11 @@ def current_or_new(places: int, address: str | None) -> Iterator[Session]:
 
 def import_ray(*, here: bool = True) -> Any:
     """Return Ray, for this machine alone or for a cluster; a UserError how to install it."""
+    global _has_token  # noqa: PLW0603
     settings = _SETTINGS if here else {}
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
+    first = "ray" not in sys.modules
     try:
         import ray
         from ray._private import ray_constants
@@ -155,6 +160,8 @@ def import_ray(*, here: bool = True) -> Any:
         ) from error
     finally:
         _restore(before)
+    if first:
+        _has_token = here
     ray_constants.ENABLE_RAY_CLUSTER = not here  # where Ray was imported before
     return ray
 
@@ -179,6 +186,7 @@ def _start(places: int) -> Session:
     mark = secrets.token_hex(8)
     settings = {
         **_SETTINGS,
+        "RAY_AUTH_MODE": "token" if _has_token else "disabled",
         guard.MARK: mark,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
