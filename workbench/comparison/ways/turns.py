@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import chain, pairwise
+from itertools import chain, cycle, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from workbench.comparison.memory import NodeMemory
@@ -168,6 +168,12 @@ class Turns:
         return DryRun(
             cluster, nodes, programs, self.question.batch_size, len(order) - 1, len(order)
         )
+
+    def training(self, count: int) -> list[Program]:
+        """Programs of so many turns, of all devices."""
+        devices = list(self.turns)
+        places = cycle(schedule(tuple(map(self._samples, devices))))
+        return self.programs([devices[place] for place in islice(places, count)])
 
     def programs(self, order: Sequence[int], nodes: Sequence[int] | None = None) -> list[Program]:
         """Programs of nodes, of all by default; their results: when which turn ended."""
