@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,25 +125,12 @@ def run_while_it_progresses(clone: Clone) -> list[int | str | float]:
 
 
 @pytest.fixture(scope="session")
-def ray_here() -> Iterator[ExitStack]:
-    """Holds the open session of measured runs, if there is one."""
-    with ExitStack() as opened:
-        yield opened
-
-
-@pytest.fixture
-def ray_session(ray_here: ExitStack) -> Session:
+def ray_session() -> Iterator[Session]:
     """Ray on this machine, for all measured runs of a test process."""
-    from workbench.runtime.measured import session, sessions
+    from workbench.runtime.measured import session
 
-    current = sessions._current
-    return current or ray_here.enter_context(session(places=8))
-
-
-@pytest.fixture
-def no_ray(ray_here: ExitStack) -> None:
-    """This process has no session of measured runs open."""
-    ray_here.close()
+    with session(places=8) as open_session:
+        yield open_session
 
 
 @pytest.fixture(scope="session")

@@ -558,6 +558,10 @@ def compare(
         raise UserError(f"--csv {csv}: this is a folder; give a file")
     measured = text.parse_times(times or (), machines)
     dataset = None
+    of_training = {"--way": way, "--learning-rate": learning_rate, "--until-loss": until_loss}
+    for option, value in of_training.items():
+        if value not in (None, []) and not train:
+            raise UserError(f"{option} counts with --train alone; add --train")
     if train:
         dataset = datasets.load(data).limit(samples, max(1, samples // 4))
         dataset = dataset if shape is None else dataset.fitted(shape)

@@ -80,6 +80,8 @@ def test_link_of_a_group_with_itself_links_all_of_it(tmp_path: Path) -> None:
         ),
         ("mbps = 20\n", "", "has no mbps"),
         ("count = 2", "count = 0", "count of board is 0"),
+        ("count = 2", "count = 1_000_000_000", "it must be at most 1,000"),
+        ("count = 2", f"count = {'[' * 2000}", "is nested too deeply"),
         ('memory = "1 GB"', 'memory = "much"', "memory of board: 'much' is not a size"),
         ('memory = "1 GB"', "memory = -1", "memory of board is -1; it must be above 0"),
         ("watts = 60", "watts = 0", "watts of edge is 0; it must be above 0"),

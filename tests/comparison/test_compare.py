@@ -18,6 +18,7 @@ from workbench.clusters import Cluster, Link, Node, UnknownNodeError, full_mesh,
 from workbench.comparison import WAYS, Question, answer, compare
 from workbench.comparison.memory import memory_of
 from workbench.comparison.text import parse_inputs, parse_times, tables
+from workbench.comparison.threshold import threshold
 from workbench.comparison.ways import EXACT, Option, Way, options
 from workbench.comparison.ways.way import EQUAL
 from workbench.profiles import LayerTimes, profile_model
@@ -166,6 +167,19 @@ class TestAnswer:
             assert not up
             assert down[0] / 1.02 <= found.threshold.bandwidth_mbps <= down[0] * 1.53
 
+    @pytest.mark.parametrize("flops_per_s", [1.7e9, 7e9, 1.1e10, 1.3e10])
+    @pytest.mark.parametrize("batch_size", [1, 3, 8])
+    def test_who_is_ahead_by_rounding_alone_does_not_overtake(
+        self, flops_per_s: float, batch_size: int
+    ) -> None:
+        """HierTrain leaves all layers on the device: as fast as one node, at any bandwidth."""
+        nodes = [Node("a", flops_per_s=flops_per_s, samples=10)]
+        nodes += [Node(name, flops_per_s=1e6) for name in "bc"]
+        question = Question(profile_model("lenet5"), full_mesh(nodes, Link(1e7)), batch_size)
+        rates = [WAYS[way].find(question).use.samples_per_s for way in ("one node", "hiertrain")]
+        assert rates[0] == pytest.approx(rates[1], rel=1e-12)
+        assert threshold(question, "one node", ["hiertrain"]) is None
+
     def test_links_that_were_changed_are_said(self) -> None:
         found = answer("lenet5", home(2), 8, epochs=1)
         assert found.threshold is not None
@@ -288,13 +302,23 @@ class TestCommand:
         assert "of an iteration" in result.stdout.splitlines()[-1]
         assert pl.read_csv(csv)["way"].n_unique() == len(WAYS)
 
+    @pytest.mark.parametrize(
+        "option", [("--until-loss", 0), ("--way", "gossip"), ("--learning-rate", 0.1)]
+    )
+    def test_option_of_a_training_without_one_is_refused(
+        self, file: Path, option: tuple[str, object]
+    ) -> None:
+        result = self.run("lenet5", "--cluster", file, *option)
+        assert result.exit_code == 2
+        assert f"{option[0]} counts with --train alone; add --train" in result.output
+
     def test_trains_and_writes_all_evaluations(self, file: Path) -> None:
         csv = file.with_suffix(".csv")
         size = ("--samples", 40, "--epochs", 1, "--seeds", 1, "--batch-size", 8)
-        ways = ("--way", "all-reduce", "--way", "hiertrain", "--until-loss", 9)
+        ways = ("--way", "all-reduce", "--way", "hiertrain", "--until-loss", 2.3)
         result = self.run("lenet5", "--cluster", file, "--train", *size, *ways, "--csv", csv)
         assert result.exit_code == 0, result.output
-        assert "all-reduce reaches a test loss of 9 first" in result.stdout.splitlines()[-1]
+        assert "all-reduce reaches a test loss of 2.3 first" in result.stdout.splitlines()[-1]
         assert "device, edge and cloud take three nodes" in result.stdout
         assert pl.read_csv(csv)["way"].unique().to_list() == ["all-reduce"]
 

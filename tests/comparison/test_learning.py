@@ -358,6 +358,20 @@ class TestRanking:
         assert found == pytest.approx(2.0 - 0.9 * (2.0 - 0.1))
 
 
+def test_trainings_that_only_get_worse_say_so() -> None:
+    found = train_ways(
+        "lenet5",
+        even(),
+        DIGITS,
+        epochs=1,
+        seeds=1,
+        learning_rates=[100],
+        ways=["one node", "all-reduce"],
+    )
+    assert found.summary["to_loss_s"].drop_nulls().to_list() == [0, 0]
+    assert str(found).startswith("The first weights have a test loss of")
+
+
 def test_refusals_name_what_is_wrong() -> None:
     with pytest.raises(UserError, match=r"unknown way 'gosip'.* 'gossip'"):
         train_ways("lenet5", even(), DIGITS, ways=["gosip"])
@@ -367,5 +381,11 @@ def test_refusals_name_what_is_wrong() -> None:
         train_ways("lenet5", even(), DIGITS, learning_rates=[-1])
     with pytest.raises(UserError, match="until_loss is 0"):
         train_ways("lenet5", even(), DIGITS, until_loss=0)
+    with pytest.raises(UserError, match="ways is 'gossip'; give names"):
+        train_ways("lenet5", even(), DIGITS, ways="gossip")
+    with pytest.raises(UserError, match="where order counts"):
+        train_ways("lenet5", even(), DIGITS, ways={"gossip", "fedavg"})  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="there are no ways"):
+        train_ways("lenet5", even(), DIGITS, ways=[])
     with pytest.raises(UserError, match="cannot share"):
         train_ways("lenet5", even(), DIGITS.limit(train=2))

@@ -166,6 +166,21 @@ def test_links_without_limit_take_no_time() -> None:
     assert use.iteration_s == pytest.approx(times.forward_s + times.backward_s)
 
 
+def test_links_without_limit_are_planned_for_as_very_fast_ones() -> None:
+    nodes = [holder(), Node("edge", flops_per_s=1e10), Node("cloud", flops_per_s=1e11)]
+    rates = [
+        WAYS["hiertrain"].find(Question(PROFILE, full_mesh(nodes, Link(bps)), 8)).use.samples_per_s
+        for bps in (1e16, math.inf)
+    ]
+    assert rates[0] == pytest.approx(rates[1])
+
+
+def test_edgegossip_is_no_choice_for_nodes_that_it_counts_as_failed() -> None:
+    nodes = [Node(name, flops_per_s=1.0, samples=10) for name in "ab"]
+    with pytest.raises(UnusableError, match=r"less than 0\.001 samples/s"):
+        WAYS["edgegossip"].find(Question(PROFILE, full_mesh(nodes, Link(1e6)), 8))
+
+
 class TestMemory:
     """A node is chosen that has the memory, if there is one."""
 

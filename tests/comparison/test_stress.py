@@ -9,9 +9,11 @@ from workbench import datasets
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.comparison import WAYS, Question
 from workbench.comparison.learning import charts, stress
+from workbench.comparison.learning.faults import halting
 from workbench.comparison.learning.ranking import TrainedWays
 from workbench.comparison.learning.stress import STRESSES
 from workbench.profiles import profile_model
+from workbench.runtime import simulate
 from workbench.utils.checks import UserError
 
 DIGITS = datasets.load("digits").fitted((1, 28, 28)).limit(train=240, test=40)
@@ -95,6 +97,43 @@ def test_the_same_bits_in_other_processes_and_a_way_that_cannot_be_used() -> Non
     assert runs[0].equals(runs[1])
     assert "three nodes" in runs[0].row(0, named=True)["reason"]
     assert len(runs[0]) == 7
+
+
+@pytest.mark.parametrize("uplink_bps", [None, 5e7])
+@pytest.mark.parametrize("way", ["parameter server, dynacomm", "one node, samples sent once"])
+def test_link_that_halts_delays_messages_that_pass_it_among_others(
+    way: str, uplink_bps: float | None
+) -> None:
+    """A quarter of the training is lost, whether or not the interface has a limit of its own."""
+    boards = [Node(f"b{at}", flops_per_s=8e9, samples=100, uplink_bps=uplink_bps) for at in (1, 2)]
+    edge, cloud = Node("edge", flops_per_s=1e9), Node("cloud", flops_per_s=5e12)
+    cluster = star([edge], [*boards, cloud], Link(2e6))
+    question, ends_s = Question(profile_model("lenet5"), cluster, 8), []
+    for _ in range(2):
+        option = WAYS[way].find(question)
+        assert option.dry is not None
+        programs = (option.training or option.dry.programs)(100)
+        ends_s.append(simulate(option.dry.cluster, programs).end_s)
+        question = halting(question, cluster.index("b2"), ends_s[0])
+    assert ends_s[1] == pytest.approx(1.25 * ends_s[0], rel=0.02)
+
+
+def test_devices_in_turns_miss_the_last_of_them() -> None:
+    """HierTrain's turns are those of all devices, not of the first alone."""
+    nodes = [Node(f"n{at}", flops_per_s=2e8, samples=10) for at in range(3)]
+    edge, cloud = Node("edge", flops_per_s=1e9), Node("cloud", flops_per_s=1e10)
+    cluster = star([edge], [*nodes, cloud], LINK)
+    found = stress(
+        "lenet5", cluster, DIGITS, 8, node="n2", epochs=1, ways=["hiertrain"], processes=1
+    )
+    stops = dict(found.select("stress", "stops").iter_rows())
+    assert [name for name, stopped in stops.items() if stopped] == ["link fails", "node dies"]
+    question = Question(profile_model("lenet5"), cluster, 8)
+    option = WAYS["hiertrain"].find(question)
+    assert option.dry is not None
+    assert option.training is not None
+    seconds = simulate(option.dry.cluster, option.training(300)).end_s / 300
+    assert seconds == pytest.approx(option.use.iteration_s, rel=0.02)
 
 
 def test_refusals_name_what_is_wrong() -> None:

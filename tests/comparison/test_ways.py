@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from random import Random
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 from tests.comparison.clusters import clusters
 from tests.long import usually
 from tests.oracles import comparison as oracle
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.clusters.cluster import Name
-from workbench.comparison import WAYS, Question, UnusableError
+from workbench.comparison import WAYS, Question, UnusableError, compare
 from workbench.comparison.use import carried, limit, within_links
 from workbench.comparison.ways import alone, batches, parameter_server
 from workbench.comparison.ways.hub import Hub
@@ -91,6 +93,33 @@ def test_nobody_is_busier_than_all_the_time(name: str, cluster: Cluster) -> None
     assert set(option.learns_from) <= set(question.holders)
     sent = sum(use.link_bytes.values())
     assert sum(size for size, _ in carried(question, use).values()) >= sent * (1 - 1e-9)
+
+
+@given(cluster=clusters(far=True), random=st.randoms(use_true_random=False))
+@settings(max_examples=6, deadline=None)
+def test_order_of_nodes_and_links_changes_nothing(cluster: Cluster, random: Random) -> None:
+    order = list(range(len(cluster)))
+    random.shuffle(order)
+    links: dict[tuple[Name, Name], Link] = {
+        (cluster.names[a], cluster.names[b]): link for (a, b), link in cluster.links.items()
+    }
+    other = Cluster([cluster.nodes[node] for node in order], links)
+    tables = [compare(PROFILE, one, 8) for one in (cluster, other)]
+    assert_frame_equal(*tables, check_row_order=False)
+
+
+class TestEqualNodes:
+    """Of nodes that are as fast, not just any is taken."""
+
+    def test_node_alone_is_the_one_with_most_samples(self) -> None:
+        nodes = [Node(name, flops_per_s=1e9, samples=n) for name, n in [("a", 10), ("b", 90)]]
+        question = Question(PROFILE, full_mesh(nodes, Link(1e6)), 8)
+        assert question.share(WAYS["one node"].find(question).learns_from) == 0.9
+
+    def test_samples_are_sent_to_the_node_with_most_of_them(self) -> None:
+        nodes = [Node(name, flops_per_s=1e9, samples=n) for name, n in [("a", 10), ("b", 90)]]
+        question = Question(PROFILE, full_mesh(nodes, Link(1e9)), 8)
+        assert list(WAYS[STREAMED].find(question).batches) == [1]
 
 
 class TestByHand:

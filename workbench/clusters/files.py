@@ -54,6 +54,9 @@ TOP = ("title", "nodes", "links", "rules")
 LEAST, MOST = 1e-9, 1e15
 """Of a number with a unit, unless another bound is given."""
 
+MOST_NODES = 1000
+"""Of a group, which may have links among all of its nodes."""
+
 
 def load_cluster(path: Path | str) -> Cluster:
     """Read a cluster from a TOML file; see the module for an example.
@@ -73,6 +76,8 @@ def load_cluster(path: Path | str) -> Cluster:
         content = tomllib.loads(text)
     except ValueError as error:
         raise UserError(f"{path}: is not TOML: {error}") from None
+    except RecursionError:
+        raise UserError(f"{path}: is nested too deeply; give tables of nodes and links") from None
     try:
         return cluster_of(content)
     except UserError as error:
@@ -113,6 +118,8 @@ def cluster_of(content: Mapping[str, Any]) -> Cluster:
 
 def _nodes(name: str, entry: Mapping[str, Any]) -> list[Node]:
     count = check_whole(f"count of {name}", entry.get("count", 1), 1)
+    if count > MOST_NODES:
+        raise UserError(f"count of {name} is {count}; it must be at most {MOST_NODES:,}")
     about = {
         "cores": entry.get("cores", 1),
         "flops_per_s": _scaled("gflops", name, entry, 1e9, least=1e-9),

@@ -6,14 +6,13 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
 import networkx as nx
 import polars as pl
 
 from workbench.clusters import Cluster, Link, Node, Schedule
-from workbench.clusters.node import Given
 from workbench.comparison.memory import NodeMemory, Recomputation, StepMemory
 from workbench.profiles import LayerTimes, ModelProfile
 from workbench.utils.checks import UserError, check_kind, check_name, check_whole
@@ -176,10 +175,15 @@ class Question:
         return NodeMemory(needed, needed - less, True, again_s)
 
     @cached_property
+    def by_name(self) -> tuple[int, ...]:
+        """All nodes by their names: what is found does not depend on the order of a file."""
+        return tuple(sorted(range(len(self.cluster)), key=self.cluster.names.__getitem__))
+
+    @cached_property
     def holders(self) -> tuple[int, ...]:
-        """Nodes that hold samples; all nodes, if the cluster names no holder."""
-        holding = tuple(at for at, node in enumerate(self.cluster.nodes) if node.samples)
-        return holding or tuple(range(len(self.cluster)))
+        """Nodes that hold samples, by their names; all nodes, if the cluster names no holder."""
+        holding = tuple(node for node in self.by_name if self.cluster.nodes[node].samples)
+        return holding or self.by_name
 
     @cached_property
     def samples(self) -> Mapping[int, int]:
@@ -273,8 +277,11 @@ class Question:
     def paths(self) -> Mapping[Pair, tuple[int, ...]]:
         """(source, target) -> nodes on the path by which a model arrives first."""
         graph = nx.DiGraph()
-        graph.add_nodes_from(range(len(self.cluster)))
-        for (source, target), link in self.cluster.links.items():
+        graph.add_nodes_from(self.by_name)
+        for source, target in permutations(self.by_name, 2):
+            link = self.cluster.links.get((source, target))
+            if link is None:
+                continue
             rate = self.hop_bps((source, target))
             seconds = link.overhead_s + link.latency_s + 8 * self.model_bytes / rate
             graph.add_edge(source, target, weight=seconds)
@@ -302,14 +309,15 @@ class Question:
             nodes.append(
                 replace(
                     node,
-                    uplink_bps=_interface(node.uplink_bps, out),
-                    downlink_bps=_interface(node.downlink_bps, into),
+                    uplink_bps=_interface(node.uplink, out),
+                    downlink_bps=_interface(node.downlink, into),
                 )
             )
         paths: dict[tuple[Name, Name], Link] = {}
         for pair, path in self.paths.items():
             hops = [links[hop] for hop in pairwise(path)]
-            paths[pair] = hops[0] if len(hops) == 1 else _joined(hops, self.path_bps(*pair))
+            on_path = [self.cluster.nodes[node] for node in path]
+            paths[pair] = hops[0] if len(hops) == 1 else _joined(hops, on_path)
         return Cluster(nodes, paths)
 
     def part(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
@@ -345,19 +353,30 @@ def at_beginning(schedule: Schedule) -> float:
     return next(value for value in schedule.values if value > 0)
 
 
-def _interface(own: Given | None, links: Sequence[Link]) -> Given | None:
+def _interface(own: Schedule | None, links: Sequence[Link]) -> float | Schedule | None:
     """The capacity of an interface: its own limit, or its only link's."""
     if len(links) != 1:
         return own
-    only = links[0].bandwidth
-    if own is None:
-        return only
-    return min(at_beginning(Schedule.of(own)), at_beginning(Schedule.of(only)))
+    return _narrowest([links[0].bandwidth, *([] if own is None else [own])])
 
 
-def _joined(hops: Sequence[Link], bandwidth_bps: float) -> Link:
+def _joined(hops: Sequence[Link], nodes: Sequence[Node]) -> Link:
+    """A path's hops as a link, within the interfaces of the nodes that it leads over."""
+    interfaces = [*(node.uplink for node in nodes[:-1]), *(node.downlink for node in nodes[1:])]
+    limits = [limit for limit in interfaces if limit is not None]
     return Link(
-        bandwidth_bps,
+        _narrowest([*(hop.bandwidth for hop in hops), *limits]),
         overhead_s=sum(hop.overhead_s for hop in hops),
         latency_s=sum(hop.latency_s for hop in hops),
     )
+
+
+def _narrowest(given: Sequence[float | Schedule]) -> float | Schedule:
+    """The least of several bandwidths, at any time."""
+    numbers = [one for one in given if not isinstance(one, Schedule)]
+    schedules = [one for one in given if isinstance(one, Schedule)]
+    if not schedules:
+        return min(numbers)
+    starts_s = sorted({start_s for one in schedules for start_s in one.starts_s})
+    least = [min(*numbers, *(one.at(at_s) for one in schedules), math.inf) for at_s in starts_s]
+    return least[0] if len(least) == 1 else Schedule(tuple(starts_s), tuple(least))

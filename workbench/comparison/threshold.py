@@ -25,6 +25,9 @@ MOST = 350
 NARROW = 8
 """Steps within which another system may be ahead unseen: where it is not ahead at both ends."""
 
+ROUNDING = 1e-9
+"""Ways that are faster by less are as fast."""
+
 
 @dataclass(frozen=True)
 class Threshold:
@@ -119,7 +122,7 @@ class _Search:
     def _leader(self, at: int, contenders: list[Way]) -> Way | None:
         """The fastest of other systems, if it is faster than all of the own one."""
         best = max(contenders, key=lambda one: self._rate(one, at))
-        rate = self._rate(best, at)
+        rate = self._rate(best, at) * (1 - ROUNDING)
         ahead = any(self._most(one, at) >= rate <= self._rate(one, at) for one in self._own)
         return None if ahead else best
 

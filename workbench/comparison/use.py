@@ -67,7 +67,8 @@ def carried(question: Question, use: Use) -> dict[Pair, tuple[float, float]]:
         for hop in pairwise(question.paths[pair]):
             users[hop].append(pair)
     found = {}
-    for hop, pairs in sorted(users.items()):
+    names = question.cluster.names
+    for hop, pairs in sorted(users.items(), key=lambda item: [names[node] for node in item[0]]):
         link, size = question.cluster.links[hop], sum(use.link_bytes[pair] for pair in pairs)
         messages = use.messages.get(pairs[0], 0.0) if len(pairs) == 1 else 0.0
         found[hop] = size, 8 * size / question.hop_bps(hop) + messages * link.overhead_s
@@ -86,12 +87,16 @@ def within_links(question: Question, use: Use) -> Use:
 def limit(question: Question, use: Use) -> Limit:
     """Node or link that is busy for the largest share of an iteration."""
     names = question.cluster.names
-    shares = {names[node]: busy / use.iteration_s for node, busy in use.busy_s.items()}
+    shares = {
+        names[node]: use.busy_s[node] / use.iteration_s
+        for node in question.by_name
+        if node in use.busy_s
+    }
     shares |= {
         f"link {names[a]} to {names[b]}": seconds / use.iteration_s
         for (a, b), (_, seconds) in carried(question, use).items()
     }
-    what = max(shares, key=lambda name: shares[name])
+    what = max(shares, key=lambda name: float(f"{shares[name]:.9g}"))
     return Limit(what, shares[what])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -134,4 +135,5 @@ def connected(address: str) -> Iterator[Any]:
     try:
         yield ray
     finally:
+        gc.collect()  # references that are dropped later are taken for the next Ray's
         ray.shutdown()

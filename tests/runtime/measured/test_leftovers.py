@@ -23,7 +23,9 @@ PATIENCE_S = 120.0
 DRIVER = """
 import sys
 if sys.argv[1] == "knew Ray":
-    import ray  # which reads only once whether it has a token
+    import ray
+    from ray._raylet import get_authentication_mode
+    get_authentication_mode()  # read once in a process
 from workbench.clusters import Link, full_mesh
 from workbench.runtime import Message
 from workbench.runtime.measured import measure, session

@@ -67,6 +67,11 @@ class TrainedWays:
         if ranked.is_empty():
             return f"No way reached {target} with every seed."
         first = ranked.row(0, named=True)
+        if first["to_loss_s"] == 0:
+            return (
+                f"The first weights have {target} already: no way has to learn anything for it. "
+                "Ask for a lower loss, or train more or with a smaller learning rate."
+            )
         low_s, high_s = first["to_loss_s_min"], first["to_loss_s_max"]
         spread = f" ({low_s:.3g} to {high_s:.3g})" if first["seeds"] > 1 else ""
         said = [

@@ -70,7 +70,7 @@ class Batches:
     @classmethod
     def of(cls, way: Way, option: Option, question: Question) -> Batches:
         """The batches of a way."""
-        nodes = sorted(option.learns_from)
+        nodes = [node for node in question.holders if node in option.learns_from]
         places = tuple(map(question.holders.index, nodes))
         if way.moves_samples or len(nodes) == 1:
             takes_turns = way.system == "HierTrain" and len(nodes) > 1

@@ -15,7 +15,7 @@ from workbench.comparison.learning.faults import halting, link_down
 from workbench.comparison.learning.faults import patience_s as patience_of
 from workbench.comparison.learning.sgd import Batches
 from workbench.comparison.learning.task import Task
-from workbench.comparison.learning.train import LEARNING_RATES, option_of, tasks_of
+from workbench.comparison.learning.train import LEARNING_RATES, option_of, tasks_of, way_names
 from workbench.comparison.learning.trial import Trial, among
 from workbench.comparison.ways import WAYS, Option, Way
 from workbench.experiments.sweep import sweep
@@ -28,7 +28,7 @@ from workbench.runtime import (
     simulate,
 )
 from workbench.training import DivergedError
-from workbench.utils.checks import UserError, check_name, check_whole
+from workbench.utils.checks import UserError, check_whole
 
 if TYPE_CHECKING:
     import torch
@@ -131,14 +131,14 @@ def stress(
         undisturbed training, ``top1_lost`` how much less its last accuracy on the test samples is
         (as a fraction). Ways that cannot be used have one row, with a ``reason``.
     """
-    names = [check_name("way", name, WAYS) for name in ways]
+    names = way_names(ways)
     count, first = check_whole("seeds", seeds, 1), check_whole("seed", seed, 0)
     rates = (learning_rate,)
     (task,) = tasks_of(model, cluster, dataset, batch_size, None, rates=rates, epochs=epochs)
     (uneven,) = tasks_of(
         model, cluster, dataset, batch_size, None, rates=rates, epochs=epochs, alpha=ALPHA
     )
-    victim = task.question.holders[-1] if node is None else cluster.index(node)
+    victim = max(task.question.holders) if node is None else cluster.index(node)
     points = [{"way": name, "seed": one} for one in range(first, first + count) for name in names]
     return sweep(
         stressed,

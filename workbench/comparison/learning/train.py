@@ -116,7 +116,7 @@ def train_ways(
     count, first = check_whole("seeds", seeds, 1), check_whole("seed", seed, 0)
     if until_loss is not None and not check_number("until_loss", until_loss) > 0:
         raise UserError(f"until_loss is {until_loss}; a loss is above 0")
-    names = list(WAYS) if ways is None else [check_name("way", name, WAYS) for name in ways]
+    names = list(WAYS) if ways is None else way_names(ways)
     rates = listed("learning_rates", learning_rates, "give numbers, such as (0.05, 0.1)")
     tasks = tasks_of(
         model, cluster, dataset, batch_size, times, rates=rates, epochs=epochs, alpha=alpha
@@ -127,6 +127,14 @@ def train_ways(
     evaluations, rows = _by_way(tasks, found, learnt, count)
     target = default_target(evaluations, rows) if until_loss is None else until_loss
     return TrainedWays(evaluations, summary(evaluations, rows, target), target, interrupted)
+
+
+def way_names(ways: Sequence[str]) -> list[str]:
+    """The names that a user gave, checked."""
+    names = listed("ways", ways, 'give names, such as ["fedavg", "gossip"]')
+    if not names:
+        raise UserError("there are no ways; give at least one")
+    return [check_name("way", name, WAYS) for name in names]
 
 
 def tasks_of(

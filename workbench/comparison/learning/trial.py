@@ -57,7 +57,8 @@ class Trial:
     @property
     def nodes(self) -> list[int]:
         """Those that learn, in the order of the system's cluster."""
-        return sorted(self.option.learns_from)
+        holders = self.task.question.holders
+        return [node for node in holders if node in self.option.learns_from]
 
     @property
     def shards(self) -> list[Any]:

@@ -104,7 +104,7 @@ def sent_once(question: Question) -> Option:
 def _learners(question: Question) -> Iterator[Learner]:
     if len(question.cluster) == 1:
         raise UnusableError("there is nobody to send samples")
-    for node in range(len(question.cluster)):
+    for node in question.by_name:
         if question.holders != (node,):
             yield Learner.of(question, node, question.holders)
 

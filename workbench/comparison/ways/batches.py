@@ -22,12 +22,12 @@ def by_speed(question: Question) -> dict[int, int]:
     Raises UnusableError: nobody would have another batch than with equal ones.
     """
     counts = dict.fromkeys(question.holders, 1)
-    next_s = [(2 * question.sample_s[node], node) for node in counts]
+    next_s = [(2 * question.sample_s[node], at, node) for at, node in enumerate(counts)]
     heapify(next_s)
     for _ in range((question.batch_size - 1) * len(counts)):
-        _, node = next_s[0]
+        _, at, node = next_s[0]
         counts[node] += 1
-        heapreplace(next_s, ((counts[node] + 1) * question.sample_s[node], node))
+        heapreplace(next_s, ((counts[node] + 1) * question.sample_s[node], at, node))
     if counts == equal(question):
         raise UnusableError("the holders of samples are as fast as each other: batches are equal")
     return counts

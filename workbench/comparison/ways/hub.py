@@ -144,13 +144,13 @@ def with_best_hub(
 
     `least_s` bounds an option's seconds an iteration: who cannot be the fastest is not tried.
     """
-    hubs = [Hub(question, node, batches) for node in range(len(question.cluster))]
-    bounds = [(_lacking_memory(hub), least_s(hub), hub.node, hub) for hub in hubs if hub.remote]
+    hubs = [Hub(question, node, batches) for node in question.by_name]
+    bounds = [(_lacking_memory(hub), least_s(hub), hub) for hub in hubs if hub.remote]
     if not bounds:
         raise UnusableError("a server takes a second node")
     best: Option | None = None
     fewest, best_s = 0, math.inf
-    for lacking, bound_s, _, hub in sorted(bounds):
+    for lacking, bound_s, hub in sorted(bounds, key=lambda one: one[:2]):
         if best is not None and (lacking > fewest or bound_s >= best_s * (1 - ROUNDING)):
             break
         tried = option(hub)

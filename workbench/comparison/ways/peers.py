@@ -36,8 +36,7 @@ UPDATES = {
 
 def plan(question: Question, system: str) -> Option:
     """All holders of samples as peers of each other."""
-    # A training depends on the order of its peers, by ties and by who is drawn: not on the file's.
-    nodes = sorted(question.holders, key=lambda node: question.cluster.names[node])
+    nodes = question.holders
     if len(nodes) < 2:
         raise UnusableError("peers take at least two holders of samples")
     rounds = EXCHANGED // (len(nodes) * (len(nodes) - 1))

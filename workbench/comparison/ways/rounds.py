@@ -14,7 +14,7 @@ from workbench.comparison.ways.batches import equal
 from workbench.comparison.ways.hub import Hub, with_best_hub
 from workbench.comparison.ways.way import AVERAGES, Option, Way
 from workbench.decentralised.topologies import ring
-from workbench.edgegossip.algorithms.balancer import Balance, balance
+from workbench.edgegossip.algorithms.balancer import THRESHOLD, Balance, balance
 from workbench.edgegossip.algorithms.effects import quota
 from workbench.runtime import Message
 
@@ -45,6 +45,10 @@ def edgegossip(question: Question) -> Option:
     """As gossip, except that slower nodes learn from fewer samples, those that matter most."""
     nodes, samples = _several(question), question.samples
     rates = [1 / question.sample_s[node] for node in nodes]
+    if min(rates) < THRESHOLD:
+        raise UnusableError(
+            f"EdgeGossip counts nodes as failed that learn from less than {THRESHOLD:g} samples/s"
+        )
     share = FORWARD_SHARE / RATIO
     ratios = balance(Balance(list(samples.values()), rates), ranking_share=share).ratios
     counts = {node: quota(samples[node], r) for node, r in zip(nodes, ratios, strict=True)}

@@ -50,7 +50,7 @@ def plan(question: Question, method: str) -> Option:
             "olpb.scan_gradients scans any"
         )
     holder = min(question.holders, key=question.batch_s)
-    others = sorted((node for node in range(count) if node != holder), key=question.batch_s)
+    others = sorted((node for node in question.by_name if node != holder), key=question.batch_s)
     sizes = sorted({2**power for power in range(1, count.bit_length())} | {count})
     plans, least_bytes = list[Plan](), float("inf")
     for unit, level in GROUPS[method]:

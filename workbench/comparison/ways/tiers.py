@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import permutations
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,9 @@ TRIED = 12
 
 PRICED = 3
 """Plans whose programs are run, those shortest by the planner's own cost model."""
+
+UNLIMITED_BPS = 1e18
+"""Bandwidth, to a planner, of links that have no limit."""
 
 QUANTISED = "equal to SGD but for features of 8 bits"
 
@@ -77,7 +81,7 @@ def _best(
     """The planner's own seconds, and the turn that fits in the shortest time."""
     free = _without_samples(question)
     near = [node for *_, node in _nearest(question, device)]
-    pairs = [pair for pair in permutations(near, 2) if len(free) > 1 or free <= {*pair}]
+    pairs = [pair for pair in permutations(near, 2) if len(free) > 1 or {*free} <= {*pair}]
     pairs.sort(key=lambda pair: sum(map(near.index, pair)))
     found = []
     for edge, cloud in pairs[:tried]:
@@ -87,9 +91,9 @@ def _best(
             unfit = sum(one.fits is False for one in turn.memory.values())
             own_s = iteration(turn.problem, policy).total_s
             handed_s = _handed_over_s(question, turn)
-            found.append((unfit, own_s + handed_s, nodes, handed_s, own_s, turn))
-    found.sort(key=lambda one: one[:4])
-    fitting = [one[3:] for one in found if one[0] == found[0][0]][:priced]
+            found.append((unfit, own_s + handed_s, handed_s, own_s, turn))
+    found.sort(key=itemgetter(0, 1))
+    fitting = [one[2:] for one in found if one[0] == found[0][0]][:priced]
 
     def on_cluster_s(one: tuple[float, float, Turn]) -> float:
         return one[0] + Turns(question, {device: one[2]}, {device: device}).use().iteration_s
@@ -131,9 +135,9 @@ def _handed_over_s(question: Question, turn: Turn) -> float:
     )
 
 
-def _without_samples(question: Question) -> set[int]:
+def _without_samples(question: Question) -> list[int]:
     """Nodes that hold no samples: edges and clouds, where there are two."""
-    return {*range(len(question.cluster))} - {*question.holders}
+    return [node for node in question.by_name if node not in question.holders]
 
 
 def _nearest(question: Question, device: int) -> list[tuple[bool, float, int]]:
@@ -151,10 +155,11 @@ def _nearest(question: Question, device: int) -> list[tuple[bool, float, int]]:
         return unfit, question.batch_s(node) + sent_s, node
 
     free = _without_samples(question)
-    holders = {*question.holders} - {device}
+    holders = [node for node in question.holders if node != device]
     if len(free) > 1:
-        return sorted(map(there, free))[:NEAREST]
-    return [*map(there, free), *sorted(map(there, holders))][:NEAREST]
+        return sorted(map(there, free), key=itemgetter(0, 1))[:NEAREST]
+    nearest = sorted(map(there, holders), key=itemgetter(0, 1))
+    return [*map(there, free), *nearest][:NEAREST]
 
 
 @lru_cache(maxsize=1024)
@@ -189,7 +194,10 @@ def problem_of(question: Question, nodes: tuple[int, int, int]) -> Problem:
         table["output_bytes"].to_numpy(),
         question.sample_bytes,
         {
-            (a, b): min(question.path_bps(*pair) for pair in permutations((by_tier[a], by_tier[b])))
+            (a, b): min(
+                UNLIMITED_BPS,
+                *(question.path_bps(x, y) for x, y in permutations((by_tier[a], by_tier[b]))),
+            )
             for a, b in links
         },
         question.batch_size,
@@ -233,7 +241,7 @@ def _option(question: Question, turns: Turns, planned_s: float) -> Option:
         handed = f", and hand over up to {max(sizes) / 1e6:.3g} MB of weights" if any(sizes) else ""
         assumes.append(f"devices take turns, an iteration each, by their samples{handed}")
     if len(free := _without_samples(question)) < 2:
-        since = f"only {names[free.pop()]} holds none" if free else "all nodes hold some"
+        since = f"only {names[free[0]]} holds none" if free else "all nodes hold some"
         assumes.append(f"a holder of samples is edge or cloud of others, since {since}")
     if question.memory is not None:
         assumes.append(ASSUMES)

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import chain, pairwise
+from itertools import chain, cycle, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from workbench.comparison.memory import NodeMemory

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from workbench.comparison.memory import NodeMemory
 from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import DryRun, Use, within_links
+from workbench.comparison.use import DryRun, Use, carried, within_links
 
 EQUAL = "equal to SGD"
 STALE = "gradients stale by up to {}"
@@ -62,11 +62,17 @@ class Option:
 
 
 def fastest(question: Question, options: Iterable[Option]) -> Option:
-    """The option with the most samples a second of those under which most nodes have the memory."""
+    """The option with the most samples a second of those under which most nodes have the memory.
 
-    def key(option: Option) -> tuple[int, float]:
+    Of options that are alike in this, the one that learns from most samples, then that sends least.
+    """
+
+    def key(option: Option) -> tuple[float, ...]:
         fit = sum(question.fits(node, count) for node, count in option.batches.items())
-        return fit - len(option.batches), within_links(question, option.use).samples_per_s
+        use = within_links(question, option.use)
+        sent = sum(size for size, _ in carried(question, use).values()) / use.samples
+        rate = float(f"{use.samples_per_s:.9g}")
+        return fit - len(option.batches), rate, question.share(option.learns_from), -sent
 
     return max(options, key=key)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import shutil
@@ -94,9 +95,6 @@ class Session:
 
 
 _current: Session | None = None
-_has_token = False
-"""Whether this process's Ray knows the token: it reads only once, when imported."""
-
 
 @contextmanager
 def session(places: int = PLACES, *, address: str | None = None) -> Iterator[Session]:
@@ -109,7 +107,7 @@ def session(places: int = PLACES, *, address: str | None = None) -> Iterator[Ses
     address
         Of a Ray cluster that is there, ``"auto"`` or ``"ray://..."``; by default Ray is started on
         this machine, reachable from this machine alone, and ended afterwards. It wants a token of
-        its users, unless Ray was imported in this process before.
+        its users, unless this process has used a Ray that wants none.
 
     Raises UserError: Ray is not installed, or there is no such cluster.
     """
@@ -146,11 +144,9 @@ def current_or_new(places: int, address: str | None) -> Iterator[Session]:
 
 def import_ray(*, here: bool = True) -> Any:
     """Return Ray, for this machine alone or for a cluster; a UserError how to install it."""
-    global _has_token  # noqa: PLW0603
     settings = _SETTINGS if here else {}
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
-    first = "ray" not in sys.modules
     try:
         import ray
         from ray._private import ray_constants
@@ -160,8 +156,6 @@ def import_ray(*, here: bool = True) -> Any:
         ) from error
     finally:
         _restore(before)
-    if first:
-        _has_token = here
     ray_constants.ENABLE_RAY_CLUSTER = not here  # where Ray was imported before
     return ray
 
@@ -186,7 +180,6 @@ def _start(places: int) -> Session:
     mark = secrets.token_hex(8)
     settings = {
         **_SETTINGS,
-        "RAY_AUTH_MODE": "token" if _has_token else "disabled",
         guard.MARK: mark,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
@@ -198,6 +191,8 @@ def _start(places: int) -> Session:
         close_fds=True,
     )
     os.environ.update(settings)
+    if not _reads_token():
+        os.environ["RAY_AUTH_MODE"] = "disabled"
     started = Session(ray, places, None, folder, watching)
     try:
         for attempt in range(_ATTEMPTS):
@@ -217,6 +212,13 @@ def _start(places: int) -> Session:
     finally:
         _restore(before)
     return started
+
+
+def _reads_token() -> bool:
+    """Whether this process's Ray uses the token: it reads its mode once, when first used."""
+    from ray._raylet import AuthenticationMode, get_authentication_mode
+
+    return bool(get_authentication_mode() == AuthenticationMode.TOKEN)
 
 
 def _init(ray: Any, places: int, folder: Path) -> None:
@@ -264,6 +266,8 @@ def _connect(address: str) -> Session:
 
 def _end(ended: Session) -> None:
     """End Ray, if it was started here, and whatever it left."""
+    ended._free.clear()
+    gc.collect()  # handles of actors that are dropped later end the next Ray's of the same number
     try:
         ended.ray.shutdown()
     finally:

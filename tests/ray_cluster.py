@@ -1,0 +1,169 @@
+"""Sweeps on a Ray cluster: what they give on one machine, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.reproduce.helpers import write_notebook
+from tests.test_parallel import squared, wait_for
+from workbench.experiments import grid, sweep
+from workbench.reproduce.sweep import sweep as sweep_notebook
+from workbench.training.repeatable import generator
+from workbench.utils.checks import UserError
+from workbench.utils.files import ROOT
+from workbench.utils.parallel import as_finished
+from workbench.utils.ray_cluster import connected
+
+
+SLOW = """\
+import os, time
+from pathlib import Path
+from workbench.experiments import grid, sweep
+
+def slow(seed, folder):
+    (Path(folder) / f"{seed} {os.getpid()}").touch()
+    while seed and not (Path(folder) / "go").exists():
+        time.sleep(0.05)
+    return {"x": seed}
+
+print(sweep(slow, grid(seed=[0, 1]), shared={"folder": RUNS}, folder="kept", address=ADDRESS)
+      ["x"].to_list())
+"""
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A cluster of one machine with two cores."""
+    folder = Path(tempfile.mkdtemp(prefix="ray-"))  # its sockets' paths may not be long
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    head = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"),
+            *(f"--port={port}", "--num-cpus=2", "--include-dashboard=false"),
+            *(f"--temp-dir={folder}", "--node-ip-address=127.0.0.1"),
+            "--object-store-memory=100000000",
+        ],
+        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    started = psutil.Process(head.pid)
+    try:
+        wait_for(lambda: any(child.name() == "raylet" for child in started.children()))
+        yield f"127.0.0.1:{port}"
+    finally:
+        left = started.children(recursive=True)
+        head.terminate()
+        head.wait()
+        for process in psutil.wait_procs(left, timeout=10)[1]:
+            process.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def uneven(number: int) -> int:
+    if number == 1:
+        raise KeyError("one is refused")
+    if number == 2:
+        os._exit(3)
+    return number
+
+
+def learnt(seed: int) -> dict[str, object]:
+    """Bits of a little learning, and what the process may take."""
+    import torch
+
+    draws = torch.rand(64, 64, generator=generator(seed, 1))
+    found = torch.linalg.svd(draws @ draws.T).S.sum() + torch.nn.functional.softmax(draws, 1).std()
+    return {"sum": found.item().hex(), "threads": os.environ["WORKBENCH_THREADS"]}
+
+
+def test_results_and_errors_are_those_of_processes_here(address: str) -> None:
+    calls = [(float(at),) for at in range(5)]
+    found = dict(as_finished(squared, calls, address=address))
+    assert {at: value for at, (value, _) in found.items()} == {at: at**2.0 for at in range(5)}
+    assert os.getpid() not in {process for _, process in found.values()}
+    with pytest.raises(KeyError, match="one is refused"):
+        list(as_finished(uneven, [(0,), (1,)], address=address))
+    with pytest.raises(UserError, match="a process on the Ray cluster ended"):
+        list(as_finished(uneven, [(2,)], address=address))
+
+
+def test_rows_are_the_same_bit_for_bit(address: str, tmp_path: Path) -> None:
+    points = grid(seed=range(4))
+    here = sweep(learnt, points, processes=2)
+    assert sweep(learnt, points, address=address, folder=tmp_path).equals(here)
+    assert sweep(learnt, points, folder=tmp_path).equals(here)
+    failed = sweep(uneven_row, grid(number=[0, 1]), address=address)
+    assert failed.rows() == [(0, 0, None), (1, None, "KeyError: 'one is refused'")]
+
+
+def uneven_row(number: int) -> dict[str, int]:
+    return {"x": uneven(number)}
+
+
+def test_a_notebook_at_every_point(address: str, tmp_path: Path) -> None:
+    cell = "import polars as pl\nfrom workbench.notebook import Results\nassert seed != 2, 'two'\n"
+    cell += "Results('x', output).keep('rows', pl.DataFrame({'x': [seed]}))"
+    path = write_notebook(
+        tmp_path / "notebooks" / "01_x.ipynb", cell, parameters="seed: int = 1\noutput: str = ''"
+    )
+    given, out = {"seed": "1..3"}, tmp_path / "out"
+    found = sweep_notebook(str(path), given, address=address, output=out)
+    assert found.points["status"].to_list() == ["finished", "failed", "finished"]
+    assert found.points["reason"][1] == "cell 2 of 2 (import polars as pl): AssertionError: two"
+    assert found.frames["rows"].rows() == [(1, 1), (3, 3)]
+    again = sweep_notebook(str(path), {"seed": "1,3"}, output=out)
+    assert again.points["seconds"].to_list() == found.points["seconds"].to_list()[::2]
+
+
+def test_after_kill_9_of_the_driver_nothing_computes_and_it_goes_on(
+    address: str, tmp_path: Path
+) -> None:
+    (runs := tmp_path / "runs").mkdir()
+    text = SLOW.replace("ADDRESS", repr(address)).replace("RUNS", repr(str(runs)))
+    (tmp_path / "mine.py").write_text(text)
+    command, environment = [sys.executable, "mine.py"], {**os.environ, "PYTHONPATH": str(ROOT)}
+    driver = subprocess.Popen(command, cwd=tmp_path, env=environment)
+    try:
+        wait_for(lambda: len(list(runs.iterdir())) == 2 and list(tmp_path.glob("kept/*/*.json")))
+    finally:
+        driver.kill()
+        driver.wait()
+    processes = [int(path.name.split()[1]) for path in runs.iterdir()]
+    wait_for(lambda: not any(map(psutil.pid_exists, processes)))
+    (runs / "go").touch()
+    again = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert again.stdout == "[0, 1]\n", again.stderr
+    assert sorted(path.name.split()[0] for path in runs.iterdir()) == ["0", "1", "1", "go"]
+
+
+@pytest.mark.parametrize("where", ["127.0.0.1:1", "ray://127.0.0.1:1", "nowhere.invalid:6379"])
+def test_a_cluster_that_does_not_answer_is_told_at_once(where: str) -> None:
+    with pytest.raises(
+        UserError, match=rf"no Ray cluster can be reached at '{where}': .*ray start"
+    ):
+        list(as_finished(squared, [(1.0,)], address=where))
+
+
+def test_another_ray_of_this_process_is_not_taken_for_the_cluster(address: str) -> None:
+    import ray
+
+    with connected(address) as ours:
+        assert ours is ray
+        assert list(as_finished(squared, [(3.0,)], address=address))
+        with pytest.raises(UserError, match="this process uses another Ray already, at 127"):
+            list(as_finished(squared, [(3.0,)], address="127.0.0.1:1"))
