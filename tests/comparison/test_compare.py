@@ -100,6 +100,16 @@ class TestCompare:
         assert row["joules_per_1000_samples"] == pytest.approx(5 * 1000 / row["samples_per_s"])
         assert row["price_per_1000_samples"] is None
 
+    def test_own_machine_costs_nothing_beside_a_rented_one(self) -> None:
+        own = Node("laptop", flops_per_s=1e11, samples=100, price_per_hour=0)
+        rented = Node("gpu", flops_per_s=8e12, price_per_hour=0.6)
+        frame = compare("lenet5", full_mesh([own, rented], Link(1e9)))
+        alone = frame.row(by_predicate=pl.col("way") == "one node", named=True)
+        sent = frame.row(by_predicate=pl.col("way") == "one node, samples sent once", named=True)
+        assert alone["price_per_1000_samples"] == 0
+        hours = 1000 / sent["samples_per_s"] / 3600
+        assert sent["price_per_1000_samples"] == pytest.approx(0.6 * hours)
+
     @pytest.mark.parametrize("way", ["parameter server, sequential", "fedavg"])
     def test_server_takes_watts_and_memory(self, way: str) -> None:
         boards = [Node(f"board{at}", flops_per_s=8e9, samples=10, watts=5) for at in range(3)]
@@ -193,6 +203,9 @@ class TestAnswer:
         rows = compare("lenet5", home()).filter(pl.col("samples_share") < 1)["assumes"]
         assert rows.str.contains("not learnt from: the samples of board").all()
 
+    def test_where_the_fastest_way_runs_is_said(self) -> None:
+        assert str(answer("lenet5", home(1000))).startswith("One node, samples sent once (on edge)")
+
     def test_nothing_that_fits_is_said(self) -> None:
         cluster = Cluster([Node("chip", flops_per_s=1e6, memory_bytes=1e3)])
         assert "No way" in str(answer("lenet5", cluster))
@@ -226,7 +239,8 @@ class TestText:
         assert max(len(line.rstrip()) for line in text.splitlines()) <= 100
         assert ("J a" in text) is known
         notes = re.findall(r"^[ \d]\d (\S.+?) *$", text, re.M)
-        assumed = set("; ".join(frame["assumes"].drop_nulls()).split("; "))
+        known = [*frame["where"].drop_nulls(), *frame["assumes"].drop_nulls()]
+        assumed = set("; ".join(known).split("; "))
         assert {note for note in assumed if note and len(note) < 80} <= {*notes}
 
     @pytest.mark.parametrize(

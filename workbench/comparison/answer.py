@@ -57,7 +57,9 @@ class Answer:
         limit = row["limited_by"]
         what = f"the {limit}" if limit.startswith("link ") else limit
         busy = f"{what} is busy for {row['busy_share']:.0%} of an iteration"
-        parts = [f"{named(WAYS[self.way])}{ahead}: {busy}."]
+        where = f" ({row['where']})" if row["where"] else ""
+        first = named(WAYS[self.way])
+        parts = [f"{first[0].upper()}{first[1:]}{where}{ahead}: {busy}."]
         if self.over_next is None:
             unfit = _equal_to_sgd(self.frame).filter(~pl.col("fits"))["way"].n_unique()
             parts.append(

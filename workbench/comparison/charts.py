@@ -52,13 +52,13 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
     unfit = len(frame.filter(pl.col("reason").is_null())) - len(drawn)
     left_out = [f"{unfit} ways that do not fit in memory are left out"] if unfit else []
     chart: alt.Chart = (
-        alt.Chart(drawn.select("way", "kind", "samples_per_s", "limited_by", "assumes"))
+        alt.Chart(drawn.select("way", "kind", "samples_per_s", "limited_by", "where", "assumes"))
         .mark_bar()
         .encode(
             y=by_way(drawn),
             x=alt.X("samples_per_s:Q", title="samples a second, all nodes"),
             color=parts.colour("kind", KINDS),
-            tooltip=["way:N", "samples_per_s:Q", "limited_by:N", "assumes:N"],
+            tooltip=["way:N", "samples_per_s:Q", "limited_by:N", "where:N", "assumes:N"],
         )
         .properties(title=[*title, *left_out], height={"step": 13})
     )

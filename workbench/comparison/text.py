@@ -43,7 +43,7 @@ IF_KNOWN = ("simulated_samples_per_s", "joules_per_1000_samples", "price_per_100
 def tables(frame: pl.DataFrame, title: str) -> Iterator[Table]:
     """Tables of ways that are equal to SGD, of the others, and of those that cannot be used.
 
-    What a way assumes is a number, and stands below its table.
+    Where a way runs and what it assumes is a number, and stands below its table.
     """
     from rich import box
     from rich.table import Table
@@ -79,7 +79,7 @@ def tables(frame: pl.DataFrame, title: str) -> Iterator[Table]:
             )
         table.add_column("notes", min_width=WIDTHS["notes"][0], max_width=WIDTHS["notes"][1])
         for row in rows.iter_rows(named=True):
-            said = (row["assumes"] or "").split("; ")
+            said = f"{row['where']}; {row['assumes']}".split("; ")
             numbers = [notes.setdefault(each, len(notes) + 1) for each in said if each]
             table.add_row(*(_cell(name, row) for name in shown), ", ".join(map(str, numbers)))
         table.caption = "\n".join(f"{number:2} {note}" for note, number in notes.items())

@@ -138,7 +138,8 @@ def _federated(hub: Hub, own_s: Mapping[int, float]) -> Option:
         learns_from=hub.workers,
         batches=hub.all_batches,
         server=hub.node,
-        assumes=(hub.assumes, "an epoch of its own samples in each round"),
+        where=hub.where,
+        assumes=("an epoch of its own samples in each round",),
     )
 
 

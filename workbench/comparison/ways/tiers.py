@@ -220,14 +220,14 @@ def _turn(question: Question, nodes: tuple[int, int, int], policy: Policy) -> Tu
 
 def _option(question: Question, turns: Turns, planned_s: float) -> Option:
     use, names, devices = turns.use(), question.cluster.names, list(turns.turns)
-    assumes = []
+    where, assumes = [], []
     by_tiers = defaultdict[tuple[int, ...], list[int]](list)
     for device, turn in turns.turns.items():
         by_tiers[turn.nodes[1:]].append(device)
     for (edge, cloud), group in by_tiers.items():
         of = ", ".join(names[device] for device in group)
         tier = "devices" if len(group) > 1 else "device"
-        assumes.append(f"{tier} {of}, edge {names[edge]}, cloud {names[cloud]}")
+        where.append(f"{tier} {of}, edge {names[edge]}, cloud {names[cloud]}")
     if len(devices) > 1:
         sizes = [sum(turns.handed_over(*pair).values()) for pair in turns.often]
         handed = f", and hand over up to {max(sizes) / 1e6:.3g} MB of weights" if any(sizes) else ""
@@ -247,6 +247,7 @@ def _option(question: Question, turns: Turns, planned_s: float) -> Option:
         learns_from=devices,
         batches=turns.batches(),
         memory=turns.memory() or None,
+        where="; ".join(where),
         assumes=tuple(assumes),
     )
 
