@@ -22,6 +22,8 @@ from workbench.utils.checks import UserError, check_name, parse_bytes
 from workbench.zoo.own_model import load_model
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from workbench.profiles import LayerTimes, ModelProfile
 
 WRONG_INPUT = 2
@@ -550,9 +552,9 @@ def compare(
             simulate=simulate,
         )
     about = f"{model}: {len(machines)} nodes, a batch of {batch_size} a worker, {epochs} epochs"
-    for each in text.tables(found.frame, about):
+    for each in text.tables(found.frame, about, _console().width):
         _print(each)
-    print(found)
+    _print(str(found))
     trained = None
     if dataset is not None:
         trained = learning.train_ways(
@@ -572,7 +574,7 @@ def compare(
         )
         for each in learning.tables(trained, about):
             _print(each)
-        print(trained)
+        _print(str(trained))
     if csv is not None:
         try:
             (found.frame if trained is None else trained.evaluations).write_csv(csv)
@@ -629,13 +631,20 @@ def _measured(module: Any, batch_size: int, shape: Any, device: str, by: Any) ->
         )
 
 
-def _print(table: Any) -> None:
+def _console() -> Console:
     from rich.console import Console
 
-    console = Console(emoji=False, markup=False)  # file.py:Name is no emoji, layer[0] no style
+    # file.py:Name is no emoji, layer[0] no style, and no number a highlight
+    console = Console(emoji=False, markup=False, highlight=False)
     if not console.is_terminal:
         console.width = 160  # a file or pipe takes whole rows
-    console.print(table)
+    return console
+
+
+def _print(what: Any) -> None:
+    """Print a table, or a sentence, which wraps in a terminal alone."""
+    console = _console()
+    console.print(what, soft_wrap=isinstance(what, str) and not console.is_terminal)
 
 
 def _profile_table(profile: ModelProfile, batch_size: int, times: LayerTimes | None) -> Any:

@@ -211,10 +211,10 @@ class TestAnswer:
         assert "No way" in str(answer("lenet5", cluster))
 
 
-def printed(frame: pl.DataFrame) -> str:
-    """The tables, as a terminal of a hundred columns shows them."""
-    console = Console(width=100, file=StringIO())
-    for table in tables(frame, "LeNet-5"):
+def printed(frame: pl.DataFrame, width: int = 100) -> str:
+    """The tables, as a terminal of `width` columns shows them."""
+    console = Console(width=width, file=StringIO())
+    for table in tables(frame, "LeNet-5", width):
         console.print(table)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
@@ -242,6 +242,21 @@ class TestText:
         known = [*frame["where"].drop_nulls(), *frame["assumes"].drop_nulls()]
         assumed = set("; ".join(known).split("; "))
         assert {note for note in assumed if note and len(note) < 80} <= {*notes}
+
+    @pytest.mark.parametrize("width", [80, 100, 160])
+    def test_a_narrow_terminal_leaves_out_columns_and_says_which(self, width: int) -> None:
+        """Never the notes, nor a part of a word."""
+        nodes = [replace(node, price_per_hour=0.5) for node in home().nodes]
+        cluster = Cluster(nodes, dict(home().links))  # type: ignore[arg-type]
+        frame = compare("lenet5", cluster, 8).with_columns(simulated_samples_per_s=1.0)
+        text = printed(frame, width)
+        assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+        assert "…" not in text
+        assert text.count("notes") == 2
+        assert ("No space for: " in text) is (text.count("wait-") < 2)
+        assert text.count("wait-") == (2 if width == 160 else 0)
+        for word in ("layer_by_layer", "jointdnn_plus", "dynacomm"):
+            assert word in text
 
     @pytest.mark.parametrize(
         ("text", "expected"),

@@ -34,8 +34,8 @@ class Node:
     samples
         Training samples that it holds.
     watts, price_per_hour
-        What it draws, and costs, while a training runs, 0 for a machine of your own; None if it does
-        not matter.
+        What it draws, and costs, while a training runs; None if it does not matter. A machine of
+        your own may cost 0.
     """
 
     name: str

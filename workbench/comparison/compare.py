@@ -83,7 +83,8 @@ def compare(
         those that learn from all samples first, then by speed; last, with a ``reason``, those that
         cannot be used here.
         ``samples_share`` is the share of all samples that a way learns from; ``where`` says which
-        node has which role; ``assumes`` what was assumed or left out; ``over_one_node`` is over the fastest node that learns alone.
+        node has which role; ``assumes`` what was assumed or left out; ``over_one_node`` is over the
+        fastest node that learns alone.
         ``memory_bytes`` is the peak of ``memory_node``, the node that a step without recomputation
         fills most. Where it does not fit, some results are computed again, which takes
         ``recomputation_s`` of the node's seconds for each of its batches; rates include them.

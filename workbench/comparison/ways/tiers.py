@@ -19,6 +19,7 @@ from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
+from workbench.utils.numbers import three_digits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -239,7 +240,9 @@ def _option(question: Question, turns: Turns, planned_s: float) -> Option:
         assumes.append(ASSUMES)
     if planned_s < 0.95 * use.iteration_s:
         rate = question.batch_size / planned_s
-        assumes.append(f"its own cost model, where messages share nothing, says {rate:.3g}/s")
+        assumes.append(
+            f"its own cost model, where messages share nothing, says {three_digits(rate)}/s"
+        )
     return Option(
         use=use,
         dry=turns.dry_run(devices[:1] * 2, turns.nodes),
