@@ -239,8 +239,8 @@ class TestText:
         assert max(len(line.rstrip()) for line in text.splitlines()) <= 100
         assert ("J a" in text) is known
         notes = re.findall(r"^[ \d]\d (\S.+?) *$", text, re.M)
-        known = [*frame["where"].drop_nulls(), *frame["assumes"].drop_nulls()]
-        assumed = set("; ".join(known).split("; "))
+        said = [*frame["where"].drop_nulls(), *frame["assumes"].drop_nulls()]
+        assumed = set("; ".join(said).split("; "))
         assert {note for note in assumed if note and len(note) < 80} <= {*notes}
 
     @pytest.mark.parametrize("width", [80, 100, 160])
