@@ -526,7 +526,7 @@ def compare(
     """Compare all ways of training a model on a cluster, and say which is the fastest, and why."""
     from workbench import datasets
     from workbench.clusters import load_cluster
-    from workbench.comparison import answer, learning, text
+    from workbench.comparison import WAYS, answer, learning, text
 
     machines = load_cluster(cluster)
     dtype, shape = text.parse_inputs(inputs)
@@ -535,6 +535,10 @@ def compare(
         raise UserError(f"--csv {csv}: there is no folder {csv.resolve().parent}")
     if csv is not None and csv.is_dir():
         raise UserError(f"--csv {csv}: this is a folder; give a file")
+    if way and not train:
+        raise UserError("--way is of --train; without it all ways are compared")
+    for name in way or ():
+        check_name("way", name, WAYS)
     measured = text.parse_times(times or (), machines)
     dataset = None
     if train:

@@ -332,6 +332,8 @@ class TestCommand:
         [
             (["lenet5", "--train", "--data", "digitss"], "Did you mean 'digits'"),
             (["lenet5", "--train", "--way", "gosip"], "Did you mean 'gossip'"),
+            (["lenet5", "--train", "--way", "one nod"], "Known: one node; one node, samples"),
+            (["lenet5", "--way", "gossip"], "--way is of --train"),
             (["lenet5", "--train", "--samples", "0"], "at least one sample"),
             (["lenet5", "--train", "--seeds", "0"], "seeds is 0"),
             (["lenet6"], "Did you mean 'lenet5'"),

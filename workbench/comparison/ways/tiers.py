@@ -230,7 +230,7 @@ def _option(question: Question, turns: Turns, planned_s: float) -> Option:
         tier = "devices" if len(group) > 1 else "device"
         where.append(f"{tier} {of}, edge {names[edge]}, cloud {names[cloud]}")
     if len(devices) > 1:
-        sizes = [sum(turns.handed_over(*pair).values()) for pair in turns.often]
+        sizes = [sum(turns.handed_over(*pair).values()) for pair in turns.successions]
         handed = f", and hand over up to {max(sizes) / 1e6:.3g} MB of weights" if any(sizes) else ""
         assumes.append(f"devices take turns, an iteration each, by their samples{handed}")
     if len(free := _without_samples(question)) < 2:
