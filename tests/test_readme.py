@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from tests.conftest import Clone, Smoke, copy_repository
+from workbench.clusters import load_cluster
+from workbench.comparison import compare
 from workbench.utils.files import ROOT
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -31,6 +34,7 @@ COMMANDS = [line for line in lines() if line.startswith("workbench ")]
 TARGETS = [line for line in lines() if line.startswith("make ")]
 SCRIPTS = [line for line in lines() if line.startswith("python ")]
 EXAMPLES = [text for language, text in BLOCKS if language == "python"]
+CLUSTERS = [text for language, text in BLOCKS if language == "toml"]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +68,7 @@ def run(clone: Clone, *command: str | Path) -> str:
 def test_nothing_in_it_goes_untested() -> None:
     fences = re.findall(r"^\s*(?:```|~~~)", TEXT, re.MULTILINE)
     assert len(fences) == 2 * len(BLOCKS)
-    assert {language for language, _ in BLOCKS} <= {"sh", "bash", "python"}
+    assert {language for language, _ in BLOCKS} <= {"sh", "bash", "python", "toml"}
     assert set(lines()) == {*COMMANDS, *TARGETS, *SCRIPTS}
     assert COMMANDS
     assert EXAMPLES
@@ -90,6 +94,15 @@ def test_the_script_exists(line: str) -> None:
     name = line.removeprefix("python -m ").removeprefix("python ").split()[0]
     script = ROOT / (name if name.endswith(".py") else f"{name.replace('.', '/')}.py")
     compile(script.read_text(encoding="utf-8"), script, "exec")
+
+
+@pytest.mark.parametrize("text", CLUSTERS)
+def test_the_cluster_has_joules_and_prices(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    prices = compare("lenet5", load_cluster(path)).filter(pl.col("reason").is_null())
+    assert prices["price_per_1000_samples"].null_count() == 0
+    assert prices["joules_per_1000_samples"].null_count() == 0
 
 
 @pytest.fixture(scope="module")

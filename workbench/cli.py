@@ -22,6 +22,8 @@ from workbench.utils.checks import UserError, check_name, check_whole, parse_byt
 from workbench.zoo.own_model import load_model
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from workbench.profiles import LayerTimes, ModelProfile
 
 WRONG_INPUT = 2
@@ -547,15 +549,14 @@ def compare(
     """Compare all ways of training a model on a cluster, and say which is the fastest, and why."""
     from workbench import datasets
     from workbench.clusters import load_cluster
-    from workbench.comparison import answer, learning, text
+    from workbench.comparison import WAYS, answer, learning, text
 
     machines = load_cluster(cluster)
     dtype, shape = text.parse_inputs(inputs)
     module = _module(model, shape, batch_size, "--inputs 'float32[3,224,224]'")
-    if csv is not None and not csv.resolve().parent.is_dir():
-        raise UserError(f"--csv {csv}: there is no folder {csv.resolve().parent}")
-    if csv is not None and csv.is_dir():
-        raise UserError(f"--csv {csv}: this is a folder; give a file")
+    _check_file("--csv", csv)
+    for name in way or ():
+        check_name("way", name, WAYS)
     measured = text.parse_times(times or (), machines)
     dataset = None
     of_training = {"--way": way, "--learning-rate": learning_rate, "--until-loss": until_loss}
@@ -577,9 +578,9 @@ def compare(
             simulate=simulate,
         )
     about = f"{model}: {len(machines)} nodes, a batch of {batch_size} a worker, {epochs} epochs"
-    for each in text.tables(found.frame, about):
+    for each in text.tables(found.frame, about, _console().width):
         _print(each)
-    print(found)
+    _print(str(found))
     trained = None
     if dataset is not None:
         trained = learning.train_ways(
@@ -599,14 +600,25 @@ def compare(
         )
         for each in learning.tables(trained, about):
             _print(each)
-        print(trained)
+        _print(str(trained))
     if csv is not None:
+        frame = found.frame if trained is None else trained.evaluations
         try:
-            (found.frame if trained is None else trained.evaluations).write_csv(csv)
+            frame.write_csv(csv)
         except OSError as error:
             raise UserError(f"--csv {csv}: it cannot be written there ({error.strerror})") from None
     if trained is not None and trained.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _check_file(option: str, path: Path | None) -> None:
+    """Refuse a file that cannot be there, before what is written to it is computed."""
+    if path is None:
+        return
+    if not path.resolve().parent.is_dir():
+        raise UserError(f"{option} {path}: there is no folder {path.resolve().parent}")
+    if path.is_dir():
+        raise UserError(f"{option} {path}: this is a folder; give a file")
 
 
 @contextmanager
@@ -656,13 +668,20 @@ def _measured(module: Any, batch_size: int, shape: Any, device: str, by: Any) ->
         )
 
 
-def _print(table: Any) -> None:
+def _console() -> Console:
     from rich.console import Console
 
-    console = Console(emoji=False, markup=False)  # file.py:Name is no emoji, layer[0] no style
+    # file.py:Name is no emoji, layer[0] no style, and no number a highlight
+    console = Console(emoji=False, markup=False, highlight=False)
     if not console.is_terminal:
         console.width = 160  # a file or pipe takes whole rows
-    console.print(table)
+    return console
+
+
+def _print(what: Any) -> None:
+    """Print a table, or a sentence, which wraps in a terminal alone."""
+    console = _console()
+    console.print(what, soft_wrap=isinstance(what, str) and not console.is_terminal)
 
 
 def _profile_table(profile: ModelProfile, batch_size: int, times: LayerTimes | None) -> Any:

@@ -101,6 +101,16 @@ class TestCompare:
         assert row["joules_per_1000_samples"] == pytest.approx(5 * 1000 / row["samples_per_s"])
         assert row["price_per_1000_samples"] is None
 
+    def test_own_machine_costs_nothing_beside_a_rented_one(self) -> None:
+        own = Node("laptop", flops_per_s=1e11, samples=100, price_per_hour=0)
+        rented = Node("gpu", flops_per_s=8e12, price_per_hour=0.6)
+        frame = compare("lenet5", full_mesh([own, rented], Link(1e9)))
+        alone = frame.row(by_predicate=pl.col("way") == "one node", named=True)
+        sent = frame.row(by_predicate=pl.col("way") == "one node, samples sent once", named=True)
+        assert alone["price_per_1000_samples"] == 0
+        hours = 1000 / sent["samples_per_s"] / 3600
+        assert sent["price_per_1000_samples"] == pytest.approx(0.6 * hours)
+
     @pytest.mark.parametrize("way", ["parameter server, sequential", "fedavg"])
     def test_server_takes_watts_and_memory(self, way: str) -> None:
         boards = [Node(f"board{at}", flops_per_s=8e9, samples=10, watts=5) for at in range(3)]
@@ -207,15 +217,18 @@ class TestAnswer:
         rows = compare("lenet5", home()).filter(pl.col("samples_share") < 1)["assumes"]
         assert rows.str.contains("not learnt from: the samples of board").all()
 
+    def test_where_the_fastest_way_runs_is_said(self) -> None:
+        assert str(answer("lenet5", home(1000))).startswith("One node, samples sent once (on edge)")
+
     def test_nothing_that_fits_is_said(self) -> None:
         cluster = Cluster([Node("chip", flops_per_s=1e6, memory_bytes=1e3)])
         assert "No way" in str(answer("lenet5", cluster))
 
 
-def printed(frame: pl.DataFrame) -> str:
-    """The tables, as a terminal of a hundred columns shows them."""
-    console = Console(width=100, file=StringIO())
-    for table in tables(frame, "LeNet-5"):
+def printed(frame: pl.DataFrame, width: int = 100) -> str:
+    """The tables, as a terminal of `width` columns shows them."""
+    console = Console(width=width, file=StringIO())
+    for table in tables(frame, "LeNet-5", width):
         console.print(table)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
@@ -240,8 +253,24 @@ class TestText:
         assert max(len(line.rstrip()) for line in text.splitlines()) <= 100
         assert ("J a" in text) is known
         notes = re.findall(r"^[ \d]\d (\S.+?) *$", text, re.M)
-        assumed = set("; ".join(frame["assumes"].drop_nulls()).split("; "))
+        said = [*frame["where"].drop_nulls(), *frame["assumes"].drop_nulls()]
+        assumed = set("; ".join(said).split("; "))
         assert {note for note in assumed if note and len(note) < 80} <= {*notes}
+
+    @pytest.mark.parametrize("width", [80, 100, 160])
+    def test_a_narrow_terminal_leaves_out_columns_and_says_which(self, width: int) -> None:
+        """Never the notes, nor a part of a word."""
+        nodes = [replace(node, price_per_hour=0.5) for node in home().nodes]
+        cluster = Cluster(nodes, dict(home().links))  # type: ignore[arg-type]
+        frame = compare("lenet5", cluster, 8).with_columns(simulated_samples_per_s=1.0)
+        text = printed(frame, width)
+        assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+        assert "…" not in text
+        assert text.count("notes") == 2
+        assert ("No space for: " in text) is (text.count("wait-") < 2)
+        assert text.count("wait-") == (2 if width == 160 else 0)
+        for word in ("layer_by_layer", "jointdnn_plus", "dynacomm"):
+            assert word in text
 
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -327,6 +356,8 @@ class TestCommand:
         [
             (["lenet5", "--train", "--data", "digitss"], "Did you mean 'digits'"),
             (["lenet5", "--train", "--way", "gosip"], "Did you mean 'gossip'"),
+            (["lenet5", "--train", "--way", "one nod"], "Known: one node; one node, samples"),
+            (["lenet5", "--way", "gossip"], "--way counts with --train alone"),
             (["lenet5", "--train", "--samples", "0"], "at least one sample"),
             (["lenet5", "--train", "--seeds", "0"], "seeds is 0"),
             (["lenet6"], "Did you mean 'lenet5'"),

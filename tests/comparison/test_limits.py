@@ -46,6 +46,19 @@ def holder(**about: object) -> Node:
     return Node("a", flops_per_s=1e9, samples=100, **about)  # type: ignore[arg-type]
 
 
+def test_overheads_on_a_link_that_two_senders_use_keep_it_busy() -> None:
+    """They overlap, so that the link is busy for one overhead and its part of the bytes."""
+    senders = [Node(name, flops_per_s=1e7, samples=100) for name in "ab"]
+    nodes = [*senders, Node("switch", flops_per_s=1e7), Node("gpu", flops_per_s=1e13)]
+    near, far = Link(1e9), Link(1e9, overhead_s=0.02)
+    ends = {("a", "switch"): near, ("b", "switch"): near, ("switch", "gpu"): far}
+    links = {pair: link for (a, b), link in ends.items() for pair in ((a, b), (b, a))}
+    asked = Question(PROFILE, Cluster(nodes, links), 8)  # type: ignore[arg-type]
+    found = limit(asked, WAYS[SENT].find(asked).use)
+    assert found.what == "link switch to gpu"
+    assert 0.98 < found.share <= 1 + 1e-9
+
+
 class TestInterfaces:
     """``uplink_mbps`` and ``downlink_mbps`` of a node, below what its links carry."""
 

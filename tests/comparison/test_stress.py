@@ -112,8 +112,7 @@ def test_link_that_halts_delays_messages_that_pass_it_among_others(
     for _ in range(2):
         option = WAYS[way].find(question)
         assert option.dry is not None
-        programs = (option.training or option.dry.programs)(100)
-        ends_s.append(simulate(option.dry.cluster, programs).end_s)
+        ends_s.append(simulate(option.dry.cluster, option.dry.programs(100)).end_s)
         question = halting(question, cluster.index("b2"), ends_s[0])
     assert ends_s[1] == pytest.approx(1.25 * ends_s[0], rel=0.02)
 
@@ -131,8 +130,7 @@ def test_devices_in_turns_miss_the_last_of_them() -> None:
     question = Question(profile_model("lenet5"), cluster, 8)
     option = WAYS["hiertrain"].find(question)
     assert option.dry is not None
-    assert option.training is not None
-    seconds = simulate(option.dry.cluster, option.training(300)).end_s / 300
+    seconds = simulate(option.dry.cluster, option.dry.programs(300)).end_s / 300
     assert seconds == pytest.approx(option.use.iteration_s, rel=0.02)
 
 

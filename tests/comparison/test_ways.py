@@ -213,7 +213,7 @@ class TestServers:
         assert option.server == 0
         assert sorted(option.learns_from) == [0, 1, 2]
         assert set(option.use.link_bytes) == {(0, 1), (1, 0), (0, 2), (2, 0)}
-        assert option.assumes[0] == "server on laptop, a worker as well"
+        assert option.where == "server on laptop, a worker as well"
         assert option.simulate().samples_per_s == pytest.approx(option.use.samples_per_s)
 
     @pytest.mark.parametrize("name", ["sequential", "dynacomm", "layer_by_layer"])

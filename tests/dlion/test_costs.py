@@ -190,7 +190,8 @@ def test_what_workers_send_does_not_depend_on_their_order() -> None:
     for name in ("dlion", "max10", "ako"):
         rates = []
         for order in permutations(range(3)):
-            where = Environment("any", [cores[at] for at in order], [mbps[at] for at in order])
+            own = tuple(cores[at] for at in order), tuple(mbps[at] for at in order)
+            where = Environment("any", *own)
             cluster = where.cluster(carries=4 * VALUES / CIPHER_BYTES)
             rates.append(iteration(cluster, WORK, name).samples_per_s)
         assert rates == pytest.approx(rates[:1] * 6, rel=0.01)

@@ -34,7 +34,8 @@ class Node:
     samples
         Training samples that it holds.
     watts, price_per_hour
-        What it draws, and costs, while a training runs; None if it does not matter.
+        What it draws, and costs, while a training runs; None if it does not matter. A machine of
+        your own may cost 0.
     """
 
     name: str
@@ -69,8 +70,12 @@ class Node:
         for name in ("flops_per_s", "memory_bytes", "watts", "price_per_hour"):
             value = getattr(self, name)
             what = f"{name} of {self.name}"
-            if value is not None and not 0 < check_number(what, value) < math.inf:
+            if value is None or 0 < check_number(what, value) < math.inf:
+                continue
+            if name != "price_per_hour":
                 raise UserError(f"{what} is {value}; it must be above 0 and finite, or left out")
+            if value != 0:
+                raise UserError(f"{what} is {value}; it must be at least 0 and finite, or left out")
         samples = check_whole(f"samples of {self.name}", self.samples, 0)
         object.__setattr__(self, "samples", samples)
 

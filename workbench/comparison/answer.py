@@ -13,6 +13,7 @@ from workbench.comparison.compare import question_of, table
 from workbench.comparison.threshold import Threshold, named, threshold
 from workbench.comparison.ways import WAYS
 from workbench.comparison.ways.way import EQUAL
+from workbench.utils.numbers import three_digits
 
 if TYPE_CHECKING:
     import torch
@@ -53,11 +54,13 @@ class Answer:
         ahead = ""
         if self.over_next is not None:
             next_way = named(WAYS[others["way"][0]])
-            ahead = f", {self.over_next:.3g} x as fast as {next_way}"
+            ahead = f", {three_digits(self.over_next)} x as fast as {next_way}"
         limit = row["limited_by"]
         what = f"the {limit}" if limit.startswith("link ") else limit
         busy = f"{what} is busy for {row['busy_share']:.0%} of an iteration"
-        parts = [f"{named(WAYS[self.way])}{ahead}: {busy}."]
+        where = f" ({row['where']})" if row["where"] else ""
+        first = named(WAYS[self.way])
+        parts = [f"{first[0].upper()}{first[1:]}{where}{ahead}: {busy}."]
         if self.over_next is None:
             unfit = _equal_to_sgd(self.frame).filter(~pl.col("fits"))["way"].n_unique()
             parts.append(
@@ -82,7 +85,8 @@ class Answer:
                 share = f" ({best['samples_share']:.0%})" if best["samples_share"] < 1 else ""
                 if ratio > FASTER:
                     said.append(
-                        f"{what}, {named(WAYS[best['way']])}{share} is {ratio:.3g} x as fast."
+                        f"{what}, {named(WAYS[best['way']])}{share} is {three_digits(ratio)} x "
+                        "as fast."
                     )
         return " ".join(said)
 

@@ -49,9 +49,9 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
     drawn = drawn.with_columns(pl.col("kind").cast(pl.String))
     unfit = len(frame.filter(pl.col("reason").is_null())) - len(drawn)
     left_out = [f"{unfit} ways that do not fit in memory are left out"] if unfit else []
-    shown = drawn.select("way", "kind", "samples_per_s", "limited_by", "assumes")
+    shown = drawn.select("way", "kind", "samples_per_s", "limited_by", "where", "assumes")
     chart = marks(shown, KINDS).encode(
-        tooltip=["way:N", "samples_per_s:Q", "limited_by:N", "assumes:N"]
+        tooltip=["way:N", "samples_per_s:Q", "limited_by:N", "where:N", "assumes:N"]
     )
     return chart.properties(title=[*title, *left_out])
 

@@ -41,6 +41,7 @@ SCHEMA: dict[str, Any] = {
     "survives_a_node": pl.Boolean,
     "joules_per_1000_samples": pl.Float64,
     "price_per_1000_samples": pl.Float64,
+    "where": pl.String,
     "assumes": pl.String,
     "reason": pl.String,
 }
@@ -81,8 +82,9 @@ def compare(
         A row for each way: first those whose updates equal SGD's, then the others; in each group
         those that learn from all samples first, then by speed; last, with a ``reason``, those that
         cannot be used here.
-        ``samples_share`` is the share of all samples that a way learns from; ``assumes`` says what
-        was assumed or left out; ``over_one_node`` is over the fastest node that learns alone.
+        ``samples_share`` is the share of all samples that a way learns from; ``where`` says which
+        node has which role; ``assumes`` what was assumed or left out; ``over_one_node`` is over the
+        fastest node that learns alone.
         ``memory_bytes`` is the peak of ``memory_node``, the node that a step without recomputation
         fills most. Where it does not fit, some results are computed again, which takes
         ``recomputation_s`` of the node's seconds for each of its batches; rates include them.
@@ -156,6 +158,7 @@ def _row(question: Question, way: Way, option: Option | str, simulate: bool) -> 
         "limited_by": most.what,
         "busy_share": min(most.share, 1.0),
         "waiting_share": use.waiting_share,
+        "where": option.where,
         "assumes": "; ".join(assumes),
     }
     if sizes:
@@ -213,7 +216,7 @@ def _expenses(question: Question, use: Use) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if all(node.watts for node in nodes):
         found["joules_per_1000_samples"] = seconds * sum(node.watts or 0.0 for node in nodes)
-    if all(node.price_per_hour for node in nodes):
+    if all(node.price_per_hour is not None for node in nodes):
         price = sum(node.price_per_hour or 0.0 for node in nodes)
         found["price_per_1000_samples"] = seconds / 3600 * price
     return found

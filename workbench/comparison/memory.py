@@ -26,11 +26,11 @@ PLANNER = "greedy_by_size"
 FEW, MANY = 8, 32
 """Samples with which a module is traced: bytes of a dataflow are affine in the batch."""
 
-ROOMS = (1.0, 0.97, 0.94)
-"""Shares of the room in which a plan is looked for: packing leaves gaps."""
+SHARES = (1.0, 0.97, 0.94)
+"""Of the budget, for which a plan is sought: packing leaves gaps."""
 
-LOOKS = 100_000
-"""Of each way of recomputation, which is then given up: a fraction of a second."""
+MOST_TRIED = 100_000
+"""Choices after which a search for recomputation gives up: a fraction of a second."""
 
 
 class Recomputation(NamedTuple):
@@ -167,11 +167,10 @@ def _search(plan: MemoryPlan, room_bytes: float) -> Recomputation | None:
     most = int(min(room_bytes - beside_bytes(flow), plan.total_bytes))
     if most < least_bytes(flow):
         return None
-    ways = (partial(recomputing, most_looks=LOOKS), checkpointed)
-    for way in ways:
-        for share in ROOMS:
+    for search in (partial(recomputing, most_tried=MOST_TRIED), checkpointed):
+        for share in SHARES:
             try:
-                again = way(flow, order, int(share * most))
+                again = search(flow, order, int(share * most))
             except BudgetError:
                 break  # in less room there is even less to find
             tried = plan_memory(again, PLANNER, order="traced")

@@ -13,6 +13,7 @@ from workbench.clusters import Cluster
 from workbench.comparison.ways.way import EQUAL
 from workbench.profiles import LayerTimes
 from workbench.utils.checks import UserError
+from workbench.utils.numbers import three_digits
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,21 +30,35 @@ HEADINGS = {
     "memory_bytes": "GB",
     "fits": "fits",
     "joules_per_1000_samples": "J a\n1000",
-    "price_per_1000_samples": "price\na 1000",
+    "price_per_1000_samples": "price a\nmillion",
     "update": "update",
+    "notes": "notes",
 }
-"""Columns that are shown; the last but one where nodes state watts or prices."""
+"""Columns that are shown, those of `IF_KNOWN` only where something is known."""
 
-WIDTHS = {"way": (12, 25), "limited_by": (12, 18), "update": (12, 18), "notes": (5, 9)}
-"""Least and most characters of columns that wrap, so that a table fits a terminal of 100."""
+WIDTHS = {"way": (14, 25), "limited_by": (12, 18), "update": (15, 18), "notes": (8, 9)}
+"""Least and most characters of columns that wrap."""
+
+LEAST_WANTED = (
+    "waiting_share",
+    "bytes_per_sample",
+    "over_one_node",
+    "samples_share",
+    "memory_bytes",
+    "joules_per_1000_samples",
+    "price_per_1000_samples",
+    "simulated_samples_per_s",
+)
+"""Columns that are left out, the first of these first, where a terminal has no space for all."""
 
 IF_KNOWN = ("simulated_samples_per_s", "joules_per_1000_samples", "price_per_1000_samples")
 
 
-def tables(frame: pl.DataFrame, title: str) -> Iterator[Table]:
+def tables(frame: pl.DataFrame, title: str, width: int = 100) -> Iterator[Table]:
     """Tables of ways that are equal to SGD, of the others, and of those that cannot be used.
 
-    What a way assumes is a number, and stands below its table.
+    Where a way runs and what it assumes is a number, and stands below its table. `width` is that of
+    the terminal, in characters.
     """
     from rich import box
     from rich.table import Table
@@ -59,6 +74,14 @@ def tables(frame: pl.DataFrame, title: str) -> Iterator[Table]:
         if rows.is_empty():
             continue
         notes: dict[str, int] = {}
+        cells: dict[str, list[str]] = {name: [] for name in HEADINGS if name not in hidden}
+        for row in rows.iter_rows(named=True):
+            said = f"{row['where']}; {row['assumes']}".split("; ")
+            numbers = [notes.setdefault(each, len(notes) + 1) for each in said if each]
+            for name, column in cells.items():
+                numbered = ", ".join(map(str, numbers))
+                column.append(numbered if name == "notes" else _cell(name, row))
+        widths = _widths(cells, width)
         table = Table(
             box=box.SIMPLE_HEAD,
             title=heading,
@@ -66,27 +89,33 @@ def tables(frame: pl.DataFrame, title: str) -> Iterator[Table]:
             caption_justify="left",
             padding=0,
         )
-        shown = [name for name in HEADINGS if name not in hidden]
-        for name in shown:
-            numeric = rows.schema[name].is_numeric()
-            least, most = WIDTHS.get(name, (None, None))
+        for name, characters in widths.items():
+            numeric = name in rows.schema and rows.schema[name].is_numeric()
             table.add_column(
-                HEADINGS[name],
-                justify="right" if numeric else "left",
-                no_wrap=numeric,
-                min_width=least,
-                max_width=most,
+                HEADINGS[name], justify="right" if numeric else "left", width=characters
             )
-        table.add_column("notes", min_width=WIDTHS["notes"][0], max_width=WIDTHS["notes"][1])
-        for row in rows.iter_rows(named=True):
-            said = (row["assumes"] or "").split("; ")
-            numbers = [notes.setdefault(each, len(notes) + 1) for each in said if each]
-            table.add_row(*(_cell(name, row) for name in shown), ", ".join(map(str, numbers)))
-        table.caption = "\n".join(f"{number:2} {note}" for note, number in notes.items())
+        for values in zip(*(cells[name] for name in widths), strict=True):
+            table.add_row(*values)
+        below = [f"{number:2} {note}" for note, number in notes.items()]
+        if narrow := [
+            HEADINGS[name].replace("-\n", "").replace("\n", " ")
+            for name in cells
+            if name not in widths
+        ]:
+            below.append(f"No space for: {', '.join(narrow)}. --csv FILE writes all columns.")
+        table.caption = "\n".join(below)
         yield table
+    yield from refusals(frame, "Not here")
+
+
+def refusals(frame: pl.DataFrame, title: str) -> Iterator[Table]:
+    """A table of the ways that have a reason not to be used; none if there are none."""
+    from rich import box
+    from rich.table import Table
+
     refused = frame.filter(pl.col("reason").is_not_null())
     if len(refused):
-        table = Table(box=box.SIMPLE_HEAD, title="Not here", title_justify="left")
+        table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
         table.add_column("way", no_wrap=True)
         table.add_column("why")
         for reason, ways in refused.group_by("reason", maintain_order=True).agg("way").iter_rows():
@@ -94,9 +123,32 @@ def tables(frame: pl.DataFrame, title: str) -> Iterator[Table]:
         yield table
 
 
+def _widths(cells: Mapping[str, Sequence[str]], width: int) -> dict[str, int]:
+    """Characters of each column that a terminal has space for."""
+    least, most = {}, {}
+    for name, column in cells.items():
+        text = "\n".join((HEADINGS[name], *column))
+        longest = max(map(len, text.splitlines()))
+        few, many = WIDTHS.get(name, (longest, longest))
+        most[name] = min(longest, many)
+        least[name] = min(longest, max(few, *map(len, text.split())))
+    for name in LEAST_WANTED:
+        if sum(least.values()) + len(least) < width:
+            break
+        least.pop(name, None)
+    found = least
+    wider = [name for name in found if found[name] < most[name]]
+    while wider and sum(found.values()) + len(found) + 1 < width:
+        name = min(wider, key=lambda each: found[each] / most[each])
+        found[name] += 1
+        wider = [each for each in wider if found[each] < most[each]]
+    return found
+
+
 _CELLS: dict[str, Callable[[Any], str]] = {
-    "bytes_per_sample": lambda size: _number(size / 1e3),
+    "bytes_per_sample": lambda size: three_digits(size / 1e3),
     "memory_bytes": lambda size: f"{size / 1e9:.3g}",
+    "price_per_1000_samples": lambda price: three_digits(1000 * price),
     "samples_share": lambda share: f"{share:.0%}",
     "waiting_share": lambda share: f"{share:.0%}",
     "fits": lambda fits: "yes" if fits else "no",
@@ -110,15 +162,10 @@ def _cell(name: str, row: Mapping[str, Any]) -> str:
     if name == "limited_by":
         return f"{value}, {row['busy_share']:.0%}"
     if name == "fits" and row["recomputation_s"]:
-        return f"yes, with\n{_number(row['recomputation_s'])} s again"
+        return f"yes, with\n{three_digits(row['recomputation_s'])} s again"
     if name in _CELLS:
         return _CELLS[name](value)
-    return _number(value) if isinstance(value, float) else str(value)
-
-
-def _number(value: float) -> str:
-    """Three digits, or all of a thousand and more."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return three_digits(value) if isinstance(value, float) else str(value)
 
 
 def parse_inputs(text: str | None) -> tuple[str, tuple[int, ...] | None]:

@@ -12,6 +12,7 @@ from workbench.comparison.compare import fits
 from workbench.comparison.question import Pair, Question, UnusableError, link_bps
 from workbench.comparison.use import carried
 from workbench.comparison.ways import WAYS, Way
+from workbench.utils.numbers import three_digits
 
 if TYPE_CHECKING:
     from workbench.clusters.cluster import Name
@@ -42,11 +43,9 @@ class Threshold:
     above: bool
 
     def __str__(self) -> str:
-        mbps = self.bandwidth_mbps
-        said = f"{mbps:,.3g}" if mbps < 1000 else f"{mbps:,.0f}"
-        if self.above:
-            return f"From {said} Mbit/s on ({self.links}), {named(WAYS[self.way])}."
-        return f"Below {said} Mbit/s ({self.links}), {named(WAYS[self.way])}."
+        rate = f"{three_digits(self.bandwidth_mbps)} Mbit/s"
+        where = f"From {rate} on" if self.above else f"Below {rate}"
+        return f"{where} ({self.links}), {named(WAYS[self.way])} is the fastest."
 
 
 def named(way: Way) -> str:

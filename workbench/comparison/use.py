@@ -60,7 +60,8 @@ class Limit(NamedTuple):
 def carried(question: Question, use: Use) -> dict[Pair, tuple[float, float]]:
     """Link of the cluster -> bytes and busy seconds of an iteration, whoever sends them.
 
-    Overheads keep a link busy where one pair of nodes uses it alone; those of several overlap.
+    Overheads of messages between the same two nodes keep a link busy one after the other; those of
+    different pairs overlap.
     """
     users: defaultdict[Pair, list[Pair]] = defaultdict(list)
     for pair in use.link_bytes:
@@ -70,8 +71,11 @@ def carried(question: Question, use: Use) -> dict[Pair, tuple[float, float]]:
     names = question.cluster.names
     for hop, pairs in sorted(users.items(), key=lambda item: [names[node] for node in item[0]]):
         link, size = question.cluster.links[hop], sum(use.link_bytes[pair] for pair in pairs)
-        messages = use.messages.get(pairs[0], 0.0) if len(pairs) == 1 else 0.0
-        found[hop] = size, 8 * size / question.hop_bps(hop) + messages * link.overhead_s
+        seconds = {pair: 8 * use.link_bytes[pair] / question.hop_bps(hop) for pair in pairs}
+        longest_s = max(
+            seconds[pair] + use.messages.get(pair, 0.0) * link.overhead_s for pair in pairs
+        )
+        found[hop] = size, max(longest_s, sum(seconds.values()))
     return found
 
 

@@ -165,9 +165,9 @@ def _silent() -> progress.Steps:
 
 
 def _text(point: Point) -> str:
-    """A point in a line: ``resnet152, dynacomm, 40 layers``."""
+    """A point in a line: ``resnet152, dynacomm, layers 40``."""
     return ", ".join(
-        value.replace("_", " ") if isinstance(value, str) else f"{value} {name.replace('_', ' ')}"
+        value.replace("_", " ") if isinstance(value, str) else f"{name.replace('_', ' ')} {value}"
         for name, value in point.items()
         if isinstance(value, str | int | float)
     )

@@ -37,16 +37,16 @@ _WEIGHTS = tuple(product((0.5, 1.0, 2.0), (0.0, 0.5, 1.0)))
 
 
 def recomputing(
-    flow: Dataflow, order: Sequence[int], budget_bytes: int, most_looks: float = float("inf")
+    flow: Dataflow, order: Sequence[int], budget_bytes: int, most_tried: float = float("inf")
 ) -> Dataflow:
     """The dataflow with steps that run again, in order, whose buffers alive at once fit a budget.
 
-    Its steps are to be run in their order. A way is given up once it has looked at so many steps
-    that would have to run again. Raises `BudgetError`.
+    Its steps are to be run in their order. A search gives up after `most_tried` steps that would
+    have to run again. Raises `BudgetError`.
     """
     best: _Run | None = None
     for weights in _WEIGHTS:
-        run = _Run(flow, order, budget_bytes, weights, most_looks)
+        run = _Run(flow, order, budget_bytes, weights, most_tried)
         if run.finish() and (best is None or run.again < best.again):
             best = run
     if best is None:
@@ -129,10 +129,10 @@ class _Run:
         order: Sequence[int],
         budget_bytes: int,
         weights: tuple[float, float],
-        most_looks: float,
+        most_tried: float,
     ) -> None:
         self.flow, self.order, self.budget = flow, order, budget_bytes
-        self._looks, self._most_looks = 0, most_looks
+        self._tried, self._most_tried = 0, most_tried
         self._bytes_weight, self._distance_weight = weights
         self.again = 0.0
         self.ran: list[int] = []
@@ -162,7 +162,7 @@ class _Run:
     def _run(self, step: int, pinned: frozenset[int], depth: int) -> bool:
         """Make what a step reads, room for what it makes, and run it."""
         current = self.flow.steps[step]
-        too_many = len(self.ran) > MOST_RUNS * len(self.order) or self._looks > self._most_looks
+        too_many = len(self.ran) > MOST_RUNS * len(self.order) or self._tried > self._most_tried
         if too_many or depth > len(self.order) or step in self._closed:
             return False
         pinned = pinned | {*current.reads}
@@ -248,7 +248,7 @@ class _Run:
             if step in self._closed:
                 return float("inf")
             seen.add(step)
-            self._looks += 1
+            self._tried += 1
             total += self._cost[step]
             if total > most * (1 + 1e-9):
                 break

@@ -33,6 +33,7 @@ from workbench.olpb.paper.testbed import (
 )
 from workbench.olpb.paper.titles import PLANNER_TITLES, megabytes
 from workbench.parameters import PARAMETERS, Parameter, Parameters
+from workbench.utils.numbers import three_digits
 from workbench.widgets import Slider
 
 PHASES = ("training", "inference")
@@ -212,4 +213,4 @@ def _seconds(seconds: float) -> str:
     units = [unit for unit in _UNITS if seconds >= (1e4 if unit == "h" else _UNITS[unit])]
     unit = units[-1] if units else "s"
     number = seconds / _UNITS[unit]
-    return f"{number:,.0f} {unit}" if number >= 1000 else f"{number:.3g} {unit}"
+    return f"{three_digits(number)} {unit}"

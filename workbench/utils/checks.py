@@ -37,13 +37,14 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> str:
     Raises UnknownNameError: the name is not among `known`, or is not text.
     """
     names = list(known)
+    said = ("; " if any("," in each for each in names) else ", ").join(names)
     if not isinstance(name, str):
-        raise UnknownNameError(f"{kind} is {name!r}; give a name. Known: {', '.join(names)}")
+        raise UnknownNameError(f"{kind} is {name!r}; give a name. Known: {said}")
     if name in names:
         return name
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise UnknownNameError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}")
+    raise UnknownNameError(f"unknown {kind} {name!r}.{hint} Known: {said}")
 
 
 def choose(kind: str, name: str, options: Mapping[str, T]) -> T:

@@ -112,7 +112,7 @@ def connected(address: str) -> Iterator[Any]:
         ) from error
     if ray.is_initialized():
         own = ray.get_runtime_context().gcs_address
-        if address not in ("auto", own):
+        if address != "auto" and address.rpartition(":")[2] != own.rpartition(":")[2]:
             raise UserError(
                 f"this process uses another Ray already, at {own}; give that address, leave the "
                 "session of measured runs, or end it with ray.shutdown()"

@@ -29,7 +29,7 @@ LONGEST = 64
 GOOD, BAD = "#ffffff", "#e38b2c"
 """Of cells where a stress costs nothing, and where it costs all."""
 
-TRUE = "true learning, simulated time"
+SUBTITLE = "true learning, simulated time"
 """For titles."""
 
 AXES = {"at_s": "virtual seconds", "bytes": "MB over all links"}
@@ -143,7 +143,7 @@ def draw_stress(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
         )
     )
     stops = pl.col("stops")
-    words = {
+    texts = {
         "kept": pl.format("{} %", pl.col("kept").round(0).cast(pl.Int64)),
         "lost": pl.col("lost").round(1).cast(pl.String),
     }
@@ -153,7 +153,7 @@ def draw_stress(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
     }
     panels = [
         _cells(
-            drawn.with_columns(text=pl.when(stops).then(pl.lit("stops")).otherwise(words[value])),
+            drawn.with_columns(text=pl.when(stops).then(pl.lit("stops")).otherwise(texts[value])),
             value,
             headings[value],
             (order, stresses),

@@ -74,8 +74,10 @@ class TrainedWays:
             )
         low_s, high_s = first["to_loss_s_min"], first["to_loss_s_max"]
         spread = f" ({low_s:.3g} to {high_s:.3g})" if first["seeds"] > 1 else ""
+        part = first["samples_share"]
+        share = f", which learns from {part:.0%} of the samples," if part < 1 else ""
         said = [
-            f"{first['way']} reaches {target} first, in {first['to_loss_s']:.3g}{spread} "
+            f"{first['way']}{share} reaches {target} first, in {first['to_loss_s']:.3g}{spread} "
             f"virtual seconds, with {first['to_loss_bytes'] / 1e6:.3g} MB sent."
         ]
         others = ranked.filter(pl.col("system") != first["system"])

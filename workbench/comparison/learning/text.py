@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from workbench.comparison.text import refusals
+
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
     from rich.table import Table
@@ -30,23 +32,19 @@ def tables(trained: TrainedWays, title: str) -> Iterator[Table]:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
-    for heading in HEADINGS:
+    rows = trained.summary.filter(pl.col("reason").is_null())
+    columns = zip(*map(_cells, rows.iter_rows(named=True)), strict=True)
+    shown = [(head, cells) for head, cells in zip(HEADINGS, columns, strict=False) if any(cells)]
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=0)
+    for heading, _ in shown:
         justify: JustifyMethod = "left" if heading == "way" else "right"
         text = heading.format(trained.target_loss)
-        table.add_column(text, justify=justify, no_wrap=True)
-    for row in trained.summary.filter(pl.col("reason").is_null()).iter_rows(named=True):
-        table.add_row(*_cells(row))
+        table.add_column(text, justify=justify, no_wrap=heading != "way")
+    for cells in zip(*(cells for _, cells in shown), strict=True):
+        table.add_row(*cells)
     if table.rows:
         yield table
-    refused = trained.summary.filter(pl.col("reason").is_not_null())
-    if len(refused):
-        table = Table(box=box.SIMPLE_HEAD, title="Not trained", title_justify="left")
-        table.add_column("way", no_wrap=True)
-        table.add_column("why")
-        for way, reason in refused.select("way", "reason").iter_rows():
-            table.add_row(way, reason)
-        yield table
+    yield from refusals(trained.summary, "Not trained")
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

@@ -116,7 +116,8 @@ def _option(question: Question, learner: Learner, assumes: tuple[str, ...]) -> O
         dry=learner.dry(question),
         learns_from=learner.holders,
         batches={node: question.batch_size},
-        assumes=(f"on {question.cluster.names[node]}", *assumes),
+        where=f"on {question.cluster.names[node]}",
+        assumes=assumes,
     )
 
 
@@ -127,7 +128,7 @@ def _keeping(question: Question, learner: Learner) -> Option:
     count = sum(question.samples.values())
     name = question.cluster.names[node]
     assumes = (
-        f"on {name}, which keeps {count:,} samples ({count * question.sample_bytes / 1e9:.3g} GB)",
+        f"{name} keeps {count:,} samples ({count * question.sample_bytes / 1e9:.3g} GB)",
         f"the mean of {epochs} epochs; samples are sent in the first",
     )
 
@@ -148,6 +149,7 @@ def _keeping(question: Question, learner: Learner) -> Option:
         again=simulated,
         learns_from=learner.holders,
         batches={node: question.batch_size},
+        where=f"on {name}",
         assumes=assumes,
     )
 

@@ -59,7 +59,7 @@ class Hub:
         return self.question.layer_times(node, self.batches[node], serves=node == self.node)
 
     @property
-    def assumes(self) -> str:
+    def where(self) -> str:
         """What a table says of it."""
         also = ", a worker as well" if self.node in self.workers else ""
         return f"server on {self.question.cluster.names[self.node]}{also}"

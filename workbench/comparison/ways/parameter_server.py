@@ -98,7 +98,8 @@ def with_hub(hub: Hub, planner: str) -> Option:
         learns_from=hub.workers,
         batches=hub.all_batches,
         server=hub.node,
-        assumes=(hub.assumes, *assumes(question, hub.batches)),
+        where=hub.where,
+        assumes=assumes(question, hub.batches),
     )
 
 

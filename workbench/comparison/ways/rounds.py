@@ -33,7 +33,7 @@ FORWARD_SHARE = 1 / 3
 
 def gossip(question: Question) -> Option:
     """Every node learns from its samples, then averages models with its neighbours on a ring."""
-    _several(question)
+    _holders(question)
     samples = question.samples
     own_s = {node: epoch_s(question, node, count) for node, count in samples.items()}
     return _synchronous(
@@ -43,7 +43,7 @@ def gossip(question: Question) -> Option:
 
 def edgegossip(question: Question) -> Option:
     """As gossip, except that slower nodes learn from fewer samples, those that matter most."""
-    nodes, samples = _several(question), question.samples
+    nodes, samples = _holders(question), question.samples
     rates = [1 / question.sample_s[node] for node in nodes]
     if min(rates) < THRESHOLD:
         raise UnusableError(
@@ -65,7 +65,7 @@ def edgegossip(question: Question) -> Option:
 
 def gosgd(question: Question) -> Option:
     """After a step, now and then, a node sends its model to a random other; none ever waits."""
-    nodes = _several(question)
+    nodes = _holders(question)
     batch, seconds = question.batch_size, {node: question.batch_s(node) for node in nodes}
     longest_s = max(seconds.values())
     steps = {node: longest_s / seconds[node] for node in nodes}
@@ -92,7 +92,7 @@ def gosgd(question: Question) -> Option:
 
 def fedavg(question: Question) -> Option:
     """A server averages its clients' models, each trained for an epoch on its own samples."""
-    _several(question)
+    _holders(question)
     samples = question.samples
     worker_s = {node: epoch_s(question, node, count) for node, count in samples.items()}
 
@@ -142,7 +142,8 @@ def _federated(hub: Hub, own_s: Mapping[int, float]) -> Option:
         learns_from=hub.workers,
         batches=hub.all_batches,
         server=hub.node,
-        assumes=(hub.assumes, "an epoch of its own samples in each round"),
+        where=hub.where,
+        assumes=("an epoch of its own samples in each round",),
     )
 
 
@@ -168,7 +169,7 @@ def _synchronous(
     question: Question, own_s: Mapping[int, float], samples: int, assumes: tuple[str, ...]
 ) -> Option:
     """Everyone sends its model to its neighbours on a ring and waits for theirs."""
-    nodes = _several(question)
+    nodes = _holders(question)
     graph = ring(len(nodes))
     near = [sorted(graph.neighbors(place)) for place in range(len(nodes))]
     size = float(question.model_bytes)
@@ -207,7 +208,7 @@ def _peer(near: Sequence[int], rounds: int, cost_s: float, size_bytes: float) ->
     return program
 
 
-def _several(question: Question) -> list[int]:
+def _holders(question: Question) -> list[int]:
     if len(question.holders) < 2:
         raise UnusableError("models are exchanged between at least two holders of samples")
     return list(question.holders)

@@ -20,6 +20,7 @@ from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
+from workbench.utils.numbers import three_digits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -228,16 +229,16 @@ def _turn(question: Question, nodes: tuple[int, int, int], policy: Policy) -> Tu
 
 def _option(question: Question, turns: Turns, planned_s: float) -> Option:
     use, names, devices = turns.use(), question.cluster.names, list(turns.turns)
-    assumes = []
+    where, assumes = [], []
     by_tiers = defaultdict[tuple[int, ...], list[int]](list)
     for device, turn in turns.turns.items():
         by_tiers[turn.nodes[1:]].append(device)
     for (edge, cloud), group in by_tiers.items():
         of = ", ".join(names[device] for device in group)
         tier = "devices" if len(group) > 1 else "device"
-        assumes.append(f"{tier} {of}, edge {names[edge]}, cloud {names[cloud]}")
+        where.append(f"{tier} {of}, edge {names[edge]}, cloud {names[cloud]}")
     if len(devices) > 1:
-        sizes = [sum(turns.handed_over(*pair).values()) for pair in turns.often]
+        sizes = [sum(turns.handed_over(*pair).values()) for pair in turns.successions]
         handed = f", and hand over up to {max(sizes) / 1e6:.3g} MB of weights" if any(sizes) else ""
         assumes.append(f"devices take turns, an iteration each, by their samples{handed}")
     if len(free := _without_samples(question)) < 2:
@@ -247,7 +248,9 @@ def _option(question: Question, turns: Turns, planned_s: float) -> Option:
         assumes.append(ASSUMES)
     if planned_s < 0.95 * use.iteration_s:
         rate = question.batch_size / planned_s
-        assumes.append(f"its own cost model, where messages share nothing, says {rate:.3g}/s")
+        assumes.append(
+            f"its own cost model, where messages share nothing, says {three_digits(rate)}/s"
+        )
     return Option(
         use=use,
         dry=replace(turns.dry_run(turns.order, turns.nodes), first=1, last=2),
@@ -255,6 +258,7 @@ def _option(question: Question, turns: Turns, planned_s: float) -> Option:
         learns_from=devices,
         batches=turns.batches(),
         memory=turns.memory() or None,
+        where="; ".join(where),
         assumes=tuple(assumes),
     )
 

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import chain, cycle, islice, pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from workbench.comparison.memory import NodeMemory
@@ -83,10 +83,10 @@ class Turns:
         return list(dict.fromkeys([*self.turns, *chain(*(t.nodes for t in self.turns.values()))]))
 
     @cached_property
-    def often(self) -> dict[Pair, float]:
-        """(device, device of the next turn) -> how often, as a share of all turns."""
+    def successions(self) -> dict[Pair, float]:
+        """(device, device of the next turn) -> share of all turns."""
         devices = tuple(self.turns)
-        shares = often(tuple(map(self._samples, devices)))
+        shares = successions(tuple(map(self._samples, devices)))
         return {(devices[a], devices[b]): share for (a, b), share in shares.items()}
 
     @cached_property
@@ -99,13 +99,13 @@ class Turns:
         """What an iteration takes, as the mean of all."""
         seconds = 0.0
         sums = [defaultdict[Any, float](float) for _ in range(3)]
-        for pair, often in self.often.items():
+        for pair, share in self.successions.items():
             use = self._one_more(pair)
-            seconds += often * use.iteration_s
+            seconds += share * use.iteration_s
             of_pair: list[Mapping[Any, float]] = [use.busy_s, use.link_bytes, use.messages]
             for total, values in zip(sums, of_pair, strict=True):
                 for key, value in values.items():
-                    total[key] += often * value
+                    total[key] += share * value
         return Use(seconds, self.question.batch_size, *map(dict, sums))
 
     def _one_more(self, pair: Pair) -> Use:
@@ -148,7 +148,7 @@ class Turns:
         for number, pair in enumerate(pairwise(order), start=1):
             taken_s[pair].append(ends[number] - ends[number - 1])
         seconds = 0.0
-        for pair, share in self.often.items():
+        for pair, share in self.successions.items():
             if pair in taken_s:
                 seconds += share * sum(taken_s[pair]) / len(taken_s[pair])
             else:  # a device with few samples
@@ -254,8 +254,8 @@ def schedule(samples: tuple[int, ...]) -> list[int]:
 
 
 @cache
-def often(samples: tuple[int, ...]) -> Mapping[Pair, float]:
-    """(place of a turn, of the next) -> how often, as a share of all turns."""
+def successions(samples: tuple[int, ...]) -> Mapping[Pair, float]:
+    """(place of a turn, of the next) -> share of all turns."""
     order = schedule(samples)
     order = order + sorted({*range(len(samples))} - {*order})
     counts, after = Counter(pairwise([order[-1], *order])), Counter(order)

@@ -39,6 +39,8 @@ class Option:
         Node that keeps the model for others, which may learn as well.
     memory
         What nodes hold, where that is not a step of the whole model with these samples.
+    where
+        Which nodes have which role: ``"server on edge"``; "" where all have the same.
     assumes
         What was assumed or left out, a phrase each.
     """
@@ -52,6 +54,7 @@ class Option:
     first: Use | None = None
     server: int | None = None
     memory: Mapping[int, NodeMemory] | None = None
+    where: str = ""
     assumes: tuple[str, ...] = ()
 
     def simulate(self) -> Use:

@@ -96,6 +96,7 @@ class Session:
 
 _current: Session | None = None
 
+
 @contextmanager
 def session(places: int = PLACES, *, address: str | None = None) -> Iterator[Session]:
     """Keep Ray for several measured runs, which begin sooner then.
@@ -216,9 +217,10 @@ def _start(places: int) -> Session:
 
 def _reads_token() -> bool:
     """Whether this process's Ray uses the token: it reads its mode once, when first used."""
-    from ray._raylet import AuthenticationMode, get_authentication_mode
+    from ray import _raylet
 
-    return bool(get_authentication_mode() == AuthenticationMode.TOKEN)
+    inner: Any = _raylet
+    return bool(inner.get_authentication_mode() == inner.AuthenticationMode.TOKEN)
 
 
 def _init(ray: Any, places: int, folder: Path) -> None:
