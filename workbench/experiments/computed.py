@@ -142,7 +142,9 @@ def _measured(
     steps: progress.Steps | None = None,
 ) -> _Made:
     began_s, failed = time.perf_counter(), False
-    asks = "steps" not in call and "steps" in inspect.signature(measure).parameters
+    taken = inspect.signature(measure).parameters
+    any_name = any(each.kind is each.VAR_KEYWORD for each in taken.values())
+    asks = "steps" not in call and ("steps" in taken or any_name)
     try:
         made = measure(**call, **({"steps": steps or _silent()} if asks else {}))
     except failures as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import starmap
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -94,7 +94,8 @@ class LayerTable:
         return cls(table=pl.read_parquet(Path(path)), **about)  # type: ignore[call-arg]
 
     def _about(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "table"}
+        names = (each.name for each in fields(self))  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names if name != "table"}
 
 
 @dataclass(frozen=True, eq=False)
