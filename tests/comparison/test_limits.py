@@ -198,7 +198,7 @@ class TestMemory:
     """A node is chosen that has the memory, if there is one."""
 
     def asked(self, *rooms: float | None, samples: int = 0) -> Question:
-        """A holder of samples, and nodes ever faster with room for so many models.
+        """A holder of samples, and nodes ever faster with room for as many models.
 
         The first of these holds samples as well.
         """

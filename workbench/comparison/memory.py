@@ -114,7 +114,7 @@ class StepMemory:
         return max(0.0, few - FEW * (many - few) / (MANY - FEW))
 
     def within(self, samples: int, room_bytes: float) -> Recomputation | None:
-        """The recomputation with which a step needs at most so many bytes; None if none is found.
+        """The recomputation with which a step fits into `room_bytes`; None if none is found.
 
         The search is short: it tries a few rooms, and takes the first plan that fits. It may miss
         plans near the least room that is possible, and less recomputation.

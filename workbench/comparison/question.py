@@ -132,7 +132,7 @@ class Question:
         return 4.0 * values
 
     def needed_bytes(self, samples: int, *, serves: bool = False) -> float | None:
-        """Memory of a step on so many samples; None if it is not known.
+        """Memory of a step by its samples; None if it is not known.
 
         A server, a node of 0 samples or one that `serves` as well, keeps parameters and gradients.
         """

@@ -20,7 +20,7 @@ AHEAD = 1
 """Batches that are sent while one is learnt from; more, where they are long on their way."""
 
 MOST_AHEAD = 500
-"""Where they are on their way for longer than it takes to learn from so many."""
+"""Where they are on their way for longer than it takes to learn from this number."""
 
 
 class Learner(NamedTuple):

@@ -358,7 +358,7 @@ class DryRun:
         counts = [len(began_s) for began_s in self.began_s]
         if not (self.asynchronous and max(counts) > 2 * min(counts)):
             return [(first, last)] * self.workers, False
-        # Some get ever further ahead: so many times those rounds as they do in the same time.
+        # Some get ever further ahead: as many rounds more as they do in the same time.
         since_s = max(began_s[first] for began_s in self.began_s)
         windows = []
         for began_s in self.began_s:

@@ -70,7 +70,7 @@ def accept(connection: socket.socket, token: bytes) -> tuple[Caller, bytes]:
 
 
 def receive_exactly(connection: socket.socket, count: int) -> bytes:
-    """Receive so many bytes; RefusedError if the connection ends before."""
+    """Receive a number of bytes; RefusedError if the connection ends before."""
     received = b""
     while len(received) < count:
         part = connection.recv(count - len(received))
