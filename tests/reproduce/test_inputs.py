@@ -145,7 +145,7 @@ Path({str(later)!r}).write_text(Path({str(later)!r}).read_text().replace("before
 """
     write_notebook(tmp_path / "notebooks" / "01_x.ipynb", edit)
     write_notebook(later, "'before'")
-    run(tmp_path)
+    run(tmp_path, jobs=1)  # one waits for the other
     assert "'before'" in (tmp_path / "out" / "02_y" / "02_y.ipynb").read_text()
     claims.write_text("old")
     chosen = find(tmp_path / "notebooks")
