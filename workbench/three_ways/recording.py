@@ -29,6 +29,9 @@ MOST_LATE = 0.1
 """Or if more of its transfers and waits than this share ended over a millisecond late."""
 MOST_LATE_S = 0.05
 """Or if they were late by more than this share of the run's seconds, all of them together."""
+MOST_OVERTIME_S = 0.02
+"""A run's work fits the machine if it takes longer than it may by less than this share of the run's
+seconds; unpadded, if no more nodes compute at the same time than there are cores."""
 
 SMOKE = (
     "dynacomm, alexnet_small, 50 Mbit/s, 10 ms, dynacomm, padded",
@@ -45,7 +48,7 @@ SCHEMA = {
     **dict.fromkeys(("late_s", "worst_late_s"), pl.Float64),
     **dict.fromkeys(("works", "works_late"), pl.Int64),
     **dict.fromkeys(("works_late_s", "steal", "load", "clock_error_s"), pl.Float64),
-    **dict.fromkeys(("same_weights", "void"), pl.Boolean),
+    **dict.fromkeys(("same_weights", "void", "fits"), pl.Boolean),
     **dict.fromkeys(("priority", "reason"), pl.String),
 }
 """Columns of a row for each run.
@@ -112,6 +115,9 @@ def row(case: Case, measured: Outcome) -> dict[str, Any]:
         "clock_error_s": run.clock_error_s,
         "same_weights": same_weights(case.simulated, measured),
         "void": is_void(run.steal, late / max(1, deadlines), late_s / run.end_s),
+        "fits": case.computing_at_once <= (os.cpu_count() or 1)
+        if case.arm == "unpadded"
+        else float(works["total_s"].sum()) <= MOST_OVERTIME_S * run.end_s,
     }
 
 
