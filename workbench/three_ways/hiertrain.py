@@ -1,0 +1,62 @@
+"""HierTrain: a small AlexNet on device, edge and cloud, over the links of the paper's Fig. 6.
+
+Deviation: its machines and its AlexNet do not fit this machine, so tiers compute at rates of which
+three fit, and the network is `alexnet_small`. Policies of the paper's baselines at two bandwidths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from workbench.hiertrain import PLANNERS, Policy, Problem, Setup, iteration, problem_of
+from workbench.profiles import profile_model
+from workbench.three_ways.case import Case
+from workbench.three_ways.samples import digits
+
+MODEL, BATCH_SIZE, ITERATIONS = "alexnet_small", 16, 6
+DEVICE_EDGE_MBPS = 5.0
+FIG6_MBPS, COMPARED_MBPS = (1.5, 2.5, 3.5, 5.0), (1.5, 3.5)
+FLOPS_PER_S = {"device": 1e8, "edge": 5e8, "cloud": 2.5e9}
+
+
+def cases() -> Iterator[Case]:
+    """HierTrain's policy at four bandwidths, every policy at two of them."""
+    for mbps in FIG6_MBPS:
+        for planner in PLANNERS if mbps in COMPARED_MBPS else ("hiertrain",):
+            yield case(planner, mbps)
+
+
+def case(
+    planner: str,
+    mbps: float,
+    *,
+    batch_size: int = BATCH_SIZE,
+    iterations: int = ITERATIONS,
+    seed: int = 0,
+) -> Case:
+    """A planner's policy at a bandwidth between edge and cloud."""
+    problem = problem_of(
+        profile_model(MODEL),
+        flops_per_s=FLOPS_PER_S,
+        device_edge_bps=DEVICE_EDGE_MBPS * 1e6,
+        edge_cloud_bps=mbps * 1e6,
+        batch=batch_size,
+    )
+    policy = PLANNERS[planner](problem)
+    return Case(
+        system="hiertrain",
+        setting=f"{MODEL}, {mbps:g} Mbit/s",
+        choice=planner,
+        setup=Setup(
+            MODEL, digits(batch_size * iterations, (3, 32, 32)), problem, epochs=1, seed=seed
+        ),
+        how=policy,
+        iterations=iterations,
+        predict=partial(predicted_s, problem, policy),
+    )
+
+
+def predicted_s(problem: Problem, policy: Policy) -> float:
+    """Seconds of an iteration by the cost model."""
+    return iteration(problem, policy).total_s
