@@ -198,6 +198,7 @@ def _synchronous(
 
 def peer(near: Sequence[int], rounds: int, cost_s: float, size_bytes: float) -> Program:
     """Computes, sends a model to its neighbours and waits for theirs; `cost_s` at a speed of 1."""
+
     async def program(context: Context) -> None:
         for number in range(rounds):
             await context.compute(no_work, cost_s=cost_s, lane="learn", label=str(number))
