@@ -45,6 +45,7 @@ def case(
         batch_size=batch_size,
         flops_per_s=FLOPS_PER_S,
         seed=seed,
+        by_layer=True,
     )
     return Case(
         system="dynacomm",

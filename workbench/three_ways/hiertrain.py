@@ -15,7 +15,7 @@ from workbench.three_ways.case import Case
 from workbench.three_ways.samples import digits
 
 MODEL, BATCH_SIZE, ITERATIONS = "alexnet_small", 16, 6
-DEVICE_EDGE_MBPS = 5.0
+DEVICE_EDGE_MBPS, OVERHEAD_S = 5.0, 0.005
 FIG6_MBPS, COMPARED_MBPS = (1.5, 2.5, 3.5, 5.0), (1.5, 3.5)
 FLOPS_PER_S = {"device": 1e8, "edge": 5e8, "cloud": 2.5e9}
 
@@ -42,6 +42,7 @@ def case(
         device_edge_bps=DEVICE_EDGE_MBPS * 1e6,
         edge_cloud_bps=mbps * 1e6,
         batch=batch_size,
+        overhead_s=OVERHEAD_S,
     )
     policy = PLANNERS[planner](problem)
     return Case(

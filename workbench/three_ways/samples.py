@@ -11,4 +11,4 @@ from workbench.datasets import Dataset
 @lru_cache
 def digits(count: int, shape: tuple[int, ...] = (1, 28, 28)) -> Dataset:
     """As many training samples, in the shape that a model takes, and few to test with."""
-    return datasets.load("digits").fitted(shape).limit(train=count, test=64)
+    return datasets.load("digits").fitted(shape).limit(train=count, test=16)

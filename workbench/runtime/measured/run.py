@@ -28,8 +28,8 @@ class MeasuredRun(Run):
     late
         How much later than they should have transfers ended, programs woken from computing, and
         work itself ended (which took longer than it may): a row for each kind on each node,
-        ``node, kind, count, late, median_s, p95_s, worst_s``. What is over 1 ms late counts as
-        late; of work, whatever took longer.
+        ``node, kind, count, late, median_s, p95_s, worst_s, total_s``. What is over 1 ms late
+        counts as late; of work, whatever took longer. The total is that of what was late.
     steal
         Share of the machine's time that other machines on the same hardware took meanwhile.
     clock_error_s
@@ -76,5 +76,6 @@ def lateness(records: Mapping[tuple[str, int], Record]) -> pl.DataFrame:
             median_s=late_s.median(),
             p95_s=late_s.quantile(0.95),
             worst_s=late_s.max(),
+            total_s=late_s.filter("is_late").sum(),
         )
     )

@@ -1,0 +1,133 @@
+"""Every case measured again and again, in random order: ``workbench record three_ways runs``.
+
+A run is a row, kept as soon as it has ended, so that a recording that was stopped goes on where it
+was. Runs that the machine disturbed are void by a rule that was fixed before: they are kept and
+counted, and no error is computed from them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import polars as pl
+
+from workbench.experiments import sweep
+from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.scales import Scaled
+from workbench.runtime import SimulationError
+from workbench.runtime.measured import MeasuredRun, session
+from workbench.three_ways.case import Case, Outcome
+from workbench.three_ways.catalogue import cases
+from workbench.training import TrainingError
+
+PLACES = 6
+MOST_STEAL = 0.02
+"""A run is void if other machines on the same hardware took more of this one's time."""
+MOST_LATE = 0.1
+"""And if more of its transfers and waits than this share ended over a millisecond late."""
+
+SMOKE = (
+    "dynacomm, alexnet_small, 50 Mbit/s, 10 ms, dynacomm, padded",
+    "hiertrain, alexnet_small, 5 Mbit/s, hiertrain, padded",
+    "gossip, lenet5, ring of 3, 20 Mbit/s, 5 ms, an epoch, padded",
+)
+
+SCHEMA = {
+    **dict.fromkeys(("system", "setting", "choice", "arm", "regime", "predicted_by"), pl.String),
+    **dict.fromkeys(("ordered", "held_out"), pl.Boolean),
+    **dict.fromkeys(("nodes", "iterations", "repetition"), pl.Int64),
+    **dict.fromkeys(("predicted_s", "naive_s", "simulated_s", "measured_s"), pl.Float64),
+    **dict.fromkeys(("deadlines", "late"), pl.Int64),
+    **dict.fromkeys(("late_s", "worst_late_s"), pl.Float64),
+    **dict.fromkeys(("works", "works_late"), pl.Int64),
+    **dict.fromkeys(("works_late_s", "steal", "load", "clock_error_s"), pl.Float64),
+    **dict.fromkeys(("same_weights", "void"), pl.Boolean),
+    "reason": pl.String,
+}
+"""Columns of a row for each run.
+
+Seconds are those of an iteration, of `late_s` and `works_late_s` the sum in the run. `deadlines`
+are ends of transfers and of waits, `works` pieces of work, which are late if they took longer than
+they may. `load` is the machine's load average before the run, `void` the verdict of the rule.
+"""
+
+
+def runs(names: tuple[str, ...] | None, repetitions: int) -> pl.DataFrame:
+    """Measure the named cases, or all, in random order; a row for each run."""
+    chosen = list(cases()) if names is None else list(names)
+    points = [{"name": name, "repetition": each} for name in chosen for each in range(repetitions)]
+    random.Random(0).shuffle(points)
+    with session(places=PLACES):
+        return sweep(
+            one_run,
+            points,
+            SCHEMA,
+            title="Measured",
+            timed=True,
+            failures=(SimulationError, TrainingError),
+        )
+
+
+def one_run(name: str, repetition: int) -> dict[str, Any]:
+    """Measure a case once."""
+    case, load = cases()[name], os.getloadavg()[0]
+    _ = case.simulated  # before, so that nothing else computes while it is measured
+    return described(case) | {"load": load} | row(case, case.run(case.measured_how))
+
+
+def described(case: Case) -> dict[str, Any]:
+    """What a case is, and its seconds without a measurement."""
+    names = ("system", "setting", "choice", "arm", "regime", "predicted_by", "ordered", "held_out")
+    numbers = ("nodes", "iterations", "predicted_s", "naive_s")
+    found = {name: getattr(case, name) for name in (*names, *numbers)}
+    return found | {"simulated_s": case.simulated.iteration_s}
+
+
+def row(case: Case, measured: Outcome) -> dict[str, Any]:
+    """What a run measured, and how far the machine let it."""
+    run = measured.run
+    assert isinstance(run, MeasuredRun)
+    work = pl.col("kind") == "work"
+    waits, works = run.late.filter(~work), run.late.filter(work)
+    deadlines, late = int(waits["count"].sum()), int(waits["late"].sum())
+    return {
+        "measured_s": measured.iteration_s,
+        "deadlines": deadlines,
+        "late": late,
+        "late_s": waits["total_s"].sum(),
+        "worst_late_s": waits["worst_s"].max(),
+        "works": works["count"].sum(),
+        "works_late": works["late"].sum(),
+        "works_late_s": works["total_s"].sum(),
+        "steal": run.steal,
+        "clock_error_s": run.clock_error_s,
+        "same_weights": same_weights(case.simulated, measured),
+        "void": is_void(run.steal, late, deadlines),
+    }
+
+
+def is_void(steal: float, late: int, deadlines: int) -> bool:
+    """Whether the machine disturbed a run more than the rule allows."""
+    return steal > MOST_STEAL or late > MOST_LATE * deadlines
+
+
+def same_weights(simulated: Outcome, measured: Outcome) -> bool | None:
+    """Whether weights are equal bit for bit; None where there are none."""
+    if simulated.weights is None or measured.weights is None:
+        return None
+    pairs = zip(simulated.weights, measured.weights, strict=True)
+    return all(a.tobytes() == b.tobytes() for a, b in pairs)
+
+
+RUNS = Figure(
+    id="runs",
+    compute=runs,
+    sizes={
+        "names": Scaled[Any](smoke=SMOKE, default=None, paper=None),
+        "repetitions": Scaled(smoke=1, default=1, paper=10),
+    },
+    recorded=Recordable(),
+    timings=True,
+)
