@@ -18,7 +18,7 @@ from workbench.dlion import SYSTEMS, Setup
 from workbench.dlion.costs.environments import ENVIRONMENTS, STATED
 from workbench.dlion.costs.iteration import Workload, first_iterations
 from workbench.profiles import profile_model
-from workbench.three_ways.case import Case
+from workbench.three_ways.case import Arm, Case
 from workbench.three_ways.samples import digits
 
 MODEL, LOCAL_BATCH, ITERATIONS = "lenet5", 16, 12
@@ -36,21 +36,33 @@ def cases() -> Iterator[Case]:
 
 
 def case(
-    system: str, mbps: float, *, local_batch: int = LOCAL_BATCH, workers: int = 4, seed: int = 0
+    system: str,
+    mbps: float,
+    *,
+    local_batch: int = LOCAL_BATCH,
+    workers: int = 4,
+    seed: int = 0,
+    sample_s: float | None = None,
 ) -> Case:
-    """A system on workers of which each is faster than the last."""
-    machines = [Node(f"worker{index}", speed=1 + index) for index in range(workers)]
+    """A system on workers of which each is faster than the last.
+
+    With `sample_s` of this machine, unpadded: all workers are as fast.
+    """
+    faster = 1 if sample_s is None else 0
+    machines = [Node(f"worker{index}", speed=1 + faster * index) for index in range(workers)]
     setup = Setup(
         MODEL,
-        digits(384),
+        digits(384 if sample_s is None else 4 * local_batch * workers),
         cluster=full_mesh(machines, Link(mbps * 1e6, 0.002)),
         iterations=ITERATIONS,
         local_batch=local_batch,
+        sample_s=sample_s,
         flops_per_s=FLOPS_PER_S,
         evaluate_every=10 * ITERATIONS,
         seed=seed,
     )
-    return _case(system, f"{MODEL}, {workers} workers, {mbps:g} Mbit/s", setup)
+    setting = f"{MODEL}, {workers} workers, {mbps:g} Mbit/s"
+    return _case(system, setting, setup, "padded" if sample_s is None else "unpadded")
 
 
 def hetero_sys_a(system: str, *, seed: int = 0) -> Case:
@@ -78,12 +90,13 @@ def hetero_sys_a(system: str, *, seed: int = 0) -> Case:
     return _case(system, f"{MODEL}, Hetero SYS A", setup)
 
 
-def _case(system: str, setting: str, setup: Setup) -> Case:
+def _case(system: str, setting: str, setup: Setup, arm: Arm = "padded") -> Case:
     assert setup.iterations is not None
     return Case(
         system="dlion",
         setting=setting,
         choice=system,
+        arm=arm,
         setup=setup,
         how=SYSTEMS[system],
         iterations=setup.iterations,
