@@ -133,13 +133,30 @@ class Case:
         found = None if weights is None else [np.asarray(part) for part in parts]
         return Outcome(self.seconds(trained) / self.iterations, found, trained.run)
 
+    @property
+    def spans(self) -> pl.DataFrame:
+        """What ran when in the simulated run."""
+        assert self.simulated.run.trace is not None
+        return self.simulated.run.trace.frame
+
+    @property
+    def computing_at_once(self) -> int:
+        """Nodes that compute at the same time, where they are most, in the simulated run."""
+        work = self.spans.filter(
+            ~pl.col("lane").str.starts_with("to "), pl.col("end_s") > pl.col("start_s")
+        )
+        begins, ends = (
+            work.select(pl.col(at).round(9).alias("at_s"), pl.lit(step).alias("step"))
+            for at, step in (("start_s", 1), ("end_s", -1))
+        )
+        changes = pl.concat([begins, ends]).sort("at_s", "step")["step"].cum_sum()
+        return max(changes.to_list(), default=0)
+
     @cached_property
     def parts(self) -> Parts:
         """What an iteration needs, counted in the simulated run."""
-        trace = self.simulated.run.trace
-        assert trace is not None
         busy_s, transport_s, overheads_s = (defaultdict[Any, float](float) for _ in range(3))
-        for node, lane, _, start_s, end_s, size in trace.frame.iter_rows():
+        for node, lane, _, start_s, end_s, size in self.spans.iter_rows():
             target = lane.removeprefix("to ")
             if target == lane:
                 busy_s[node] += end_s - start_s

@@ -26,7 +26,12 @@ PLACES = 6
 MOST_STEAL = 0.02
 """A run is void if other machines on the same hardware took more of this one's time."""
 MOST_LATE = 0.1
-"""And if more of its transfers and waits than this share ended over a millisecond late."""
+"""Or if more of its transfers and waits than this share ended over a millisecond late."""
+MOST_LATE_S = 0.05
+"""Or if they were late by more than this share of the run's seconds, all of them together."""
+MOST_OVERTIME_S = 0.02
+"""A run's work fits the machine if it takes longer than it may by less than this share of the run's
+seconds; unpadded, if no more nodes compute at the same time than there are cores."""
 
 SMOKE = (
     "dynacomm, alexnet_small, 50 Mbit/s, 10 ms, dynacomm, padded",
@@ -43,14 +48,17 @@ SCHEMA = {
     **dict.fromkeys(("late_s", "worst_late_s"), pl.Float64),
     **dict.fromkeys(("works", "works_late"), pl.Int64),
     **dict.fromkeys(("works_late_s", "steal", "load", "clock_error_s"), pl.Float64),
-    **dict.fromkeys(("same_weights", "void"), pl.Boolean),
-    "reason": pl.String,
+    **dict.fromkeys(("same_weights", "void", "fits"), pl.Boolean),
+    **dict.fromkeys(("priority", "reason"), pl.String),
 }
 """Columns of a row for each run.
 
 Seconds are those of an iteration, of `late_s` and `works_late_s` the sum in the run. `deadlines`
 are ends of transfers and of waits, `works` pieces of work, which are late if they took longer than
 they may. `load` is the machine's load average before the run, `void` the verdict of the rule.
+
+On a machine that is busy with other things, ``chrt --rr 5`` before the command (Linux, as root)
+lets the processes of a run go first; so runs are late no more than on an idle one.
 """
 
 
@@ -74,7 +82,8 @@ def one_run(name: str, repetition: int) -> dict[str, Any]:
     """Measure a case once."""
     case, load = cases()[name], os.getloadavg()[0]
     _ = case.simulated  # before, so that nothing else computes while it is measured
-    return described(case) | {"load": load} | row(case, case.run(case.measured_how))
+    about = described(case) | {"load": load, "priority": priority()}
+    return about | row(case, case.run(case.measured_how))
 
 
 def described(case: Case) -> dict[str, Any]:
@@ -92,11 +101,12 @@ def row(case: Case, measured: Outcome) -> dict[str, Any]:
     work = pl.col("kind") == "work"
     waits, works = run.late.filter(~work), run.late.filter(work)
     deadlines, late = int(waits["count"].sum()), int(waits["late"].sum())
+    late_s = float(waits["total_s"].sum())
     return {
         "measured_s": measured.iteration_s,
         "deadlines": deadlines,
         "late": late,
-        "late_s": waits["total_s"].sum(),
+        "late_s": late_s,
         "worst_late_s": waits["worst_s"].max(),
         "works": works["count"].sum(),
         "works_late": works["late"].sum(),
@@ -104,13 +114,22 @@ def row(case: Case, measured: Outcome) -> dict[str, Any]:
         "steal": run.steal,
         "clock_error_s": run.clock_error_s,
         "same_weights": same_weights(case.simulated, measured),
-        "void": is_void(run.steal, late, deadlines),
+        "void": is_void(run.steal, late / max(1, deadlines), late_s / run.end_s),
+        "fits": case.computing_at_once <= (os.cpu_count() or 1)
+        if case.arm == "unpadded"
+        else float(works["total_s"].sum()) <= MOST_OVERTIME_S * run.end_s,
     }
 
 
-def is_void(steal: float, late: int, deadlines: int) -> bool:
-    """Whether the machine disturbed a run more than the rule allows."""
-    return steal > MOST_STEAL or late > MOST_LATE * deadlines
+def is_void(steal: float, late: float, late_s: float) -> bool:
+    """Whether the machine disturbed a run more than the rule allows; arguments are shares."""
+    return steal > MOST_STEAL or late > MOST_LATE or late_s > MOST_LATE_S
+
+
+def priority() -> str:
+    """How the machine's scheduler treats this process and those that it starts."""
+    real_time = hasattr(os, "sched_getscheduler") and os.sched_getscheduler(0) in (1, 2)
+    return "real time" if real_time else f"nice {os.nice(0)}"
 
 
 def same_weights(simulated: Outcome, measured: Outcome) -> bool | None:
