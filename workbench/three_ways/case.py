@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,9 +18,9 @@ from workbench.training import RunOptions, train
 
 How = Literal["simulated", "measured", "unpadded"]
 Arm = Literal["padded", "unpadded"]
-Regime = Literal["computing", "bandwidth", "latency", "contended", "crowded"]
+Regime = Literal["computing", "bandwidth", "latency", "contended"]
 
-REGIMES: tuple[Regime, ...] = ("computing", "bandwidth", "latency", "contended", "crowded")
+REGIMES: tuple[Regime, ...] = ("computing", "bandwidth", "latency", "contended")
 
 _OPTIONS: dict[How, RunOptions] = {
     "simulated": RunOptions(trace=True),
@@ -168,18 +166,6 @@ class Case:
         most = (max(found.values(), default=0.0) for found in (busy_s, transport_s, overheads_s))
         return Parts(*(seconds / self.iterations for seconds in most))
 
-    @cached_property
-    def computing_at_once(self) -> int:
-        """Nodes that compute at the same time, at most, in the simulated run."""
-        trace = self.simulated.run.trace
-        assert trace is not None
-        works = trace.frame.filter(~pl.col("lane").str.starts_with("to "))
-        changes = [
-            *((start_s, 1) for start_s in works["start_s"]),
-            *((end_s, -1) for end_s in works["end_s"]),
-        ]
-        return max(accumulate(change for _, change in sorted(changes)), default=0)
-
     @property
     def naive_s(self) -> float:
         """The baseline: computing of the busiest node, plus bytes over bandwidth."""
@@ -187,13 +173,7 @@ class Case:
 
     @property
     def regime(self) -> Regime:
-        """What an iteration needs most of.
-
-        ``contended`` where links share an interface; ``crowded`` where unpadded work of more nodes
-        at a time than the machine has cores is to be done.
-        """
-        if self.arm == "unpadded" and self.computing_at_once > (os.cpu_count() or 1):
-            return "crowded"
+        """What an iteration needs most of; ``contended`` where links share an interface."""
         if any(node.uplink_bps or node.downlink_bps for node in self.cluster.nodes):
             return "contended"
         most = self.parts.index(max(self.parts))

@@ -2,8 +2,8 @@
 
 Models are profiled on this machine when the cases are first asked for, alone, at the batch that a
 node learns from, on one thread, as nodes learn. Nodes are as fast as each other. Where more of them
-compute at a time than the machine has cores, which the profile does not know, a case's regime is
-``crowded``.
+compute at a time than the machine has cores, which the profile does not know, work does not fit the
+machine (`recording.SCHEMA`).
 """
 
 from __future__ import annotations
