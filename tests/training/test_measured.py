@@ -10,7 +10,7 @@ import polars.selectors as cs
 import pytest
 
 from tests.dynacomm.training.trainings import DIGITS, LENET
-from workbench import decentralised, dlion, hiertrain, training
+from workbench import decentralised, dlion, edgegossip, hiertrain, training
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
 from workbench.runtime.measured import MeasuredRun
@@ -62,7 +62,32 @@ def gossip() -> tuple[Any, Any]:
     return setup, None
 
 
-CASES = [dynacomm, dynacomm_one_server, hiertrain_hybrid, gossip]
+def edge_gossip(epochs: int = 1, **options: Any) -> tuple[Any, Any]:
+    """One epoch, whose balance rests on what is known beforehand; a later one on its seconds."""
+    platforms = [
+        edgegossip.Platform(
+            f"p{slower}",
+            edgegossip.Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), 1e-3 * slower),
+        )
+        for slower in (1, 2, 4)
+    ]
+    data = DIGITS.fitted((1, 28, 28))
+    setup = edgegossip.Setup("lenet5", data, platforms, epochs=epochs, batch_size=8)
+    return setup, edgegossip.EdgeGossip(ratio=5, **options)
+
+
+def plain_gossip_on_platforms() -> tuple[Any, Any]:
+    return edge_gossip(epochs=2)[0], None
+
+
+CASES = [
+    dynacomm,
+    dynacomm_one_server,
+    hiertrain_hybrid,
+    gossip,
+    edge_gossip,
+    plain_gossip_on_platforms,
+]
 
 
 def weights(trained: Any) -> list[Any]:
@@ -104,6 +129,17 @@ def test_a_run_by_iterations_brings_back_what_was_recorded(ray_session: Session)
     assert len(measured.evaluations) == 2
     assert np.isfinite(measured.weights).all()
     assert not np.array_equal(measured.weights[0], np.zeros_like(measured.weights[0]))
+
+
+def test_platforms_balance_by_the_seconds_that_they_measured(ray_session: Session) -> None:
+    """So from the second epoch on, samples differ a little from the simulation's, and weights."""
+    setup, how = edge_gossip(epochs=3)
+    measured = training.train(setup, how, RunOptions(measured=True))
+    samples = measured.epochs.sort("epoch", "node")["samples"].to_numpy().reshape(3, 3)
+    assert (samples.max(1) == len(setup.held[0])).all()  # the fastest learns from all
+    assert (samples > 0).all()
+    simulated = training.train(setup, how).epochs.filter(epoch=1).sort("node")["samples"]
+    assert simulated.to_list() == samples[0].tolist()
 
 
 def test_a_training_that_diverges_is_told_as_in_a_simulation(ray_session: Session) -> None:

@@ -98,6 +98,8 @@ class Setup(training.Setup):
         Between each worker and each server, both ways; its bandwidth may be a `Schedule`.
     flops_per_s, backward_over_forward
         What a worker of speed 1 sustains, and its time backward over forward.
+    layer_times
+        Seconds of a worker of speed 1 for its batch, as measured, in place of these.
     batch_size, speeds
         Samples of one worker in an iteration; the speed of each worker, if not all are 1.
     by_layer
@@ -118,12 +120,14 @@ class Setup(training.Setup):
     batch_size: int = 32
     speeds: tuple[float, ...] = ()
     by_layer: bool = False
+    layer_times: LayerTimes | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_counts(workers=1, servers=1, batch_size=1)
         self._check_positive("flops_per_s", "backward_over_forward")
         check_truth("by_layer", self.by_layer)
+        self._check_layer_times()
         if not isinstance(self.link, Link):
             raise UserError(f"link is {self.link!r}; give a clusters.Link")
         instead = "give one number for each worker, such as (1.0, 0.5)"
@@ -135,9 +139,23 @@ class Setup(training.Setup):
             )
         _ = self.nodes  # refuses impossible speeds
 
+    def _check_layer_times(self) -> None:
+        times = self.layer_times
+        if times is None:
+            return
+        check_kind("layer_times", times, LayerTimes, "LayerTimes, as by measure_layer_times")
+        if (times.layers, times.batch_size) != (self.profile.layers, self.batch_size):
+            raise UserError(
+                f"layer_times are of {len(times)} layers and batches of {times.batch_size}, but "
+                f"{self.profile.name} has {len(self.profile)} layers, and batch_size is "
+                f"{self.batch_size}; measure the same model at the same batch size"
+            )
+
     @property
     def times(self) -> LayerTimes:
         """Computation of a worker of speed 1, layer by layer."""
+        if self.layer_times is not None:
+            return self.layer_times
         return LayerTimes.from_flops(
             self.profile,
             flops_per_s=self.flops_per_s,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from workbench.three_ways import dlion, dynacomm, gossip, hiertrain
+from workbench.three_ways import dlion, dynacomm, edgegossip, gossip, hiertrain, olpb, unpadded
 from workbench.three_ways.case import Case
 
-ROOMS = (dynacomm, hiertrain, gossip, dlion)
+ROOMS = (dynacomm, hiertrain, gossip, edgegossip, dlion, olpb, unpadded)
 
 
 @cache

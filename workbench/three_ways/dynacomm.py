@@ -8,6 +8,7 @@ from functools import partial
 from workbench.clusters import Link
 from workbench.dynacomm import PLANNERS, Setup, iteration
 from workbench.dynacomm.training import Planned
+from workbench.profiles import LayerTimes
 from workbench.three_ways.case import Case
 from workbench.three_ways.samples import digits
 
@@ -34,8 +35,9 @@ def case(
     batch_size: int = BATCH_SIZE,
     workers: int = 2,
     seed: int = 0,
+    layer_times: LayerTimes | None = None,
 ) -> Case:
-    """A planner at a bandwidth."""
+    """A planner at a bandwidth; with `layer_times` of this machine, unpadded."""
     setup = Setup(
         MODEL,
         digits(workers * batch_size * ITERATIONS, (3, 32, 32)),
@@ -46,10 +48,13 @@ def case(
         flops_per_s=FLOPS_PER_S,
         seed=seed,
         by_layer=True,
+        layer_times=layer_times,
     )
+    where = f"{MODEL}, {mbps:g} Mbit/s, {overhead_s * 1e3:g} ms"
     return Case(
         system="dynacomm",
-        setting=f"{MODEL}, {mbps:g} Mbit/s, {overhead_s * 1e3:g} ms",
+        setting=where if layer_times is None else f"{where}, {workers} workers",
+        arm="padded" if layer_times is None else "unpadded",
         choice=planner,
         setup=setup,
         how=Planned(planner, None),

@@ -36,15 +36,25 @@ def case(
     shared: bool = False,
     overhead_s: float = 0.005,
     batch_size: int = BATCH_SIZE,
+    samples_each: int = SAMPLES,
     seed: int = 0,
+    sample_s: float | None = None,
 ) -> Case:
-    """Epochs of nodes of which each is faster than the last; an iteration is an epoch."""
+    """Epochs of nodes of which each is faster than the last; an iteration is an epoch.
+
+    With `sample_s` of this machine, unpadded: all nodes are as fast.
+    """
     uplink_bps = mbps * 1e6 if shared else None
     machines = [
-        Node(f"node{index}", speed=1 + index / 2, uplink_bps=uplink_bps) for index in range(nodes)
+        Node(
+            f"node{index}",
+            speed=1 + index / 2 if sample_s is None else 1.0,
+            uplink_bps=uplink_bps,
+        )
+        for index in range(nodes)
     ]
     graph = complete(nodes) if shared else ring(nodes)
-    samples = digits(SAMPLES * nodes)
+    samples = digits(samples_each * nodes)
     setup = GossipSetup(
         MODEL,
         samples,
@@ -53,6 +63,7 @@ def case(
         mixing=metropolis_hastings(graph),
         batch_size=batch_size,
         epochs=EPOCHS,
+        sample_s=sample_s,
         flops_per_s=FLOPS_PER_S,
         evaluate_every=EPOCHS,
         seed=seed,
@@ -62,6 +73,7 @@ def case(
         system="gossip",
         setting=f"{MODEL}, {where}, {mbps:g} Mbit/s, {overhead_s * 1e3:g} ms",
         choice="an epoch",
+        arm="padded" if sample_s is None else "unpadded",
         setup=setup,
         how=None,
         iterations=EPOCHS,

@@ -8,9 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
-from workbench.hiertrain import PLANNERS, Policy, Problem, Setup, iteration, problem_of
-from workbench.profiles import profile_model
+from workbench.hiertrain import (
+    PLANNERS,
+    TIERS,
+    Policy,
+    Problem,
+    Setup,
+    iteration,
+    problem_of,
+    problem_of_times,
+)
+from workbench.profiles import LayerTimes, profile_model
 from workbench.three_ways.case import Case
 from workbench.three_ways.samples import digits
 
@@ -34,21 +44,29 @@ def case(
     batch_size: int = BATCH_SIZE,
     iterations: int = ITERATIONS,
     seed: int = 0,
+    layer_times: LayerTimes | None = None,
 ) -> Case:
-    """A planner's policy at a bandwidth between edge and cloud."""
-    problem = problem_of(
-        profile_model(MODEL),
-        flops_per_s=FLOPS_PER_S,
-        device_edge_bps=DEVICE_EDGE_MBPS * 1e6,
-        edge_cloud_bps=mbps * 1e6,
-        batch=batch_size,
-        overhead_s=OVERHEAD_S,
-    )
+    """A planner's policy at a bandwidth between edge and cloud.
+
+    With `layer_times` of this machine, unpadded: all tiers are as fast.
+    """
+    profile = profile_model(MODEL)
+    rest: dict[str, Any] = {
+        "device_edge_bps": DEVICE_EDGE_MBPS * 1e6,
+        "edge_cloud_bps": mbps * 1e6,
+        "batch": batch_size,
+        "overhead_s": OVERHEAD_S,
+    }
+    if layer_times is None:
+        problem = problem_of(profile, flops_per_s=FLOPS_PER_S, **rest)
+    else:
+        problem = problem_of_times(profile, dict.fromkeys(TIERS, layer_times), **rest)
     policy = PLANNERS[planner](problem)
     return Case(
         system="hiertrain",
         setting=f"{MODEL}, {mbps:g} Mbit/s",
         choice=planner,
+        arm="padded" if layer_times is None else "unpadded",
         setup=Setup(
             MODEL, digits(batch_size * iterations, (3, 32, 32)), problem, epochs=1, seed=seed
         ),

@@ -67,6 +67,8 @@ class NodeProcess:
     def prepare(self, program: bytes) -> Ready:
         """Make the program, with whatever it holds."""
         self._away = Away(program, self.clock) if program else None
+        if self._away is not None and self._away.trial is not None:
+            self._work.do(self._away.trial)
         made = None if self._away is None else self._away.program
         place, node = self.place, self.place.cluster.nodes[self.place.node]
         rows = self._rows if place.trace else None
