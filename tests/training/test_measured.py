@@ -10,11 +10,12 @@ import polars.selectors as cs
 import pytest
 
 from tests.dynacomm.training.trainings import DIGITS, LENET
-from workbench import decentralised, dlion, edgegossip, hiertrain, training
+from workbench import decentralised, dlion, edgegossip, hiertrain, olpb, training
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
 from workbench.runtime.measured import MeasuredRun
 from workbench.runtime.measured.sessions import Session
+from workbench.three_ways import olpb as scans
 from workbench.training import RunOptions, TrainingError
 from workbench.utils.checks import UserError
 
@@ -152,3 +153,22 @@ def test_a_training_that_diverges_is_told_as_in_a_simulation(ray_session: Sessio
 def test_what_cannot_be_measured_yet_is_refused() -> None:
     with pytest.raises(UserError, match="measured"):
         RunOptions(measured="padded")  # type: ignore[arg-type]
+
+
+def test_trainings_of_scans_are_refused() -> None:
+    """Nodes only keep to the time; one machine finds the gradients."""
+    pool = olpb.Pool((olpb.Node(1e9),) * 2)
+    setup = olpb.Setup("lenet5", DIGITS.fitted((1, 28, 28)), pool, iterations=1)
+    with pytest.raises(UserError, match="simulate it, or measure scans alone"):
+        training.train(setup, "olpb", RunOptions(measured=True))
+
+
+def test_scans_are_measured_alone(ray_session: Session) -> None:
+    """Its nodes combine what the simulation's do, and no sooner."""
+    case = scans.by_arithmetic("hillis_steele")
+    simulated, measured = case.run("simulated"), case.run("measured")
+    counts = [run.run.results[scans.NODES] for run in (simulated, measured)]
+    for one, other in zip(*counts, strict=True):
+        assert (one.steps, one.work, one.runs) == (other.steps, other.work, other.runs)
+        assert other.backward_s >= one.backward_s - 1e-6
+    assert isinstance(measured.run, MeasuredRun)

@@ -143,7 +143,8 @@ class Setup(training.Setup):
         times = self.layer_times
         if times is None:
             return
-        check_kind("layer_times", times, LayerTimes, "LayerTimes, as by measure_layer_times")
+        if not isinstance(times, LayerTimes):
+            raise UserError(f"layer_times is {times!r}; give LayerTimes, as by measure_layer_times")
         if (times.layers, times.batch_size) != (self.profile.layers, self.batch_size):
             raise UserError(
                 f"layer_times are of {len(times)} layers and batches of {times.batch_size}, but "
