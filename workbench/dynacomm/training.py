@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +21,7 @@ from workbench.dynacomm.programs.learning import (
     ServerEpochs,
     ServerStore,
     WorkerReplica,
+    try_out,
 )
 from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, server, worker
 from workbench.dynacomm.replanning.profiling import PLANNING_S, Profile, Rate, Replanned
@@ -271,7 +273,8 @@ class ServerPrograms(training.OneModel["Trained[Tensor]"]):
         from workbench.runtime.measured.home import Home
 
         owned = dict(enumerate((each,) for each in (*self.states, *self.stores)))
-        return Home(owned, (self.epochs,), (self.setup.dataset,))
+        tries = {node: partial(try_out, state) for node, state in enumerate(self.states)}
+        return Home(owned, (self.epochs,), (self.setup.dataset,), tries)
 
     @property
     def replicas(self) -> list[WorkerReplica]:
