@@ -52,7 +52,7 @@ def case(
     machines = [Node(f"worker{index}", speed=1 + faster * index) for index in range(workers)]
     setup = Setup(
         MODEL,
-        digits(384 if sample_s is None else 4 * local_batch * workers),
+        digits(384 if sample_s is None else 1408),
         cluster=full_mesh(machines, Link(mbps * 1e6, 0.002)),
         iterations=ITERATIONS,
         local_batch=local_batch,

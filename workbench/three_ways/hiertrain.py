@@ -40,6 +40,7 @@ def cases() -> Iterator[Case]:
 def case(
     planner: str,
     mbps: float,
+    device_edge_mbps: float = DEVICE_EDGE_MBPS,
     *,
     batch_size: int = BATCH_SIZE,
     iterations: int = ITERATIONS,
@@ -52,7 +53,7 @@ def case(
     """
     profile = profile_model(MODEL)
     rest: dict[str, Any] = {
-        "device_edge_bps": DEVICE_EDGE_MBPS * 1e6,
+        "device_edge_bps": device_edge_mbps * 1e6,
         "edge_cloud_bps": mbps * 1e6,
         "batch": batch_size,
         "overhead_s": OVERHEAD_S,

@@ -20,25 +20,32 @@ from workbench.training.repeatable import fixed_threads
 
 SMALL, LARGE = (1, 28, 28), (3, 32, 32)
 WARMUP, REPEATS = 3, 15
+GOSSIP_BATCH = 160
 
 
 def cases() -> Iterator[Case]:
     """One worker and a server, two workers, tiers, and nodes that exchange with each other."""
-    for workers, batch_size in ((1, 256), (2, 192)):
+    for workers, batch_size, mbps in ((1, 352, 100.0), (2, 176, 50.0)):
         times = layer_times(dynacomm.MODEL, LARGE, batch_size)
         for planner in ("sequential", "dynacomm"):
             yield dynacomm.case(
-                planner, 50.0, batch_size=batch_size, workers=workers, layer_times=times
+                planner, mbps, batch_size=batch_size, workers=workers, layer_times=times
             )
-    times = layer_times(hiertrain.MODEL, LARGE, 128)
-    for planner in ("all_edge", "hiertrain"):
-        yield hiertrain.case(planner, 5.0, batch_size=128, layer_times=times)
-    step = sample_s(gossip.MODEL, 128)
-    for nodes in (2, 4):
-        yield gossip.case(20.0, nodes, batch_size=128, samples_each=384, sample_s=step)
-    for system, workers in (("baseline", 2), ("max10", 2), ("baseline", 4)):
+    times = layer_times(hiertrain.MODEL, LARGE, 448)
+    for planner in ("all_edge", "all_cloud", "hiertrain"):
+        yield hiertrain.case(planner, 50.0, 100.0, batch_size=448, iterations=3, layer_times=times)
+    for nodes, samples_each in ((2, 640), (4, 320)):
+        yield gossip.case(
+            20.0,
+            nodes,
+            batch_size=GOSSIP_BATCH,
+            samples_each=samples_each,
+            sample_s=sample_s(gossip.MODEL, GOSSIP_BATCH),
+        )
+    for workers, batch_size in ((2, 192), (4, 96)):
+        seconds = sample_s(dlion.MODEL, batch_size)
         yield dlion.case(
-            system, 20.0, local_batch=96, workers=workers, sample_s=sample_s("lenet5", 96)
+            "baseline", 20.0, local_batch=batch_size, workers=workers, sample_s=seconds
         )
 
 
