@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +21,7 @@ from workbench.dynacomm.programs.learning import (
     ServerEpochs,
     ServerStore,
     WorkerReplica,
+    try_out,
 )
 from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, server, worker
 from workbench.dynacomm.replanning.profiling import PLANNING_S, Profile, Rate, Replanned
@@ -143,7 +145,8 @@ class Setup(training.Setup):
         times = self.layer_times
         if times is None:
             return
-        check_kind("layer_times", times, LayerTimes, "LayerTimes, as by measure_layer_times")
+        if not isinstance(times, LayerTimes):
+            raise UserError(f"layer_times is {times!r}; give LayerTimes, as by measure_layer_times")
         if (times.layers, times.batch_size) != (self.profile.layers, self.batch_size):
             raise UserError(
                 f"layer_times are of {len(times)} layers and batches of {times.batch_size}, but "
@@ -270,7 +273,8 @@ class ServerPrograms(training.OneModel["Trained[Tensor]"]):
         from workbench.runtime.measured.home import Home
 
         owned = dict(enumerate((each,) for each in (*self.states, *self.stores)))
-        return Home(owned, (self.epochs,), (self.setup.dataset,))
+        tries = {node: partial(try_out, state) for node, state in enumerate(self.states)}
+        return Home(owned, (self.epochs,), (self.setup.dataset,), tries)
 
     @property
     def replicas(self) -> list[WorkerReplica]:

@@ -18,6 +18,7 @@ from workbench.training import (
     get_buffers,
     gradient_step,
     seeded,
+    set_buffers,
 )
 from workbench.training.evaluation import as_tensor
 from workbench.training.passes import (
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
 
     from workbench import training
     from workbench.datasets import Dataset
+    from workbench.runtime import Synchronized
 
 Pieces = Sequence[tuple[slice, Any]]
 """Parts of the flat vector with their numbers."""
 
 Direction = Literal["forward", "backward"]
+DIRECTIONS: tuple[Direction, ...] = ("forward", "backward")
 Work = Callable[["WorkerReplica"], Any]
 
 
@@ -82,6 +85,15 @@ class WorkerReplica:
         """Compute the gradient of this iteration's batch."""
         seed = None if self.parallel else self.draws(iteration)
         self.learnt(iteration, gradient_step(self.flat, *self.samples(iteration), seed=seed))
+
+    def try_out(self) -> None:
+        """Compute the first gradient, and forget it."""
+        noted, buffers = (len(self.losses), len(self.buffers)), get_buffers(self.flat.module)
+        for direction in DIRECTIONS:
+            if (work := self.work(direction, 0, 1, self.layers)) is not None:
+                work(self)
+        del self.losses[noted[0] :], self.buffers[noted[1] :]
+        set_buffers(self.flat.module, buffers)
 
     def samples(self, iteration: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Samples and labels of an iteration."""
@@ -225,3 +237,8 @@ class ServerEpochs(Epochs):
             ended = len(self)
             buffers = average_buffers([replica.buffers[ended] for replica in self._replicas])
             self.evaluate(buffers, self._ended_s)
+
+
+def try_out(state: Synchronized[WorkerReplica]) -> None:
+    """Compute a worker's first gradient, before a run."""
+    state.value.try_out()
