@@ -94,8 +94,10 @@ def calls(path: Path, kind: str) -> list[Figure]:
     found = re.findall(rf"\bresults\.{kind}\(\s*(\w+\.\w+)", code)
     if not found:
         return []
-    package = importlib.import_module(f"workbench.{system_of(path.stem)}.paper")
-    systems.figures(system_of(path.stem))  # imports what the package consists of
+    system = system_of(path.stem)
+    paper = "" if system in systems.ROOMS else ".paper"
+    package = importlib.import_module(f"workbench.{system}{paper}")
+    systems.figures(system)  # imports what the package consists of
     return [operator.attrgetter(one)(package) for one in found]
 
 
@@ -114,13 +116,16 @@ def count_of_pictures(path: Path) -> int:
     figures = [one for kind in ("show", "table") for one in calls(path, kind)]
     found = [recorded.load(system_of(path.stem), one.id) for one in figures]
     beside = [one for one in found if one is not None and one.scale == "paper"]
-    return len(kept_names(path)[1] | {"explorer"}) + len(beside)
+    explorer = {"explorer"} if "explor" in "".join(sources(path, "code")) else set()
+    return len(kept_names(path)[1] | explorer) + len(beside)
 
 
 def timed_figures(path: Path) -> set[str]:
     """Return the names of the figures that hold timings of this machine."""
+    code = "\n".join(sources(path, "code"))
     timed = {one.id for one in calls(path, "show") if one.timings}
-    return timed | scorecards("\n".join(sources(path, "code")))
+    drawn = set(re.findall(r"\bresults\.draw\(\s*\"(\w+)\"[^\n]*timings=True", code))
+    return timed | drawn | scorecards(code)
 
 
 def scorecards(code: str) -> set[str]:
