@@ -109,7 +109,8 @@ def draw_system(runs: pl.DataFrame) -> alt.FacetChart:
         )
     )
     order, x_title = list(SHOWN.values()), "milliseconds an iteration"
-    y = alt.Y("choice:N", title=None, sort=list(dict.fromkeys(runs["choice"])))
+    choices = cases.sort("predicted_s")["choice"].str.replace_all("_", " ")
+    y = alt.Y("choice:N", title=None, sort=choices.unique(maintain_order=True).to_list())
     x = alt.X("ms:Q", title=x_title, scale=alt.Scale(zero=False, nice=True, padding=10))
     base = alt.Chart(drawn)
     measured = alt.datum.way == SHOWN["measured"]
