@@ -1,4 +1,4 @@
-"""Sweeps on a Ray cluster: what they give on one machine, and nothing left behind."""
+"""Sweeps and measured runs on a Ray cluster of one machine; nothing is left behind."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ import psutil
 import pytest
 
 from tests.reproduce.helpers import write_notebook
+from tests.runtime.conformance.programs import idle, pair
 from tests.test_parallel import squared, wait_for
 from workbench.experiments import grid, sweep
 from workbench.reproduce.sweep import sweep as sweep_notebook
+from workbench.runtime.measured import measure
 from workbench.training.repeatable import generator
 from workbench.utils.checks import UserError
 from workbench.utils.files import ROOT
@@ -156,6 +158,16 @@ def test_a_cluster_that_does_not_answer_is_told_at_once(where: str) -> None:
         UserError, match=rf"no Ray cluster can be reached at '{where}': .*ray start"
     ):
         list(as_finished(squared, [(1.0,)], address=where))
+    with pytest.raises(UserError, match=rf"no Ray cluster can be reached at '{where}'"):
+        measure(pair(), [idle] * 2, address=where)
+
+
+def test_measured_runs_before_and_after_a_cluster_is_used(address: str) -> None:
+    """Ray on this machine wants a token, the cluster none: neither is taken for the other."""
+    for _ in range(2):
+        assert measure(pair(), [idle] * 2).ended == "done"
+        assert len(list(as_finished(squared, [(1.0,), (2.0,)], address=address))) == 2
+        assert measure(pair(), [idle] * 2, address=address).ended == "done"
 
 
 def test_another_ray_of_this_process_is_not_taken_for_the_cluster(address: str) -> None:

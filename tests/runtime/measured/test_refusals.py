@@ -103,14 +103,6 @@ def test_a_session_within_a_session(ray_session: Session) -> None:
         measure(pair(), [idle] * 2, address="auto")
 
 
-def test_a_cluster_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_current", None)
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        port = nobody.getsockname()[1]
-    with pytest.raises(UserError, match=f"no Ray cluster can be reached at '127.0.0.1:{port}'"):
-        measure(pair(), [idle] * 2, address=f"127.0.0.1:{port}")
-
-
 def test_a_payload_that_cannot_be_pickled(ray_session: Session) -> None:
     async def sends(context: Context) -> None:
         context.send(1, Message(0, "open file", sys.stdout, 1.0))
