@@ -11,7 +11,8 @@ UNIT_S = 0.2
 SIZE = 200_000.0
 """Bytes that `LINK` carries in a unit."""
 
-LINK = Link(SIZE * 8 / UNIT_S)
+BPS = SIZE * 8 / UNIT_S
+LINK = Link(BPS)
 
 
 def pair(link: Link = LINK, one: Node | None = None, two: Node | None = None) -> Cluster:

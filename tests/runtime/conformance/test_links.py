@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.runtime.conformance.programs import (
+    BPS,
     LINK,
     SIZE,
     UNIT_S,
@@ -72,17 +73,13 @@ def test_a_control_message_waits_its_turn_but_pays_no_overhead(runtime: Runtime)
 
 
 def test_a_bandwidth_that_changes_is_integrated(runtime: Runtime) -> None:
-    bps = LINK.bandwidth_bps
-    assert isinstance(bps, float)
-    wave = [(0, bps), (UNIT_S, 0), (2 * UNIT_S, bps / 2)]
+    wave = [(0, BPS), (UNIT_S, 0), (2 * UNIT_S, BPS / 2)]
     run = runtime(pair(Link(wave)), [sends(0.5, 1), receives(2)])
     assert runtime.agrees(run.results[1], units(0.5, 3))
 
 
 def test_an_uplink_is_shared_fairly(runtime: Runtime) -> None:
-    bps = LINK.bandwidth_bps
-    assert isinstance(bps, float)
-    nodes = [Node("one", uplink_bps=bps), Node("two"), Node("three")]
+    nodes = [Node("one", uplink_bps=BPS), Node("two"), Node("three")]
     cluster = Cluster(nodes, {(0, 1): LINK, (0, 2): LINK})
 
     async def both(context: Context) -> None:
@@ -93,10 +90,45 @@ def test_an_uplink_is_shared_fairly(runtime: Runtime) -> None:
     assert runtime.agrees(run.results[1] + run.results[2], units(1.5, 1))
 
 
+def test_a_downlink_is_shared_fairly_by_links_of_several_nodes(runtime: Runtime) -> None:
+    nodes = [Node("one"), Node("two"), Node("three", downlink_bps=BPS)]
+    cluster = Cluster(nodes, {(0, 2): LINK, (1, 2): LINK})
+    run = runtime(cluster, [sends(2, to=2), sends(0.5, to=2, at=1), receives(2)])
+    assert runtime.agrees(run.results[2], units(2, 2.5))
+    assert [use.messages for use in run.links] == [1, 1]
+
+
+def test_a_slow_link_leaves_others_what_it_cannot_take_of_a_downlink(runtime: Runtime) -> None:
+    nodes = [Node("one"), Node("two"), Node("three", downlink_bps=BPS)]
+    cluster = Cluster(nodes, {(0, 2): Link(BPS / 4), (1, 2): LINK})
+    run = runtime(cluster, [sends(1, to=2), sends(1.5, to=2, at=1), receives(2)])
+    assert runtime.agrees(run.results[2], units(3, 4))
+
+
+def test_links_that_share_an_uplink_and_a_downlink(runtime: Runtime) -> None:
+    """From 1 on all three have half a link, until the one that shares both is through."""
+    nodes = [Node("one", uplink_bps=BPS), Node("two"), Node("three", downlink_bps=BPS)]
+    cluster = Cluster([*nodes, Node("four")], {(0, 1): LINK, (0, 2): LINK, (3, 2): LINK})
+
+    async def both(context: Context) -> None:
+        await context.sleep(UNIT_S)
+        context.send(1, Message(0, "a", None, SIZE))
+        context.send(2, Message(0, "b", None, SIZE / 2))
+
+    run = runtime(cluster, [both, receives(1), receives(2), sends(4, to=2)])
+    assert runtime.agrees(run.results[1] + run.results[2], units(2.5, 2, 4.5))
+
+
+def test_a_downlink_that_changes_is_shared_as_it_is(runtime: Runtime) -> None:
+    wave = [(0, BPS), (2 * UNIT_S, BPS / 2)]
+    nodes = [Node("one"), Node("two"), Node("three", downlink_bps=wave)]
+    cluster = Cluster(nodes, {(0, 2): LINK, (1, 2): LINK})
+    run = runtime(cluster, [sends(2, to=2), sends(1.25, to=2, at=1), receives(2)])
+    assert runtime.agrees(run.results[2], units(4, 4.5))
+
+
 def test_a_downlink_of_one_link_is_kept(runtime: Runtime) -> None:
-    bps = LINK.bandwidth_bps
-    assert isinstance(bps, float)
-    run = runtime(pair(two=Node("two", downlink_bps=bps / 2)), [sends(1), receives(1)])
+    run = runtime(pair(two=Node("two", downlink_bps=BPS / 2)), [sends(1), receives(1)])
     assert runtime.agrees(run.results[1], units(2))
 
 

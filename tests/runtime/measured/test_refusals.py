@@ -56,19 +56,6 @@ def test_wrong_arguments(call: Callable[[], object], said: str) -> None:
         call()
 
 
-def test_downlinks_that_links_would_share() -> None:
-    nodes = [Node("one"), Node("two"), Node("three", downlink_bps=9e6)]
-    links = {(0, 2): Link(8e6), (1, 2): Link(8e6)}
-    with pytest.raises(UserError, match=r"downlink_bps of three is 9 Mbit/s, which 2 links of 16"):
-        measure(Cluster(nodes, links), {0: idle})  # type: ignore[arg-type]
-
-
-def test_downlinks_that_cannot_bind_are_left_out(ray_session: Session) -> None:
-    nodes = [Node("one"), Node("two"), Node("three", downlink_bps=2e7)]
-    links = {(0, 2): Link(8e6), (1, 2): Link(8e6)}
-    assert measure(Cluster(nodes, links), {0: idle}).ended == "done"  # type: ignore[arg-type]
-
-
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     own = builtins.__import__
 

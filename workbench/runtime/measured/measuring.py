@@ -15,7 +15,7 @@ from workbench.clusters.cluster import Name
 from workbench.runtime.faults import Fault, check_faults
 from workbench.runtime.measured.driver import Driver, Plan
 from workbench.runtime.measured.home import Home
-from workbench.runtime.measured.network import fastest_bps, without_roomy_downlinks
+from workbench.runtime.measured.network import fastest_bps, without_roomy_interfaces
 from workbench.runtime.measured.run import MeasuredRun
 from workbench.runtime.measured.sessions import current_or_new
 from workbench.runtime.simulation import Programs, Simulation, by_node
@@ -54,8 +54,9 @@ def measure(
     ----------
     cluster, programs, seed, trace, faults, until_s
         As for `simulate`. A crash ends the process; a restart starts the program in another, in
-        which nothing is kept. Uplinks that several links share are shared fairly; caps on
-        downlinks that several links would share are refused.
+        which nothing is kept. Uplinks and downlinks that several links share are shared
+        max-min fairly; where links of several nodes share one, a process more times them, which
+        makes their transfers a little later.
     as_measured
         Let `Context.compute` take the time that its work takes, in place of `cost_s` over the
         node's speed. Otherwise it waits until that is over; work that takes longer is reported.
@@ -94,7 +95,7 @@ def measure(
     listed = check_faults(faults)
     check_crashes(cluster, listed)
     plan = Plan(
-        without_roomy_downlinks(cluster),
+        without_roomy_interfaces(cluster),
         {
             node: _pickled(cluster.names[node], node, program, home)
             for node, program in of_node.items()
