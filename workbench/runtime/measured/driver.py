@@ -286,11 +286,12 @@ class Driver:
             except self.ray.exceptions.RayActorError:
                 if process in self.outcomes and self.outcomes[process].why == "crashed":
                     continue
-                number = self.ready[process].process if process in self.ready else None
-                wrote = self.session.last_lines(number) if number else ""
+                which, wrote = f"node {process[0]}", ""
+                if (ready := self.ready.get(process)) is not None:
+                    which += f", process {ready.process} on {ready.machine}"
+                    wrote = self.session.last_lines(ready.process)
                 lines.append(
-                    f"the process of {names[process[0]]} (node {process[0]}"
-                    f"{f', process {number}' if number else ''}) ended by itself"
+                    f"the process of {names[process[0]]} ({which}) ended by itself"
                     + (f"; it wrote last:\n{wrote}" if wrote else "; it wrote nothing")
                 )
         said = "\n".join(lines) or f"a process of the run ended by itself: {error}"
