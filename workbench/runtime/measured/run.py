@@ -30,7 +30,8 @@ class MeasuredRun(Run):
         (``transfer``), programs woken from computing (``wake``), work itself ended, which took
         longer than it may (``work``), and the arbiter of shared downlinks heard of messages
         (``announcement``): a row for each kind on each node, ``node, kind, count, late, median_s,
-        p95_s, worst_s``. What is over 1 ms late counts as late; of work, whatever took longer.
+        p95_s, worst_s, total_s``. What is over 1 ms late counts as late; of work, whatever took
+        longer. The total is that of what was late.
     steal
         Share of the machine's time that other machines on the same hardware took meanwhile.
     clock_error_s
@@ -38,19 +39,22 @@ class MeasuredRun(Run):
         the start and at the end, and how far these differ; 0 on one machine.
     refused
         Connections that could not prove the run's token.
+    overload
+        What links may ask for in all, and what this machine carries, if that is less; else empty.
     """
 
     late: pl.DataFrame
     steal: float
     clock_error_s: float
     refused: int
+    overload: str = ""
 
     def __str__(self) -> str:
         late, count = int(self.late["late"].sum()), int(self.late["count"].sum())
         return (
             f"{self.ended} after {self.end_s:g} measured seconds: {len(self.results)} results, "
             f"{self.bytes:,.0f} bytes over {len(self.links)} links; {late} of {count} deadlines "
-            "were late"
+            "were late" + (f"; {self.overload}" if self.overload else "")
         )
 
 
@@ -83,5 +87,6 @@ def lateness(
             median_s=late_s.median(),
             p95_s=late_s.quantile(0.95),
             worst_s=late_s.max(),
+            total_s=late_s.filter("is_late").sum(),
         )
     )
