@@ -16,7 +16,7 @@ MODULES = modules()
 SYSTEMS = sorted(path.parent.name for path in PACKAGE.glob("*/paper"))
 ROOMS = {"costs", "algorithms", "programs", "training", "explorer", "paper"}
 MOST_ENTRIES = 9
-ABOVE_SYSTEMS = {"systems", "comparison"}  # have them by name, and side by side
+ABOVE_SYSTEMS = {"systems", "comparison", "three_ways"}  # have them by name, and side by side
 FIRST, LAST = "testbed", "figures"
 """In a paper: what imports nothing of it, and what nothing of it imports."""
 ASKED = {

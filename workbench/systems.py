@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workbench import dlion, dynacomm, edgegossip, hiertrain, olpb
@@ -21,6 +22,16 @@ SYSTEMS: dict[str, SystemInfo] = {
 }
 
 
+def _three_ways() -> tuple[Figure | Together, ...]:
+    from workbench.three_ways.charts import FIGURES
+
+    return FIGURES
+
+
+ROOMS: dict[str, Callable[[], tuple[Figure | Together, ...]]] = {"three_ways": _three_ways}
+"""Rooms beside the systems that have figures: name -> what returns them."""
+
+
 def parameters(system: str) -> dict[str, Parameter]:
     """Return the shared parameters, overridden by those that a system's explorer declares."""
     if system not in SYSTEMS:
@@ -35,7 +46,8 @@ def every_parameter() -> dict[str, Parameter]:
 
 def judged(system: str) -> tuple[Figure | Together, ...]:
     """Return all that answers a system's claims: its figures, alone and together."""
-    return choose("system", system, SYSTEMS).figures()
+    all_figures = {name: info.figures for name, info in SYSTEMS.items()} | ROOMS
+    return choose("system", system, all_figures)()
 
 
 def figures(system: str) -> dict[str, Figure]:

@@ -65,6 +65,12 @@ test_setup = refusals(
             "1 numbers for 2 workers": [(1.0,)],
             "speed of worker0": [(-1.0, 1.0)],
         },
+        "layer_times": {
+            "give LayerTimes, as by": [0.1, {}],
+            "batches of 1, but .* same batch size": [
+                LayerTimes.from_flops(LENET.profile, flops_per_s=1e9, batch_size=1)
+            ],
+        },
     },
 )
 test_planned = refusals(

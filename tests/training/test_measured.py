@@ -10,11 +10,13 @@ import polars.selectors as cs
 import pytest
 
 from tests.dynacomm.training.trainings import DIGITS, LENET
-from workbench import decentralised, dlion, hiertrain, training
+from workbench import decentralised, dlion, edgegossip, hiertrain, olpb, training
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
+from workbench.profiles import profile_model
 from workbench.runtime.measured import MeasuredRun
 from workbench.runtime.measured.sessions import Session
+from workbench.three_ways import olpb as scans
 from workbench.training import RunOptions, TrainingError
 from workbench.utils.checks import UserError
 
@@ -62,7 +64,76 @@ def gossip() -> tuple[Any, Any]:
     return setup, None
 
 
-CASES = [dynacomm, dynacomm_one_server, hiertrain_hybrid, gossip]
+def edge_gossip(epochs: int = 1, **options: Any) -> tuple[Any, Any]:
+    """One epoch, whose balance rests on what is known beforehand; a later one on its seconds."""
+    platforms = [
+        edgegossip.Platform(
+            f"p{slower}",
+            edgegossip.Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), 1e-3 * slower),
+        )
+        for slower in (1, 2, 4)
+    ]
+    data = DIGITS.fitted((1, 28, 28))
+    setup = edgegossip.Setup("lenet5", data, platforms, epochs=epochs, batch_size=8)
+    return setup, edgegossip.EdgeGossip(ratio=5, **options)
+
+
+def plain_gossip_on_platforms() -> tuple[Any, Any]:
+    return edge_gossip(epochs=2)[0], None
+
+
+def whole_gradients() -> tuple[Any, Any]:
+    data = DIGITS.fitted((1, 28, 28))
+    setup = dlion.Setup(
+        "lenet5", data, cluster=full_mesh(2, FAST), iterations=4, local_batch=8, flops_per_s=1e9
+    )
+    return setup, dlion.SYSTEMS["baseline"]
+
+
+CASES = [
+    dynacomm,
+    dynacomm_one_server,
+    hiertrain_hybrid,
+    gossip,
+    edge_gossip,
+    plain_gossip_on_platforms,
+]
+
+
+def batch_norm_on_servers() -> tuple[Any, Any]:
+    data = DIGITS.limit(train=24, test=8).fitted((3, 32, 32))
+    setup = replace(LENET, model="resnet20_cifar", dataset=data, batch_size=8, by_layer=True)
+    return replace(setup, epochs=1), "layer_by_layer"
+
+
+def batch_norm_on_tiers() -> tuple[Any, Any]:
+    problem = hiertrain.problem_of(
+        profile_model("resnet20_cifar"),
+        flops_per_s=dict.fromkeys(hiertrain.TIERS, 1e9),
+        device_edge_bps=1e8,
+        edge_cloud_bps=1e8,
+        batch=12,
+    )
+    data = DIGITS.limit(train=24, test=8).fitted((3, 32, 32))
+    setup = hiertrain.Setup("resnet20_cifar", data, problem)
+    return setup, hiertrain.Hybrid(("edge", "device", "cloud"), 2, 4, 4, 4, 4)
+
+
+TRIED = [*CASES, whole_gradients, batch_norm_on_servers, batch_norm_on_tiers]
+
+
+@pytest.mark.parametrize("case", TRIED)
+def test_what_is_tried_out_before_leaves_no_trace(case: Any) -> None:
+    setup, how = case()
+    plain, programs = training.train(setup, how), setup.programs(how)
+    tries = programs.home.tries
+    assert tries
+    for trial in tries.values():
+        trial()
+    tried = training.run(programs)
+    assert tried.epochs.equals(plain.epochs)
+    for one, other in zip(weights(plain), weights(tried), strict=True):
+        assert np.array_equal(np.asarray(one), np.asarray(other))
 
 
 def weights(trained: Any) -> list[Any]:
@@ -88,12 +159,9 @@ def test_weights_and_epochs_are_those_of_the_simulation(case: Any, ray_session: 
 
 def test_a_run_by_iterations_brings_back_what_was_recorded(ray_session: Session) -> None:
     """Weights depend on when gradients arrive; what was exchanged does not."""
-    data = DIGITS.fitted((1, 28, 28))
-    setup = dlion.Setup(
-        "lenet5", data, cluster=full_mesh(2, FAST), iterations=4, local_batch=8, flops_per_s=1e9
-    )
-    simulated = training.train(setup, dlion.SYSTEMS["baseline"])
-    measured = training.train(setup, dlion.SYSTEMS["baseline"], RunOptions(measured="unpadded"))
+    setup, how = whole_gradients()
+    simulated = training.train(setup, how)
+    measured = training.train(setup, how, RunOptions(measured="unpadded"))
     columns = ["node", "iteration", "samples", "global_batch"]
     for one, other in ((simulated.iterations, measured.iterations),):
         assert one.select(columns).sort(columns).equals(other.select(columns).sort(columns))
@@ -106,6 +174,17 @@ def test_a_run_by_iterations_brings_back_what_was_recorded(ray_session: Session)
     assert not np.array_equal(measured.weights[0], np.zeros_like(measured.weights[0]))
 
 
+def test_platforms_balance_by_the_seconds_that_they_measured(ray_session: Session) -> None:
+    """So from the second epoch on, samples differ a little from the simulation's, and weights."""
+    setup, how = edge_gossip(epochs=3)
+    measured = training.train(setup, how, RunOptions(measured=True))
+    samples = measured.epochs.sort("epoch", "node")["samples"].to_numpy().reshape(3, 3)
+    assert (samples.max(1) == len(setup.held[0])).all()  # the fastest learns from all
+    assert (samples > 0).all()
+    simulated = training.train(setup, how).epochs.filter(epoch=1).sort("node")["samples"]
+    assert simulated.to_list() == samples[0].tolist()
+
+
 def test_a_training_that_diverges_is_told_as_in_a_simulation(ray_session: Session) -> None:
     setup, how = dynacomm_one_server()
     wild = replace(setup, sgd=training.Sgd(1e6))
@@ -116,3 +195,22 @@ def test_a_training_that_diverges_is_told_as_in_a_simulation(ray_session: Sessio
 def test_what_cannot_be_measured_yet_is_refused() -> None:
     with pytest.raises(UserError, match="measured"):
         RunOptions(measured="padded")  # type: ignore[arg-type]
+
+
+def test_trainings_of_scans_are_refused() -> None:
+    """Nodes only keep to the time; one machine finds the gradients."""
+    pool = olpb.Pool((olpb.Node(1e9),) * 2)
+    setup = olpb.Setup("lenet5", DIGITS.fitted((1, 28, 28)), pool, iterations=1)
+    with pytest.raises(UserError, match="simulate it, or measure scans alone"):
+        training.train(setup, "olpb", RunOptions(measured=True))
+
+
+def test_scans_are_measured_alone(ray_session: Session) -> None:
+    """Its nodes combine what the simulation's do, and no sooner."""
+    case = scans.by_arithmetic("hillis_steele")
+    simulated, measured = case.run("simulated"), case.run("measured")
+    counts = [run.run.results[scans.NODES] for run in (simulated, measured)]
+    for one, other in zip(*counts, strict=True):
+        assert (one.steps, one.work, one.runs) == (other.steps, other.work, other.runs)
+        assert other.backward_s >= one.backward_s - 1e-6
+    assert isinstance(measured.run, MeasuredRun)

@@ -183,3 +183,8 @@ class PeerPrograms(Programs[T]):
     def learners(self) -> list[PeerLearner]:
         """The nodes' learners, once the pending steps are done."""
         return [state.value for state in self.states]
+
+
+def try_out(state: Synchronized[PeerLearner], batch: NDArray[np.int64]) -> None:
+    """Compute a batch's gradient, before a run."""
+    state.value.try_out(batch)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -13,7 +15,7 @@ from workbench.training.repeatable import SHUFFLE
 
 if TYPE_CHECKING:
     from workbench.datasets import Dataset
-    from workbench.decentralised.node import Node
+    from workbench.decentralised.node import Node, PeerJob
     from workbench.decentralised.setup import Gossip, PeerSetup
     from workbench.training import FlatModel
 
@@ -48,6 +50,23 @@ class View:
     def dataset(self) -> Dataset:
         """What `shard` indexes."""
         return self.setup.dataset
+
+
+def view_of(
+    job: PeerJob, node: int, now_s: float, last: Learnt | None, reports: Mapping[int, Any]
+) -> View:
+    """What a node of a job knows."""
+    return View(
+        node=node,
+        now_s=now_s,
+        flat=job.learners[node].value.flat,
+        setup=job.setup,
+        shard=job.setup.held[node],
+        batch_size=job.batch_size,
+        sample_s=job.sample_s[node],
+        last=last,
+        reports=reports,
+    )
 
 
 class Selecting(Protocol[State]):
@@ -146,10 +165,11 @@ class Epochs:
         """The next batch; at the beginning of an epoch, choose its batches."""
         if not self._left:
             self.epoch, context = self.epoch + 1, self._node.context
-            chosen = self._selecting.step(self.state, self.epoch, self.view())
-            self.state, batches, cost_s = chosen
-            if cost_s:
-                await context.compute(_nothing, cost_s=cost_s, lane="select", label=self.label)
+            choose = partial(self._selecting.step, self.state, self.epoch, self.view())
+            lane = "" if isinstance(self._selecting, EverySample) else "select"
+            self.state, batches, _ = await context.compute(
+                choose, cost_s=itemgetter(2), lane=lane, label=self.label
+            )
             self._began_s, self._samples = context.now_s(), 0
             self._left = list(batches)[::-1]
             if not self._left:
@@ -165,18 +185,9 @@ class Epochs:
 
     def view(self) -> View:
         """What the node knows now."""
-        node, setup = self._node, self._setup
-        return View(
-            node=node.node,
-            now_s=node.context.now_s(),
-            flat=node.learner.flat,
-            setup=setup,
-            shard=setup.held[node.node],
-            batch_size=node.job.batch_size,
-            sample_s=node.job.sample_s[node.node],
-            last=self.last,
-            reports={node: report for node, (_, report) in sorted(self.reports.items())},
-        )
+        node = self._node
+        reports = {node: report for node, (_, report) in sorted(self.reports.items())}
+        return view_of(node.job, node.node, node.context.now_s(), self.last, reports)
 
     def report(self) -> bool:
         """Make the report on the epoch; whether there is one."""
@@ -217,7 +228,3 @@ class Epochs:
             restarts=node.context.restarts,
             evaluation=evaluation,
         )
-
-
-def _nothing() -> None:
-    return None

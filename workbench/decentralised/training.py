@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from workbench.decentralised.model_exchange.epochwise import Epochwise
 from workbench.decentralised.model_exchange.gosgd import GoSgd, Share
 from workbench.decentralised.node import Node, PeerJob
 from workbench.decentralised.recorder import PeerRecorder
-from workbench.decentralised.selecting import Epochs, EverySample, Selecting
+from workbench.decentralised.selecting import Epochs, EverySample, Selecting, view_of
 from workbench.decentralised.setup import Gossip, sample_seconds
 from workbench.runtime import Fault, Run
 from workbench.training import RunOptions, Standing, Trained, TrainingError
@@ -117,15 +118,23 @@ class GossipSetup(Gossip):
 class GossipPrograms(PeerPrograms["Trained[tuple[Tensor, ...]]"]):
     """Programs of the nodes, and what they share."""
 
-    recorder: PeerRecorder
+    job: PeerJob
+    selecting: Selecting[Any]
     shares: list[Share]  # weights of the nodes in GoSGD; none with a mixing matrix
 
     @property
+    def recorder(self) -> PeerRecorder:
+        """Of all nodes."""
+        return self.job.recorder
+
+    @property
     def home(self) -> Home:
-        """Each node's learner and weight; the recorder is told by all."""
+        """Each node's learner and weight, what it tries out; the recorder is told by all."""
         of_node = super().home
         shares = {node: [*of_node.owned[node], share] for node, share in enumerate(self.shares)}
-        return replace(of_node, owned={**of_node.owned, **shares}, noted=(self.recorder,))
+        owned = {**of_node.owned, **shares}
+        tries = {node: partial(_try_out, self.job, self.selecting, node) for node in owned}
+        return replace(of_node, owned=owned, noted=(self.recorder,), tries=tries)
 
     def standing(self) -> Standing:
         """By the epochs of all nodes; the loss is that of the last one noted."""
@@ -196,11 +205,10 @@ def gossip_programs(setup: Gossip, selecting: Selecting[Any] | None) -> GossipPr
     chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
     flat = training.flatten(setup.made(), setup.dataset.input_shape)
     learners = learners_of(setup, [flat] * setup.nodes)
-    recorder = PeerRecorder(setup.network.names)
     job = PeerJob(
         setup=setup,
         learners=learners,
-        recorder=recorder,
+        recorder=PeerRecorder(setup.network.names),
         batch_size=setup.batch_size,
         sample_s=setup.seconds_per_sample,
         tensor_bytes=tuple(
@@ -225,4 +233,12 @@ def gossip_programs(setup: Gossip, selecting: Selecting[Any] | None) -> GossipPr
         return await node.run(epochs, GoSgd(node, epochs, probability, shares[at]))
 
     programs: list[Program] = [program] * setup.nodes
-    return GossipPrograms(setup, setup.network, programs, learners, recorder, shares)
+    return GossipPrograms(setup, setup.network, programs, learners, job, chosen, shares)
+
+
+def _try_out(job: PeerJob, selecting: Selecting[Any], node: int) -> None:
+    """Choose a node's first batches, and compute the gradient of one, before a run."""
+    first = view_of(job, node, now_s=0.0, last=None, reports={})
+    _, batches, _ = selecting.step(selecting.begin(node), 1, first)
+    if batches:
+        job.learners[node].value.try_out(batches[0])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from workbench import training
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
-from workbench.decentralised.learner import PeerPrograms, learners_of
+from workbench.decentralised.learner import PeerPrograms, learners_of, try_out
 from workbench.decentralised.recorder import PeerRecorder
 from workbench.decentralised.setup import PeerSetup, sample_seconds
 from workbench.dlion.algorithms import SYSTEMS, System
@@ -259,10 +259,14 @@ class WorkerPrograms(PeerPrograms[Trained]):
 
     @property
     def home(self) -> Home:
-        """Each worker's learner and inbox; the recorder is told by all."""
+        """Each worker's learner, which tries a batch out, and inbox; the recorder is told."""
         of_node, inboxes = super().home, enumerate(self.job.inboxes)
         owned = {node: (*of_node.owned[node], inbox) for node, inbox in inboxes}
-        return replace(of_node, owned=owned, noted=(self.job.recorder,))
+        tries = {
+            node: partial(try_out, self.states[node], shard[: self.setup.local_batch])
+            for node, shard in enumerate(self.setup.held)
+        }
+        return replace(of_node, owned=owned, noted=(self.job.recorder,), tries=tries)
 
     @property
     def until_s(self) -> float | None:

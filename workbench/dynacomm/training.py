@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,14 +16,28 @@ from workbench.clusters import Cluster, Link, Node, Schedule, star
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import LayerCosts, layer_costs
 from workbench.dynacomm.programs.job import Job, plain
-from workbench.dynacomm.programs.learning import ServerEpochs, ServerStore, WorkerReplica
+from workbench.dynacomm.programs.learning import (
+    LayerwiseReplica,
+    ServerEpochs,
+    ServerStore,
+    WorkerReplica,
+    try_out,
+)
 from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, server, worker
 from workbench.dynacomm.replanning.profiling import PLANNING_S, Profile, Rate, Replanned
 from workbench.profiles import LayerTimes
 from workbench.runtime import Fault, Run, Synchronized
 from workbench.training import RunOptions, Trained, TrainingError
 from workbench.training.setup import may_run_in_parallel
-from workbench.utils.checks import UserError, check_kind, check_number, choose, listed, whole
+from workbench.utils.checks import (
+    UserError,
+    check_kind,
+    check_number,
+    check_truth,
+    choose,
+    listed,
+    whole,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -85,8 +100,14 @@ class Setup(training.Setup):
         Between each worker and each server, both ways; its bandwidth may be a `Schedule`.
     flops_per_s, backward_over_forward
         What a worker of speed 1 sustains, and its time backward over forward.
+    layer_times
+        Seconds of a worker of speed 1 for its batch, as measured, in place of these.
     batch_size, speeds
         Samples of one worker in an iteration; the speed of each worker, if not all are 1.
+    by_layer
+        Compute each layer when the plan has it, as unpadded measurements need it. Otherwise a
+        worker's gradient is computed at once, which is the same and simulated sooner; but masks of
+        dropout are others.
 
     What no training takes is a ValueError. A link's `latency_s` is charged, but the cost model has
     none: each iteration waits for two (pushes, pulls; requests travel beside the pushes), and the
@@ -100,11 +121,15 @@ class Setup(training.Setup):
     servers: int = 1
     batch_size: int = 32
     speeds: tuple[float, ...] = ()
+    by_layer: bool = False
+    layer_times: LayerTimes | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_counts(workers=1, servers=1, batch_size=1)
         self._check_positive("flops_per_s", "backward_over_forward")
+        check_truth("by_layer", self.by_layer)
+        self._check_layer_times()
         if not isinstance(self.link, Link):
             raise UserError(f"link is {self.link!r}; give a clusters.Link")
         instead = "give one number for each worker, such as (1.0, 0.5)"
@@ -116,9 +141,24 @@ class Setup(training.Setup):
             )
         _ = self.nodes  # refuses impossible speeds
 
+    def _check_layer_times(self) -> None:
+        times = self.layer_times
+        if times is None:
+            return
+        if not isinstance(times, LayerTimes):
+            raise UserError(f"layer_times is {times!r}; give LayerTimes, as by measure_layer_times")
+        if (times.layers, times.batch_size) != (self.profile.layers, self.batch_size):
+            raise UserError(
+                f"layer_times are of {len(times)} layers and batches of {times.batch_size}, but "
+                f"{self.profile.name} has {len(self.profile)} layers, and batch_size is "
+                f"{self.batch_size}; measure the same model at the same batch size"
+            )
+
     @property
     def times(self) -> LayerTimes:
         """Computation of a worker of speed 1, layer by layer."""
+        if self.layer_times is not None:
+            return self.layer_times
         return LayerTimes.from_flops(
             self.profile,
             flops_per_s=self.flops_per_s,
@@ -182,12 +222,16 @@ class Setup(training.Setup):
         ends = tuple(accumulate(map(len, by_epoch[0])))
         job = self.job(ends[-1], flat.layout.starts)
         parallel = may_run_in_parallel(self, flat)
-        replicas = [
-            WorkerReplica(
-                flat.replica(), self.dataset, samples, (self.seed, index), ends, node.name, parallel
+        pieces = self.pieces(flat) if self.by_layer else None
+        replicas = []
+        for index, (node, samples) in enumerate(zip(self.nodes, batches, strict=True)):
+            own, seed = flat.replica(), (self.seed, index)
+            known = (own, self.dataset, samples, seed, ends, node.name, parallel)
+            replicas.append(
+                WorkerReplica(*known)
+                if pieces is None
+                else LayerwiseReplica(*known, pieces=pieces.on(own.module))
             )
-            for index, (node, samples) in enumerate(zip(self.nodes, batches, strict=True))
-        ]
         states = [Synchronized(replica, parallel=parallel) for replica in replicas]
         epochs = ServerEpochs(flat, self.dataset, replicas, self.servers)
         vector = flat.parameters.clone()
@@ -229,7 +273,8 @@ class ServerPrograms(training.OneModel["Trained[Tensor]"]):
         from workbench.runtime.measured.home import Home
 
         owned = dict(enumerate((each,) for each in (*self.states, *self.stores)))
-        return Home(owned, (self.epochs,), (self.setup.dataset,))
+        tries = {node: partial(try_out, state) for node, state in enumerate(self.states)}
+        return Home(owned, (self.epochs,), (self.setup.dataset,), tries)
 
     @property
     def replicas(self) -> list[WorkerReplica]:

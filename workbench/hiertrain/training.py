@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench import training
@@ -14,7 +15,7 @@ from workbench.hiertrain.programs.learning import TierEpochs, TierLearner
 from workbench.hiertrain.programs.network import SHARING, cluster_of, programs_of
 from workbench.runtime import Fault, Run
 from workbench.training import RunOptions, TrainingError
-from workbench.training.passes import shared_by_places
+from workbench.training.passes import Batches, shared_by_places
 from workbench.utils.checks import UserError, check_kind, check_name, choose
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Setup(training.WholeBatches):
             learners=learners,
             samples=lambda asked: batches(asked.iteration, slice(asked.first, asked.last)),
         )
-        return TierPrograms(self, self.cluster, programs, epochs, ends, policy, learners)
+        return TierPrograms(self, self.cluster, programs, epochs, ends, policy, learners, batches)
 
     def check_faults(self, faults: Sequence[Fault], how: object) -> None:
         """Refuse those that lose anything: all tiers wait for each other."""
@@ -126,6 +127,7 @@ class TierPrograms(training.OneModel[Trained]):
 
     policy: Policy
     learners: list[TierLearner]
+    batches: Batches
 
     @property
     def home(self) -> Home:
@@ -133,7 +135,13 @@ class TierPrograms(training.OneModel[Trained]):
         from workbench.runtime.measured.home import Home
 
         owned = {tier: (learner,) for tier, learner in enumerate(self.learners)}
-        return Home(owned, (self.epochs,), (self.setup.dataset,))
+        rows = self.policy.rows(len(self.learners[0].pieces))
+        tries = {
+            tier: partial(learner.try_out, own, partial(self.batches, 0))
+            for tier, learner in enumerate(self.learners)
+            if (own := [row for row in rows if row[0] == learner.tier])
+        }
+        return Home(owned, (self.epochs,), (self.setup.dataset,), tries)
 
     @property
     def losses(self) -> list[float]:

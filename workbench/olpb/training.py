@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from workbench.clusters import Cluster
     from workbench.olpb.algorithms.tape import Tape
     from workbench.profiles import ModelProfile
+    from workbench.runtime.measured.home import Home
     from workbench.runtime.progress import Progress
 
 __all__ = ["Setup", "Trained", "TrainingError", "train"]
@@ -158,6 +159,15 @@ class PoolPrograms(training.OneModel[Trained]):
     epochs: Evaluations
     learnt: list[float]
     method: str
+
+    @property
+    def home(self) -> Home:
+        """Refuse to be measured."""
+        raise UserError(
+            "a training of OLPB's is not measured: nodes keep to the time of a scan, while one "
+            "machine finds the gradients; simulate it, or measure scans alone: "
+            "workbench.olpb.programs.scan.BackwardPasses"
+        )
 
     @property
     def losses(self) -> list[float]:

@@ -81,7 +81,12 @@ class Context(Protocol):
 
     @overload
     def compute(
-        self, work: Callable[[], T], *, cost_s: float, lane: str = ..., label: str = ...
+        self,
+        work: Callable[[], T],
+        *,
+        cost_s: float | Callable[[T], float] | None,
+        lane: str = ...,
+        label: str = ...,
     ) -> Awaitable[T]: ...
 
     @overload
@@ -89,7 +94,7 @@ class Context(Protocol):
         self,
         work: Callable[[S], T],
         *,
-        cost_s: float,
+        cost_s: float | Callable[[T], float] | None,
         lane: str = ...,
         label: str = ...,
         on: Synchronized[S],
@@ -99,7 +104,7 @@ class Context(Protocol):
         self,
         work: Callable[..., T],
         *,
-        cost_s: float,
+        cost_s: float | Callable[[T], float] | None,
         lane: str = "compute",
         label: str = "",
         on: Synchronized[Any] | None = None,
@@ -115,7 +120,8 @@ class Context(Protocol):
         work
             A function without arguments; with `on`, of the state alone.
         cost_s
-            Seconds at speed 1, finite and not negative.
+            Seconds at speed 1, finite and not negative; a function of the result, where only that
+            says; or None for the time that the work takes, which a simulation refuses.
         lane, label
             Of its span in the trace; an empty lane records none.
         on

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+Cost = float | Callable[[Any], float] | None
+"""Seconds at speed 1; what says them of the work's result; or None for the work's own time."""
+
 MOST_READ_AT_ONCE = 10_000_000
 """Unread messages that a program may take in one instant, without waiting for any."""
 
@@ -72,7 +75,7 @@ class SimulatedContext:
         self,
         work: Callable[..., T],
         *,
-        cost_s: float,
+        cost_s: Cost,
         lane: str = "compute",
         label: str = "",
         on: Synchronized[Any] | None = None,
@@ -80,7 +83,7 @@ class SimulatedContext:
         """Do the work and charge its cost in virtual seconds."""
         if RUNNING.kernel is not self._env:
             await self._refuse_elsewhere()
-        check_seconds(f"cost_s of {label or lane}", cost_s)
+        check_cost(cost_s, label or lane)
         check_work(work, lane, label)
         host, env, cores = self._host, self._env, self._cores
         if cores.free:
@@ -98,6 +101,9 @@ class SimulatedContext:
                 if not isinstance(on, Synchronized):
                     raise TypeError(f"compute is given {on!r} as `on`; give Synchronized(state)")
                 item = host.state.threads.start(work, on)
+            if callable(cost_s):
+                cost_s = cost_of(value if item is None else item.result(), cost_s, label or lane)
+            assert cost_s is not None  # as checked
             took_s = host.speed.seconds_for(cost_s, start_s)
             if not start_s + took_s < math.inf:
                 refuse_endless(f"{label or lane} of {host.name}")
@@ -258,6 +264,24 @@ class SimulatedContext:
         transfers: list[Transfer] = []
         self._host.watchers.append(transfers)
         return transfers
+
+
+def check_cost(cost_s: Any, what: str) -> None:
+    """Refuse what a simulation cannot charge."""
+    if callable(cost_s):
+        return
+    if cost_s is None:
+        raise UserError(
+            f"cost_s of {what} is None, the time that the work takes, which no simulation can "
+            "repeat; give its seconds, or measure"
+        )
+    check_seconds(f"cost_s of {what}", cost_s)
+
+
+def cost_of(value: Any, cost_s: Callable[[Any], float], what: str) -> float:
+    """Seconds of work that returned a value, which says them."""
+    check_cost(seconds := cost_s(value), what)
+    return seconds
 
 
 def check_seconds(what: str, seconds: Any) -> None:

@@ -96,6 +96,10 @@ class Setup:
         """The model with its first weights, a new one each time."""
         return make_model(self.model, self.dataset, self.seed)
 
+    def pieces(self, flat: FlatModel) -> Pieces:
+        """The model in layers."""
+        return cut(flat.module, self.dataset.input_shape, input_dtype=dtype_of(flat.module))
+
     @cached_property
     def profile(self) -> ModelProfile:
         """What each layer of the model costs."""
@@ -151,10 +155,6 @@ class WholeBatches(Setup, ABC):
         module = self.made()
         flat = flatten(module, self.dataset.input_shape, input_dtype=dtype_of(module))
         return flat, Batches(self.dataset, self.batches, flat.parameters)
-
-    def pieces(self, flat: FlatModel) -> Pieces:
-        """The model in layers."""
-        return cut(flat.module, self.dataset.input_shape, input_dtype=dtype_of(flat.module))
 
     @property
     def _per_epoch(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from tests.runtime.conformance.programs import LINK, SIZE, UNIT_S, pair, sends, units
 from tests.runtime.runtimes import Runtime
 from workbench.clusters import Cluster, Node, full_mesh
-from workbench.runtime import Context, Message, Synchronized
+from workbench.runtime import Context, Message, ProgramError, Synchronized
 
 
 def test_receiving_by_topic_and_sender_leaves_the_others_unread(runtime: Runtime) -> None:
@@ -62,6 +64,34 @@ def test_a_result_is_there_when_the_cost_is_paid(runtime: Runtime, speed: Any) -
     expected = {1.0: 1.5, 0.5: 3.0}.get(speed, 2.5) if isinstance(speed, float) else 2.5
     assert value == 42
     assert runtime.agrees(end_s, expected * UNIT_S)
+
+
+def test_a_result_says_what_its_work_cost(runtime: Runtime) -> None:
+    async def program(context: Context) -> tuple[int, int, list[float]]:
+        state = Synchronized([1])
+        one = await context.compute(lambda: 2, cost_s=lambda value: value * UNIT_S)
+        first_s = context.now_s()
+        other = await context.compute(len, cost_s=lambda value: value * UNIT_S, on=state)
+        return one, other, [first_s, context.now_s()]
+
+    one, other, times_s = runtime(Cluster([Node("a", speed=0.5)]), [program]).results[0]
+    assert (one, other) == (2, 1)
+    assert runtime.agrees(times_s, units(4, 6))
+
+
+def test_work_takes_its_own_time_on_a_real_clock_alone(runtime: Runtime) -> None:
+    async def program(context: Context) -> tuple[float, float]:
+        began_s = context.now_s()
+        await context.compute(partial(time.sleep, UNIT_S), cost_s=None, lane="own")
+        return began_s, context.now_s()
+
+    slow = Cluster([Node("a", speed=1e-9)])  # which does not matter
+    if runtime.exact:
+        with pytest.raises(ProgramError, match=r"own is None, .* give its seconds, or measure"):
+            runtime(slow, [program])
+    else:
+        began_s, end_s = runtime(slow, [program]).results[0]
+        assert end_s - began_s >= UNIT_S
 
 
 @pytest.mark.parametrize(("cores", "ends"), [(1, [1, 2, 4]), (2, [1, 1, 3])])

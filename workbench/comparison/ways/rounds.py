@@ -177,7 +177,7 @@ def _synchronous(
 
     def programs(rounds: int) -> list[Program]:
         return [
-            _peer(
+            peer(
                 near[place],
                 rounds,
                 own_s[node] * question.speeds[node],
@@ -196,7 +196,9 @@ def _synchronous(
     )
 
 
-def _peer(near: Sequence[int], rounds: int, cost_s: float, size_bytes: float) -> Program:
+def peer(near: Sequence[int], rounds: int, cost_s: float, size_bytes: float) -> Program:
+    """Computes, sends a model to its neighbours and waits for theirs; `cost_s` at a speed of 1."""
+
     async def program(context: Context) -> None:
         for number in range(rounds):
             await context.compute(no_work, cost_s=cost_s, lane="learn", label=str(number))

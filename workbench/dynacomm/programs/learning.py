@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.training import (
-    DivergedError,
     Epochs,
     FlatModel,
     Sgd,
     average_buffers,
     get_buffers,
     gradient_step,
+    seeded,
+    set_buffers,
+)
+from workbench.training.evaluation import as_tensor
+from workbench.training.passes import (
+    Features,
+    Gradient,
+    Pass,
+    backward,
+    check_finite,
+    forward,
+    loss_gradient,
 )
 from workbench.training.repeatable import STEP, derive
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
+    from workbench import training
     from workbench.datasets import Dataset
+    from workbench.runtime import Synchronized
 
 Pieces = Sequence[tuple[slice, Any]]
 """Parts of the flat vector with their numbers."""
+
+Direction = Literal["forward", "backward"]
+DIRECTIONS: tuple[Direction, ...] = ("forward", "backward")
+Work = Callable[["WorkerReplica"], Any]
 
 
 @dataclass
@@ -47,19 +67,49 @@ class WorkerReplica:
         for where, values in pieces:
             self.flat.parameters[where].copy_(values)
 
+    def work(self, direction: Direction, iteration: int, first: int, last: int) -> Work | None:
+        """What is computed when layers `first` to `last` have their turn.
+
+        All at once: the whole gradient with the last layers' backward computation.
+        """
+        if direction == "forward" or last < self.layers:
+            return None
+        return methodcaller("learn", iteration)
+
+    @property
+    def layers(self) -> int:
+        """Of the model."""
+        return len(self.flat.layout.starts) - 1
+
     def learn(self, iteration: int) -> None:
         """Compute the gradient of this iteration's batch."""
-        batch, seed = self.batches[iteration], None if self.parallel else self.draws(iteration)
-        x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
-        loss = gradient_step(self.flat, x, y, seed=seed)
-        epoch = bisect_right(self.epoch_ends, iteration)
-        if not math.isfinite(loss):
-            raise DivergedError(
-                loss, f"for {self.name} in iteration {iteration + 1}, epoch {epoch + 1}"
-            )
-        self.losses.append(loss)
-        if iteration + 1 == self.epoch_ends[epoch]:
+        seed = None if self.parallel else self.draws(iteration)
+        self.learnt(iteration, gradient_step(self.flat, *self.samples(iteration), seed=seed))
+
+    def try_out(self) -> None:
+        """Compute the first gradient, and forget it."""
+        noted, buffers = (len(self.losses), len(self.buffers)), get_buffers(self.flat.module)
+        for direction in DIRECTIONS:
+            if (work := self.work(direction, 0, 1, self.layers)) is not None:
+                work(self)
+        del self.losses[noted[0] :], self.buffers[noted[1] :]
+        set_buffers(self.flat.module, buffers)
+
+    def samples(self, iteration: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Samples and labels of an iteration."""
+        batch = self.batches[iteration]
+        return self.dataset.x_train[batch], self.dataset.y_train[batch]
+
+    def learnt(self, iteration: int, loss: float) -> None:
+        """Note the loss of an iteration, and the buffers at the end of an epoch."""
+        self.losses.append(check_finite(loss, self.where(iteration)))
+        if iteration + 1 in self.epoch_ends:
             self.buffers.append(get_buffers(self.flat.module))
+
+    def where(self, iteration: int) -> str:
+        """On which worker an iteration is, and when, for errors."""
+        epoch = bisect_right(self.epoch_ends, iteration)
+        return f"for {self.name} in iteration {iteration + 1}, epoch {epoch + 1}"
 
     def draws(self, iteration: int) -> int:
         """Seed of what the model draws: of no other run, worker or iteration."""
@@ -73,6 +123,52 @@ class WorkerReplica:
         gradients.
         """
         return [(part, self.flat.gradients[part]) for part in where]
+
+
+@dataclass
+class LayerwiseReplica(WorkerReplica):
+    """Computes each layer when its turn comes, forward, too: the same gradient, bit for bit.
+
+    What the module draws is another: a layer draws by itself.
+    """
+
+    pieces: training.Pieces = field(kw_only=True)
+    passed: list[Pass] = field(default_factory=list, kw_only=True)  # of layers 1, 2 and so on
+    gradient: Gradient = field(default=(), kw_only=True)  # behind the next layer to go back through
+
+    def work(self, direction: Direction, iteration: int, first: int, last: int) -> Work:
+        """The layers' own part."""
+        return methodcaller(direction, iteration, first, last)
+
+    def forward(self, iteration: int, first: int, last: int) -> None:
+        """Pass the batch through layers `first` to `last`."""
+        if first == 1:
+            self.flat.check_attached()
+            self.flat.gradients.zero_()
+            x, y = (as_tensor(part, self.flat.device) for part in self.samples(iteration))
+            features = Features((x,), y)
+        else:
+            features = self.passed[-1].features
+        for layer in range(first, last + 1):
+            run, trained = (
+                partial(self.pieces.run, layer, layer),
+                self.flat.layout.starts[layer - 1],
+            )
+            draws: AbstractContextManager[Any] = nullcontext()
+            if not self.parallel:
+                draws = seeded(self.draws(iteration), STEP, layer)
+            with draws:
+                self.passed.append(forward(run, features, trains_below=trained > 0))
+            features = self.passed[-1].features
+
+    def backward(self, iteration: int, first: int, last: int) -> None:
+        """Compute gradients of layers `last` down to `first`."""
+        if last == self.layers:
+            scores, where = self.passed[-1].features, self.where(iteration)
+            loss, self.gradient = loss_gradient(scores, where)
+            self.learnt(iteration, loss)
+        for _ in range(first, last + 1):
+            self.gradient = backward(self.passed.pop(), self.gradient)
 
 
 @dataclass
@@ -141,3 +237,8 @@ class ServerEpochs(Epochs):
             ended = len(self)
             buffers = average_buffers([replica.buffers[ended] for replica in self._replicas])
             self.evaluate(buffers, self._ended_s)
+
+
+def try_out(state: Synchronized[WorkerReplica]) -> None:
+    """Compute a worker's first gradient, before a run."""
+    state.value.try_out()

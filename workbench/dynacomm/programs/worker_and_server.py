@@ -12,15 +12,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from workbench.dynacomm.costs.plan import Plan, runs
-from workbench.dynacomm.programs.job import Job
+from workbench.dynacomm.programs.job import Job, Segment
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
-    from workbench.dynacomm.programs.learning import Pieces, ServerStore, WorkerReplica
+    from workbench.dynacomm.programs.learning import (
+        Direction,
+        Pieces,
+        ServerStore,
+        WorkerReplica,
+    )
     from workbench.runtime import Context, Program, Synchronized, Transfer
 
     Replica = Synchronized[WorkerReplica]
@@ -150,10 +154,7 @@ async def _forward(
             answer = await context.receive(_pull(iteration, segment.first), sender=node)
             if replica is not None:
                 replica.value.write(answer.payload)
-        began_s = context.now_s()
-        cost_s, label = segment.forward_s, segment.label
-        await context.compute(_nothing, cost_s=cost_s, lane="forward", label=label)
-        computed.append(Computed(segment.first, segment.last, context.now_s() - began_s))
+        computed.append(await _compute(context, "forward", iteration, segment, replica))
     return tuple(computed)
 
 
@@ -161,18 +162,9 @@ async def _backward(
     context: Context, job: Job, plan: Plan, iteration: int, replica: Replica | None
 ) -> tuple[Computed, ...]:
     computed = []
-    learner = replica  # the first segment computes the whole gradient; the others charge time
     for run in reversed(runs(plan.backward_cuts, job.layers)):
         segment = job.segment(*run)
-        began_s = context.now_s()
-        cost_s, label = segment.backward_s, segment.label
-        if learner is None:
-            await context.compute(_nothing, cost_s=cost_s, lane="backward", label=label)
-        else:
-            learn = methodcaller("learn", iteration)
-            await context.compute(learn, cost_s=cost_s, lane="backward", label=label, on=learner)
-            learner = None
-        computed.append(Computed(segment.first, segment.last, context.now_s() - began_s))
+        computed.append(await _compute(context, "backward", iteration, segment, replica))
         size_bytes = segment.push_bytes
         tensor_bytes = segment.tensor_bytes(size_bytes)
         for position, node in enumerate(job.server_nodes):
@@ -181,6 +173,25 @@ async def _backward(
             message = Message(context.node, "push", pushed, size_bytes, tensor_bytes)
             context.send(node, message)
     return tuple(computed)
+
+
+async def _compute(
+    context: Context,
+    direction: Direction,
+    iteration: int,
+    segment: Segment,
+    replica: Replica | None,
+) -> Computed:
+    """Compute a segment; time alone passes where the replica has nothing to do."""
+    began_s, first, last = context.now_s(), segment.first, segment.last
+    cost_s = segment.forward_s if direction == "forward" else segment.backward_s
+    work = None if replica is None else replica.value.work(direction, iteration, first, last)
+    about: Any = {"cost_s": cost_s, "lane": direction, "label": segment.label}
+    if replica is None or work is None:
+        await context.compute(_nothing, **about)
+    else:
+        await context.compute(work, **about, on=replica)
+    return Computed(first, last, context.now_s() - began_s)
 
 
 def server(job: Job, position: int, store: ServerStore | None = None) -> Program:

@@ -7,9 +7,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.hiertrain.costs.policy import Policy
+from workbench.hiertrain.costs.policy import Policy, Row
 from workbench.hiertrain.costs.problem import TIERS
-from workbench.training import Epochs, FlatModel, Pieces, Sgd, get_buffers, quantise, seeded
+from workbench.training import (
+    Epochs,
+    FlatModel,
+    Pieces,
+    Sgd,
+    get_buffers,
+    quantise,
+    seeded,
+    set_buffers,
+)
 from workbench.training.evaluation import Loss, cross_entropy
 from workbench.training.passes import Features, Gradient, Pass, backward, forward, loss_gradient
 from workbench.training.repeatable import STEP
@@ -72,6 +81,25 @@ class TierLearner:
                 trains_below=self.flat.layout.starts[first - 1] > 0,
             )
         return passed.features
+
+    def try_out(self, rows: Sequence[Row], samples: Callable[[slice], Features]) -> None:
+        """Pass samples through the tier's layers and back, and forget that."""
+        import torch
+
+        buffers = get_buffers(self.flat.module)
+        for _, first, last, count in rows:
+            until = last or len(self.pieces)
+            features = samples(slice(count))
+            if first > 1:
+                before = partial(self.pieces.run, 1, first - 1)
+                features = forward(before, features, trains_below=False).features
+            features = self.forward(first, until, features)
+            if until == len(self.pieces):
+                _, gradient = loss_gradient(features, f"on the {self.tier}", self.loss_of)
+            else:
+                gradient = tuple(map(torch.ones_like, features.tensors))
+            self.backward(first, until, gradient)
+        set_buffers(self.flat.module, buffers)
 
     def join(self, parts: Sequence[Features | None]) -> Features:
         """Features of all samples, in the order of the parts; None has no samples."""

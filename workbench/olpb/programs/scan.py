@@ -61,6 +61,9 @@ class BackwardPasses:
         What a schedule's moves, messages and groups cost; by default as the paper counts.
     forward_s
         Of the forward pass, which the server does alone.
+    answer_s
+        Within which nodes that are there answer the server: at once if simulated; if measured,
+        give a second.
     over
         Not empty once the server has ended, which a node that comes back then finds out.
     """
@@ -73,6 +76,7 @@ class BackwardPasses:
     costs: Callable[[Schedule], Work] | None = field(default=None, kw_only=True)
     learner: Learner = field(default_factory=Learner, kw_only=True)
     forward_s: float = field(default=0.0, kw_only=True)
+    answer_s: float = field(default=0.0, kw_only=True)
     over: list[bool] = field(default_factory=list, init=False)
 
     @property
@@ -134,7 +138,7 @@ class Counts(NamedTuple):
 async def _serve(passes: BackwardPasses, context: Context) -> list[Counts]:
     """Program of the server."""
     done: list[Counts] = []
-    asking = _Asking(context, len(passes.pool.nodes))
+    asking = _Asking(context, len(passes.pool.nodes), passes.answer_s)
     for iteration in range(passes.iterations):
         begin = partial(passes.learner.begin, iteration)
         await context.compute(begin, cost_s=passes.forward_s, lane="forward")
@@ -195,8 +199,9 @@ async def _collect(
 class _Asking:
     """Asks nodes for their conditions; `attempt` numbers the backward passes that are tried."""
 
-    def __init__(self, context: Context, nodes: int) -> None:
+    def __init__(self, context: Context, nodes: int, answer_s: float) -> None:
         self._context, self._nodes, self._asked = context, nodes, 0
+        self._answer_s = answer_s
         self.attempt = 0
 
     async def conditions(self) -> dict[int, tuple[Node, int | None]]:
@@ -209,7 +214,7 @@ class _Asking:
         answers: dict[int, tuple[Node, int | None]] = {}
         while len(answers) < self._nodes:
             try:
-                answer = await self._context.receive(topic, timeout_s=0.0)
+                answer = await self._context.receive(topic, timeout_s=self._answer_s)
             except TimeoutError:
                 break
             answers[answer.sender] = answer.payload

@@ -15,7 +15,14 @@ from simpy.events import Timeout
 from workbench.runtime.host import Host
 from workbench.runtime.kernel import RUNNING
 from workbench.runtime.measured.realtime import RealKernel
-from workbench.runtime.simulated import SimulatedContext, check_seconds, check_work, happens
+from workbench.runtime.simulated import (
+    Cost,
+    SimulatedContext,
+    check_cost,
+    check_work,
+    cost_of,
+    happens,
+)
 from workbench.runtime.threads import Synchronized, refuse_async
 
 T = TypeVar("T")
@@ -62,7 +69,11 @@ class Work:
 
     def warm_up(self) -> None:
         """Let PyTorch get ready, which takes a tenth of a second at the first gradient."""
-        self._executor.submit(_first_gradient).result()
+        self.do(_first_gradient)
+
+    def do(self, work: Callable[[], object]) -> None:
+        """Do some work before the run."""
+        self._executor.submit(work).result()
 
     def wait(self) -> None:
         """Wait for the work that was begun."""
@@ -109,7 +120,7 @@ class MeasuredContext(SimulatedContext):
         self,
         work: Callable[..., T],
         *,
-        cost_s: float,
+        cost_s: Cost,
         lane: str = "compute",
         label: str = "",
         on: Synchronized[Any] | None = None,
@@ -117,7 +128,8 @@ class MeasuredContext(SimulatedContext):
         """Do the work in a thread, and wait until its cost is over."""
         if RUNNING.kernel is not self._env:
             await self._refuse_elsewhere()
-        check_seconds(f"cost_s of {label or lane}", cost_s)
+        if cost_s is not None:
+            check_cost(cost_s, label or lane)
         check_work(work, lane, label)
         host, env, cores = self._host, self._env, self._cores
         assert isinstance(env, RealKernel)
@@ -136,7 +148,9 @@ class MeasuredContext(SimulatedContext):
                 value.close()
                 refuse_async(work)
             due_s = start_s + took_s
-            if not self._work.as_measured:
+            if not (self._work.as_measured or cost_s is None):
+                if callable(cost_s):
+                    cost_s = cost_of(future.result(), cost_s, label or lane)
                 due_s = start_s + host.speed.seconds_for(cost_s, start_s)
                 if due_s > self._clock():
                     await happens(Timeout(env, due_s - env.now))

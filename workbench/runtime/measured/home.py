@@ -38,16 +38,21 @@ class Home:
         when the run has ended. They are given messages without their payload.
     constant
         What nobody changes: it does not travel back.
+    tries
+        By node, what its process tries out before the run begins, since work takes longer when it
+        is done first; it leaves everything as it was.
     """
 
     owned: Mapping[int, Sequence[Any]] = field(default_factory=dict)
     noted: Sequence[Any] = ()
     constant: Sequence[Any] = ()
+    tries: Mapping[int, Callable[[], object]] = field(default_factory=dict)
 
     def pack(self, node: int, program: Any) -> bytes:
         """A program, with what it owns."""
         names = {id(each): ("noted", place) for place, each in enumerate(self.noted)}
-        whole = program, list(self.owned.get(node, ())), list(self.constant)
+        owned = list(self.owned.get(node, ()))
+        whole = program, owned, list(self.constant), self.tries.get(node)
         return packing.dumps(whole, names)
 
     def take_back(self, node: int, owned: bytes) -> None:
@@ -78,7 +83,7 @@ class Away:
         self.notes: list[Note] = []
         self._clock = clock
         self._noted: dict[int, _Noted] = {}
-        self.program, self._owned, self._constant = packing.loads(packed, self._found)
+        self.program, self._owned, self._constant, self.trial = packing.loads(packed, self._found)
 
     def _found(self, name: packing.Name) -> Any:
         _, which, *method = name

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -68,6 +69,9 @@ class NodeProcess:
     def prepare(self, program: bytes) -> Ready:
         """Make the program, with whatever it holds."""
         self._away = Away(program, self.clock) if program else None
+        if self._away is not None and self._away.trial is not None:
+            with suppress(Exception):  # the run itself will say what is wrong
+                self._work.do(self._away.trial)
         made = None if self._away is None else self._away.program
         place, node = self.place, self.place.cluster.nodes[self.place.node]
         rows = self._rows if place.trace else None

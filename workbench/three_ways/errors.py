@@ -1,0 +1,175 @@
+"""How far predicted, simulated and naive seconds of an iteration are from the measured ones.
+
+Errors are signed: below 0, an iteration takes longer than was said. Runs that are void or failed
+are left out, and counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+MEDIAN_BAR, P95_BAR = 0.05, 0.10
+FROM_S = 0.1
+"""The goal: median and 95th percentile of the error's size, where an iteration takes this long."""
+
+WAYS = {"predicted": "predicted_s", "simulated": "simulated_s", "naive": "naive_s"}
+CASE = ("system", "setting", "choice", "arm")
+CONFIDENCE = 0.95
+_RESAMPLES = 2000
+
+
+class Spread(NamedTuple):
+    """Median of errors with its interval, the 95th percentile of their size, and the farthest."""
+
+    median: float
+    low: float
+    high: float
+    p95: float
+    worst: float
+
+
+def spread(errors: Sequence[ArrayLike]) -> Spread:
+    """Spread of errors, those of each case together.
+
+    The interval holds the median of the errors with a confidence of 95 %. For one case it goes from
+    one order statistic to another; for several, whose runs resemble each other within a case, cases
+    are drawn again (bootstrap).
+    """
+    by_case = [np.asarray(each, dtype=float) for each in errors]
+    all_errors = np.concatenate(by_case)
+    interval = order_interval(all_errors) if len(by_case) == 1 else _resampled(by_case)
+    return Spread(
+        float(np.median(all_errors)),
+        *interval,
+        float(np.quantile(np.abs(all_errors), 0.95)),
+        float(all_errors[np.argmax(np.abs(all_errors))]),
+    )
+
+
+def order_interval(values: NDArray[np.float64]) -> tuple[float, float]:
+    """The two order statistics between which the median lies with a confidence of 95 %.
+
+    By the binomial distribution. Of fewer than six values, which cannot be so sure, the least and
+    the greatest.
+    """
+    count, ordered = len(values), np.sort(values)
+    outside, rank = 2 * 0.5**count, 0
+    while outside + 2 * math.comb(count, rank + 1) * 0.5**count <= 1 - CONFIDENCE:
+        rank += 1
+        outside += 2 * math.comb(count, rank) * 0.5**count
+    return float(ordered[rank]), float(ordered[-1 - rank])
+
+
+def _resampled(by_case: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
+    drawn = np.random.default_rng(0).integers(len(by_case), size=(_RESAMPLES, len(by_case)))
+    medians = [np.median(np.concatenate([by_case[each] for each in row])) for row in drawn]
+    low, high = np.quantile(medians, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(low), float(high)
+
+
+def usable(runs: pl.DataFrame) -> pl.DataFrame:
+    """Runs that ended and are not void."""
+    return runs.filter(pl.col("reason").is_null(), ~pl.col("void"))
+
+
+def errors(runs: pl.DataFrame) -> pl.DataFrame:
+    """A row for each usable run and way: that of the run, with ``way`` and ``error``."""
+    found = usable(runs)
+    return pl.concat(
+        found.with_columns(way=pl.lit(way), error=pl.col(column) / pl.col("measured_s") - 1)
+        for way, column in WAYS.items()
+    )
+
+
+def by_case(runs: pl.DataFrame) -> pl.DataFrame:
+    """A row for each case: seconds an iteration each way, runs and how many are void.
+
+    Measured seconds are the median of the usable runs, with its interval, ``low_s`` to ``high_s``.
+    """
+    rows = []
+    for key, group in runs.group_by(*CASE, maintain_order=True):
+        measured_s, first = usable(group)["measured_s"].to_numpy(), group.row(0, named=True)
+        low_s, high_s = order_interval(measured_s) if len(measured_s) else (None, None)
+        row = dict(zip(CASE, key, strict=True)) | {
+            name: first[name] for name in ("regime", "predicted_by", *WAYS.values())
+        }
+        rows.append(
+            row
+            | {
+                "measured_s": float(np.median(measured_s)) if len(measured_s) else None,
+                "low_s": low_s,
+                "high_s": high_s,
+                "runs": len(group),
+                "void": int((group["void"].fill_null(value=True)).sum()),
+                "fits": 2 * group["fits"].sum() > len(group),
+                "same_weights": group["same_weights"].all(),
+                "ordered": first["ordered"],
+            }
+        )
+    return pl.DataFrame(rows, infer_schema_length=None).sort(CASE)
+
+
+def summary(runs: pl.DataFrame, *groups: str) -> pl.DataFrame:
+    """Spread of the errors of each way, by these columns: in percent."""
+    rows = []
+    for key, group in errors(runs).group_by("way", *groups, maintain_order=True):
+        each = [case["error"].to_numpy() for _, case in group.group_by(*CASE, maintain_order=True)]
+        found = {name: 100 * value for name, value in spread(each)._asdict().items()}
+        names = dict(zip(("way", *groups), key, strict=True))
+        rows.append(names | {"cases": len(each), "runs": len(group)} | found)
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def within_goal(runs: pl.DataFrame) -> pl.DataFrame:
+    """Runs that the goal is about: long iterations of which all work fits the machine."""
+    return runs.filter("fits", pl.col("simulated_s") >= FROM_S)
+
+
+def over(runs: pl.DataFrame, way: str = "simulated") -> pl.DataFrame:
+    """Cases whose median error is over the goal's, the farthest first, in percent."""
+    return (
+        errors(runs)
+        .filter(way=way)
+        .group_by(*CASE, "regime", "fits", maintain_order=True)
+        .agg(pl.col("simulated_s").first(), percent=100 * pl.col("error").median())
+        .filter(pl.col("percent").abs() > 100 * MEDIAN_BAR)
+        .sort(pl.col("percent").abs(), descending=True)
+    )
+
+
+def order(runs: pl.DataFrame, way: str = "predicted") -> pl.DataFrame:
+    """Pairs of choices in one setting: whether the one said to be faster was measured so.
+
+    ``apart`` says whether they are said to differ by more than the spread: by more than half the
+    widths of both medians' intervals. Otherwise ``agrees`` is null.
+    """
+    schema = {
+        **dict.fromkeys(("system", "setting", "arm", "faster", "slower"), pl.String),
+        **dict.fromkeys(("said_percent", "measured_percent"), pl.Float64),
+        **dict.fromkeys(("apart", "agrees"), pl.Boolean),
+    }
+    rows: list[dict[str, Any]] = []
+    for key, group in by_case(runs).group_by("system", "setting", "arm", maintain_order=True):
+        listed = group.filter(pl.col("measured_s").is_not_null()).sort(WAYS[way])
+        for place, fast in enumerate(listed.iter_rows(named=True)):
+            for slow in listed[place + 1 :].iter_rows(named=True):
+                gap_s = slow[WAYS[way]] - fast[WAYS[way]]
+                apart = gap_s > sum((each["high_s"] - each["low_s"]) / 2 for each in (fast, slow))
+                rows.append(
+                    dict(zip(("system", "setting", "arm"), key, strict=True))
+                    | {
+                        "faster": fast["choice"],
+                        "slower": slow["choice"],
+                        "said_percent": 100 * gap_s / fast[WAYS[way]],
+                        "measured_percent": 100 * (slow["measured_s"] / fast["measured_s"] - 1),
+                        "apart": apart,
+                        "agrees": fast["measured_s"] < slow["measured_s"] if apart else None,
+                    }
+                )
+    return pl.DataFrame(rows, schema=schema)
