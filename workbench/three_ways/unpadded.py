@@ -32,7 +32,7 @@ def cases() -> Iterator[Case]:
                 planner, mbps, batch_size=batch_size, workers=workers, layer_times=times
             )
     times = layer_times(hiertrain.MODEL, LARGE, 448)
-    for planner in ("all_edge", "all_cloud", "hiertrain"):
+    for planner in ("all_edge", "all_cloud"):  # HierTrain's own leaves all to the device
         yield hiertrain.case(planner, 50.0, 100.0, batch_size=448, iterations=3, layer_times=times)
     for nodes, samples_each in ((2, 640), (4, 320)):
         yield gossip.case(
