@@ -190,19 +190,15 @@ class Trial:
 
     def measure(self) -> dict[str, Any]:
         """What a table has of it."""
-        carrier = _Measured(self.plan.used)
+        carrier = Measured(self.plan.used)
         try:
             use = self.option.run(carrier, self.count)
         except (UserError, SimulationError) as error:
             return {"measured_note": str(error)}
-        late = pl.concat(run.late for run in carrier.runs)
-        return {
+        return carrier.late() | {
             "simulated_samples_per_s": self.simulated.samples_per_s,
             "measured_samples_per_s": use.samples_per_s,
             "measured_iterations": self.count,
-            "deadlines": late["count"].sum(),
-            "late": late["late"].sum(),
-            "steal": max(run.steal for run in carrier.runs),
         }
 
 
@@ -225,7 +221,7 @@ class _Plan:
 
 
 @dataclass
-class _Measured:
+class Measured:
     """Measures runs, over the links that they use: each is a connection."""
 
     used: set[tuple[str, str]]
@@ -234,19 +230,32 @@ class _Measured:
     def __call__(
         self, cluster: Cluster, programs: Sequence[Program], /, *, trace: bool = False
     ) -> Run:
+        """Measure a run; see `Runner`."""
         from workbench.runtime.measured import measure
 
-        names = cluster.names
-        links: dict[tuple[Name, Name], Link] = {
-            (a, b): link
-            for (a, b), link in cluster.links.items()
-            if (names[a], names[b]) in self.used
-        }
-        run = measure(Cluster(cluster.nodes, links), programs, trace=trace)
+        run = measure(over(cluster, self.used), programs, trace=trace)
         if run.interrupted:
             raise KeyboardInterrupt
         self.runs.append(run)
         return run
+
+    def late(self) -> dict[str, Any]:
+        """How many deadlines were late, and the largest share of time that others took."""
+        late = pl.concat(run.late for run in self.runs)
+        return {
+            "deadlines": late["count"].sum(),
+            "late": late["late"].sum(),
+            "steal": max(run.steal for run in self.runs),
+        }
+
+
+def over(cluster: Cluster, used: Collection[tuple[str, str]]) -> Cluster:
+    """The cluster with these links alone, by the names of their ends."""
+    names = cluster.names
+    links: dict[tuple[Name, Name], Link] = {
+        (a, b): link for (a, b), link in cluster.links.items() if (names[a], names[b]) in used
+    }
+    return Cluster(cluster.nodes, links)
 
 
 def _shared_inside(question: Question, option: Option) -> dict[Pair, float]:
