@@ -94,10 +94,8 @@ def calls(path: Path, kind: str) -> list[Figure]:
     found = re.findall(rf"\bresults\.{kind}\(\s*(\w+\.\w+)", code)
     if not found:
         return []
-    system = system_of(path.stem)
-    paper = "" if system in systems.ROOMS else ".paper"
-    package = importlib.import_module(f"workbench.{system}{paper}")
-    systems.figures(system)  # imports what the package consists of
+    package = importlib.import_module(f"workbench.{system_of(path.stem)}.paper")
+    systems.figures(system_of(path.stem))  # imports what the package consists of
     return [operator.attrgetter(one)(package) for one in found]
 
 
@@ -123,9 +121,9 @@ def count_of_pictures(path: Path) -> int:
 def timed_figures(path: Path) -> set[str]:
     """Return the names of the figures that hold timings of this machine."""
     code = "\n".join(sources(path, "code"))
-    timed = {one.id for one in calls(path, "show") if one.timings}
+    shown = {one.id for one in calls(path, "show") if one.timings}
     drawn = set(re.findall(r"\bresults\.draw\(\s*\"(\w+)\"[^\n]*timings=True", code))
-    return timed | drawn | scorecards(code)
+    return shown | drawn | scorecards(code)
 
 
 def scorecards(code: str) -> set[str]:

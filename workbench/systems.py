@@ -32,9 +32,9 @@ class Room(NamedTuple):
 
 
 def _figures() -> tuple[Figure | Together, ...]:
-    from workbench.three_ways.charts import FIGURES
+    from workbench.three_ways.recording import RUNS
 
-    return FIGURES
+    return (RUNS,)
 
 
 def _setting() -> type[Parameters]:
