@@ -13,7 +13,6 @@ from workbench.hiertrain.paper import calibration, constants
 from workbench.hiertrain.paper.cores import FIG11, NONE_PERCENT
 from workbench.hiertrain.paper.figures import FIGURES
 from workbench.hiertrain.paper.iteration_time import FIG7, FIG8, FIG9
-from workbench.hiertrain.paper.simulated import FIG6
 from workbench.hiertrain.paper.testbed import MODELS, Constants
 
 STORED: dict[str, pl.DataFrame] = {}
@@ -61,8 +60,6 @@ def test_no_claim_waits_for_a_larger_scale() -> None:
 @pytest.mark.parametrize(
     ("figure", "other"),
     [
-        ("fig6", lambda: FIG6.frame(batch_size=64)),
-        ("fig6", lambda: FIG6.frame(device_edge_mbps=10.0)),
         ("fig7", lambda: FIG7.frame(batch_size=64)),
         ("fig7", lambda: FIG7.frame(device_edge_mbps=10.0)),
         ("fig7", lambda: FIG7.frame(edge_cores=2)),
@@ -195,17 +192,6 @@ def test_each_part_of_the_cores_claim_can_fail() -> None:
     detail = answers({"fig11": gains(helps, (1.0, 1.0, 0.0))})["hiertrain.fig11.cores"].detail
     # 1 - 0.8 x 0.95 x 0.98
     assert detail == "4 cores save 25.5 % at 1.5 Mbit/s, at most 2.0 % from 3"
-
-
-def test_the_largest_difference_counts_either_way() -> None:
-    for percent in (-50.0, 50.0):
-        changed = with_value(
-            "fig6", "difference_percent", percent, edge_cloud_mbps=3.0, sharing="none"
-        )
-        assert value("fig6.validity", fig6=changed) == percent
-    shared = with_value("fig6", "difference_percent", 99.0, sharing="interfaces")
-    assert value("fig6.validity", fig6=shared) == value("fig6.validity")
-    assert "+99.0 %" in answers({"fig6": shared})["hiertrain.fig6.validity"].detail
 
 
 def test_seconds_of_table_2() -> None:
