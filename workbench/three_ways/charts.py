@@ -119,6 +119,8 @@ def draw_system(runs: pl.DataFrame, system: str) -> alt.FacetChart:
     assert isinstance(most, int)
     chart = layers.properties(height=_ROW_PX * max(3, most))
     lines = [f"{TITLES[system]}: an iteration three ways, measured on one machine", how_often(runs)]
+    if cases["measured_s"].has_nulls():
+        lines.append("where nothing is measured, all runs are void")
     faceted = parts.facets(chart, "panel", panels, lines)
     found: alt.FacetChart = faceted.resolve_scale(x="independent", y="independent")
     return found
