@@ -23,9 +23,9 @@ SYSTEMS: dict[str, SystemInfo] = {
 
 
 def _three_ways() -> tuple[Figure | Together, ...]:
-    from workbench.three_ways.recording import RUNS
+    from workbench.three_ways.charts import FIGURES
 
-    return (RUNS,)
+    return FIGURES
 
 
 ROOMS: dict[str, Callable[[], tuple[Figure | Together, ...]]] = {"three_ways": _three_ways}

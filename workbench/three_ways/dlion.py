@@ -39,6 +39,7 @@ def case(
     system: str,
     mbps: float,
     *,
+    model: str = MODEL,
     local_batch: int = LOCAL_BATCH,
     workers: int = 4,
     seed: int = 0,
@@ -51,8 +52,8 @@ def case(
     faster = 1 if sample_s is None else 0
     machines = [Node(f"worker{index}", speed=1 + faster * index) for index in range(workers)]
     setup = Setup(
-        MODEL,
-        digits(384 if sample_s is None else 1408),
+        model,
+        digits(384 if sample_s is None else 4 * local_batch * workers, model),
         cluster=full_mesh(machines, Link(mbps * 1e6, 0.002)),
         iterations=ITERATIONS,
         local_batch=local_batch,
@@ -61,7 +62,7 @@ def case(
         evaluate_every=10 * ITERATIONS,
         seed=seed,
     )
-    setting = f"{MODEL}, {workers} workers, {mbps:g} Mbit/s"
+    setting = f"{model}, {workers} workers, {mbps:g} Mbit/s"
     return _case(system, setting, setup, "padded" if sample_s is None else "unpadded")
 
 

@@ -13,7 +13,7 @@ from workbench.three_ways.case import Case
 from workbench.three_ways.samples import digits
 
 MODEL, BATCH_SIZE, ITERATIONS = "alexnet_small", 32, 4
-BANDWIDTHS_MBPS = (10.0, 20.0, 50.0)
+BANDWIDTHS_MBPS = (50.0, 20.0, 10.0)
 FLOPS_PER_S = 1e9
 OVERHEAD_S, LONG_OVERHEAD_S = 0.01, 0.05
 
@@ -24,7 +24,7 @@ def cases() -> Iterator[Case]:
         for planner in PLANNERS:
             yield case(planner, mbps)
     for planner in ("layer_by_layer", "dynacomm"):
-        yield case(planner, BANDWIDTHS_MBPS[-1], LONG_OVERHEAD_S)
+        yield case(planner, BANDWIDTHS_MBPS[0], LONG_OVERHEAD_S)
 
 
 def case(
@@ -32,6 +32,7 @@ def case(
     mbps: float,
     overhead_s: float = OVERHEAD_S,
     *,
+    model: str = MODEL,
     batch_size: int = BATCH_SIZE,
     workers: int = 2,
     seed: int = 0,
@@ -39,8 +40,8 @@ def case(
 ) -> Case:
     """A planner at a bandwidth; with `layer_times` of this machine, unpadded."""
     setup = Setup(
-        MODEL,
-        digits(workers * batch_size * ITERATIONS, (3, 32, 32)),
+        model,
+        digits(workers * batch_size * ITERATIONS, model),
         Link(mbps * 1e6, overhead_s),
         workers=workers,
         epochs=1,
@@ -50,10 +51,10 @@ def case(
         by_layer=True,
         layer_times=layer_times,
     )
-    where = f"{MODEL}, {mbps:g} Mbit/s, {overhead_s * 1e3:g} ms"
+    where = f"{model}, {mbps:g} Mbit/s, {overhead_s * 1e3:g} ms"
     return Case(
         system="dynacomm",
-        setting=where if layer_times is None else f"{where}, {workers} workers",
+        setting=where if layer_times is None else f"{where}, workers: {workers}",
         arm="padded" if layer_times is None else "unpadded",
         choice=planner,
         setup=setup,

@@ -149,6 +149,11 @@ def order(runs: pl.DataFrame, way: str = "predicted") -> pl.DataFrame:
     ``apart`` says whether they are said to differ by more than the spread: by more than half the
     widths of both medians' intervals. Otherwise ``agrees`` is null.
     """
+    schema = {
+        **dict.fromkeys(("system", "setting", "arm", "faster", "slower"), pl.String),
+        **dict.fromkeys(("said_percent", "measured_percent"), pl.Float64),
+        **dict.fromkeys(("apart", "agrees"), pl.Boolean),
+    }
     rows: list[dict[str, Any]] = []
     for key, group in by_case(runs).group_by("system", "setting", "arm", maintain_order=True):
         listed = group.filter(pl.col("measured_s").is_not_null()).sort(WAYS[way])
@@ -167,4 +172,4 @@ def order(runs: pl.DataFrame, way: str = "predicted") -> pl.DataFrame:
                         "agrees": fast["measured_s"] < slow["measured_s"] if apart else None,
                     }
                 )
-    return pl.DataFrame(rows, infer_schema_length=None)
+    return pl.DataFrame(rows, schema=schema)

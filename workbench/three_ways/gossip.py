@@ -35,6 +35,7 @@ def case(
     *,
     shared: bool = False,
     overhead_s: float = 0.005,
+    model: str = MODEL,
     batch_size: int = BATCH_SIZE,
     samples_each: int = SAMPLES,
     seed: int = 0,
@@ -54,9 +55,9 @@ def case(
         for index in range(nodes)
     ]
     graph = complete(nodes) if shared else ring(nodes)
-    samples = digits(samples_each * nodes)
+    samples = digits(samples_each * nodes, model)
     setup = GossipSetup(
-        MODEL,
+        model,
         samples,
         partition.by_size(samples.y_train, [1] * nodes, seed=seed),
         full_mesh(machines, Link(mbps * 1e6, overhead_s)),
@@ -71,7 +72,7 @@ def case(
     where = f"mesh of {nodes}, shared uplinks" if shared else f"ring of {nodes}"
     return Case(
         system="gossip",
-        setting=f"{MODEL}, {where}, {mbps:g} Mbit/s, {overhead_s * 1e3:g} ms",
+        setting=f"{model}, {where}, {mbps:g} Mbit/s, {overhead_s * 1e3:g} ms",
         choice="an epoch",
         arm="padded" if sample_s is None else "unpadded",
         setup=setup,

@@ -24,7 +24,7 @@ from workbench.profiles import LayerTimes, profile_model
 from workbench.three_ways.case import Case
 from workbench.three_ways.samples import digits
 
-MODEL, BATCH_SIZE, ITERATIONS = "alexnet_small", 16, 6
+MODEL, BATCH_SIZE, ITERATIONS = "alexnet_small", 16, 4
 DEVICE_EDGE_MBPS, OVERHEAD_S = 5.0, 0.005
 FIG6_MBPS, COMPARED_MBPS = (1.5, 2.5, 3.5, 5.0), (1.5, 3.5)
 FLOPS_PER_S = {"device": 1e8, "edge": 5e8, "cloud": 2.5e9}
@@ -40,8 +40,9 @@ def cases() -> Iterator[Case]:
 def case(
     planner: str,
     mbps: float,
-    device_edge_mbps: float = DEVICE_EDGE_MBPS,
     *,
+    model: str = MODEL,
+    device_edge_mbps: float = DEVICE_EDGE_MBPS,
     batch_size: int = BATCH_SIZE,
     iterations: int = ITERATIONS,
     seed: int = 0,
@@ -51,7 +52,7 @@ def case(
 
     With `layer_times` of this machine, unpadded: all tiers are as fast.
     """
-    profile = profile_model(MODEL)
+    profile = profile_model(model)
     rest: dict[str, Any] = {
         "device_edge_bps": device_edge_mbps * 1e6,
         "edge_cloud_bps": mbps * 1e6,
@@ -65,12 +66,10 @@ def case(
     policy = PLANNERS[planner](problem)
     return Case(
         system="hiertrain",
-        setting=f"{MODEL}, {mbps:g} Mbit/s",
+        setting=f"{model}, {mbps:g} Mbit/s",
         choice=planner,
         arm="padded" if layer_times is None else "unpadded",
-        setup=Setup(
-            MODEL, digits(batch_size * iterations, (3, 32, 32)), problem, epochs=1, seed=seed
-        ),
+        setup=Setup(model, digits(batch_size * iterations, model), problem, epochs=1, seed=seed),
         how=policy,
         iterations=iterations,
         predict=partial(predicted_s, problem, policy),

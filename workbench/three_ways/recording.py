@@ -1,19 +1,20 @@
 """Every case measured again and again, in random order: ``workbench record three_ways runs``.
 
 A run is a row, kept as soon as it has ended, so that a recording that was stopped goes on where it
-was. Runs that the machine disturbed are void by a rule that was fixed before: they are kept and
-counted, and no error is computed from them.
+was. Runs that the machine disturbed (`MeasuredRun.disturbed`) are void: they are kept and counted,
+and no error is computed from them.
 """
 
 from __future__ import annotations
 
 import os
 import random
+from itertools import chain, groupby
 from typing import Any
 
 import polars as pl
 
-from workbench.experiments import sweep
+from workbench.experiments import grid, sweep
 from workbench.experiments.figure import Figure, Recordable
 from workbench.experiments.scales import Scaled
 from workbench.runtime import SimulationError
@@ -23,21 +24,9 @@ from workbench.three_ways.catalogue import cases
 from workbench.training import TrainingError
 
 PLACES = 6
-MOST_STEAL = 0.02
-"""A run is void if other machines on the same hardware took more of this one's time."""
-MOST_LATE = 0.1
-"""Or if more of its transfers and waits than this share ended over a millisecond late."""
-MOST_LATE_S = 0.05
-"""Or if they were late by more than this share of the run's seconds, all of them together."""
 MOST_OVERTIME_S = 0.02
 """A run's work fits the machine if it takes longer than it may by less than this share of the run's
 seconds; unpadded, if no more nodes compute at the same time than there are cores."""
-
-SMOKE = (
-    "dynacomm, alexnet_small, 50 Mbit/s, 10 ms, dynacomm, padded",
-    "hiertrain, alexnet_small, 5 Mbit/s, hiertrain, padded",
-    "gossip, lenet5, ring of 3, 20 Mbit/s, 5 ms, an epoch, padded",
-)
 
 SCHEMA = {
     **dict.fromkeys(("system", "setting", "choice", "arm", "regime", "predicted_by"), pl.String),
@@ -55,17 +44,20 @@ SCHEMA = {
 
 Seconds are those of an iteration, of `late_s` and `works_late_s` the sum in the run. `deadlines`
 are ends of transfers and of waits, `works` pieces of work, which are late if they took longer than
-they may. `load` is the machine's load average before the run, `void` the verdict of the rule.
+they may. `load` is the machine's load average before the run.
 
 On a machine that is busy with other things, ``chrt --rr 5`` before the command (Linux, as root)
 lets the processes of a run go first; so runs are late no more than on an idle one.
 """
 
 
-def runs(names: tuple[str, ...] | None, repetitions: int) -> pl.DataFrame:
-    """Measure the named cases, or all, in random order; a row for each run."""
-    chosen = list(cases()) if names is None else list(names)
-    points = [{"name": name, "repetition": each} for name in chosen for each in range(repetitions)]
+def runs(of_each: int | None, repetitions: int) -> pl.DataFrame:
+    """Measure all cases, or some of each system and arm, in random order; a row for each run."""
+    chosen = chain.from_iterable(
+        list(group)[:of_each]
+        for _, group in groupby(cases().values(), lambda case: (case.system, case.arm))
+    )
+    points = grid(name=[case.name for case in chosen], repetition=range(repetitions))
     random.Random(0).shuffle(points)
     with session(places=PLACES):
         return sweep(
@@ -100,13 +92,11 @@ def row(case: Case, measured: Outcome) -> dict[str, Any]:
     assert isinstance(run, MeasuredRun)
     work = pl.col("kind") == "work"
     waits, works = run.late.filter(~work), run.late.filter(work)
-    deadlines, late = int(waits["count"].sum()), int(waits["late"].sum())
-    late_s = float(waits["total_s"].sum())
     return {
         "measured_s": measured.iteration_s,
-        "deadlines": deadlines,
-        "late": late,
-        "late_s": late_s,
+        "deadlines": waits["count"].sum(),
+        "late": waits["late"].sum(),
+        "late_s": waits["total_s"].sum(),
         "worst_late_s": waits["worst_s"].max(),
         "works": works["count"].sum(),
         "works_late": works["late"].sum(),
@@ -114,16 +104,11 @@ def row(case: Case, measured: Outcome) -> dict[str, Any]:
         "steal": run.steal,
         "clock_error_s": run.clock_error_s,
         "same_weights": same_weights(case.simulated, measured),
-        "void": is_void(run.steal, late / max(1, deadlines), late_s / run.end_s),
+        "void": run.disturbed,
         "fits": case.computing_at_once <= (os.cpu_count() or 1)
         if case.arm == "unpadded"
         else float(works["total_s"].sum()) <= MOST_OVERTIME_S * run.end_s,
     }
-
-
-def is_void(steal: float, late: float, late_s: float) -> bool:
-    """Whether the machine disturbed a run more than the rule allows; arguments are shares."""
-    return steal > MOST_STEAL or late > MOST_LATE or late_s > MOST_LATE_S
 
 
 def priority() -> str:
@@ -144,7 +129,7 @@ RUNS = Figure(
     id="runs",
     compute=runs,
     sizes={
-        "names": Scaled[Any](smoke=SMOKE, default=None, paper=None),
+        "of_each": Scaled[int | None](smoke=2, default=None, paper=None),
         "repetitions": Scaled(smoke=1, default=1, paper=10),
     },
     recorded=Recordable(),

@@ -6,12 +6,14 @@ from workbench.hiertrain.paper import (
     fleets,
     iteration_time,
     learning,
+    measured,
     planning_time,
     simulated,
 )
 
 FIGURES = (
     simulated.FIG6,
+    measured.FIG6_MEASURED,
     simulated.SHARING,
     *iteration_time.FIGURES,
     cores.FIG11,

@@ -9,7 +9,6 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.claims import Answer, Cause
 from workbench.experiments import grid, sweep, whole
 from workbench.experiments.figure import Figure, at
 from workbench.figures import parts
@@ -147,32 +146,10 @@ def overtaken(frame: pl.DataFrame) -> str:
     )
 
 
-def _validity(frame: pl.DataFrame) -> Answer:
-    """Simulated over predicted where they differ most."""
-    apart, shared = (
-        frame.filter(sharing=sharing).sort(pl.col("difference_percent").abs()).row(-1, named=True)
-        for sharing in ("none", "interfaces")
-    )
-    detail = (
-        f"simulated, at {apart['edge_cloud_mbps']:g} Mbit/s; "
-        f"{shared['difference_percent']:+.1f} % with shared interfaces"
-    )
-    return Answer(apart["difference_percent"], detail)
-
-
 FIG6 = Figure(
     id="fig6",
     compute=partial(simulated, (MODELS["alexnet"],), ("hiertrain",)),
     chart=draw_against_model,
-    answers={"hiertrain.fig6.validity": _validity},
-    causes={
-        "hiertrain.fig6.validity": Cause(
-            "data",
-            "the prototype cannot be had, nor do words such as 'highly match' give a number; the "
-            "model adds up phases, each as long as its slowest worker, so whoever need not wait is "
-            "faster",
-        ),
-    },
     at_paper=at(model=MODELS["alexnet"], **PAPER),
 )
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LATE_S = 0.001
 """What ends so much after its deadline is late."""
+MOST_STEAL, MOST_LATE, MOST_LATE_S = 0.02, 0.1, 0.05
+"""Of an undisturbed run: steal, share of waits that are late, and their seconds over the run's."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,21 @@ class MeasuredRun(Run):
     steal: float
     clock_error_s: float
     refused: int
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether something else on the machine disturbed the run, so that its times say little.
+
+        Others took more than 2 % of the machine's time; or more than a tenth of its transfers and
+        waits were late, or all of them together for more than 5 % of the run.
+        """
+        import polars as pl
+
+        waits = self.late.filter(pl.col("kind") != "work")
+        late, count = int(waits["late"].sum()), int(waits["count"].sum())
+        late_s = float(waits["total_s"].sum())
+        most_late_s = MOST_LATE_S * self.end_s
+        return self.steal > MOST_STEAL or late > MOST_LATE * count or late_s > most_late_s
 
     def __str__(self) -> str:
         late, count = int(self.late["late"].sum()), int(self.late["count"].sum())

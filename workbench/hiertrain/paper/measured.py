@@ -1,0 +1,149 @@
+"""Fig. 6 as the paper has it: iterations of real processes, beside the cost model's.
+
+Device, edge and cloud are processes of this machine, which send each other as many bytes as they
+would, over links of the paper's bandwidths. A layer lasts as long as the cost model says: what is
+tested are links, order and waiting, not how fast the paper's machines are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import polars as pl
+
+from workbench import figures
+from workbench.claims import Answer, Cause
+from workbench.experiments import Scaled, grid, sweep
+from workbench.experiments.figure import Figure, Recordable, at
+from workbench.hiertrain.algorithms import PLANNERS
+from workbench.hiertrain.costs.iteration import iteration
+from workbench.hiertrain.paper import titles
+from workbench.hiertrain.paper.simulated import one_iteration
+from workbench.hiertrain.paper.testbed import (
+    BATCH_SIZE,
+    CORES_USED,
+    DEVICE_EDGE_MBPS,
+    EDGE_CLOUD_MBPS,
+    MODELS,
+    PAPER,
+    SETTING,
+    variant,
+)
+from workbench.hiertrain.programs.network import cluster_of, programs_of
+
+MEASURED = {
+    **SETTING,
+    "repetition": pl.Int64,
+    **dict.fromkeys(("predicted_s", "simulated_s", "measured_s"), pl.Float64),
+    "difference_percent": pl.Float64,
+    "disturbed": pl.Boolean,
+}
+
+
+def measured(
+    repetitions: int,
+    bandwidths_mbps: Sequence[float],
+    *,
+    batch_size: int = BATCH_SIZE,
+    device_edge_mbps: float = DEVICE_EDGE_MBPS,
+    edge_cores: int = CORES_USED,
+    devices: int = 1,
+) -> pl.DataFrame:
+    """An iteration under HierTrain's policy by processes, beside the cost model's and a simulation.
+
+    ``difference_percent`` is measured over predicted, minus one; ``disturbed``, whether the machine
+    was too busy for that (`MeasuredRun.disturbed`).
+    """
+    from workbench.runtime.measured import session
+
+    shared = {
+        "model": MODELS["alexnet"],
+        "batch_size": batch_size,
+        "device_edge_mbps": device_edge_mbps,
+        "edge_cores": edge_cores,
+        "devices": devices,
+    }
+    points = grid(repetition=range(repetitions), edge_cloud_mbps=bandwidths_mbps)
+    with session(places=4):
+        return sweep(_measured, points, MEASURED, title="Fig. 6", shared=shared, timed=True)
+
+
+def _measured(
+    *, model: str, batch_size: int, repetition: int, **testbed: float
+) -> dict[str, object]:
+    from workbench.runtime.measured import measure
+
+    problem = variant(**testbed).problem(model, batch_size)
+    policy = PLANNERS["hiertrain"](problem)
+    predicted_s = iteration(problem, policy).total_s
+    run = measure(cluster_of(problem), programs_of(problem, policy, 1))
+    return {
+        "predicted_s": predicted_s,
+        "simulated_s": one_iteration(problem, policy).end_s,
+        "measured_s": run.end_s,
+        "difference_percent": 100 * (run.end_s / predicted_s - 1),
+        "disturbed": run.disturbed,
+    }
+
+
+def draw_measured(frame: pl.DataFrame) -> alt.LayerChart:
+    """HierTrain's iteration by the cost model (line), simulated (dashed), and measured (points)."""
+    base = alt.Chart(frame.filter(~pl.col("disturbed"))).encode(x=titles.bandwidth())
+    y = titles.seconds("measured_s", scale=alt.Scale(zero=True))
+    line = base.mark_line(color=figures.INK, strokeWidth=1).encode(y="predicted_s:Q")
+    dashed = base.mark_line(strokeDash=[4, 3], strokeWidth=1.2).encode(y="simulated_s:Q")
+    points = base.mark_point(filled=True, size=40, color=figures.PALETTE[1]).encode(y=y)
+    disturbed = int(frame["disturbed"].sum())
+    lines = titles.title(
+        frame,
+        "HierTrain, by cost model and measured with processes on one machine",
+        "line: cost model; dashed: simulated; points: measured, each a run",
+        f"{len(frame)} runs, {disturbed} of them left out since the machine was too busy",
+    )
+    return (line + dashed + points).properties(height=200, title=lines)
+
+
+def _validity(frame: pl.DataFrame) -> Answer | None:
+    """Measured over predicted where they differ most, of the medians at each bandwidth."""
+    medians = (
+        frame.filter(~pl.col("disturbed"))
+        .group_by("edge_cloud_mbps")
+        .agg(pl.col("difference_percent", "simulated_s", "measured_s").median())
+        .sort(pl.col("difference_percent").abs())
+    )
+    if medians.is_empty():
+        return None
+    farthest = medians.row(-1, named=True)
+    off = medians["measured_s"] / medians["simulated_s"] - 1
+    return Answer(
+        farthest["difference_percent"],
+        f"measured on one machine, at {farthest['edge_cloud_mbps']:g} Mbit/s; at most "
+        f"{100 * max(map(abs, off.to_list())):.1f} % from the simulation",
+        timed=True,
+    )
+
+
+FIG6_MEASURED = Figure(
+    id="fig6_measured",
+    compute=measured,
+    chart=draw_measured,
+    sizes={
+        "repetitions": Scaled(smoke=1, default=1, paper=3),
+        "bandwidths_mbps": Scaled(
+            smoke=EDGE_CLOUD_MBPS[-2:], default=EDGE_CLOUD_MBPS, paper=EDGE_CLOUD_MBPS
+        ),
+    },
+    answers={"hiertrain.fig6.validity": _validity},
+    causes={
+        "hiertrain.fig6.validity": Cause(
+            "data",
+            "the prototype cannot be had, nor do words such as 'highly match' give a number; the "
+            "model adds up phases, each as long as its slowest worker, so whoever need not wait is "
+            "faster",
+        ),
+    },
+    at_paper=at(model=MODELS["alexnet"], **PAPER),
+    recorded=Recordable(),
+    timings=True,
+)

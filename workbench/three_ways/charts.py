@@ -1,0 +1,237 @@
+"""Figures of the recorded runs: errors, each system three ways, HierTrain's Fig. 6, two clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from workbench.experiments.figure import Figure
+from workbench.figures import INK, PALETTE, SHAPES, parts, series, stacked
+from workbench.runtime import Trace
+from workbench.three_ways import hiertrain
+from workbench.three_ways.errors import MEDIAN_BAR, WAYS, by_case, errors, usable
+from workbench.three_ways.recording import RUNS
+
+if TYPE_CHECKING:
+    import altair as alt
+
+TITLES = {
+    "dynacomm": "DynaComm",
+    "hiertrain": "HierTrain",
+    "edgegossip": "EdgeGossip",
+    "dlion": "DLion",
+    "olpb": "OLPB",
+    "gossip": "Gossip",
+}
+SHOWN = {
+    "naive": "bytes over bandwidth plus computing",
+    "predicted": "predicted",
+    "simulated": "simulated",
+    "measured": "measured (median and interval)",
+}
+_ROW_PX = 15
+
+
+def where(runs: pl.DataFrame) -> str:
+    """On what, and how often: part of every title."""
+    repetitions = runs.filter(~pl.col("void"))["repetition"].n_unique()
+    times = "once" if repetitions == 1 else f"up to {repetitions} runs a case"
+    return f"measured with processes on one machine, {times}"
+
+
+def draw_errors(runs: pl.DataFrame) -> alt.FacetChart:
+    """Errors of all usable runs by system, and their median; a panel for each way."""
+    import altair as alt
+
+    arms = pl.when(pl.col("arm") == "unpadded").then(pl.lit(", unpadded")).otherwise(pl.lit(""))
+    drawn = parts.titled(errors(runs), system=TITLES).select(
+        "regime",
+        row=pl.col("system") + arms,
+        way=pl.col("way").replace(SHOWN),
+        percent=100 * pl.col("error"),
+    )
+    rows = drawn["row"].unique(maintain_order=True).sort().to_list()
+    order = [SHOWN[way] for way in WAYS]
+    y = alt.Y("row:N", title=None, sort=rows)
+    base = alt.Chart(drawn)
+    title = "error in % of measured"
+    points = base.mark_tick(thickness=1, size=10, opacity=0.5).encode(
+        x=alt.X("percent:Q", title=title, axis=alt.Axis(tickCount=4)),
+        y=y,
+        color=parts.colour("regime", ["computing", "bandwidth", "latency", "contended"]),
+    )
+    medians = base.mark_point(shape="diamond", size=40, color=INK).encode(
+        x=alt.X("median(percent):Q", title=title), y=y
+    )
+    bars = [
+        base.mark_rule(color=parts.GREY, strokeDash=[2, 2]).encode(x=alt.datum(at))
+        for at in (-100 * MEDIAN_BAR, 100 * MEDIAN_BAR)
+    ]
+    lines = [
+        "How far each way is from measured iterations",
+        where(runs),
+        f"a tick: a run; diamond: median; dashed: {100 * MEDIAN_BAR:g} % off; below 0: too short",
+    ]
+    layers = alt.layer(*bars, points, medians).properties(height=_ROW_PX * max(3, len(rows)))
+    panels = parts.facets(layers, "way", order, lines)
+    found: alt.FacetChart = panels.resolve_scale(x="independent")
+    return found
+
+
+def of_system(system: str, runs: pl.DataFrame) -> pl.DataFrame:
+    """The runs of a system."""
+    return runs.filter(system=system)
+
+
+def draw_system(runs: pl.DataFrame) -> alt.FacetChart:
+    """Milliseconds of an iteration each way, by choice; a panel for each setting."""
+    import altair as alt
+
+    arms = pl.when(pl.col("arm") == "unpadded").then(pl.lit(", unpadded")).otherwise(pl.lit(""))
+    cases = by_case(runs).with_columns(panel=pl.col("setting") + arms)
+    drawn = (
+        cases.unpivot(
+            on=[*WAYS.values(), "measured_s"],
+            index=["panel", "choice", "low_s", "high_s"],
+            variable_name="way",
+            value_name="seconds",
+        )
+        .drop_nulls("seconds")
+        .with_columns(pl.col("way").str.strip_suffix("_s").replace(SHOWN))
+        .with_columns(
+            pl.col("choice").str.replace_all("_", " "),
+            ms=1e3 * pl.col("seconds"),
+            low_ms=1e3 * pl.col("low_s"),
+            high_ms=1e3 * pl.col("high_s"),
+        )
+    )
+    order, x_title = list(SHOWN.values()), "milliseconds an iteration"
+    y = alt.Y("choice:N", title=None, sort=list(dict.fromkeys(runs["choice"])))
+    x = alt.X("ms:Q", title=x_title, scale=alt.Scale(zero=False, nice=True, padding=10))
+    base = alt.Chart(drawn)
+    measured = alt.datum.way == SHOWN["measured"]
+    spans = base.transform_filter(measured).mark_rule(strokeWidth=2, color=INK)
+    colours = [parts.GREY, PALETTE[1], PALETTE[0], INK]
+    marks = base.mark_point(filled=False, size=45, strokeWidth=1.4).encode(
+        x=x,
+        y=y,
+        color=alt.Color("way:N", title=None, scale=alt.Scale(domain=order, range=colours)),
+        shape=alt.Shape("way:N", title=None, scale=alt.Scale(domain=order, range=list(SHAPES[:4]))),
+    )
+    layers = alt.layer(spans.encode(x=alt.X("low_ms:Q", title=x_title), x2="high_ms:Q", y=y), marks)
+    panels = cases["panel"].unique(maintain_order=True).to_list()
+    system = TITLES.get(runs["system"][0], runs["system"][0])
+    most = cases.group_by("panel").len()["len"].max()
+    assert isinstance(most, int)
+    chart = layers.properties(height=_ROW_PX * max(3, most))
+    lines = [f"{system}: an iteration three ways", where(runs)]
+    faceted = parts.facets(chart, "panel", panels, lines)
+    found: alt.FacetChart = faceted.resolve_scale(x="independent", y="independent")
+    return found
+
+
+def of_fig6(runs: pl.DataFrame) -> pl.DataFrame:
+    """HierTrain's own policy over the bandwidth between edge and cloud, seconds each way."""
+    return (
+        by_case(runs.filter(system="hiertrain", choice="hiertrain", arm="padded"))
+        .with_columns(mbps=pl.col("setting").str.extract(r"([\d.]+) Mbit/s").cast(pl.Float64))
+        .sort("mbps")
+    )
+
+
+def draw_fig6(frame: pl.DataFrame) -> alt.LayerChart:
+    """The paper's Fig. 6, measured: cost model, simulation, and processes."""
+    import altair as alt
+
+    x = alt.X(
+        "mbps:Q", title="edge-cloud bandwidth in Mbit/s", scale=alt.Scale(zero=False, padding=12)
+    )
+    title = "seconds an iteration"
+    said = frame.unpivot(
+        on=["predicted_s", "simulated_s"], index="mbps", variable_name="way", value_name="seconds"
+    ).with_columns(pl.col("way").replace({"predicted_s": "cost model", "simulated_s": "simulated"}))
+    lines = (
+        alt.Chart(said)
+        .mark_line()
+        .encode(x=x, y=alt.Y("seconds:Q", title=title), **_lines(["cost model", "simulated"]))
+    )
+    base = alt.Chart(frame)
+    spans = base.mark_rule(strokeWidth=2).encode(x=x, y=alt.Y("low_s:Q", title=title), y2="high_s")
+    points = base.mark_point(filled=True, size=45, color=INK).encode(
+        x=x, y=alt.Y("measured_s:Q", title=title)
+    )
+    off = [
+        f"{name} {percent:+.1f} % off at most"
+        for name, column in (("cost model", "predicted_s"), ("simulation", "simulated_s"))
+        if (percent := farthest(frame, column)) is not None
+    ]
+    heading = [
+        f"HierTrain's Fig. 6 with {hiertrain.MODEL}",
+        "points: measured with processes on one machine, median and interval",
+        "; ".join(off),
+    ]
+    layers = [lines, spans, points]
+    return alt.LayerChart(layer=layers, height=190, title=heading)
+
+
+def _lines(order: list[str]) -> dict[str, Any]:
+    found = series("way", order)
+    return {"color": found["color"], "strokeDash": found["strokeDash"]}
+
+
+def farthest(frame: pl.DataFrame, column: str) -> float | None:
+    """Percent by which a way is off the median measured, where that is most."""
+    percent = (100 * (frame[column] / frame["measured_s"] - 1)).drop_nulls()
+    return None if percent.is_empty() else max(percent.to_list(), key=abs)
+
+
+def draw_clocks(
+    simulated: Trace, measured: Trace, title: list[str], until_s: float
+) -> dict[str, Any]:
+    """Both clocks under each other up to a time: the same rows, colours and axis."""
+    known, order = timeline(simulated, until_s), pl.col("start_s").min()
+    rows = known.group_by("node", "lane").agg(first=order).sort("node", "first")
+    lanes = rows.sort("first")["lane"].unique(maintain_order=True).to_list()
+    views = []
+    for frame, of in (
+        (known, "simulated"),
+        (timeline(measured, until_s), "measured with processes on one machine"),
+    ):
+        sorted_frame = rows.join(frame, on=["node", "lane"], maintain_order="left_right")
+        drawn = Trace(sorted_frame.select(frame.columns))
+        views.append(drawn.gantt(title=of, end_s=until_s, order=lanes))
+    return stacked(*views, title=title)
+
+
+def timeline(trace: Trace, until_s: float) -> pl.DataFrame:
+    """Spans with a length, up to a time, without requests; of a lane, one after the other.
+
+    A message that is measured begins before the last byte of the one before has been received.
+    """
+    following = pl.col("start_s").shift(-1).over("node", "lane", order_by="start_s")
+    return (
+        trace.frame.filter(
+            pl.col("start_s") < until_s,
+            pl.col("end_s") > pl.col("start_s"),
+            ~pl.col("lane").str.starts_with("to ") | (pl.col("bytes") > 0),
+        )
+        .with_columns(end_s=pl.min_horizontal("end_s", following, pl.lit(until_s)))
+        .filter(pl.col("end_s") > pl.col("start_s"))
+        .sort("start_s")
+    )
+
+
+def _of_runs(name: str, compute: Callable[..., pl.DataFrame], chart: Callable[..., Any]) -> Figure:
+    return Figure(id=name, of=RUNS, compute=compute, chart=chart, timings=True)
+
+
+ERRORS = _of_runs("errors", usable, draw_errors)
+DYNACOMM, HIERTRAIN, GOSSIP, EDGEGOSSIP, DLION, OLPB = (
+    _of_runs(system, partial(of_system, system), draw_system)
+    for system in ("dynacomm", "hiertrain", "gossip", "edgegossip", "dlion", "olpb")
+)
+FIG6 = _of_runs("fig6", of_fig6, draw_fig6)
+FIGURES = (RUNS, ERRORS, DYNACOMM, HIERTRAIN, FIG6, GOSSIP, EDGEGOSSIP, DLION, OLPB)
