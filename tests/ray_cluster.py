@@ -1,23 +1,31 @@
-"""Sweeps on a Ray cluster: what they give on one machine, and nothing left behind."""
+"""Sweeps and measured runs on a Ray cluster of one machine; nothing is left behind."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.reproduce.helpers import write_notebook
+from tests.runtime.conformance.programs import BPS, LINK, SIZE, UNIT_S, idle, pair, receives
+from tests.runtime.runtimes import EARLY_S
 from tests.test_parallel import squared, wait_for
+from workbench.clusters import Cluster, Node
+from workbench.clusters.cluster import Name
 from workbench.experiments import grid, sweep
 from workbench.reproduce.sweep import sweep as sweep_notebook
+from workbench.runtime import Context, Message, SimulationError
+from workbench.runtime.measured import measure, session
 from workbench.training.repeatable import generator
 from workbench.utils.checks import UserError
 from workbench.utils.files import ROOT
@@ -40,35 +48,69 @@ print(sweep(slow, grid(seed=[0, 1]), shared={"folder": RUNS}, folder="kept", add
 """
 
 
+class Started:
+    """A node of Ray's, as processes that end with it."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *arguments),
+                *(f"--temp-dir={folder}", "--node-ip-address=127.0.0.1"),
+                "--object-store-memory=100000000",
+            ],
+            env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_for(self.raylets)
+
+    def raylets(self) -> list[psutil.Process]:
+        children = psutil.Process(self.process.pid).children()
+        return [child for child in children if child.name() == "raylet"]
+
+    def end(self) -> None:
+        left = psutil.Process(self.process.pid).children(recursive=True)
+        self.process.terminate()
+        self.process.wait()
+        for process in psutil.wait_procs(left, timeout=10)[1]:
+            process.kill()
+
+
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def folder() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix="ray-"))  # its sockets' paths may not be long
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
     """A cluster of one machine with two cores."""
-    folder = Path(tempfile.mkdtemp(prefix="ray-"))  # its sockets' paths may not be long
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    head = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"),
-            *(f"--port={port}", "--num-cpus=2", "--include-dashboard=false"),
-            *(f"--temp-dir={folder}", "--node-ip-address=127.0.0.1"),
-            "--object-store-memory=100000000",
-        ],
-        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+    head = Started(
+        folder,
+        "--head",
+        '--resources={"desk": 1}',
+        f"--port={port}",
+        "--num-cpus=2",
+        "--include-dashboard=false",
     )
-    started = psutil.Process(head.pid)
+    yield f"127.0.0.1:{port}"
+    head.end()
+
+
+@pytest.fixture
+def phone(address: str, folder: Path) -> Iterator[Started]:
+    """A second machine of the cluster, by its resources."""
+    added = Started(folder, f"--address={address}", "--num-cpus=3", '--resources={"phone": 2}')
     try:
-        wait_for(lambda: any(child.name() == "raylet" for child in started.children()))
-        yield f"127.0.0.1:{port}"
+        with connected(address) as ray:
+            wait_for(lambda: "phone" in ray.cluster_resources())
+        yield added
     finally:
-        left = started.children(recursive=True)
-        head.terminate()
-        head.wait()
-        for process in psutil.wait_procs(left, timeout=10)[1]:
-            process.kill()
-        shutil.rmtree(folder, ignore_errors=True)
+        added.end()
 
 
 def uneven(number: int) -> int:
@@ -156,6 +198,51 @@ def test_a_cluster_that_does_not_answer_is_told_at_once(where: str) -> None:
         UserError, match=rf"no Ray cluster can be reached at '{where}': .*ray start"
     ):
         list(as_finished(squared, [(1.0,)], address=where))
+    with pytest.raises(UserError, match=rf"no Ray cluster can be reached at '{where}'"):
+        measure(pair(), [idle] * 2, address=where)
+
+
+def test_measured_runs_before_and_after_a_cluster_is_used(address: str) -> None:
+    """Ray on this machine wants a token, the cluster none: neither is taken for the other."""
+    for _ in range(2):
+        assert measure(pair(), [idle] * 2).ended == "done"
+        assert len(list(as_finished(squared, [(1.0,), (2.0,)], address=address))) == 2
+        assert measure(pair(), [idle] * 2, address=address).ended == "done"
+
+
+async def raylet_and_exchange(context: Context) -> tuple[int, list[float]]:
+    """The process that started this one, and when each message of the peers came."""
+    for peer in context.peers:
+        context.send(peer, Message(context.node, "x", None, SIZE))
+    return os.getppid(), await receives(len(context.peers))(context)
+
+
+def test_nodes_are_placed_by_resources_and_exchange_messages(address: str, phone: Started) -> None:
+    nodes = [Node(name, downlink_bps=BPS) for name in ("one", "two", "three")]
+    cluster = Cluster(nodes, dict.fromkeys(permutations(range(3), 2), LINK))
+    phones: dict[Name, dict[str, float]] = {"one": {"phone": 1}, 1: {"desk": 1}, 2: {"phone": 1}}
+    pid = phone.raylets()[0].pid
+    with session(address=address):
+        for _ in range(2):  # those who hold the resources are used again
+            run = measure(cluster, [raylet_and_exchange] * 3, address=address, resources=phones)
+            raylets, times_s = zip(*run.results.values(), strict=True)
+            assert [raylet == pid for raylet in raylets] == [True, False, True]
+            assert min(map(max, times_s)) >= 2 * UNIT_S - EARLY_S
+            assert run.clock_error_s > 0
+            assert set(run.late["kind"]) == {"start", "transfer", "announcement"}
+
+
+def test_a_machine_that_dies_in_the_middle_is_named(address: str, phone: Started) -> None:
+    async def waits(context: Context) -> None:
+        if context.node == 1:
+            os.kill(os.getppid(), signal.SIGKILL)
+        await context.sleep(1e9)
+
+    with pytest.raises(
+        SimulationError, match=r"process of two \(node 1, process \d+ on "
+    ) as caught:
+        measure(pair(), [waits] * 2, address=address, resources={"two": {"phone": 1}})
+    assert "of one" not in str(caught.value)
 
 
 def test_another_ray_of_this_process_is_not_taken_for_the_cluster(address: str) -> None:

@@ -114,13 +114,16 @@ def count_of_pictures(path: Path) -> int:
     figures = [one for kind in ("show", "table") for one in calls(path, kind)]
     found = [recorded.load(system_of(path.stem), one.id) for one in figures]
     beside = [one for one in found if one is not None and one.scale == "paper"]
-    return len(kept_names(path)[1] | {"explorer"}) + len(beside)
+    explorer = {"explorer"} if "explor" in "".join(sources(path, "code")) else set()
+    return len(kept_names(path)[1] | explorer) + len(beside)
 
 
 def timed_figures(path: Path) -> set[str]:
     """Return the names of the figures that hold timings of this machine."""
-    timed = {one.id for one in calls(path, "show") if one.timings}
-    return timed | scorecards("\n".join(sources(path, "code")))
+    code = "\n".join(sources(path, "code"))
+    shown = {one.id for one in calls(path, "show") if one.timings}
+    drawn = set(re.findall(r"\bresults\.draw\(\s*\"(\w+)\"[^\n]*timings=True", code))
+    return shown | drawn | scorecards(code)
 
 
 def scorecards(code: str) -> set[str]:

@@ -508,6 +508,20 @@ def compare(
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Also run each way's programs, without learning.")
     ] = False,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help="Also run the best ways as real processes on this machine, without learning.",
+        ),
+    ] = False,
+    measure_at_most: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Measure no way that takes longer.  \\[default: 60]",
+        ),
+    ] = None,
     train: Annotated[
         bool,
         typer.Option(
@@ -517,13 +531,23 @@ def compare(
         ),
     ] = False,
     way: Annotated[
-        list[str] | None, Name(help="Train only in this way; repeatable.  \\[default: all]")
+        list[str] | None,
+        Name(
+            help="Train only in this way, or measure it; repeatable.  \\[default: train in all, "
+            "measure the best]"
+        ),
     ] = None,
-    data: Annotated[str, Name(help="Data set to train on: a name, or a path.")] = "digits",
+    data: Annotated[
+        str | None, Name(help="Data set to train on: a name, or a path.  \\[default: digits]")
+    ] = None,
     samples: Annotated[
-        int, Number(help="Training samples, drawn at random, and a quarter as many to test on.")
-    ] = 2000,
-    seeds: Annotated[int, Number(help="Trainings of each way.")] = 3,
+        int | None,
+        Number(
+            help="Training samples, drawn at random, and a quarter as many to test on."
+            "  \\[default: 2000]"
+        ),
+    ] = None,
+    seeds: Annotated[int | None, Number(help="Trainings of each way.  \\[default: 3]")] = None,
     learning_rate: Annotated[
         list[float] | None,
         typer.Option(
@@ -550,6 +574,7 @@ def compare(
     from workbench import datasets
     from workbench.clusters import load_cluster
     from workbench.comparison import WAYS, answer, learning, text
+    from workbench.comparison import measured as measuring
 
     machines = load_cluster(cluster)
     dtype, shape = text.parse_inputs(inputs)
@@ -558,12 +583,19 @@ def compare(
     for name in way or ():
         check_name("way", name, WAYS)
     measured = text.parse_times(times or (), machines)
+    of_training = {
+        "--data": data,
+        "--samples": samples,
+        "--seeds": seeds,
+        "--learning-rate": learning_rate,
+        "--until-loss": until_loss,
+    }
+    _count_with("--train", train, of_training)
+    _count_with("--measure", measure, {"--measure-at-most": measure_at_most})
+    _count_with("--train or --measure", train or measure, {"--way": way})
     dataset = None
-    of_training = {"--way": way, "--learning-rate": learning_rate, "--until-loss": until_loss}
-    for option, value in of_training.items():
-        if value not in (None, []) and not train:
-            raise UserError(f"{option} counts with --train alone; add --train")
     if train:
+        data, samples = data or "digits", 2000 if samples is None else samples
         dataset = datasets.load(data).limit(samples, max(1, samples // 4))
         dataset = dataset if shape is None else dataset.fitted(shape)
     with _traced("profile it module by module: workbench profile --by modules"):
@@ -576,10 +608,18 @@ def compare(
             times=measured,
             epochs=epochs,
             simulate=simulate,
+            measure=measure and (way or True),
+            measure_at_most_s=measuring.AT_MOST_S if measure_at_most is None else measure_at_most,
+            say=partial(typer.echo, err=True),
         )
     about = f"{model}: {len(machines)} nodes, a batch of {batch_size} a worker, {epochs} epochs"
     for each in text.tables(found.frame, about, _console().width):
         _print(each)
+    interrupted = False
+    if measure:
+        for each in text.measured(found.frame):
+            _print(each)
+        interrupted = measuring.INTERRUPTED in found.frame["measured_note"]
     _print(str(found))
     trained = None
     if dataset is not None:
@@ -589,7 +629,7 @@ def compare(
             dataset,
             batch_size,
             epochs=epochs,
-            seeds=seeds,
+            seeds=3 if seeds is None else seeds,
             learning_rates=learning_rate or learning.LEARNING_RATES,
             until_loss=until_loss,
             ways=way,
@@ -607,8 +647,15 @@ def compare(
             frame.write_csv(csv)
         except OSError as error:
             raise UserError(f"--csv {csv}: it cannot be written there ({error.strerror})") from None
-    if trained is not None and trained.interrupted:
+    if interrupted or (trained is not None and trained.interrupted):
         raise typer.Exit(INTERRUPTED)
+
+
+def _count_with(flag: str, given: bool, options: dict[str, Any]) -> None:
+    """Refuse options that say nothing without a flag."""
+    for option, value in options.items():
+        if not given and value not in (None, []):
+            raise UserError(f"{option} counts with {flag} alone; add {flag}")
 
 
 def _check_file(option: str, path: Path | None) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workbench import dlion, dynacomm, edgegossip, hiertrain, olpb
 from workbench.parameters import PARAMETERS, Parameter, declared
@@ -11,7 +10,10 @@ from workbench.system import SystemInfo
 from workbench.utils.checks import choose
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from workbench.experiments.figure import Figure, Together
+    from workbench.parameters import Parameters
 
 SYSTEMS: dict[str, SystemInfo] = {
     "dynacomm": dynacomm.SYSTEM,
@@ -22,21 +24,34 @@ SYSTEMS: dict[str, SystemInfo] = {
 }
 
 
-def _three_ways() -> tuple[Figure | Together, ...]:
-    from workbench.three_ways.charts import FIGURES
+class Room(NamedTuple):
+    """A room beside the systems that has figures to record and a notebook's parameters."""
 
-    return FIGURES
+    figures: Callable[[], tuple[Figure | Together, ...]]
+    setting: Callable[[], type[Parameters]]
 
 
-ROOMS: dict[str, Callable[[], tuple[Figure | Together, ...]]] = {"three_ways": _three_ways}
-"""Rooms beside the systems that have figures: name -> what returns them."""
+def _figures() -> tuple[Figure | Together, ...]:
+    from workbench.three_ways.recording import RUNS
+
+    return (RUNS,)
+
+
+def _setting() -> type[Parameters]:
+    from workbench.three_ways.live import Setting
+
+    return Setting
+
+
+ROOMS = {"three_ways": Room(_figures, _setting)}
+_ALL: dict[str, SystemInfo | Room] = {**SYSTEMS, **ROOMS}
 
 
 def parameters(system: str) -> dict[str, Parameter]:
     """Return the shared parameters, overridden by those that a system's explorer declares."""
-    if system not in SYSTEMS:
+    if system not in _ALL:
         return PARAMETERS
-    return PARAMETERS | declared(SYSTEMS[system].setting())
+    return PARAMETERS | declared(_ALL[system].setting())
 
 
 def every_parameter() -> dict[str, Parameter]:
@@ -46,8 +61,7 @@ def every_parameter() -> dict[str, Parameter]:
 
 def judged(system: str) -> tuple[Figure | Together, ...]:
     """Return all that answers a system's claims: its figures, alone and together."""
-    all_figures = {name: info.figures for name, info in SYSTEMS.items()} | ROOMS
-    return choose("system", system, all_figures)()
+    return choose("system", system, _ALL).figures()
 
 
 def figures(system: str) -> dict[str, Figure]:

@@ -332,7 +332,14 @@ class TestCommand:
         assert pl.read_csv(csv)["way"].n_unique() == len(WAYS)
 
     @pytest.mark.parametrize(
-        "option", [("--until-loss", 0), ("--way", "gossip"), ("--learning-rate", 0.1)]
+        "option",
+        [
+            ("--until-loss", 0),
+            ("--learning-rate", 0.1),
+            ("--data", "digits"),
+            ("--samples", 2000),
+            ("--seeds", 3),
+        ],
     )
     def test_option_of_a_training_without_one_is_refused(
         self, file: Path, option: tuple[str, object]
@@ -357,7 +364,10 @@ class TestCommand:
             (["lenet5", "--train", "--data", "digitss"], "Did you mean 'digits'"),
             (["lenet5", "--train", "--way", "gosip"], "Did you mean 'gossip'"),
             (["lenet5", "--train", "--way", "one nod"], "Known: one node; one node, samples"),
-            (["lenet5", "--way", "gossip"], "--way counts with --train alone"),
+            (["lenet5", "--way", "gossip"], "--way counts with --train or --measure alone"),
+            (["lenet5", "--measure-at-most", "5"], "--measure-at-most counts with --measure alone"),
+            (["lenet5", "--measure", "--measure-at-most", "0"], "measure_at_most_s is 0; give"),
+            (["lenet5", "--measure", "--way", "gosip"], "Did you mean 'gossip'"),
             (["lenet5", "--train", "--samples", "0"], "at least one sample"),
             (["lenet5", "--train", "--seeds", "0"], "seeds is 0"),
             (["lenet6"], "Did you mean 'lenet5'"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -20,9 +20,12 @@ from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.trial import Trial
 from workbench.comparison.ways.tiers import problem_of
 from workbench.profiles import profile_model
-from workbench.training import Sgd
+from workbench.training import RunOptions, Sgd
 from workbench.utils.checks import UserError
 from workbench.utils.files import DATA
+
+if TYPE_CHECKING:
+    from workbench.runtime.measured.sessions import Session
 
 PROFILE = profile_model("lenet5")
 DIGITS = datasets.load("digits").fitted((1, 28, 28)).limit(train=128, test=32)
@@ -192,6 +195,28 @@ class TestFederated:
         assert trained.run.end_s == pytest.approx(2 * max(0.5, 2 * there_s + 0.1))
         losses = oracle.federated_losses(DIGITS, shards, rounds=2, batch=16, rate=0.1, seed=0)
         assert trained.epochs["test_loss"].to_list() == pytest.approx(losses, rel=1e-5)
+
+    @pytest.mark.parametrize("server", [1, 2])
+    def test_real_processes_learn_the_same_bit_for_bit(
+        self, ray_session: Session, server: int
+    ) -> None:
+        setup = federated.Setup(
+            "lenet5",
+            DIGITS,
+            epochs=2,
+            sgd=Sgd(0.1),
+            shards=[np.arange(40), np.arange(40, 128)],
+            cluster=full_mesh(3, LINK),
+            server=server,
+            round_s=[0.02, 0.05],
+            batch_size=16,
+        )
+        simulated, measured = (
+            training.train(setup, None, RunOptions(measured=real)) for real in (False, True)
+        )
+        assert measured.weights.equal(simulated.weights)
+        assert measured.epochs.drop("at_s").equals(simulated.epochs.drop("at_s"))
+        assert (measured.epochs["at_s"] >= simulated.epochs["at_s"]).all()
 
     def test_rounds_of_a_training_take_as_long_as_without_learning(self) -> None:
         cluster = full_mesh([Node(f"n{at}", flops_per_s=1e9, samples=10) for at in range(4)], LINK)

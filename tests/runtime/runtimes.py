@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from workbench.runtime import Run
+from workbench.clusters import Cluster, Link, Node
+from workbench.runtime import Run, SimulationError
+from workbench.runtime.measured import measure
+from workbench.runtime.measured.network import fastest_bps
 
 EARLY_S = 1e-6
 """By what less than its deadline the clock may read, as it rounds."""
@@ -39,3 +43,23 @@ class Runtime:
         pairs = sorted(zip(expected_s, times_s, strict=True))
         in_order = all(one[1] <= other[1] for one, other in pairwise(pairs) if one[0] < other[0])
         return in_order and all(time_s >= least_s - EARLY_S for least_s, time_s in pairs)
+
+
+def arbitrated(cluster: Cluster, programs: Any, **options: Any) -> Run:
+    """Measure with a silent node that shares every downlink, so that an arbiter times all links."""
+    own = len(cluster)
+    links: dict[tuple[int | str, int | str], Link] = dict(cluster.links.items())
+    nodes = [*cluster.nodes, Node("silent")]
+    for index, node in enumerate(cluster.nodes):
+        into = sum(fastest_bps(link) for (_, to), link in cluster.links.items() if to == index)
+        links[own, index] = Link(1e6)
+        if 0 < into < math.inf and node.downlink is None:
+            nodes[index] = replace(node, downlink_bps=into)
+    if not isinstance(programs, Mapping):
+        programs = dict(enumerate(programs))
+    try:
+        run = measure(Cluster(nodes, links), programs, **options)
+    except SimulationError as error:
+        error.run = replace(error.run, links=error.run.links[: len(cluster.links)])
+        raise
+    return replace(run, links=run.links[: len(cluster.links)])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from workbench.clusters import Cluster
-from workbench.comparison.compare import question_of, table
+from workbench.comparison.compare import measuring_of, question_of, table
+from workbench.comparison.measured import AT_MOST_S
 from workbench.comparison.threshold import Threshold, named, threshold
 from workbench.comparison.ways import WAYS
 from workbench.comparison.ways.way import EQUAL
@@ -101,11 +102,18 @@ def answer(
     times: Mapping[str, LayerTimes] | None = None,
     epochs: int = 10,
     simulate: bool = False,
+    measure: bool | Collection[str] = False,
+    measure_at_most_s: float = AT_MOST_S,
+    say: Callable[[str], object] = lambda line: None,
 ) -> Answer:
-    """Compare all ways; say which is the fastest, why, and up to which bandwidth. See `compare`."""
+    """Compare all ways; say which is the fastest, why, and up to which bandwidth. See `compare`.
+
+    `say` is given lines on what is being measured, and how long it will take.
+    """
+    measuring = measuring_of(measure, measure_at_most_s, say)
     inputs = input_shape, input_dtype
     question = question_of(model, cluster, batch_size, inputs, times, epochs=epochs)
-    frame = table(question, simulate=simulate)
+    frame = table(question, simulate=simulate, measuring=measuring)
     usable = _usable(frame)
     if usable.is_empty():
         return Answer(frame, None, None, None, None)

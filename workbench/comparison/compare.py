@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from workbench.clusters import Cluster
+from workbench.comparison.measured import AT_MOST_S, Measuring, measured
 from workbench.comparison.memory import memory_of
 from workbench.comparison.question import Question
 from workbench.comparison.use import Use, carried, limit
 from workbench.comparison.ways import WAYS, Option, Way, options
 from workbench.comparison.ways.way import EQUAL
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
+from workbench.utils.checks import check_name
 
 if TYPE_CHECKING:
     import torch
@@ -57,6 +59,8 @@ def compare(
     times: Mapping[str, LayerTimes] | None = None,
     epochs: int = 10,
     simulate: bool = False,
+    measure: bool | Collection[str] = False,
+    measure_at_most_s: float = AT_MOST_S,
 ) -> pl.DataFrame:
     """Compare all ways of training a model on a cluster.
 
@@ -75,6 +79,12 @@ def compare(
         first epoch.
     simulate
         Whether to run each way's programs as well, without learning, on the cluster.
+    measure
+        Whether to run the best ways' programs as real processes (see `runtime.measured.measure`),
+        or the names of ways to run: messages have their sizes, computing is waiting. This takes
+        some seconds a way, or some iterations of slow ways.
+    measure_at_most_s
+        Seconds of a way; those that take longer are not measured.
 
     Returns
     -------
@@ -90,16 +100,36 @@ def compare(
         ``recomputation_s`` of the node's seconds for each of its batches; rates include them.
         ``fits`` is false where no such plan was found, and null where a node that takes part does
         not state its memory while all others fit.
+        With `measure` columns are added, null for other ways: ``measured_samples_per_s`` and
+        ``simulated_samples_per_s`` of the same ``measured_iterations``; how many ``deadlines`` of
+        messages and work were ``late`` by over 1 ms; ``steal``, the share of the machine's time
+        that others took; ``measured_note``, why a way was not measured, or what was left out.
 
     Raises
     ------
     UserError
-        A node without speed, times of other layers, a model that cannot be profiled.
+        A node without speed, times of other layers, a model that cannot be profiled; `measure`
+        without Ray.
     """
+    measuring = measuring_of(measure, measure_at_most_s)
     asked = question_of(
         model, cluster, batch_size, (input_shape, input_dtype), times, epochs=epochs
     )
-    return table(asked, simulate=simulate)
+    return table(asked, simulate=simulate, measuring=measuring)
+
+
+def measuring_of(
+    measure: bool | Collection[str],
+    at_most_s: float,
+    say: Callable[[str], object] = lambda line: None,
+) -> Measuring | None:
+    """Which ways to measure, if any."""
+    if measure is False:
+        return None
+    ways = () if measure is True else tuple(measure)
+    for name in ways:
+        check_name("way", name, WAYS)
+    return Measuring(ways, at_most_s, say)
 
 
 def question_of(
@@ -119,13 +149,16 @@ def question_of(
     return Question(profile, cluster, batch_size, times, memory_of(model, shape, dtype), epochs)
 
 
-def table(question: Question, *, simulate: bool = False) -> pl.DataFrame:
+def table(
+    question: Question, *, simulate: bool = False, measuring: Measuring | None = None
+) -> pl.DataFrame:
     """All ways, a row each; see `compare`."""
-    rows = [_row(question, *found, simulate) for found in options(question, WAYS.values())]
+    found = list(options(question, WAYS.values()))
+    rows = [_row(question, *each, simulate) for each in found]
     frame = pl.DataFrame(rows, schema=SCHEMA)
     alone = frame.filter(pl.col("system") == "one node")["samples_per_s"].drop_nulls()
     best = alone.max() if len(alone) else None
-    return frame.with_columns(over_one_node=pl.col("samples_per_s") / best).sort(
+    frame = frame.with_columns(over_one_node=pl.col("samples_per_s") / best).sort(
         pl.col("reason").is_not_null(),
         pl.col("update") != EQUAL,
         pl.col("samples_share") < 1,
@@ -134,6 +167,15 @@ def table(question: Question, *, simulate: bool = False) -> pl.DataFrame:
         nulls_last=True,
         maintain_order=True,
     )
+    if measuring is None:
+        return frame
+    usable = {way.name: option for way, option in found if isinstance(option, Option)}
+    of_ways = measured(question, frame, usable, measuring)
+    joined = frame.join(of_ways, on="way", how="left", maintain_order="left", suffix="_again")
+    again = pl.col("simulated_samples_per_s_again")
+    return joined.with_columns(
+        simulated_samples_per_s=pl.coalesce(again, "simulated_samples_per_s")
+    ).drop("simulated_samples_per_s_again")
 
 
 def _row(question: Question, way: Way, option: Option | str, simulate: bool) -> dict[str, Any]:

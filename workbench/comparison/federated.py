@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.clusters import Cluster
+    from workbench.datasets import Dataset
     from workbench.runtime import Context, Program
+    from workbench.runtime.measured.home import Home
 
 EPOCHS = schema(("test_loss", "samples"))
 """Columns of rounds; `loss` is the mean over the clients' samples, before each step."""
@@ -129,67 +131,86 @@ class Setup(training.Setup):
             )
             for node, name in enumerate(names)
         ]
-        rounds = Rounds(self, self.cluster, [], flat, learners)
+        averaging = Averaging(flat, self.dataset, [len(shard) for shard in self.shards])
         size_bytes = float(flat.parameters.nbytes)
         by_node: list[list[Program]] = [[] for _ in self.cluster.nodes]
         first = flat.parameters.clone(), training.get_buffers(flat.module)
         clients = range(len(learners))
-        by_node[self.server].append(server(clients, self.epochs, size_bytes, rounds.average, first))
-        for node, seconds in zip(clients, self.round_s, strict=True):
-            learn = rounds.learning(node)
-            by_node[node].append(client(self.server, self.epochs, seconds, size_bytes, learn))
-        rounds.programs.extend(map(together, by_node))
-        return rounds
+        by_node[self.server].append(
+            server(clients, self.epochs, size_bytes, averaging.average, first)
+        )
+        for learner, shard, seconds in zip(learners, self.shards, self.round_s, strict=True):
+            learn = learning(learner, shard, self.batch_size, self.seed)
+            by_node[learner.node].append(
+                client(self.server, self.epochs, seconds, size_bytes, learn)
+            )
+        return Rounds(self, self.cluster, [together(own) for own in by_node], averaging)
+
+
+def learning(
+    learner: PeerLearner, shard: NDArray[np.int64], batch_size: int, seed: int
+) -> Callable[[Any, int], object]:
+    """A client's pass over its samples, shuffled, from a model that it is given."""
+
+    def learn(model: Any, number: int) -> object:
+        learner.adopt(*model)
+        stream = np.random.SeedSequence(seed, spawn_key=(SHUFFLE, number + 1, learner.node))
+        order = np.random.default_rng(stream).permutation(shard)
+        for batch in np.split(order, range(batch_size, len(order), batch_size)):
+            learner.learn(batch)
+        return learner.snapshot(), learner.buffers(), learner.take_loss()
+
+    return learn
+
+
+@dataclass(eq=False)
+class Averaging:
+    """The server's model, and its rounds so far."""
+
+    flat: training.FlatModel
+    dataset: Dataset
+    counts: list[int]  # samples of each client
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def average(self, models: dict[int, Any], at_s: float) -> object:
+        """The next model, which is evaluated."""
+        flat, total = self.flat, sum(self.counts)
+        flat.parameters.zero_()
+        for count, (parameters, *_) in zip(self.counts, models.values(), strict=True):
+            flat.parameters.add_(parameters, alpha=count / total)
+        buffers = training.average_buffers([buffers for _, buffers, _ in models.values()])
+        training.set_buffers(flat.module, buffers)
+        found = training.evaluate(flat.module, self.dataset.x_test, self.dataset.y_test)
+        number = len(self.rows) + 1
+        check_finite(found.loss, f"on the test samples after round {number}")
+        losses = [one for *_, one in models.values()]
+        loss = sum(samples * (mean or 0.0) for samples, mean in losses) / total
+        self.rows.append((number, at_s, loss, found.loss, found.top1, total))
+        return flat.parameters.clone(), buffers
 
 
 @dataclass(frozen=True, eq=False)
 class Rounds(Programs["Trained[Tensor]"]):
-    """Programs of the clients and the server, and what they learn with."""
+    """Programs of the clients and the server, and what the server averages."""
 
-    flat: training.FlatModel  # of the server
-    learners: list[PeerLearner]
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
-
+    averaging: Averaging
     setup: Setup
 
-    def learning(self, node: int) -> Callable[[Any, int], object]:
-        """A client's pass over its samples, shuffled, from a model that it is given."""
-        learner, setup = self.learners[node], self.setup
+    @property
+    def home(self) -> Home:
+        """The server's model and rounds."""
+        from workbench.runtime.measured.home import Home
 
-        def learn(model: Any, number: int) -> object:
-            learner.adopt(*model)
-            stream = np.random.SeedSequence(setup.seed, spawn_key=(SHUFFLE, number + 1, node))
-            order = np.random.default_rng(stream).permutation(setup.shards[node])
-            for batch in np.split(order, range(setup.batch_size, len(order), setup.batch_size)):
-                learner.learn(batch)
-            return learner.snapshot(), learner.buffers()
-
-        return learn
-
-    def average(self, models: dict[int, Any], at_s: float) -> object:
-        """The server's next model, which is evaluated."""
-        flat, setup = self.flat, self.setup
-        counts = [len(setup.shards[node]) for node in models]
-        flat.parameters.zero_()
-        for count, (parameters, _) in zip(counts, models.values(), strict=True):
-            flat.parameters.add_(parameters, alpha=count / sum(counts))
-        buffers = training.average_buffers([buffers for _, buffers in models.values()])
-        training.set_buffers(flat.module, buffers)
-        found = training.evaluate(flat.module, setup.dataset.x_test, setup.dataset.y_test)
-        number = len(self.rows) + 1
-        check_finite(found.loss, f"on the test samples after round {number}")
-        losses = [learner.take_loss() for learner in self.learners]
-        loss = sum(samples * (mean or 0.0) for samples, mean in losses) / sum(counts)
-        self.rows.append((number, at_s, loss, found.loss, found.top1, sum(counts)))
-        return flat.parameters.clone(), buffers
+        return Home({self.setup.server: (self.averaging,)}, constant=(self.setup.dataset,))
 
     def standing(self) -> Standing:
         """Rounds."""
-        done, planned = len(self.rows), self.setup.epochs
-        losses = (f"loss {self.rows[-1][2]:.3f}",) if done else ()
+        rows = self.averaging.rows
+        done, planned = len(rows), self.setup.epochs
+        losses = (f"loss {rows[-1][2]:.3f}",) if done else ()
         return Standing(done, planned, 100 * done // planned, losses, "rounds")
 
     def trained(self, run: Run) -> Trained[Tensor]:
         """The finished rounds, and the server's model."""
-        frame = pl.DataFrame(self.rows, schema=EPOCHS, orient="row")
-        return Trained(frame, self.flat.parameters.clone(), run)
+        frame = pl.DataFrame(self.averaging.rows, schema=EPOCHS, orient="row")
+        return Trained(frame, self.averaging.flat.parameters.clone(), run)

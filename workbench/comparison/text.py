@@ -36,6 +36,16 @@ HEADINGS = {
 }
 """Columns that are shown, those of `IF_KNOWN` only where something is known."""
 
+MEASURED = (
+    "pre-\ndicted",
+    "simu-\nlated",
+    "mea-\nsured",
+    "predicted\nis off",
+    "simulated\nis off",
+    "late",
+    "steal",
+)
+
 WIDTHS = {"way": (14, 25), "limited_by": (12, 18), "update": (15, 18), "notes": (8, 9)}
 """Least and most characters of columns that wrap."""
 
@@ -106,6 +116,42 @@ def tables(frame: pl.DataFrame, title: str, width: int = 100) -> Iterator[Table]
         table.caption = "\n".join(below)
         yield table
     yield from refusals(frame, "Not here")
+
+
+def measured(frame: pl.DataFrame) -> Iterator[Table]:
+    """A table of the ways that were measured, with how far rates are above what was measured."""
+    from rich import box
+    from rich.table import Table
+
+    has_rate = pl.col("measured_samples_per_s").is_not_null()
+    rows = frame.filter(has_rate)
+    if len(rows):
+        table = Table(
+            box=box.SIMPLE_HEAD,
+            title="Measured on this machine: samples a second of real processes",
+            title_justify="left",
+            caption_justify="left",
+            padding=0,
+        )
+        table.add_column("way", width=25)
+        for heading in MEASURED:
+            table.add_column(heading, justify="right")
+        notes: list[str] = []
+        for row in rows.iter_rows(named=True):
+            rate = row["measured_samples_per_s"]
+            kinds = [row["samples_per_s"], row["simulated_samples_per_s"]]
+            cells = [
+                *map(three_digits, [*kinds, rate]),
+                *(f"{one / rate - 1:+.1%}" for one in kinds),
+            ]
+            late = f"{row['late']} of {row['deadlines']}"
+            table.add_row(row["way"], *cells, late, f"{row['steal']:.1%}")
+            notes += [f"{row['way']}: {row['measured_note']}"] if row["measured_note"] else []
+        notes = ["Programs without learning: links are real, computing is waiting.", *notes]
+        table.caption = "\n".join(notes)
+        yield table
+    unmeasured = frame.filter(~has_rate & pl.col("measured_note").is_not_null())
+    yield from refusals(unmeasured.with_columns(reason=pl.col("measured_note")), "Not measured")
 
 
 def refusals(frame: pl.DataFrame, title: str) -> Iterator[Table]:

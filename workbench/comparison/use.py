@@ -1,4 +1,4 @@
-"""What an iteration takes of nodes and links, predicted or simulated."""
+"""What an iteration takes of nodes and links: predicted, simulated or measured."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from workbench.clusters import Cluster
 from workbench.comparison.question import Pair, Question
-from workbench.runtime import Program, Trace, simulate
+from workbench.runtime import Program, Run, Trace, simulate
 
 LEARNING = ("forward", "backward", "learn", "compute", "update")
 """Lanes of traces on which a node computes."""
@@ -104,6 +104,16 @@ def limit(question: Question, use: Use) -> Limit:
     return Limit(what, shares[what])
 
 
+class Runner(Protocol):
+    """Runs programs: `simulate`, or `measure` as real processes."""
+
+    def __call__(
+        self, cluster: Cluster, programs: Sequence[Program], /, *, trace: bool = False
+    ) -> Run:
+        """Run a program on each node."""
+        ...
+
+
 def no_work() -> None:
     """What a node does in a dry run while its seconds pass."""
 
@@ -139,20 +149,20 @@ class DryRun:
         assert trace is not None
         return trace
 
-    def use(self) -> Use:
-        """What one more iteration takes."""
+    def use(self, run: Runner = simulate, count: int | None = None) -> Use:
+        """What one more iteration takes, as the mean of `count` after the first."""
+        count = count or self.last - self.first
         short, long = (
-            simulate(self.cluster, self.programs(count), trace=True)
-            for count in (self.first, self.last)
+            run(self.cluster, self.programs(iterations), trace=True)
+            for iterations in (self.first, self.first + count)
         )
-        count = self.last - self.first
         place = dict(zip(self.cluster.names, self.nodes, strict=True))
         lanes = {f"to {name}": node for name, node in place.items()}
         busy: defaultdict[int, float] = defaultdict(float)
         messages: defaultdict[Pair, float] = defaultdict(float)
-        for run, sign in ((short, -1), (long, 1)):
-            assert run.trace is not None
-            for node, lane, _, start_s, end_s, size in run.trace.frame.iter_rows():
+        for ran, sign in ((short, -1), (long, 1)):
+            assert ran.trace is not None
+            for node, lane, _, start_s, end_s, size in ran.trace.frame.iter_rows():
                 if lane in LEARNING:
                     busy[place[node]] += sign * (end_s - start_s) / count
                 elif size:  # requests cost no overhead

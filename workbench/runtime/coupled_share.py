@@ -76,6 +76,10 @@ class CoupledShare:
             flow.run_at(rate_bps, now_s)
         return min([flow.end_s for flow in flows], default=math.inf)
 
+    def rate_bps(self, flow: Flow) -> float:
+        """A transfer's rate."""
+        return flow.rate_bps
+
     def over_limits(self) -> list[tuple[Flow, float]]:
         """Return transfers above their limits, and their rates."""
         return [(flow, flow.rate_bps) for flow in self.flows if flow.rate_bps > flow.limit_bps]
@@ -151,6 +155,10 @@ class LargeCoupledShare(CoupledShare):
             state[_LEFT, changed], state[_SINCE, changed] = left, now_s
             state[_RATE, changed], state[_END, changed] = rates_bps, now_s + seconds
         return float(state[_END].min())
+
+    def rate_bps(self, flow: Flow) -> float:
+        """A transfer's rate."""
+        return float(self._state[_RATE, flow.place])
 
     def over_limits(self) -> list[tuple[Flow, float]]:
         """Transfers above their limits, and their rates."""

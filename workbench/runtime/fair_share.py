@@ -131,6 +131,10 @@ class FairShare:
         self.level_bps = level_bps
         return self._next_end_s()
 
+    def rate_bps(self, flow: Flow) -> float:
+        """A transfer's rate."""
+        return flow.group.cap_bps if flow.group.capped else self.level_bps
+
     def over_limits(self) -> list[tuple[Flow, float]]:
         """Take out the limits that rates are above; the transfers stay."""
         over = []

@@ -57,6 +57,11 @@ class Sharing:
             else:
                 self._cancel_change(interface)
 
+    def rate_bps(self, flow: Flow) -> float:
+        """A flow's rate now."""
+        share: Share | None = flow.share
+        return flow.rate_bps if share is None else share.rate_bps(flow)
+
     def _cancel_change(self, of: Flow | Interface) -> None:
         if of.change is not None:
             self.env.cancel(of.change)

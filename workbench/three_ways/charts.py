@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from workbench.experiments.figure import Figure
 from workbench.figures import INK, PALETTE, SHAPES, parts, series, stacked
 from workbench.runtime import Trace
 from workbench.three_ways import hiertrain
-from workbench.three_ways.errors import MEDIAN_BAR, WAYS, by_case, errors, usable
-from workbench.three_ways.recording import RUNS
+from workbench.three_ways.errors import CASE, MEDIAN_BAR, WAYS, by_case, errors, usable
 
 if TYPE_CHECKING:
     import altair as alt
@@ -35,11 +31,10 @@ SHOWN = {
 _ROW_PX = 15
 
 
-def where(runs: pl.DataFrame) -> str:
-    """On what, and how often: part of every title."""
-    repetitions = runs.filter(~pl.col("void"))["repetition"].n_unique()
-    times = "once" if repetitions == 1 else f"up to {repetitions} runs a case"
-    return f"measured with processes on one machine, {times}"
+def how_often(runs: pl.DataFrame) -> str:
+    """How often was measured: part of a title."""
+    most = max(usable(runs).group_by(*CASE).len()["len"].to_list(), default=0)
+    return f"measured with processes, at most {most} usable {'run' if most == 1 else 'runs'} a case"
 
 
 def draw_errors(runs: pl.DataFrame) -> alt.FacetChart:
@@ -71,8 +66,8 @@ def draw_errors(runs: pl.DataFrame) -> alt.FacetChart:
         for at in (-100 * MEDIAN_BAR, 100 * MEDIAN_BAR)
     ]
     lines = [
-        "How far each way is from measured iterations",
-        where(runs),
+        "How far each way is from iterations measured on one machine",
+        how_often(runs),
         f"a tick: a run; diamond: median; dashed: {100 * MEDIAN_BAR:g} % off; below 0: too short",
     ]
     layers = alt.layer(*bars, points, medians).properties(height=_ROW_PX * max(3, len(rows)))
@@ -81,15 +76,11 @@ def draw_errors(runs: pl.DataFrame) -> alt.FacetChart:
     return found
 
 
-def of_system(system: str, runs: pl.DataFrame) -> pl.DataFrame:
-    """The runs of a system."""
-    return runs.filter(system=system)
-
-
-def draw_system(runs: pl.DataFrame) -> alt.FacetChart:
-    """Milliseconds of an iteration each way, by choice; a panel for each setting."""
+def draw_system(runs: pl.DataFrame, system: str) -> alt.FacetChart:
+    """Milliseconds of a system's iteration each way, by choice; a panel for each setting."""
     import altair as alt
 
+    runs = runs.filter(system=system)
     arms = pl.when(pl.col("arm") == "unpadded").then(pl.lit(", unpadded")).otherwise(pl.lit(""))
     cases = by_case(runs).with_columns(panel=pl.col("setting") + arms)
     drawn = (
@@ -109,8 +100,9 @@ def draw_system(runs: pl.DataFrame) -> alt.FacetChart:
         )
     )
     order, x_title = list(SHOWN.values()), "milliseconds an iteration"
-    y = alt.Y("choice:N", title=None, sort=list(dict.fromkeys(runs["choice"])))
-    x = alt.X("ms:Q", title=x_title, scale=alt.Scale(zero=False, nice=True, padding=10))
+    choices = cases.sort("predicted_s")["choice"].str.replace_all("_", " ")
+    y = alt.Y("choice:N", title=None, sort=choices.unique(maintain_order=True).to_list())
+    x = alt.X("ms:Q", title=x_title, scale=alt.Scale(zero=False, nice=False, padding=12))
     base = alt.Chart(drawn)
     measured = alt.datum.way == SHOWN["measured"]
     spans = base.transform_filter(measured).mark_rule(strokeWidth=2, color=INK)
@@ -123,29 +115,24 @@ def draw_system(runs: pl.DataFrame) -> alt.FacetChart:
     )
     layers = alt.layer(spans.encode(x=alt.X("low_ms:Q", title=x_title), x2="high_ms:Q", y=y), marks)
     panels = cases["panel"].unique(maintain_order=True).to_list()
-    system = TITLES.get(runs["system"][0], runs["system"][0])
     most = cases.group_by("panel").len()["len"].max()
     assert isinstance(most, int)
     chart = layers.properties(height=_ROW_PX * max(3, most))
-    lines = [f"{system}: an iteration three ways", where(runs)]
+    lines = [f"{TITLES[system]}: an iteration three ways, measured on one machine", how_often(runs)]
     faceted = parts.facets(chart, "panel", panels, lines)
     found: alt.FacetChart = faceted.resolve_scale(x="independent", y="independent")
     return found
 
 
-def of_fig6(runs: pl.DataFrame) -> pl.DataFrame:
-    """HierTrain's own policy over the bandwidth between edge and cloud, seconds each way."""
-    return (
+def draw_fig6(runs: pl.DataFrame) -> alt.LayerChart:
+    """HierTrain's own policy over the bandwidth between edge and cloud, each way."""
+    import altair as alt
+
+    frame = (
         by_case(runs.filter(system="hiertrain", choice="hiertrain", arm="padded"))
         .with_columns(mbps=pl.col("setting").str.extract(r"([\d.]+) Mbit/s").cast(pl.Float64))
         .sort("mbps")
     )
-
-
-def draw_fig6(frame: pl.DataFrame) -> alt.LayerChart:
-    """The paper's Fig. 6, measured: cost model, simulation, and processes."""
-    import altair as alt
-
     x = alt.X(
         "mbps:Q", title="edge-cloud bandwidth in Mbit/s", scale=alt.Scale(zero=False, padding=12)
     )
@@ -169,8 +156,8 @@ def draw_fig6(frame: pl.DataFrame) -> alt.LayerChart:
         if (percent := farthest(frame, column)) is not None
     ]
     heading = [
-        f"HierTrain's Fig. 6 with {hiertrain.MODEL}",
-        "points: measured with processes on one machine, median and interval",
+        f"HierTrain's Fig. 6 with {hiertrain.MODEL}, measured on one machine",
+        "points: measured with processes, median and interval",
         "; ".join(off),
     ]
     layers = [lines, spans, points]
@@ -198,7 +185,7 @@ def draw_clocks(
     views = []
     for frame, of in (
         (known, "simulated"),
-        (timeline(measured, until_s), "measured with processes on one machine"),
+        (timeline(measured, until_s), "measured with processes"),
     ):
         sorted_frame = rows.join(frame, on=["node", "lane"], maintain_order="left_right")
         drawn = Trace(sorted_frame.select(frame.columns))
@@ -222,16 +209,3 @@ def timeline(trace: Trace, until_s: float) -> pl.DataFrame:
         .filter(pl.col("end_s") > pl.col("start_s"))
         .sort("start_s")
     )
-
-
-def _of_runs(name: str, compute: Callable[..., pl.DataFrame], chart: Callable[..., Any]) -> Figure:
-    return Figure(id=name, of=RUNS, compute=compute, chart=chart, timings=True)
-
-
-ERRORS = _of_runs("errors", usable, draw_errors)
-DYNACOMM, HIERTRAIN, GOSSIP, EDGEGOSSIP, DLION, OLPB = (
-    _of_runs(system, partial(of_system, system), draw_system)
-    for system in ("dynacomm", "hiertrain", "gossip", "edgegossip", "dlion", "olpb")
-)
-FIG6 = _of_runs("fig6", of_fig6, draw_fig6)
-FIGURES = (RUNS, ERRORS, DYNACOMM, HIERTRAIN, FIG6, GOSSIP, EDGEGOSSIP, DLION, OLPB)

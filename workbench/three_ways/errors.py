@@ -173,3 +173,58 @@ def order(runs: pl.DataFrame, way: str = "predicted") -> pl.DataFrame:
                     }
                 )
     return pl.DataFrame(rows, schema=schema)
+
+
+def agreement(pairs: pl.DataFrame) -> str:
+    """Say how many pairs of `order` that are apart were measured in the order that was said."""
+    apart = pairs.filter("apart")
+    agree = int(apart["agrees"].sum())
+    return f"{agree} of {len(apart)} pairs that are apart were measured in the order predicted"
+
+
+def verdict(runs: pl.DataFrame) -> str:
+    """Say whether the goal is met, by the simulation and by the prediction."""
+    lines = []
+    for row in summary(within_goal(runs)).iter_rows(named=True):
+        if row["way"] != "naive":
+            median, p95 = abs(row["median"]), row["p95"]
+            met = median <= 100 * MEDIAN_BAR and p95 <= 100 * P95_BAR
+            lines.append(
+                f"{row['way']}, {row['cases']} cases: the goal is {'met' if met else 'missed'}, "
+                f"median error {median:.2f} % (at most {100 * MEDIAN_BAR:g}), 95th percentile "
+                f"{p95:.2f} % (at most {100 * P95_BAR:g})"
+            )
+    left_out = usable(runs).height - usable(within_goal(runs)).height
+    lines.append(f"{left_out} usable runs are shorter, or their work does not fit the machine")
+    return "\n".join(lines)
+
+
+def weights(runs: pl.DataFrame) -> pl.DataFrame:
+    """By system: runs whose weights are the simulation's, and whether order of arrival decides."""
+    learnt = runs.filter(pl.col("same_weights").is_not_null())
+    return (
+        learnt.group_by("system", "choice", "ordered", maintain_order=True)
+        .agg(runs=pl.len(), same=pl.col("same_weights").sum())
+        .sort("ordered", "system", "choice")
+    )
+
+
+def machine(runs: pl.DataFrame) -> pl.DataFrame:
+    """By system and arm: runs, void ones, and by how much the machine disturbed them at most."""
+    late = 100 * pl.col("late") / pl.col("deadlines")
+    return (
+        runs.filter(pl.col("reason").is_null())
+        .group_by("system", "arm", maintain_order=True)
+        .agg(
+            pl.len().alias("runs"),
+            pl.col("void").sum(),
+            pl.col("fits").sum(),
+            steal_percent=100 * pl.col("steal").max(),
+            late_percent=late.max(),
+            median_late_percent=late.median(),
+            late_s=pl.col("late_s").max(),
+            works_late_s=pl.col("works_late_s").max(),
+            load=pl.col("load").median(),
+        )
+        .sort("arm", "system")
+    )

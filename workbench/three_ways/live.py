@@ -101,6 +101,6 @@ def measure(setting: Setting) -> Live:
     assert simulated is not None
     assert real is not None
     until_s = SHOWN_ITERATIONS * max(case.simulated.iteration_s, measured.iteration_s)
-    title = [f"{TITLES[case.system]}, {case.setting}, {case.choice}: both clocks"]
+    title = [f"{TITLES[case.system]}, {case.setting}, {case.choice}: both clocks, on one machine"]
     clocks = draw_clocks(simulated, real, title, until_s)
     return Live(case, pl.DataFrame([about]), clocks)

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from workbench.experiments import grid, sweep
+from workbench.experiments import grid, recorded, sweep
 from workbench.experiments.figure import Figure, Recordable
 from workbench.experiments.scales import Scaled
 from workbench.runtime import SimulationError
@@ -22,6 +22,7 @@ from workbench.runtime.measured import MeasuredRun, session
 from workbench.three_ways.case import Case, Outcome
 from workbench.three_ways.catalogue import cases
 from workbench.training import TrainingError
+from workbench.utils.checks import UserError
 
 PLACES = 6
 MOST_OVERTIME_S = 0.02
@@ -135,3 +136,12 @@ RUNS = Figure(
     recorded=Recordable(),
     timings=True,
 )
+
+
+def recorded_runs() -> pl.DataFrame:
+    """The recorded runs; prints what they are."""
+    found = recorded.load("three_ways", RUNS.id)
+    if found is None:
+        raise UserError("no runs are recorded; `workbench record three_ways runs` records them")
+    print(recorded.told(found, RUNS))
+    return found.frame

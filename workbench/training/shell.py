@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
@@ -27,6 +27,7 @@ from workbench.training.trained import DivergedError, Epochs, Trained, TrainingE
 from workbench.utils.checks import UserError, check_truth, check_whole
 
 if TYPE_CHECKING:
+    from workbench.clusters.cluster import Name
     from workbench.runtime.measured.home import Home
 
 T = TypeVar("T", bound=Trained[Any])
@@ -51,7 +52,8 @@ class RunOptions:
     `progress` is True to show epochs, virtual time and loss; or a function, as for `simulate`.
     With `measured` the nodes are real processes, and ``"unpadded"`` lets their work take the time
     that it takes: see `runtime.measured.measure`. What each epoch's evaluation takes on a node
-    itself counts then; progress is not shown.
+    itself counts then; progress is not shown. `address` is then a Ray cluster's, and `resources`
+    what nodes need of its machines.
     """
 
     faults: Iterable[Fault] = ()
@@ -59,6 +61,8 @@ class RunOptions:
     progress: Progress | bool = False
     threads: int | None = None
     measured: bool | Literal["unpadded"] = False
+    address: str | None = None
+    resources: Mapping[Name, Mapping[str, float]] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "faults", check_faults(self.faults))
@@ -66,6 +70,8 @@ class RunOptions:
         check_progress(self.progress)
         if self.measured != "unpadded":
             check_truth("measured", self.measured)
+        if not self.measured and (self.address is not None or self.resources):
+            raise UserError("address and resources are of measured runs; give measured=True")
         if self.threads is not None:
             check_whole("threads", self.threads, 1)
 
@@ -222,7 +228,14 @@ def _ended(programs: Programs[T], options: RunOptions, shown: Progress | bool) -
         from workbench.runtime.measured import measure
 
         unpadded = options.measured == "unpadded"
-        return measure(*nodes, **given, as_measured=unpadded, home=programs.home)
+        return measure(
+            *nodes,
+            **given,
+            as_measured=unpadded,
+            address=options.address,
+            resources=options.resources,
+            home=programs.home,
+        )
     return simulate(*nodes, **given, progress=shown, threads=options.threads)
 
 

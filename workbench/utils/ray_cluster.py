@@ -90,6 +90,67 @@ def _result(ray: Any, done: Any) -> Any:
         ) from error
 
 
+def import_ray() -> Any:
+    """Return Ray; a UserError that says how to install it."""
+    try:
+        import ray
+    except ImportError as error:
+        raise UserError(
+            "this needs Ray, which is not installed: pip install 'workbench[measured]'; sweeps "
+            "without an address, and simulations, go without it"
+        ) from error
+    return ray
+
+
+@contextmanager
+def own_settings(settings: Mapping[str, str], *, here: bool) -> Iterator[None]:
+    """Let Ray, and what it starts in the block, have settings of its own in the environment.
+
+    Ray keeps some of them, such as its token, for as long as a process lives: a connection under
+    others would refuse what its own cluster calls. So they are read again, before and afterwards.
+    """
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        _read_settings(here=here)
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _read_settings(*, here: bool) -> None:
+    import_ray()
+    from ray import _raylet
+    from ray._private import ray_constants
+
+    inner: Any = _raylet
+    inner.Config.initialize("")
+    inner.AuthenticationTokenLoader.instance().reset_cache()
+    ray_constants.ENABLE_RAY_CLUSTER = not here  # else it listens on the loopback alone
+
+
+def init(ray: Any, address: str, **options: Any) -> None:
+    """Connect, or start Ray for address ``"local"``, with SIGTERM handled as before."""
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(address=address, log_to_driver=False, configure_logging=False, **options)
+    finally:
+        if main and handler is not None:
+            signal.signal(signal.SIGTERM, handler)
+
+
+def shut_down(ray: Any) -> None:
+    """End the connection, or the Ray that was started here, and forget its settings."""
+    gc.collect()  # references that are dropped later are taken for the next Ray's
+    ray.shutdown()
+    _read_settings(here=False)
+
+
 def _knock(address: str) -> None:
     """Raise OSError where nobody listens: Ray itself would try again for many minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
@@ -103,13 +164,7 @@ def connected(address: str) -> Iterator[Any]:
 
     Raises UserError: Ray is not installed, or there is no such cluster.
     """
-    try:
-        import ray
-    except ImportError as error:
-        raise UserError(
-            f"address {address!r} needs Ray, which is not installed: pip install "
-            "'workbench[measured]'; without an address, processes of this machine compute"
-        ) from error
+    ray = import_ray()
     if ray.is_initialized():
         own = ray.get_runtime_context().gcs_address
         if address != "auto" and address.rpartition(":")[2] != own.rpartition(":")[2]:
@@ -119,21 +174,16 @@ def connected(address: str) -> Iterator[Any]:
             )
         yield ray
         return
-    main = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGTERM)
     try:
         _knock(address)
-        ray.init(address=address, log_to_driver=False, configure_logging=False)
+        with own_settings({}, here=False):
+            init(ray, address)
     except Exception as error:
         raise UserError(
             f"no Ray cluster can be reached at {address!r}: {str(error).partition(chr(10))[0]}; "
             "`ray start --head` starts one; without an address, processes of this machine compute"
         ) from error
-    finally:
-        if main and handler is not None:
-            signal.signal(signal.SIGTERM, handler)  # Ray has set its own
     try:
         yield ray
     finally:
-        gc.collect()  # references that are dropped later are taken for the next Ray's
-        ray.shutdown()
+        shut_down(ray)

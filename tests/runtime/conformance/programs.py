@@ -11,7 +11,8 @@ UNIT_S = 0.2
 SIZE = 200_000.0
 """Bytes that `LINK` carries in a unit."""
 
-LINK = Link(SIZE * 8 / UNIT_S)
+BPS = SIZE * 8 / UNIT_S
+LINK = Link(BPS)
 
 
 def pair(link: Link = LINK, one: Node | None = None, two: Node | None = None) -> Cluster:
@@ -47,6 +48,27 @@ def receives(count: int) -> Program:
         return times
 
     return program
+
+
+def lets_start(other: int, count: int) -> Program:
+    """Once the first message is there, tell another node; then receive, as `receives`."""
+
+    async def program(context: Context) -> list[float]:
+        await context.receive("0")
+        context.send(other, Message(context.node, "start", control=True))
+        return await receives(count)(context)  # type: ignore[no-any-return]
+
+    return program
+
+
+def when_told(program: Program) -> Program:
+    """Begin when `lets_start` says so."""
+
+    async def waits(context: Context) -> None:
+        await context.receive("start")
+        await program(context)
+
+    return waits
 
 
 async def idle(context: Context) -> None:

@@ -10,14 +10,17 @@ import pytest
 import torch
 
 from tests.runtime.conformance.programs import (
+    BPS,
     LINK,
     SIZE,
     UNIT_S,
     idle,
+    lets_start,
     pair,
     receives,
     sends,
     units,
+    when_told,
 )
 from tests.runtime.runtimes import Runtime
 from workbench.clusters import Cluster, Link, Node, full_mesh
@@ -72,17 +75,13 @@ def test_a_control_message_waits_its_turn_but_pays_no_overhead(runtime: Runtime)
 
 
 def test_a_bandwidth_that_changes_is_integrated(runtime: Runtime) -> None:
-    bps = LINK.bandwidth_bps
-    assert isinstance(bps, float)
-    wave = [(0, bps), (UNIT_S, 0), (2 * UNIT_S, bps / 2)]
+    wave = [(0, BPS), (UNIT_S, 0), (2 * UNIT_S, BPS / 2)]
     run = runtime(pair(Link(wave)), [sends(0.5, 1), receives(2)])
     assert runtime.agrees(run.results[1], units(0.5, 3))
 
 
 def test_an_uplink_is_shared_fairly(runtime: Runtime) -> None:
-    bps = LINK.bandwidth_bps
-    assert isinstance(bps, float)
-    nodes = [Node("one", uplink_bps=bps), Node("two"), Node("three")]
+    nodes = [Node("one", uplink_bps=BPS), Node("two"), Node("three")]
     cluster = Cluster(nodes, {(0, 1): LINK, (0, 2): LINK})
 
     async def both(context: Context) -> None:
@@ -93,10 +92,50 @@ def test_an_uplink_is_shared_fairly(runtime: Runtime) -> None:
     assert runtime.agrees(run.results[1] + run.results[2], units(1.5, 1))
 
 
+def shared_downlink(first: Link = LINK, downlink_bps: Any = BPS) -> Cluster:
+    nodes = [Node("one"), Node("two"), Node("three", downlink_bps=downlink_bps)]
+    return Cluster(nodes, {(0, 2): first, (1, 2): LINK, (2, 1): LINK})
+
+
+def test_a_downlink_is_shared_fairly_by_links_of_several_nodes(runtime: Runtime) -> None:
+    second = when_told(sends(0.5, to=2))
+    run = runtime(shared_downlink(), [sends(0, 2, to=2), second, lets_start(1, 2)])
+    assert runtime.agrees(run.results[2], units(1, 2.5))
+    assert [use.messages for use in run.links] == [2, 1, 1]
+
+
+def test_a_slow_link_leaves_others_what_it_cannot_take_of_a_downlink(runtime: Runtime) -> None:
+    cluster = shared_downlink(Link(BPS / 4))
+    second = when_told(sends(1.5, to=2))
+    run = runtime(cluster, [sends(0, 1, to=2), second, lets_start(1, 2)])
+    assert runtime.agrees(run.results[2], units(2, 4))
+
+
+def test_links_that_share_an_uplink_and_a_downlink(runtime: Runtime) -> None:
+    """All three have half a link, until the one that shares both is through."""
+    nodes = [Node("one", uplink_bps=BPS), Node("two"), Node("three", downlink_bps=BPS)]
+    cluster = Cluster(
+        [*nodes, Node("four")], {(0, 1): LINK, (0, 2): LINK, (2, 0): LINK, (3, 2): LINK}
+    )
+
+    async def both(context: Context) -> None:
+        context.send(1, Message(0, "a", None, SIZE))
+        context.send(2, Message(0, "b", None, SIZE / 2))
+
+    programs = [when_told(both), receives(1), lets_start(0, 2), sends(0, 4, to=2)]
+    run = runtime(cluster, programs)
+    assert runtime.agrees(run.results[1] + run.results[2], units(1.5, 1, 4.5))
+
+
+def test_a_downlink_that_changes_is_shared_as_it_is(runtime: Runtime) -> None:
+    cluster = shared_downlink(downlink_bps=[(0, BPS), (2 * UNIT_S, BPS / 2)])
+    second = when_told(sends(1.25, to=2))
+    run = runtime(cluster, [sends(0, 2, to=2), second, lets_start(1, 2)])
+    assert runtime.agrees(run.results[2], units(3, 4.5))
+
+
 def test_a_downlink_of_one_link_is_kept(runtime: Runtime) -> None:
-    bps = LINK.bandwidth_bps
-    assert isinstance(bps, float)
-    run = runtime(pair(two=Node("two", downlink_bps=bps / 2)), [sends(1), receives(1)])
+    run = runtime(pair(two=Node("two", downlink_bps=BPS / 2)), [sends(1), receives(1)])
     assert runtime.agrees(run.results[1], units(2))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
 from workbench.comparison.sharing import Transfer, ends_s
-from workbench.comparison.use import DryRun, Use, no_work, within_links
+from workbench.comparison.use import DryRun, Runner, Use, no_work, within_links
 from workbench.comparison.ways.way import EQUAL, Option, Way, fastest
 from workbench.runtime import Message
 
@@ -132,8 +132,8 @@ def _keeping(question: Question, learner: Learner) -> Option:
         f"the mean of {epochs} epochs; samples are sent in the first",
     )
 
-    def simulated() -> Use:
-        first, later = learner.dry(question).use(), learner.dry(question, sent=1).use()
+    def again(run: Runner, count: int | None) -> Use:
+        first, later = (learner.dry(question, sent).use(run, count) for sent in (None, 1))
         return _mean(within_links(question, first), later, epochs)
 
     def training(iterations: int) -> list[Program]:
@@ -146,7 +146,7 @@ def _keeping(question: Question, learner: Learner) -> Option:
         # To be shown, a training of two epochs.
         dry=replace(dry, programs=lambda each: learner.programs(each, -(-each // 2))),
         training=replace(dry, programs=training),
-        again=simulated,
+        again=again,
         learns_from=learner.holders,
         batches={node: question.batch_size},
         where=f"on {name}",

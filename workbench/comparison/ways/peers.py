@@ -74,7 +74,7 @@ def plan(question: Question, system: str) -> Option:
     assumes = {"baseline": "each sends its whole gradient to all others"}
     return Option(
         use=use(rounds),
-        again=lambda: use(SIMULATED_ROUNDS),
+        again=lambda *_: use(SIMULATED_ROUNDS),
         learns_from=nodes,
         batches=dict.fromkeys(nodes, question.batch_size),
         assumes=(values,)

@@ -254,7 +254,8 @@ def _option(question: Question, turns: Turns, planned_s: float) -> Option:
     return Option(
         use=use,
         dry=replace(turns.dry_run(turns.order, turns.nodes), first=1, last=2),
-        again=turns.simulated,
+        again=turns.run,
+        fewest=len(devices),
         learns_from=devices,
         batches=turns.batches(),
         memory=turns.memory() or None,

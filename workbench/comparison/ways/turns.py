@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from workbench.comparison.memory import NodeMemory
 from workbench.comparison.question import Pair, Question
-from workbench.comparison.use import DryRun, Use
+from workbench.comparison.use import DryRun, Runner, Use
 from workbench.hiertrain.costs.policy import Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem
 from workbench.hiertrain.programs.network import programs_of
-from workbench.runtime import Message, simulate
+from workbench.runtime import Message
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
@@ -136,19 +136,26 @@ class Turns:
         """By what a turn depends on: two devices, and what it takes."""
         return {}
 
-    def simulated(self) -> Use:
-        """The same with the seconds of turns that follow each other in one run."""
-        order = self.order[:SHOWN]
+    def run(self, run: Runner, count: int | None = None) -> Use:
+        """The same with the seconds of turns that follow each other in one run.
+
+        With a `count` of turns, the mean is over pairs of devices that follow each other in them.
+        """
+        order = self.order[: SHOWN if count is None else count + 1]
         ends = defaultdict[int, float](float)
         cluster = self.question.part(self.nodes, [1.0] * len(self.nodes))
-        for at_s in simulate(cluster, self.programs(order)).results.values():
+        for at_s in run(cluster, self.programs(order)).results.values():
             for number, end_s in at_s.items():
                 ends[number] = max(ends[number], end_s)
         taken_s = defaultdict[Pair, list[float]](list)
         for number, pair in enumerate(pairwise(order), start=1):
             taken_s[pair].append(ends[number] - ends[number - 1])
         seconds = 0.0
-        for pair, share in self.successions.items():
+        shares = self.successions
+        if count is not None:
+            whole = sum(shares[pair] for pair in taken_s)
+            shares = {pair: shares[pair] / whole for pair in taken_s}
+        for pair, share in shares.items():
             if pair in taken_s:
                 seconds += share * sum(taken_s[pair]) / len(taken_s[pair])
             else:  # a device with few samples
@@ -187,23 +194,23 @@ class Turns:
             )
             for device in set(order)
         }
+        places = {device: [*map(nodes.index, self.turns[device].nodes)] for device in parts}
+        handed = {pair: self.handed_over(*pair) for pair in set(pairwise(order))}
 
         def program_of(node: int) -> Program:
             async def program(context: Context) -> dict[int, float]:
                 ends_s = {}
                 for number, device in enumerate(order):
-                    turn = self.turns[device]
                     if number:
-                        for a, b in self.handed_over(order[number - 1], device):
+                        for a, b in handed[order[number - 1], device]:
                             if b == node:
                                 await context.receive("weights", sender=nodes.index(a))
-                    if node in turn.nodes:
-                        places = [nodes.index(other) for other in turn.nodes]
-                        await parts[device][node](cast("Context", _InTurn(context, places)))
+                    if node in parts[device]:
+                        in_turn = _InTurn(context, places[device])
+                        await parts[device][node](cast("Context", in_turn))
                         ends_s[number] = context.now_s()
                     if number + 1 < len(order):
-                        sent = self.handed_over(device, order[number + 1])
-                        for (a, b), size in sent.items():
+                        for (a, b), size in handed[device, order[number + 1]].items():
                             if a == node:
                                 weights = Message(context.node, "weights", None, size)
                                 context.send(nodes.index(b), weights)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from workbench.comparison.memory import NodeMemory
 from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import DryRun, Use, carried, within_links
+from workbench.comparison.use import DryRun, Runner, Use, carried, within_links
+from workbench.runtime import simulate
 
 EQUAL = "equal to SGD"
 STALE = "gradients stale by up to {}"
@@ -27,7 +29,11 @@ class Option:
     training
         Its programs over a whole training, where `dry` shows only a part of it.
     again
-        Simulates an iteration, in the place of `dry`.
+        Runs iterations in the place of `dry`, so many if a number is given.
+    fewest
+        Iterations in which all happens that a mean is over.
+    within
+        Holds what programs take against links that they do not share; see `use.within_links`.
     learns_from
         Nodes whose samples are learnt from.
     batches
@@ -48,7 +54,9 @@ class Option:
     use: Use
     dry: DryRun | None = None
     training: DryRun | None = None
-    again: Callable[[], Use] | None = None
+    again: Callable[[Runner, int | None], Use] | None = None
+    fewest: int = 1
+    within: Callable[[Use], Use] = lambda use: use
     learns_from: Collection[int]
     batches: Mapping[int, int]
     first: Use | None = None
@@ -59,9 +67,13 @@ class Option:
 
     def simulate(self) -> Use:
         """What an iteration takes on the cluster, without learning."""
+        return self.within(self.run(simulate))
+
+    def run(self, run: Runner, count: int | None = None) -> Use:
+        """The same as its programs alone have it, simulated or measured."""
         if self.again is not None:
-            return self.again()
-        return self.use if self.dry is None else self.dry.use()
+            return self.again(run, count)
+        return self.use if self.dry is None else self.dry.use(run, count)
 
 
 def fastest(question: Question, options: Iterable[Option]) -> Option:
@@ -118,11 +130,8 @@ class Way:
         option = self.plan(question)
         if not self.waits:
             return option
-        return replace(
-            option,
-            use=within_links(question, option.use),
-            again=lambda: within_links(question, option.simulate()),
-        )
+        within = partial(within_links, question)
+        return replace(option, use=within(option.use), within=within)
 
 
 def options(question: Question, ways: Iterable[Way]) -> Iterator[tuple[Way, Option | str]]:

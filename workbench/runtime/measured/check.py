@@ -11,8 +11,9 @@ from workbench.clusters import Cluster, Link, Node, full_mesh
 from workbench.runtime.context import Context, Program
 from workbench.runtime.measured.measuring import measure
 from workbench.runtime.measured.run import LATE_S, MeasuredRun
-from workbench.runtime.measured.sessions import current_or_new, import_ray
+from workbench.runtime.measured.sessions import current_or_new
 from workbench.runtime.messages import Message
+from workbench.utils.ray_cluster import import_ray
 
 MOST_OFF = 0.05
 """How far the median may be off where links are carried."""
@@ -85,8 +86,7 @@ def check(
     address
         Of a Ray cluster, as for `measure`.
     """
-    ray = import_ray(here=address is None)
-    say(f"Ray {ray.__version__}")
+    say(f"Ray {import_ray().__version__}")
     began_s = time.monotonic()
     with current_or_new(nodes, address) as opened:
         cluster = Cluster([Node(f"node{index}") for index in range(nodes)])

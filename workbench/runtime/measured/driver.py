@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.clusters import Cluster
 from workbench.runtime.faults import Fault, fault_rows
@@ -15,15 +15,13 @@ from workbench.runtime.measured import packing
 from workbench.runtime.measured.channel import Uptime
 from workbench.runtime.measured.handshake import new_token
 from workbench.runtime.measured.home import Home
-from workbench.runtime.measured.records import Outcome, Place, Ready, Record, Standing
+from workbench.runtime.measured.network import arbitrated
+from workbench.runtime.measured.records import Arbitrated, Outcome, Place, Ready, Record, Standing
 from workbench.runtime.measured.run import MeasuredRun, lateness
 from workbench.runtime.measured.sessions import Session, host_facts
 from workbench.runtime.run import DeadlockError, Ended, LinkUse, ProgramError, SimulationError
 from workbench.runtime.trace import Trace
 from workbench.utils.checks import UserError
-
-if TYPE_CHECKING:
-    pass
 
 Process = tuple[int, int]
 """A node, and how often it was restarted."""
@@ -84,6 +82,9 @@ class Driver:
             for node, restarts in plan.processes()
         }
         self.actors: dict[Process, Any] = {}
+        self.arbiter: Any = None  # an actor, where one is needed
+        self._arbitration: Any = None  # its run
+        self._arbitrated = Arbitrated()
         self.ready: dict[Process, Ready] = {}
         self.outcomes: dict[Process, Outcome] = {}
         self.running: dict[Any, Process] = {}
@@ -112,7 +113,13 @@ class Driver:
             raise SimulationError(str(error.cause), self._result("failed", before)) from error.cause
         finally:
             whole = ended in ("done", "deadlock", "stopped")
-            self.session.leave(list(self.actors.values()), whole=whole)
+            actors = list(self.actors.values())
+            if self.arbiter is not None:
+                actors.append(self.arbiter)
+                if whole:
+                    self._arbitrated = self.ray.get(self.arbiter.call.remote("end"))
+                    self.ray.get(self._arbitration)
+            self.session.leave(actors, whole=whole)
         run = self._result(ended, before)
         if ended == "failed":
             failed = min(
@@ -146,6 +153,9 @@ class Driver:
         wanted = [self.plan.resources.get(node, {}) for node, _ in self.places]
         actors = dict(zip(self.places, self.session.take(wanted), strict=True))
         self.actors = actors
+        if arbitrated(self.plan.cluster):
+            (self.arbiter,) = self.session.take([{"CPU": 0}])
+            listens = self.arbiter.arbitrate.remote(next(iter(self.places.values())))
         calls = [
             actors[node, restarts].begin.remote(place, programs.get(node, b""), modules)
             for (node, restarts), place in self.places.items()
@@ -160,21 +170,25 @@ class Driver:
         addresses: dict[int, dict[int, tuple[str, int]]] = {}
         for (node, restarts), ready in self.ready.items():
             addresses.setdefault(node, {})[restarts] = ready.address
-        self._call("connect", actors, addresses)
-        offsets_s = {process: self._offset_s(process)[0] for process in actors}
+        arbiter = None if self.arbiter is None else self.ray.get(listens)
+        self._call("connect", actors, addresses, arbiter)
+        offsets_s = {process: self._offset_s(actor)[0] for process, actor in actors.items()}
         self._offsets_s = offsets_s
+        arbiter_s = 0.0 if self.arbiter is None else self._offset_s(self.arbiter)[0]
         began_s = time.monotonic() + _START_IN_S
+        if self.arbiter is not None:
+            self._arbitration = self.arbiter.call.remote("run", began_s + arbiter_s)
         for process, actor in actors.items():
             self.running[actor.call.remote("run", began_s + offsets_s[process])] = process
 
-    def _offset_s(self, process: Process) -> tuple[float, float]:
+    def _offset_s(self, actor: Any) -> tuple[float, float]:
         """What another machine's clock shows when this one's shows 0, and how sure that is."""
         if self.session.address is None:
             return 0.0, 0.0
         readings = []
         for _ in range(_READINGS):
             before_s = time.monotonic()
-            there_s = self.ray.get(self.actors[process].reading_s.remote())
+            there_s = self.ray.get(actor.reading_s.remote())
             after_s = time.monotonic()
             readings.append((after_s - before_s, there_s - (before_s + after_s) / 2))
         took_s, offset_s = min(readings)
@@ -212,12 +226,11 @@ class Driver:
 
     def _standings(self) -> dict[Process, Standing] | None:
         """How all stand, if nothing can happen any more."""
-        names = self.plan.cluster.index
+        standings: dict[Process, Standing] = self._call("standing", self.actors)
         for node, restarts in self.running.values():
-            uptime = Uptime(node, self.plan.faults, names)
+            uptime = Uptime(node, self.plan.faults, self.plan.cluster.index)
             if restarts + 1 < uptime.processes or uptime.lasts(restarts)[1] < math.inf:
                 return None  # a crash or a restart is still to come
-        standings: dict[Process, Standing] = self._call("standing", self.actors)
         sent = sum(
             count
             for handed in (
@@ -255,8 +268,8 @@ class Driver:
     def _finish(self) -> None:
         """Let all that was sent arrive, and collect."""
         self._call("drain", self.actors)
-        for process in self.actors:
-            offset_s, unsure_s = self._offset_s(process)
+        for process, actor in self.actors.items():
+            offset_s, unsure_s = self._offset_s(actor)
             drift_s = abs(offset_s - self._offsets_s[process])
             self._clock_error_s = max(self._clock_error_s, drift_s + unsure_s)
         self._collect(PATIENCE_S)
@@ -273,11 +286,12 @@ class Driver:
             except self.ray.exceptions.RayActorError:
                 if process in self.outcomes and self.outcomes[process].why == "crashed":
                     continue
-                number = self.ready[process].process if process in self.ready else None
-                wrote = self.session.last_lines(number) if number else ""
+                which, wrote = f"node {process[0]}", ""
+                if (ready := self.ready.get(process)) is not None:
+                    which += f", process {ready.process} on {ready.machine}"
+                    wrote = self.session.last_lines(ready.process)
                 lines.append(
-                    f"the process of {names[process[0]]} (node {process[0]}"
-                    f"{f', process {number}' if number else ''}) ended by itself"
+                    f"the process of {names[process[0]]} ({which}) ended by itself"
                     + (f"; it wrote last:\n{wrote}" if wrote else "; it wrote nothing")
                 )
         said = "\n".join(lines) or f"a process of the run ended by itself: {error}"
@@ -314,10 +328,10 @@ class Driver:
             trace=made,
             events=sum(record.events for record in records),
             links=_joined(plan.cluster, [use for record in records for use in record.uses]),
-            late=lateness({(names[at[0]], at[1]): record for at, record in self.records.items()}),
+            late=lateness(names, self.records, self._arbitrated),
             steal=(after["steal_s"] - before["steal_s"]) / all_s if all_s else 0.0,
             clock_error_s=self._clock_error_s,
-            refused=sum(record.refused for record in records),
+            refused=self._arbitrated.refused + sum(record.refused for record in records),
         )
 
 

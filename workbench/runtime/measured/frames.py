@@ -31,6 +31,7 @@ class Kind(IntEnum):
     TAIL = 3
     DROPPED = 4
     LAST = 5
+    CALL = 6  # to and from an arbiter
 
 
 class Head(NamedTuple):

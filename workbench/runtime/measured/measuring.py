@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import socket
-import threading
-import time
 from collections.abc import Iterable, Mapping
-from functools import cache
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import Name
 from workbench.runtime.faults import Fault, check_faults
+from workbench.runtime.measured.capacity import check_bandwidth
 from workbench.runtime.measured.driver import Driver, Plan
 from workbench.runtime.measured.home import Home
-from workbench.runtime.measured.network import fastest_bps, without_roomy_downlinks
+from workbench.runtime.measured.network import without_roomy_interfaces
 from workbench.runtime.measured.run import MeasuredRun
 from workbench.runtime.measured.sessions import current_or_new
 from workbench.runtime.simulation import Programs, Simulation, by_node
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
     from workbench.runtime.context import Program
 
 MOST_PROCESSES = 256
-SURELY_BPS = 1e9
-"""Any machine carries that; more is tried out before a run."""
-_TRIES = 3
 
 
 def measure(
@@ -54,8 +49,9 @@ def measure(
     ----------
     cluster, programs, seed, trace, faults, until_s
         As for `simulate`. A crash ends the process; a restart starts the program in another, in
-        which nothing is kept. Uplinks that several links share are shared fairly; caps on
-        downlinks that several links would share are refused.
+        which nothing is kept. Uplinks and downlinks that several links share are shared
+        max-min fairly; where links of several nodes share one, a process more times them, which
+        makes their transfers a little later.
     as_measured
         Let `Context.compute` take the time that its work takes, in place of `cost_s` over the
         node's speed. Otherwise it waits until that is over; work that takes longer is reported.
@@ -94,7 +90,7 @@ def measure(
     listed = check_faults(faults)
     check_crashes(cluster, listed)
     plan = Plan(
-        without_roomy_downlinks(cluster),
+        without_roomy_interfaces(cluster),
         {
             node: _pickled(cluster.names[node], node, program, home)
             for node, program in of_node.items()
@@ -115,54 +111,14 @@ def measure(
             f"the run has {len(processes)} processes, nodes and restarts together; at most "
             f"{MOST_PROCESSES} are started. Give fewer faults"
         )
-    if address is None:
-        check_bandwidth(cluster)
+    overload = check_bandwidth(cluster) if address is None else ""
     with current_or_new(len(processes), address) as session:
-        return Driver(plan, session).run()
+        return replace(Driver(plan, session).run(), overload=overload)
 
 
 def check_crashes(cluster: Cluster, faults: tuple[Fault, ...]) -> None:
     """Refuse faults that the simulation refuses: it is asked, without running anything."""
     Simulation(cluster, {}, faults=faults).close()
-
-
-def check_bandwidth(cluster: Cluster) -> None:
-    """Refuse links beyond what one connection on this machine carries."""
-    for (source, target), link in cluster.links.items():
-        most_bps = fastest_bps(link)
-        if SURELY_BPS < most_bps < math.inf and most_bps > (carried_bps := loopback_bps()):
-            names = cluster.names[source], cluster.names[target]
-            raise UserError(
-                f"the link from {names[0]} to {names[1]} has {most_bps / 1e6:,.0f} Mbit/s; this "
-                f"machine carries about {carried_bps / 1e6:,.0f} Mbit/s over one connection. Give "
-                "it less, or simulate"
-            )
-
-
-@cache
-def loopback_bps() -> float:
-    """What one connection on this machine carries, in bits per second: the best of a few tries."""
-    part, count = bytes(1 << 18), 128
-    best_s = math.inf
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        for _ in range(_TRIES):
-            with socket.create_connection(listener.getsockname()) as sending:
-                receiving, _ = listener.accept()
-                reader = threading.Thread(target=_read_all, args=(receiving, len(part) * count))
-                began_s = time.perf_counter()
-                reader.start()
-                for _ in range(count):
-                    sending.sendall(part)
-                reader.join()
-                best_s = min(best_s, time.perf_counter() - began_s)
-    return 8 * len(part) * count / best_s
-
-
-def _read_all(connection: socket.socket, count: int) -> None:
-    room = bytearray(1 << 18)
-    with connection:
-        while count > 0:
-            count -= connection.recv_into(room)
 
 
 def _pickled(name: str, node: int, program: Program, home: Home) -> bytes:

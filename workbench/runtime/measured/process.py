@@ -17,6 +17,7 @@ from typing import Any
 from workbench.runtime.faults import SlowDown
 from workbench.runtime.host import Host
 from workbench.runtime.measured import packing
+from workbench.runtime.measured.arbiter import obey
 from workbench.runtime.measured.context import MeasuredContext, Work
 from workbench.runtime.measured.handshake import Caller, connect
 from workbench.runtime.measured.home import Away
@@ -78,8 +79,9 @@ class NodeProcess:
         context: Any = partial(MeasuredContext, work=self._work)
         self.host = Host(state, place.node, node, made, context)
         self.host.restarts = place.restarts
-        for target, pipe in self.network.pipes.items():
-            self.host.pipes[target] = Sender(self.network, pipe)  # type: ignore[assignment]
+        for target in self.network.carriers:
+            sender: Any = Sender(self.network, place.node, target)
+            self.host.pipes[target] = sender
         for fault in place.faults:
             if isinstance(fault, SlowDown) and place.cluster.index(fault.node) == place.node:
                 factor = 1 / fault.factor
@@ -88,12 +90,15 @@ class NodeProcess:
             self.reception.address, os.getpid(), socket.gethostname(), platform.python_version()
         )
 
-    def connect(self, addresses: Addresses) -> None:
-        """Connect with every process of every node that a link leads to."""
+    def connect(self, addresses: Addresses, arbiter: tuple[str, int] | None) -> None:
+        """Connect with every process of every node that a link leads to, and with the arbiter."""
         caller = Caller(self.place.node, self.place.restarts)
-        for target, pipe in self.network.pipes.items():
+        for target, carrier in self.network.carriers.items():
             for restarts, address in addresses[target].items():
-                pipe.channel.add(restarts, connect(address, caller, self.place.token))
+                carrier.channel.add(restarts, connect(address, caller, self.place.token))
+        if self.network.needs_arbiter:
+            assert arbiter is not None
+            obey(self.network, arbiter, caller, self.place.token)
         gc.collect()
         gc.freeze()
 
@@ -163,8 +168,8 @@ class NodeProcess:
                 break
             time.sleep(_LOOK_S)
         self.network.end()
-        for pipe in self.network.pipes.values():
-            pipe.channel.finish()
+        for carrier in self.network.carriers.values():
+            carrier.channel.finish()
         return self.network.failure is None
 
     def collect(self, patience_s: float) -> Record:

@@ -49,10 +49,10 @@ class RealKernel(Kernel):
         self._waits = False
         self.ends = False
 
-    def pass_on(self, call: Callable[[], None]) -> None:
-        """Have this kernel's thread call something; from any thread."""
+    def pass_on(self, call: Callable[[], None], at_s: float | None = None) -> None:
+        """Have this kernel's thread call something, as of now or of a time; from any thread."""
         with self._changed:
-            self._passed.append((self.clock(), call))
+            self._passed.append((self.clock() if at_s is None else at_s, call))
             self._changed.notify()
 
     def end(self) -> None:
@@ -98,7 +98,7 @@ class RealKernel(Kernel):
             raise event._value
 
     def _take(self) -> None:
-        """Schedule what other threads passed on, at the time at which they did."""
+        """Schedule what other threads passed on, at its time, though not before what is over."""
         while self._passed:
             at_s, call = self._passed.popleft()
             self.call_at(max(at_s, self._now), partial(_call, call), NORMAL)

@@ -32,16 +32,13 @@ class Arrival(NamedTuple):
         return unpack(self.pieces)
 
 
-class Reception:
-    """Listens for the other nodes of the run, and reads what they send.
+class Listener:
+    """Listens for the other processes of the run; `read` gets each connection, in a thread."""
 
-    `arrived` is called for each message, from several threads; `ended` counts the messages of each
-    caller up to then, lost ones included.
-    """
-
-    def __init__(self, host: str, token: bytes, arrived: Callable[[Arrival], None]) -> None:
-        self.token, self.arrived = token, arrived
-        self.ended: Counter[Caller] = Counter()
+    def __init__(
+        self, host: str, token: bytes, read: Callable[[socket.socket, Caller], None]
+    ) -> None:
+        self.token, self._read = token, read
         self.refused = 0
         self.failure: BaseException | None = None
         self._turns = threading.Semaphore(_MOST_AT_ONCE)
@@ -116,17 +113,30 @@ class Reception:
             self._turns.release()
         return caller
 
-    def _read(self, connection: socket.socket, caller: Caller) -> None:
+
+class Reception(Listener):
+    """Reads the messages that the other nodes send.
+
+    `arrived` is called for each message, from several threads; `ended` counts the messages of each
+    caller up to then, lost ones included.
+    """
+
+    def __init__(self, host: str, token: bytes, arrived: Callable[[Arrival], None]) -> None:
+        self.arrived = arrived
+        self.ended: Counter[Caller] = Counter()
+        super().__init__(host, token, self._read_messages)
+
+    def _read_messages(self, connection: socket.socket, caller: Caller) -> None:
         head_bytes, message = memoryview(bytearray(FRAME.size)), _Incoming()
         while True:
-            _fill(connection, head_bytes)
+            fill(connection, head_bytes)
             kind, length = FRAME.unpack(head_bytes)
             if kind == Kind.DATA:
                 for part in message.room(length):
-                    _fill(connection, part)
+                    fill(connection, part)
                 continue
             content = bytearray(length)
-            _fill(connection, memoryview(content))
+            fill(connection, memoryview(content))
             if kind == Kind.HEAD:
                 message = _Incoming(Head(*pickle.loads(content)))
             elif kind == Kind.TAIL:
@@ -165,7 +175,8 @@ class _Incoming:
         return rooms
 
 
-def _fill(connection: socket.socket, room: memoryview) -> None:
+def fill(connection: socket.socket, room: memoryview) -> None:
+    """Fill it with what comes; ConnectionResetError if the connection ends before."""
     while room.nbytes:
         count = connection.recv_into(room)
         if not count:

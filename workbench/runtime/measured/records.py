@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -73,6 +73,13 @@ class Standing(NamedTuple):
     handed: dict[tuple[int, int], int]  # by the target's node and restarts
     ended: int
     waits: list[str]
+
+
+class Arbitrated(NamedTuple):
+    """What an arbiter noted: how late it heard of messages, by their node, and who was refused."""
+
+    late_s: Sequence[tuple[int, float]] = ()
+    refused: int = 0
 
 
 @dataclass(frozen=True)

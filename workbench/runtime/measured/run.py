@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from workbench.runtime.run import Run
 if TYPE_CHECKING:
     import polars as pl
 
-    from workbench.runtime.measured.records import Record
+    from workbench.runtime.measured.records import Arbitrated, Record
 
 LATE_S = 0.001
 """What ends so much after its deadline is late."""
@@ -28,10 +28,12 @@ class MeasuredRun(Run):
     end_s, ended, results, trace, events, links
         As of `Run`, in seconds of the clock.
     late
-        How much later than they should have transfers ended, programs woken from computing, and
-        work itself ended (which took longer than it may): a row for each kind on each node,
-        ``node, kind, count, late, median_s, p95_s, worst_s, total_s``. What is over 1 ms late
-        counts as late; of work, whatever took longer. The total is that of what was late.
+        How much later than they should have programs started (``start``), transfers ended
+        (``transfer``), programs woken from computing (``wake``), work itself ended, which took
+        longer than it may (``work``), and the arbiter of shared downlinks heard of messages
+        (``announcement``): a row for each kind on each node, ``node, kind, count, late, median_s,
+        p95_s, worst_s, total_s``. What is over 1 ms late counts as late; of work, whatever took
+        longer. The total is that of what was late.
     steal
         Share of the machine's time that other machines on the same hardware took meanwhile.
     clock_error_s
@@ -39,12 +41,15 @@ class MeasuredRun(Run):
         the start and at the end, and how far these differ; 0 on one machine.
     refused
         Connections that could not prove the run's token.
+    overload
+        What links may ask for in all, and what this machine carries, if that is less; else empty.
     """
 
     late: pl.DataFrame
     steal: float
     clock_error_s: float
     refused: int
+    overload: str = ""
 
     @property
     def disturbed(self) -> bool:
@@ -66,16 +71,22 @@ class MeasuredRun(Run):
         return (
             f"{self.ended} after {self.end_s:g} measured seconds: {len(self.results)} results, "
             f"{self.bytes:,.0f} bytes over {len(self.links)} links; {late} of {count} deadlines "
-            "were late"
+            "were late" + (f"; {self.overload}" if self.overload else "")
         )
 
 
-def lateness(records: Mapping[tuple[str, int], Record]) -> pl.DataFrame:
+def lateness(
+    names: Sequence[str], records: Mapping[tuple[int, int], Record], arbitrated: Arbitrated
+) -> pl.DataFrame:
     """How late things were, by node and kind; see `MeasuredRun`."""
     import polars as pl
 
-    rows: list[tuple[str, str, float, bool]] = []
-    for (node, _), record in records.items():
+    rows = [
+        (names[node], "announcement", late_s, late_s > LATE_S) for node, late_s in arbitrated.late_s
+    ]
+    for (index, _), record in records.items():
+        node = names[index]
+        rows.append((node, "start", record.began_late_s, record.began_late_s > LATE_S))
         rows += [(node, "transfer", sent.late_s, sent.late_s > LATE_S) for sent in record.sent]
         for worked in record.worked:
             over_s = worked.took_s - worked.cost_s

@@ -11,6 +11,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+from workbench.runtime.measured.arbiter import Arbiter
 from workbench.runtime.measured.process import NodeProcess
 from workbench.runtime.measured.records import Place, Ready
 
@@ -27,6 +28,7 @@ class Worker:
 
     def __init__(self, driver: int | None) -> None:
         sys.setswitchinterval(SWITCH_S)
+        self._process: NodeProcess | Arbiter | None = None
         if driver is not None:
             threading.Thread(target=_end_with, args=(driver,), daemon=True).start()
 
@@ -34,14 +36,15 @@ class Worker:
         """Take part in a run; import before it what takes long."""
         for name in modules:
             import_module(name)
-        if place.host is None:
-            import ray
-
-            place = replace(place, host=ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
-        self._process: NodeProcess | None = NodeProcess(place)
+        process = self._process = NodeProcess(_placed(place))
         if "torch" in modules:
-            self._process.warm_up()
-        return self._process.prepare(program)
+            process.warm_up()
+        return process.prepare(program)
+
+    def arbitrate(self, place: Place) -> tuple[str, int]:
+        """Be the arbiter of a run; where it listens."""
+        arbiter = self._process = Arbiter(_placed(place))
+        return arbiter.listener.address
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a method of the node's process."""
@@ -56,6 +59,15 @@ class Worker:
         self._process = None
         gc.unfreeze()
         gc.collect()
+
+
+def _placed(place: Place) -> Place:
+    """With the address of this machine, in a cluster."""
+    if place.host is not None:
+        return place
+    import ray
+
+    return replace(place, host=ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
 
 
 def _end_with(driver: int) -> None:
