@@ -74,7 +74,7 @@ class Measuring:
         at_most_s = check_number("measure_at_most_s", self.at_most_s)
         if not 0 < at_most_s < math.inf:
             raise UserError(f"measure_at_most_s is {at_most_s:g}; give seconds above 0")
-        from workbench.runtime.measured.sessions import import_ray
+        from workbench.utils.ray_cluster import import_ray
 
         import_ray()  # at the beginning, if it is not there
 
