@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.reproduce.helpers import write_notebook
-from tests.runtime.conformance.programs import BPS, LINK, SIZE, UNIT_S, idle, pair, receives
+from tests.runtime.programs import BPS, LINK, SIZE, UNIT_S, idle, pair, receives
 from tests.runtime.runtimes import EARLY_S
 from tests.test_parallel import squared, wait_for
 from workbench.clusters import Cluster, Node

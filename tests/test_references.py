@@ -16,6 +16,7 @@ README = ROOT / "README.md"
 NAME = re.compile(r"`(workbench(?:\.\w+)+)[`(]")
 PAGES = [
     *ROOT.glob("*.md"),
+    *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "notebooks").glob("*.ipynb")),
     *sorted((ROOT / "workbench").rglob("*.py")),
     *sorted((ROOT / "scripts").glob("*.py")),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.event_loop import in_event_loop
-from tests.runtime.test_simulate import MBPS, idle, pair, receives, sends
+from tests.runtime.programs import LINK, idle, pair, receives, sends_bytes
 from workbench.clusters import Cluster, Link, Node
 from workbench.runtime import (
     Context,
@@ -189,7 +189,7 @@ def test_an_error_of_what_shows_progress_is_no_programs(error: BaseException) ->
         raise error
 
     with pytest.raises(type(error)):
-        simulate(pair(MBPS), [sends(1e6), idle], progress=show)
+        simulate(pair(LINK), [sends_bytes(1e6), idle], progress=show)
 
 
 def test_a_program_that_is_not_async_is_told() -> None:
@@ -222,7 +222,7 @@ def test_a_loop_in_which_no_time_passes_is_refused(
 
     message = r"two \(node 1\) failed at .* no time passes, or less than a picosecond"
     with pytest.raises(ProgramError, match=message) as caught:
-        simulate(pair(MBPS), [sends(1e6), program], until_s=until_s)
+        simulate(pair(LINK), [sends_bytes(1e6), program], until_s=until_s)
     assert caught.value.run.end_s == pytest.approx(from_s, abs=1e-9)
     assert caught.value.run.links[0].messages == (from_s > 1)
 
@@ -234,7 +234,7 @@ def test_sleep_too_short_for_the_clock_is_no_loop() -> None:
         await context.sleep(1)
         return context.now_s()
 
-    assert simulate(pair(MBPS), [program, idle]).results[0] == 1
+    assert simulate(pair(LINK), [program, idle]).results[0] == 1
 
 
 class Waiting:
@@ -264,7 +264,7 @@ class TestKeptContext:
             if inspect.isawaitable(found):
                 await found
 
-        simulate(pair(MBPS), [idle, other])
+        simulate(pair(LINK), [idle, other])
 
     def test_of_a_run_that_has_ended_is_refused(self, use: Any) -> None:
         kept: list[Context] = []
@@ -272,7 +272,7 @@ class TestKeptContext:
         async def keeps(context: Context) -> None:
             kept.append(context)
 
-        simulate(pair(MBPS), [keeps, idle])
+        simulate(pair(LINK), [keeps, idle])
         with pytest.raises(ProgramError, match="this context of one belongs to a run that has end"):
             self.run_with(kept[0], use)
         if use is USES["send"]:
@@ -286,7 +286,7 @@ class TestKeptContext:
             await context.sleep(1)
             return "went on"
 
-        assert simulate(pair(MBPS), [outer, idle]).results[0] == "went on"
+        assert simulate(pair(LINK), [outer, idle]).results[0] == "went on"
 
 
 def test_kept_task_is_refused_unless_it_is_done() -> None:
@@ -305,8 +305,8 @@ def test_kept_task_is_refused_unless_it_is_done() -> None:
             await kept[1]
         return found
 
-    simulate(pair(MBPS), [keeps, idle])
-    assert simulate(pair(MBPS), [awaits, idle]).results[0] == 3
+    simulate(pair(LINK), [keeps, idle])
+    assert simulate(pair(LINK), [awaits, idle]).results[0] == 3
 
 
 @pytest.mark.parametrize("node", [Node("one"), Node("one", uplink_bps=8e6)])
@@ -316,7 +316,9 @@ def test_kept_task_is_refused_unless_it_is_done() -> None:
 def test_a_message_that_would_never_end_is_refused(node: Node, link: Link) -> None:
     cluster = Cluster([node, Node("two")], {(0, 1): link})
     with pytest.raises(ProgramError, match="would end after more seconds than a number holds"):
-        simulate(cluster, [sends(1e29 if link.bandwidth_bps == 1e-300 else 1, at_s=1e308), idle])
+        simulate(
+            cluster, [sends_bytes(1e29 if link.bandwidth_bps == 1e-300 else 1, at_s=1e308), idle]
+        )
 
 
 @pytest.mark.parametrize("seconds", [1e308, 1.7e308])
@@ -340,7 +342,7 @@ def test_seconds_that_no_number_holds_are_refused(seconds: float) -> None:
 def test_a_simulation_that_never_runs_leaves_no_warning(recwarn: pytest.WarningsRecorder) -> None:
     gc.collect()  # what other tests have left
     recwarn.clear()
-    Simulation(pair(MBPS), [sends(1), idle])
+    Simulation(pair(LINK), [sends_bytes(1), idle])
     gc.collect()
     assert not recwarn.list
 
@@ -350,7 +352,7 @@ def test_a_forgotten_await_is_warned_of() -> None:
         context.compute(lambda: None, cost_s=1)
 
     with pytest.warns(RuntimeWarning, match="compute' was never awaited"):
-        simulate(pair(MBPS), [program, idle])
+        simulate(pair(LINK), [program, idle])
 
 
 def test_numpys_numbers_are_numbers() -> None:
@@ -363,7 +365,7 @@ def test_numpys_numbers_are_numbers() -> None:
         await context.receive(sender=np.int8(0), timeout_s=np.float64(9))  # type: ignore[arg-type]
         return context.now_s()
 
-    run = simulate(pair(MBPS), {np.int64(0): send, np.int64(1): hear}, seed=np.int64(3))  # type: ignore[arg-type]
+    run = simulate(pair(LINK), {np.int64(0): send, np.int64(1): hear}, seed=np.int64(3))  # type: ignore[arg-type]
     assert (run.results[1], run.end_s) == (1, 1.5)
 
 
@@ -374,7 +376,7 @@ class TestDeadlock:
             await context.receive("3", sender=0)
 
         with pytest.raises(DeadlockError) as caught:
-            simulate(pair(MBPS), [sends(1e6, 1e6, 1e6), waits], trace=True)
+            simulate(pair(LINK), [sends_bytes(1e6, 1e6, 1e6), waits], trace=True)
         assert str(caught.value).splitlines() == [
             "deadlock: nothing is on its way any more, and programs still wait for messages",
             "  one (node 0) ended at 0 s; unread: none",
@@ -391,7 +393,7 @@ class TestDeadlock:
             await context.receive("never")
 
         with pytest.raises(DeadlockError, match=r"'7' from one, 12 more"):
-            simulate(pair(MBPS), [sends(*[1.0] * 20), waits])
+            simulate(pair(LINK), [sends_bytes(*[1.0] * 20), waits])
 
     def test_of_tasks_and_of_nodes_without_a_program(self) -> None:
         async def waits(context: Context) -> None:
@@ -399,7 +401,7 @@ class TestDeadlock:
             await context.spawn(receives(1)(context))
 
         with pytest.raises(DeadlockError) as caught:
-            simulate(pair(MBPS), {0: waits})
+            simulate(pair(LINK), {0: waits})
         assert "two (node 1) has no program; unread: 'lost' from one" in str(caught.value)
         assert "one (node 0) waits for a message since 0 s" in str(caught.value)
 
@@ -411,5 +413,5 @@ class TestDeadlock:
                 await context.receive("never")
 
         with pytest.raises(DeadlockError) as caught:
-            simulate(pair(MBPS), [sends(1e6), waits])
+            simulate(pair(LINK), [sends_bytes(1e6), waits])
         assert caught.value.run.end_s == 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.test_simulate import MBPS, idle, pair, receives, sends
+from tests.runtime.programs import LINK, idle, pair, receives, sends_bytes
 from workbench.clusters import Cluster, Link, Node, full_mesh
 from workbench.runtime import (
     Context,
@@ -58,7 +58,7 @@ async def listen(context: Context) -> list[tuple[str, float]]:
 
 class TestCrash:
     def test_ends_the_program(self) -> None:
-        run = simulate(pair(MBPS), [steps, idle], faults=[Crash("one", 2.5)], trace=True)
+        run = simulate(pair(LINK), [steps, idle], faults=[Crash("one", 2.5)], trace=True)
         assert (run.ended, run.end_s, run.results) == ("done", 2.5, {1: None})
         assert run.trace is not None
         assert run.trace.frame.rows()[-1] == ("one", "fault", "down", 2.5, 2.5, 0)
@@ -71,7 +71,7 @@ class TestCrash:
             return await steps(context)
 
         faults = [Restart(0, 4), Crash(0, 2.5)]
-        run = simulate(pair(MBPS), [program, idle], faults=faults, trace=True)
+        run = simulate(pair(LINK), [program, idle], faults=faults, trace=True)
         assert run.results[0] == [5, 6, 7, 8, 9]
         assert restarts == [0, 1]
         assert run.trace is not None
@@ -80,16 +80,16 @@ class TestCrash:
 
     def test_after_its_program_ended_changes_nothing(self) -> None:
         faults = [Crash(0, 6), Restart(0, 7)]
-        run = simulate(pair(MBPS), [steps, receives(0)], faults=faults)
+        run = simulate(pair(LINK), [steps, receives(0)], faults=faults)
         assert (run.end_s, run.results) == (5, {0: [1, 2, 3, 4, 5], 1: []})
 
     @pytest.mark.parametrize("uplink_bps", [None, 8e6])
     def test_loses_what_is_queued_and_under_way_from_it(self, uplink_bps: float | None) -> None:
         async def send_and_work(context: Context) -> None:
-            await sends(1e6, 1e6, 1e6)(context)
+            await sends_bytes(1e6, 1e6, 1e6)(context)
             await context.sleep(9)
 
-        cluster = pair(MBPS, Node("one", uplink_bps=uplink_bps))
+        cluster = pair(LINK, Node("one", uplink_bps=uplink_bps))
         run = simulate(cluster, [send_and_work, listen], faults=[Crash(0, 1.5)])
         assert run.results[1] == [("0", 1.0)]
         assert run.links[0].lost == 2
@@ -97,8 +97,8 @@ class TestCrash:
 
     def test_what_reaches_a_node_that_is_down_is_lost(self) -> None:
         run = simulate(
-            pair(MBPS),
-            [sends(1e6, 1e6, 1e6, 1e6), listen],
+            pair(LINK),
+            [sends_bytes(1e6, 1e6, 1e6, 1e6), listen],
             faults=[Crash(1, 1.5), Restart(1, 3.5)],
         )
         assert run.results[1] == [("3", 4.0)]
@@ -112,7 +112,7 @@ class TestCrash:
                 context.send(1, Message(0, "last words"))
                 await context.compute(lambda: None, cost_s=1)
 
-        run = simulate(pair(MBPS), [stubborn, listen], faults=[Crash(0, 1)])
+        run = simulate(pair(LINK), [stubborn, listen], faults=[Crash(0, 1)])
         assert run.results == {1: []}
 
     @pytest.mark.parametrize("depth", [1, 3])
@@ -136,7 +136,7 @@ class TestCrash:
         async def program(context: Context) -> None:
             await haunted(context, depth)
 
-        run = simulate(pair(MBPS), [program, listen], faults=[Crash(0, 2)])
+        run = simulate(pair(LINK), [program, listen], faults=[Crash(0, 2)])
         assert (run.results, begun) == ({1: []}, [])
 
     def test_a_message_that_was_not_read_is_lost(self) -> None:
@@ -156,7 +156,7 @@ class TestCrash:
                 await context.sleep(at_s - context.now_s())
                 context.send(1, Message(0, str(number)))
 
-        run = simulate(pair(MBPS), [tell, program], faults=[Crash(1, 2), Restart(1, 4)])
+        run = simulate(pair(LINK), [tell, program], faults=[Crash(1, 2), Restart(1, 4)])
         assert run.results[1] == ["1"]
         # each start of the program saw what its links did while it ran
         assert [[sent.topic for sent in transfers] for transfers in watched] == [
@@ -184,7 +184,7 @@ class TestCrash:
                 await stubborn(context)
             return await paired(context)
 
-        run = simulate(pair(MBPS), [program, idle], faults=[Crash(0, 1), Restart(0, 2)])
+        run = simulate(pair(LINK), [program, idle], faults=[Crash(0, 1), Restart(0, 2)])
         assert said == ["first", "second", "third"]
         assert run.results[0] == [3, 4]
 
@@ -210,7 +210,7 @@ class TestCrash:
             await context.sleep(3)
             context.send(0, Message(1, "x"))
 
-        run = simulate(pair(MBPS), [program, tell], faults=[Crash(0, 0.5), Restart(0, 2)])
+        run = simulate(pair(LINK), [program, tell], faults=[Crash(0, 0.5), Restart(0, 2)])
         gc.collect()
         assert (run.results[0], run.end_s) == (["x", 4, 5], 5)
 
@@ -260,28 +260,28 @@ class TestCrash:
                 context.send(0, Message(1, "x"))
 
         programs = [learn, tell]
-        run = simulate(pair(MBPS), programs, faults=[Crash(0, 2.5), Restart(0, 3)])
+        run = simulate(pair(LINK), programs, faults=[Crash(0, 2.5), Restart(0, 3)])
         assert saved == [0, 0, 0, 1]
         assert heard == [(0, 0.75), (0, 1.5), (0, 2.25), (1, 3.75)]
         drawn, transfers, restarts = run.results[0]
         assert (transfers, restarts, run.end_s) == (1, 1, 4)
         saved.clear()
-        assert simulate(pair(MBPS), programs).results[0][0] != drawn
+        assert simulate(pair(LINK), programs).results[0][0] != drawn
 
     def test_what_only_latency_delays_still_arrives(self) -> None:
         link = Link(8e6, latency_s=5)
-        run = simulate(pair(link), [sends(1e6, 1e6), listen], faults=[Crash(0, 1.5)])
+        run = simulate(pair(link), [sends_bytes(1e6, 1e6), listen], faults=[Crash(0, 1.5)])
         assert run.results[1] == [("0", 6)]
 
     def test_waiting_for_a_crashed_node_is_a_deadlock(self) -> None:
         with pytest.raises(DeadlockError, match=r"one \(node 0\) is down after a crash"):
-            simulate(pair(MBPS), [steps, receives(1)], faults=[Crash(0, 1)])
+            simulate(pair(LINK), [steps, receives(1)], faults=[Crash(0, 1)])
 
 
 class TestSlowDown:
     def test_stretches_what_is_computed_meanwhile(self) -> None:
         faults = [SlowDown("one", 1.5, 3.5, 4)]
-        run = simulate(pair(MBPS), [steps, idle], faults=faults, trace=True)
+        run = simulate(pair(LINK), [steps, idle], faults=faults, trace=True)
         assert run.results[0] == [1, 3.5, 4.5, 5.5, 6.5]
         assert run.trace is not None
         fault = ("one", "fault", "4 times slower", 1.5, 3.5, 0)
@@ -295,7 +295,7 @@ class TestLinks:
                 context.send(1, Message(0, str(number), None, 0.75e6))
                 await context.sleep(1)
 
-        run = simulate(pair(MBPS), [send_each_second, listen], faults=[LinkDown(0, 1, 1.5, 3.5)])
+        run = simulate(pair(LINK), [send_each_second, listen], faults=[LinkDown(0, 1, 1.5, 3.5)])
         assert run.results[1] == [("0", 0.75), ("4", 4.75), ("5", 5.75)]
         assert run.links[0].lost == 3
 
@@ -306,7 +306,7 @@ class TestLinks:
 
         faults = [Lossy(0, 1, 0.25)]
         runs = [
-            simulate(pair(MBPS), [send_many, listen], faults=faults, seed=seed)
+            simulate(pair(LINK), [send_many, listen], faults=faults, seed=seed)
             for seed in (1, 1, 2)
         ]
         heard = [[topic for topic, _ in run.results[1]] for run in runs]
@@ -318,7 +318,7 @@ class TestLinks:
 
     def test_lossy_between_two_times(self) -> None:
         faults = [Lossy(0, 1, 1.0, from_s=1.5, to_s=2.5)]
-        run = simulate(pair(MBPS), [sends(1e6, 1e6, 1e6), listen], faults=faults)
+        run = simulate(pair(LINK), [sends_bytes(1e6, 1e6, 1e6), listen], faults=faults)
         assert run.results[1] == [("0", 1), ("2", 3)]
 
     def test_outages_that_overlap_last_until_the_last_has_ended(self) -> None:
@@ -328,7 +328,7 @@ class TestLinks:
                 context.send(1, Message(0, str(number), None, 0.25e6))
 
         faults = [LinkDown(0, 1, 1.5, 5.5), LinkDown(0, 1, 2.5, 3.5), LinkDown(0, 1, 4.5, 6.5)]
-        run = simulate(pair(MBPS), [send_each_second, listen], faults=faults)
+        run = simulate(pair(LINK), [send_each_second, listen], faults=faults)
         assert run.results[1] == [("0", 1.25), ("6", 7.25)]
         assert run.links[0].lost == 5
 
@@ -338,7 +338,7 @@ class TestLinks:
                 context.send(1, Message(0, str(number), None, 1.0))
 
         faults = [Lossy(0, 1, 0.5), Lossy(0, 1, 0.5)]
-        run = simulate(pair(MBPS), [send_many, listen], faults=faults)
+        run = simulate(pair(LINK), [send_many, listen], faults=faults)
         # a quarter comes through; binomial, a standard deviation of 19 around 500; five of them
         assert 400 < len(run.results[1]) < 600
 
@@ -352,7 +352,7 @@ def ends(fault: Fault) -> tuple[Any, ...]:
 
 
 class TestDrawn:
-    CLUSTER = full_mesh(4, MBPS)
+    CLUSTER = full_mesh(4, LINK)
 
     def draw(self, seed: int = 1, cluster: Cluster = CLUSTER) -> tuple[Fault, ...]:
         return draw_faults(
@@ -379,7 +379,7 @@ class TestDrawn:
     def test_a_cluster_that_grows_keeps_the_faults_of_its_first_nodes_and_links(self) -> None:
         kept = [fault for fault in self.draw() if max(ends(fault)) < 3]
         assert len(kept) > 30
-        assert tuple(kept) == self.draw(cluster=full_mesh(3, MBPS))
+        assert tuple(kept) == self.draw(cluster=full_mesh(3, LINK))
 
     def test_every_node_and_link_fails_at_times_of_its_own(self) -> None:
         times = [

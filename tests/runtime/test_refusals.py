@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.refusals import refusals
+from tests.runtime.programs import LINK, idle, pair
 from tests.runtime.test_failures import failing, failure, holds_results
-from tests.runtime.test_simulate import MBPS, idle, pair
 from workbench.clusters import Cluster, Link, MissingLinkError, Node, UnknownNodeError, full_mesh
 from workbench.runtime import (
     Context,
@@ -89,7 +89,7 @@ test_lossy = refusals(
 )
 test_draw_faults = refusals(
     draw_faults,
-    {"seed": 1, "cluster": full_mesh(2, MBPS), "until_s": 10, "crash_every_s": 9},
+    {"seed": 1, "cluster": full_mesh(2, LINK), "until_s": 10, "crash_every_s": 9},
     {
         "seed": {"seed is .*; it must be a whole number": [1.5, -1, True]},
         "cluster": {"cluster is 'x'; give a Cluster": ["x"]},
@@ -112,7 +112,7 @@ async def done(context: Context) -> None:
     """Do nothing."""
 
 
-THREE = Cluster([Node("one"), Node("two"), Node("three")], {(0, 1): MBPS, (1, 0): MBPS})
+THREE = Cluster([Node("one"), Node("two"), Node("three")], {(0, 1): LINK, (1, 0): LINK})
 test_simulate = refusals(
     lambda cluster=THREE, programs=(done,) * 3, **options: simulate(cluster, programs, **options),
     {},

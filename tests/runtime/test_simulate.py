@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from tests.runtime.programs import LINK, idle, pair, receives, sends_bytes
 from workbench.clusters import Cluster, Link, Node, full_mesh
 from workbench.runtime import (
     Context,
@@ -20,91 +21,24 @@ from workbench.runtime import (
     Program,
     ProgramError,
     Simulation,
-    Transfer,
     progress,
     simulate,
     simulation,
 )
 
-MBPS = Link(8e6)  # a megabyte a second
-
-
-def pair(link: Link, one: Node | None = None, two: Node | None = None) -> Cluster:
-    return Cluster(
-        [one or Node("one"), two or Node("two")], {("one", "two"): link, ("two", "one"): link}
-    )
-
-
-def sends(*sizes: float, to: int = 1, at_s: float = 0) -> Program:
-    """Send messages of these sizes, one behind the other, their number as their topic."""
-
-    async def program(context: Context) -> None:
-        await context.sleep(at_s)
-        for number, size_bytes in enumerate(sizes):
-            context.send(to, Message(context.node, str(number), None, size_bytes))
-
-    return program
-
-
-def receives(count: int) -> Program:
-    """Receive messages and return when each came."""
-
-    async def program(context: Context) -> list[float]:
-        times = []
-        for _ in range(count):
-            await context.receive()
-            times.append(context.now_s())
-        return times
-
-    return program
-
-
-async def idle(context: Context) -> None:
-    """Do nothing."""
-
 
 class TestLinks:
     def test_a_transfer_takes_the_overhead_and_its_bytes_exactly(self) -> None:
         link = Link(7e6, overhead_s=0.123)
-        run = simulate(pair(link), [sends(1e6 / 3), receives(1)])
+        run = simulate(pair(link), [sends_bytes(1e6 / 3), receives(1)])
         assert run.results[1] == [0.123 + 1e6 / 3 * 8 / 7e6]
         assert run.end_s == run.results[1][0]
 
-    def test_tensors_pay_what_the_link_makes_of_their_sizes(self) -> None:
-        link = Link(8e6, overhead_s=1, tensor_s=0.25, split_bytes=500_000, whole_share=0.5)
-
-        async def send(context: Context) -> None:
-            context.send(1, Message(0, "x", None, 1e6, tensor_bytes=(250_000, 750_000)))
-
-        run = simulate(pair(link), [send, receives(1)])
-        assert run.results[1] == [1 + 2 * 0.25 + 0.5 + 0.75]
-        assert run.results[1] == [link.overhead_s + link.transfer_s([250_000, 750_000])]
-        assert run.bytes == 1e6
-
-    def test_a_message_to_oneself_is_there_at_once(self) -> None:
-        async def alone(context: Context) -> Any:
-            context.send(0, Message(0, "x", "hello", 1e9))
-            return (await context.receive("x")).payload, context.now_s()
-
-        assert simulate(Cluster([Node("a")]), [alone]).results == {0: ("hello", 0.0)}
-
     def test_a_run_lasts_until_the_last_message_is_there(self) -> None:
-        run = simulate(pair(MBPS), [sends(3e6), idle])
+        run = simulate(pair(LINK), [sends_bytes(3e6), idle])
         assert run.end_s == 3
         assert run.links[0] == ("one", "two", 1, 3e6, 0, 3.0)
         assert run.link_table().row(0) == ("one", "two", 1, 3e6, 0, 3.0)
-
-    def test_watch_collects_a_nodes_transfers(self) -> None:
-        async def watching(context: Context) -> list[Transfer]:
-            transfers = context.watch()
-            await context.receive("1")
-            return transfers
-
-        run = simulate(pair(Link(8e6, overhead_s=0.5)), [sends(1e6, 2e6), watching])
-        assert run.results[1] == [
-            Transfer(0, 1, "0", 1e6, 0, 1.5),
-            Transfer(0, 1, "1", 2e6, 1.5, 4),
-        ]
 
 
 class TestReceiving:
@@ -118,32 +52,9 @@ class TestReceiving:
             ]
             return [(message.sender, message.topic) for message in got]
 
-        cluster = full_mesh(3, MBPS)
-        run = simulate(cluster, [choosy, sends(1e3, 1e3, to=0), sends(2e3, 2e3, to=0)])
+        cluster = full_mesh(3, LINK)
+        run = simulate(cluster, [choosy, sends_bytes(1e3, 1e3, to=0), sends_bytes(2e3, 2e3, to=0)])
         assert run.results[0] == [(2, "1"), (2, "0"), (1, "1"), (1, "0")]
-
-    def test_gives_up_after_a_timeout(self) -> None:
-        async def impatient(context: Context) -> list[float]:
-            with pytest.raises(TimeoutError, match=r"no message '0' from one within 2\.5 s"):
-                await context.receive("0", sender=0, timeout_s=2.5)
-            gave_up_s = context.now_s()
-            await context.receive(timeout_s=100)
-            return [gave_up_s, context.now_s()]
-
-        run = simulate(pair(MBPS), [sends(3e6), impatient])
-        assert run.results[1] == [2.5, 3]
-        assert run.end_s == 3  # not the second timeout's
-
-    def test_who_waits_longest_is_served_first(self) -> None:
-        async def take(context: Context, topic: str | None) -> str:
-            return (await context.receive(topic)).topic
-
-        async def node(context: Context) -> list[str]:
-            tasks = [context.spawn(take(context, topic)) for topic in ("1", None, None)]
-            return [await task for task in tasks]
-
-        run = simulate(pair(MBPS), [sends(1, 1, 1), node])
-        assert run.results[1] == ["1", "0", "2"]
 
     @pytest.mark.parametrize("sender", [None, "one"])
     @pytest.mark.parametrize("topic", [None, "a"])
@@ -158,7 +69,7 @@ class TestReceiving:
             await context.sleep(1)
             return [(await context.receive(topic, sender=sender)).payload for _ in range(4)]
 
-        assert simulate(pair(MBPS), [send, late]).results[1] == [0, 1, 2, 3]
+        assert simulate(pair(LINK), [send, late]).results[1] == [0, 1, 2, 3]
 
     def test_a_cancelled_task_leaves_its_message_to_others(self) -> None:
         async def node(context: Context) -> str:
@@ -169,77 +80,10 @@ class TestReceiving:
             context.spawn(swallow())
             return (await context.receive("0")).topic
 
-        assert simulate(pair(MBPS), [sends(1), node]).results[1] == "0"
-
-
-class TestComputing:
-    def test_the_result_is_there_when_the_cost_is_paid(self) -> None:
-        async def program(context: Context) -> tuple[int, float]:
-            return await context.compute(lambda: 42, cost_s=1.5), context.now_s()
-
-        for speed, end_s in ((1.0, 1.5), (0.5, 3.0), ([(0, 1), (1, 0), (3, 0.25)], 5.0)):
-            run = simulate(Cluster([Node("a", speed=speed)]), [program])
-            assert run.results[0] == (42, end_s)
-
-    @pytest.mark.parametrize(("cores", "ends_s"), [(1, [1, 3, 6]), (2, [1, 2, 4]), (3, [1, 2, 3])])
-    def test_one_step_at_a_time_per_core(self, cores: int, ends_s: list[float]) -> None:
-        async def step(context: Context, cost_s: float) -> float:
-            await context.compute(lambda: None, cost_s=cost_s)
-            return context.now_s()
-
-        async def program(context: Context) -> list[float]:
-            tasks = [context.spawn(step(context, cost_s)) for cost_s in (1, 2, 3)]
-            return [await task for task in tasks]
-
-        run = simulate(Cluster([Node("a", cores=cores)]), [program], trace=True)
-        assert run.results[0] == ends_s
-
-    def test_messages_travel_meanwhile(self) -> None:
-        async def program(context: Context) -> float:
-            context.send(1, Message(0, "x", None, 1e6))
-            await context.compute(lambda: None, cost_s=5)
-            return context.now_s()
-
-        assert simulate(pair(MBPS), [program, receives(1)]).results == {0: 5, 1: [1.0]}
+        assert simulate(pair(LINK), [sends_bytes(1), node]).results[1] == "0"
 
 
 class TestTasks:
-    def test_an_exception_reaches_who_awaits(self) -> None:
-        class OddError(Exception):
-            def __init__(self, *, key: str) -> None:
-                super().__init__("text")
-                self.key = key
-
-        async def fail(context: Context) -> None:
-            await context.sleep(1)
-            raise OddError(key="k")
-
-        async def program(context: Context) -> str:
-            try:
-                await context.spawn(fail(context))
-            except OddError as error:
-                return error.key
-            return ""
-
-        assert simulate(Cluster([Node("a")]), [program]).results[0] == "k"
-
-    def test_end_with_their_program(self) -> None:
-        ended = []
-
-        async def for_ever(context: Context) -> None:
-            try:
-                while True:
-                    await context.compute(lambda: None, cost_s=1)
-            finally:
-                ended.append(context.now_s())
-
-        async def program(context: Context) -> None:
-            context.spawn(for_ever(context))
-            await context.sleep(2.5)
-
-        assert simulate(Cluster([Node("a")]), [program]).end_s == 2.5
-        assert ended == [2.5]
-
     def test_what_is_spawned_as_tasks_are_cut_off_never_begins(
         self, recwarn: pytest.WarningsRecorder
     ) -> None:
@@ -261,7 +105,7 @@ class TestTasks:
 
         gc.collect()  # what other tests have left
         recwarn.clear()
-        run = simulate(pair(MBPS), [program, idle])
+        run = simulate(pair(LINK), [program, idle])
         gc.collect()
         assert (run.end_s, begun, run.links[0].messages) == (1, [], 0)
         assert not recwarn.list
@@ -289,7 +133,7 @@ class TestTasks:
             await context.receive("never")
 
         with pytest.raises(DeadlockError) as caught:
-            simulate(pair(MBPS), [program, goes_on], trace=True)
+            simulate(pair(LINK), [program, goes_on], trace=True)
         assert "ended at 1 s; unread: 'a' from two, 'b' from two" in str(caught.value)
         assert caught.value.run.trace is not None
         assert "compute" not in caught.value.run.trace.frame["lane"].to_list()
@@ -297,7 +141,7 @@ class TestTasks:
 
 class TestRuns:
     def test_programs_by_name_and_nodes_without_one(self) -> None:
-        run = simulate(pair(MBPS), {"one": sends(1e6)})
+        run = simulate(pair(LINK), {"one": sends_bytes(1e6)})
         assert (run.end_s, run.results, run.ended) == (1, {0: None}, "done")
 
     def test_tells_progress_a_few_times_a_second(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,9 +168,9 @@ class TestRuns:
     def test_shows_progress(self) -> None:
         output = io.StringIO()
         with progress.shown(9.5, Console(file=output, force_terminal=True)) as show:
-            run = simulate(pair(MBPS), [sends(1e6), idle], progress=show)
+            run = simulate(pair(LINK), [sends_bytes(1e6), idle], progress=show)
         assert f"1.000 of 9.5 virtual seconds, {run.events} events" in output.getvalue()
-        assert simulate(pair(MBPS), [sends(1e6), idle], progress=True).end_s == 1
+        assert simulate(pair(LINK), [sends_bytes(1e6), idle], progress=True).end_s == 1
 
     def test_events_count_what_the_kernel_processed(self) -> None:
         async def program(context: Context) -> None:
@@ -336,32 +180,13 @@ class TestRuns:
         run = simulate(Cluster([Node("a")]), [program])
         assert run.events == 102  # with the program's start and its end
 
-    def test_a_context_says_where_it_is(self) -> None:
-        async def program(context: Context) -> Any:
-            return context.node, context.name, context.peers, context.restarts
-
-        run = simulate(full_mesh(3, MBPS), [program] * 3)
-        assert run.results[1] == (1, "node1", (0, 2), 0)
-
     def test_text_counts_results_events_and_bytes(self) -> None:
-        run = simulate(pair(MBPS), [sends(1e6), receives(1)])
+        run = simulate(pair(LINK), [sends_bytes(1e6), receives(1)])
         assert str(run) == (
             f"done after 1 virtual seconds: 2 results, {run.events} events, "
             "1,000,000 bytes over 2 links"
         )
         assert math.isfinite(run.end_s)
-
-
-def test_a_control_message_waits_its_turn_but_pays_no_overhead() -> None:
-    async def asks(context: Context) -> None:
-        context.send(1, Message(0, "data", size_bytes=2.0))
-        context.send(1, Message(0, "request", control=True))
-
-    async def hears(context: Context) -> list[tuple[str, float]]:
-        return [((await context.receive()).topic, context.now_s()) for _ in range(2)]
-
-    run = simulate(pair(Link(bandwidth_bps=8.0, overhead_s=5.0)), [asks, hears])
-    assert run.results[1] == [("data", 7.0), ("request", 7.0)]
 
 
 def test_a_task_may_end_in_the_instant_in_which_its_program_ends() -> None:
@@ -376,7 +201,7 @@ def test_a_task_may_end_in_the_instant_in_which_its_program_ends() -> None:
     async def other(context: Context) -> None:
         await context.sleep(5)
 
-    run = simulate(pair(MBPS), [parent, other])
+    run = simulate(pair(LINK), [parent, other])
     assert (run.ended, run.results[0], run.end_s) == ("done", 7, 5)
 
 
@@ -390,7 +215,7 @@ def test_a_refused_timeout_leaves_nobody_waiting() -> None:
             await context.receive(timeout_s=-1)
         return (await context.receive("m", timeout_s=50)).topic
 
-    assert simulate(pair(MBPS), [sender, receiver]).results[1] == "m"
+    assert simulate(pair(LINK), [sender, receiver]).results[1] == "m"
 
 
 def test_a_timeout_in_the_instant_in_which_its_program_ends_ends_nothing_else() -> None:
@@ -406,13 +231,13 @@ def test_a_timeout_in_the_instant_in_which_its_program_ends_ends_nothing_else() 
         await context.sleep(2)
         return "done"
 
-    assert simulate(pair(MBPS), [listens, goes_on]).results == {0: None, 1: "done"}
+    assert simulate(pair(LINK), [listens, goes_on]).results == {0: None, 1: "done"}
 
 
 class TestTasksByHand:
     def run(self, program: Program, *, cores: int = 1) -> Any:
-        cluster = Cluster([Node("a", cores=cores), Node("b")], {(1, 0): MBPS})
-        run = simulate(cluster, [program, sends(1e6, to=0, at_s=2)])
+        cluster = Cluster([Node("a", cores=cores), Node("b")], {(1, 0): LINK})
+        run = simulate(cluster, [program, sends_bytes(1e6, to=0, at_s=2)])
         return run.results[0]
 
     def test_say_whether_they_are_done(self) -> None:
@@ -615,7 +440,7 @@ def test_reading_past_unread_messages_does_not_look_at_each(by_sender: bool) -> 
             for number in reversed(range(count))
         ]
 
-    topics = simulate(pair(MBPS), [send, read]).results[1]
+    topics = simulate(pair(LINK), [send, read]).results[1]
     assert topics == [str(number) for number in reversed(range(count))]
     assert looks < 10 * count  # looking at each takes count / 2 times as many
 
@@ -630,7 +455,7 @@ def test_a_loop_of_messages_to_oneself_is_refused(monkeypatch: pytest.MonkeyPatc
             await context.receive("a")
 
     with pytest.raises(ProgramError, match=r"one \(node 0\) failed at 1 s.*no time passed"):
-        simulate(pair(MBPS), [program, idle])
+        simulate(pair(LINK), [program, idle])
 
 
 def test_waits_that_were_answered_leave_no_timers() -> None:
@@ -648,7 +473,7 @@ def test_waits_that_were_answered_leave_no_timers() -> None:
             context.send(1, Message(0, "x", None, 1.0))
             await context.sleep(1)
 
-    whole = Simulation(pair(MBPS), [tells, hears])
+    whole = Simulation(pair(LINK), [tells, hears])
     whole.run()
     assert longest < 150
 
@@ -661,7 +486,7 @@ def test_peers_and_senders_can_be_named() -> None:
         await context.receive("hello", sender="one")
         return context.now_s()
 
-    assert simulate(pair(MBPS), [send, receive]).results[1] == 1
+    assert simulate(pair(LINK), [send, receive]).results[1] == 1
 
 
 @pytest.mark.parametrize("wait_s", [1.0, 0.0])
@@ -671,6 +496,6 @@ def test_what_arrives_as_the_wait_runs_out_is_received(order: int, wait_s: float
         await context.sleep(1.0 - wait_s)
         return (await context.receive(timeout_s=wait_s)).topic
 
-    cluster = Cluster([Node("a"), Node("b")], {(order, 1 - order): MBPS})
-    run = simulate(cluster, {order: sends(1e6, to=1 - order), 1 - order: waits})
+    cluster = Cluster([Node("a"), Node("b")], {(order, 1 - order): LINK})
+    run = simulate(cluster, {order: sends_bytes(1e6, to=1 - order), 1 - order: waits})
     assert run.results[1 - order] == "0"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.test_simulate import MBPS, idle, pair, receives, sends
+from tests.runtime.programs import LINK, idle, pair, receives, sends_bytes
 from workbench.clusters import Cluster, Link, Node
 from workbench.runtime import (
     Context,
@@ -37,14 +37,14 @@ class TestDeadlockBeforeATime:
     @pytest.mark.parametrize("until_s", [3.5, 1e6, None])
     def test_is_told_as_without_a_time(self, until_s: float | None) -> None:
         with pytest.raises(DeadlockError) as caught:
-            simulate(pair(MBPS), [sends(1e6, 1e6), receives(3)], until_s=until_s)
+            simulate(pair(LINK), [sends_bytes(1e6, 1e6), receives(3)], until_s=until_s)
         assert "two (node 1) waits for a message since 2 s" in str(caught.value)
         assert (caught.value.run.ended, caught.value.run.end_s) == ("deadlock", 2)
 
     @pytest.mark.parametrize("until_s", [5, None])
     def test_an_unneeded_timer_hides_no_deadlock(self, until_s: float | None) -> None:
         with pytest.raises(DeadlockError, match="'never' since 1 s"):
-            simulate(pair(MBPS), [sends(1e6), patient], until_s=until_s)
+            simulate(pair(LINK), [sends_bytes(1e6), patient], until_s=until_s)
 
     @pytest.mark.parametrize(
         "faults",
@@ -56,16 +56,16 @@ class TestDeadlockBeforeATime:
     )
     def test_faults_that_wake_nobody_hide_no_deadlock(self, faults: list[Fault]) -> None:
         with pytest.raises(DeadlockError, match="since 1 s"):
-            simulate(pair(MBPS), [sends(1e6), receives(2)], faults=faults, until_s=5)
+            simulate(pair(LINK), [sends_bytes(1e6), receives(2)], faults=faults, until_s=5)
 
     @pytest.mark.parametrize(
         ("programs", "link", "faults"),
         [
-            ([sends(1e6, at_s=9), receives(1)], MBPS, []),
-            ([sends(9e6), receives(1)], MBPS, []),
-            ([sends(1e6), receives(1)], Link([(0, 0), (9, 8e6)]), []),
-            ([sends(1e6), receives(1)], Link(8e6, latency_s=9), []),
-            ([sends(1e6), receives(2)], MBPS, [Crash(1, 9)]),
+            ([sends_bytes(1e6, at_s=9), receives(1)], LINK, []),
+            ([sends_bytes(9e6), receives(1)], LINK, []),
+            ([sends_bytes(1e6), receives(1)], Link([(0, 0), (9, 8e6)]), []),
+            ([sends_bytes(1e6), receives(1)], Link(8e6, latency_s=9), []),
+            ([sends_bytes(1e6), receives(2)], LINK, [Crash(1, 9)]),
         ],
         ids=["sleeps", "is carried", "waits for bandwidth", "is under way", "crashes"],
     )
@@ -78,7 +78,7 @@ class TestDeadlockBeforeATime:
 
     def test_a_shared_interface_without_capacity_is_waited_for(self) -> None:
         node = Node("one", uplink_bps=[(0, 8e6), (0.5, 0), (9, 8e6)])
-        simulation = Simulation(pair(MBPS, node), [sends(1e6), receives(1)])
+        simulation = Simulation(pair(LINK, node), [sends_bytes(1e6), receives(1)])
         assert simulation.run(until_s=5).ended == "stopped"
         assert simulation.run().results[1] == [9.5]
 
@@ -86,16 +86,16 @@ class TestDeadlockBeforeATime:
         async def asks(context: Context) -> float:
             if context.restarts == 0:
                 await context.receive("never")
-            await sends(1e6)(context)
+            await sends_bytes(1e6)(context)
             return context.now_s()
 
         faults = [Crash(0, 2), Restart(0, 9)]
-        simulation = Simulation(pair(MBPS), [asks, receives(1)], faults=faults)
+        simulation = Simulation(pair(LINK), [asks, receives(1)], faults=faults)
         assert [simulation.run(until_s=at_s).ended for at_s in (1, 5, 9)] == ["stopped"] * 3
         assert simulation.run(until_s=99).results == {0: 9, 1: [10]}
 
     def test_what_happens_at_that_time_comes_after_it(self) -> None:
-        simulation = Simulation(pair(MBPS), [sends(1e6), receives(1)], faults=[Crash(1, 1)])
+        simulation = Simulation(pair(LINK), [sends_bytes(1e6), receives(1)], faults=[Crash(1, 1)])
         run = simulation.run(until_s=1)
         assert (run.ended, run.end_s, run.results) == ("stopped", 1, {0: None})
         last = simulation.run(until_s=1.5)
@@ -104,8 +104,8 @@ class TestDeadlockBeforeATime:
             simulation.run(until_s=0.5)
 
     def test_all_done_is_no_deadlock(self) -> None:
-        assert simulate(pair(MBPS), [sends(1e6), receives(1)], until_s=5).ended == "done"
-        assert simulate(pair(MBPS), {}, until_s=5).end_s == 0
+        assert simulate(pair(LINK), [sends_bytes(1e6), receives(1)], until_s=5).ended == "done"
+        assert simulate(pair(LINK), {}, until_s=5).end_s == 0
 
 
 def halting(error: type[BaseException], at: int) -> Program:
@@ -133,7 +133,7 @@ class TestGoingOn:
 
     @pytest.mark.parametrize("first_s", [None, 6.0, 100.0])
     def test_after_ctrl_c(self, first_s: float | None) -> None:
-        simulation = Simulation(pair(MBPS), [halting(KeyboardInterrupt, 5), seven], trace=True)
+        simulation = Simulation(pair(LINK), [halting(KeyboardInterrupt, 5), seven], trace=True)
         run = simulation.run(until_s=first_s)
         assert (run.ended, run.end_s, run.results) == ("interrupted", 5, {})
         later = simulation.run(until_s=6.5)
@@ -144,7 +144,7 @@ class TestGoingOn:
         assert last.trace.frame["end_s"].to_list() == [1, 2, 3, 4, 5]
 
     def test_after_a_failure(self) -> None:
-        simulation = Simulation(pair(MBPS), [halting(KeyError, 2), seven])
+        simulation = Simulation(pair(LINK), [halting(KeyError, 2), seven])
         with pytest.raises(ProgramError, match=r"program of one .* failed at 2 s: KeyError: 'now'"):
             simulation.run(until_s=6)
         assert simulation.run(until_s=6.5).ended == "stopped"
@@ -152,7 +152,7 @@ class TestGoingOn:
 
     def test_each_failure_is_told_as_its_own(self) -> None:
         programs = [halting(KeyError, 2), halting(IndexError, 3)]
-        simulation = Simulation(pair(MBPS), programs)
+        simulation = Simulation(pair(LINK), programs)
         with pytest.raises(ProgramError, match=r"program of one .* failed at 2 s: KeyError"):
             simulation.run()
         with pytest.raises(ProgramError, match=r"program of two .* failed at 3 s: IndexError"):
@@ -164,7 +164,7 @@ class TestGoingOn:
             await context.sleep(3)
             await asyncio.sleep(0)
 
-        simulation = Simulation(pair(MBPS), [halting(KeyError, 2), wrong])
+        simulation = Simulation(pair(LINK), [halting(KeyError, 2), wrong])
         with pytest.raises(ProgramError, match="program of one"):
             simulation.run()
         with pytest.raises(ProgramError, match=r"program of two .*\n?.*await only what"):
@@ -179,7 +179,7 @@ class TestGoingOn:
     def test_waiting_for_a_failed_program_is_a_deadlock_that_says_why(
         self, error: type[BaseException], said: str
     ) -> None:
-        simulation = Simulation(pair(MBPS), [halting(error, 5), receives(1)])
+        simulation = Simulation(pair(LINK), [halting(error, 5), receives(1)])
         if error is KeyboardInterrupt:
             assert simulation.run().interrupted
         else:
@@ -196,7 +196,7 @@ class TestGoingOn:
             raise KeyError
 
         faults = [Crash(0, 4), Restart(0, 5)]
-        simulation = Simulation(pair(MBPS), [parent, seven], faults=faults, trace=True)
+        simulation = Simulation(pair(LINK), [parent, seven], faults=faults, trace=True)
         with pytest.raises(ProgramError):
             simulation.run()
         run = simulation.run()
@@ -208,12 +208,12 @@ class TestGoingOn:
         def stop(now_s: float, events: int) -> None:
             raise KeyboardInterrupt
 
-        simulation = Simulation(pair(MBPS), [sends(1e6, 1e6), receives(2)])
+        simulation = Simulation(pair(LINK), [sends_bytes(1e6, 1e6), receives(2)])
         assert simulation.run(progress=stop).interrupted
         assert simulation.run().results[1] == [1, 2]
 
     def test_is_refused_where_an_event_was_cut_off(self) -> None:
-        simulation = Simulation(pair(MBPS), [sends(1e6, 1e6), receives(2)])
+        simulation = Simulation(pair(LINK), [sends_bytes(1e6, 1e6), receives(2)])
 
         def interrupt(_: object) -> None:
             raise KeyboardInterrupt
@@ -230,7 +230,7 @@ def test_a_deadlock_ends_when_the_last_task_did() -> None:
         await context.receive()
 
     with pytest.raises(DeadlockError) as caught:
-        simulate(pair(MBPS), [program, idle], trace=True)
+        simulate(pair(LINK), [program, idle], trace=True)
     assert caught.value.run.end_s == 4
 
 

@@ -19,6 +19,7 @@ from workbench.runtime.measured.sessions import Session
 from workbench.three_ways import olpb as scans
 from workbench.training import RunOptions, TrainingError
 from workbench.utils.checks import UserError
+from workbench.utils.files import ROOT
 
 FAST = Link(4e8, overhead_s=0.001)
 
@@ -195,6 +196,9 @@ def test_a_training_that_diverges_is_told_as_in_a_simulation(ray_session: Sessio
 def test_what_cannot_be_measured_yet_is_refused() -> None:
     with pytest.raises(UserError, match="measured"):
         RunOptions(measured="padded")  # type: ignore[arg-type]
+    for where in ({"address": "auto"}, {"resources": {"phone": {"arm": 1}}}):
+        with pytest.raises(UserError, match="address and resources are of measured runs"):
+            RunOptions(**where)
 
 
 def test_trainings_of_scans_are_refused() -> None:
@@ -214,3 +218,14 @@ def test_scans_are_measured_alone(ray_session: Session) -> None:
         assert (one.steps, one.work, one.runs) == (other.steps, other.work, other.runs)
         assert other.backward_s >= one.backward_s - 1e-6
     assert isinstance(measured.run, MeasuredRun)
+
+
+def test_example_of_three_machines_learns_the_same_bits(
+    ray_session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "three_machines.md").read_text(encoding="utf-8")
+    code = page.partition("```python\n")[2].partition("```")[0]
+    here = code.replace(', address="auto", resources=placed', "")
+    assert here != code
+    exec(here, {})
+    assert capsys.readouterr().out.endswith("True\n")

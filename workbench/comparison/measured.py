@@ -74,9 +74,6 @@ class Measuring:
         at_most_s = check_number("measure_at_most_s", self.at_most_s)
         if not 0 < at_most_s < math.inf:
             raise UserError(f"measure_at_most_s is {at_most_s:g}; give seconds above 0")
-        from workbench.runtime.measured.sessions import import_ray
-
-        import_ray()  # at the beginning, if it is not there
 
 
 def measured(
@@ -134,7 +131,6 @@ def best(frame: pl.DataFrame, options: Mapping[str, Option]) -> list[str]:
 class Trial:
     """Iterations of a way that are to be measured."""
 
-    question: Question
     option: Option
     count: int
     simulated: Use
@@ -172,10 +168,10 @@ class Trial:
             simulated = option.run(plan, count)
             if plan.seconds <= at_most_s:
                 note = f"as if alone on the link {' and '.join(links)}" if links else ""
-                return cls(question, option, count, simulated, plan, note)
+                return cls(option, count, simulated, plan, note)
         raise UserError(
-            f"{fewest} iterations, with those before them, take {plan.seconds:,.0f} s; "
-            f"--measure-at-most is {at_most_s:g}"
+            f"{fewest} iterations, with those before them, take {plan.seconds:,.0f} s, and a way "
+            f"may take {at_most_s:g} s (--measure-at-most)"
         )
 
     @property

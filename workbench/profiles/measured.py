@@ -41,6 +41,9 @@ def measure_layer_times(
     Medians are over the faster half of the turns, since other programs only ever add time;
     interquartile ranges are over all of them, and so show how busy the machine was.
 
+    PyTorch computes with as many threads as it is set to; nodes of a training with one, so that a
+    profile for their times is taken within ``training.fixed_threads()``.
+
     Parameters
     ----------
     model, input_shape, input_dtype, by, name

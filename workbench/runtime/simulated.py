@@ -268,7 +268,7 @@ class SimulatedContext:
 
 def check_cost(cost_s: Any, what: str) -> None:
     """Refuse what a simulation cannot charge."""
-    if callable(cost_s):
+    if callable(cost_s) or (is_number(cost_s) and 0 <= cost_s < math.inf):
         return
     if cost_s is None:
         raise UserError(

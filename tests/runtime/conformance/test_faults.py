@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.conformance.programs import (
+from tests.runtime.programs import (
     LINK,
     SIZE,
     UNIT_S,

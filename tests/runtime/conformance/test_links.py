@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.runtime.conformance.programs import (
+from tests.runtime.programs import (
     BPS,
     LINK,
     SIZE,
@@ -142,9 +142,11 @@ def test_a_downlink_of_one_link_is_kept(runtime: Runtime) -> None:
 def test_a_message_to_oneself_is_there_at_once(runtime: Runtime) -> None:
     async def alone(context: Context) -> Any:
         context.send(0, Message(0, "x", "hello", 1e9))
-        return (await context.receive("x")).payload
+        return (await context.receive("x")).payload, context.now_s()
 
-    assert runtime(Cluster([Node("a")]), [alone]).results == {0: "hello"}
+    said, at_s = runtime(Cluster([Node("a")]), [alone]).results[0]
+    assert said == "hello"
+    assert runtime.agrees(at_s, 0)
 
 
 def test_a_payload_arrives_as_it_was(runtime: Runtime) -> None:

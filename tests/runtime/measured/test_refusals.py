@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.conformance.programs import idle, pair, receives
+from tests.runtime.programs import idle, pair, receives
 from workbench.clusters import Cluster, Link, Node, full_mesh
 from workbench.clusters.cluster import Name
 from workbench.runtime import Context, Crash, Message, ProgramError, SimulationError

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.runtime.conformance.programs import pair, receives
+from tests.runtime.programs import pair, receives
 from workbench.runtime import Context, Message
 from workbench.runtime.measured import handshake, measure
 from workbench.runtime.measured.frames import FRAME, TAIL, Kind, Outgoing, Tail, frame

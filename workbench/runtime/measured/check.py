@@ -60,7 +60,7 @@ def loaded(nodes: int, mbps: float, *, lasting_s: float, address: str | None = N
     link = Link(mbps * 1e6)
     model_s = link.transfer_s([_MESH_BYTES])
     count = max(3, int(lasting_s / model_s))
-    programs = [_back_to_back(_MESH_BYTES, count)] * nodes
+    programs = [back_to_back(_MESH_BYTES, count)] * nodes
     run = measure(full_mesh(nodes, link), programs, address=address)
     links = [came_s for heard in run.results.values() for came_s in heard.values()]
     errors = sorted(
@@ -171,7 +171,7 @@ def _about() -> str:
     )
 
 
-def _back_to_back(size_bytes: float, count: int) -> Program:
+def back_to_back(size_bytes: float, count: int) -> Program:
     """Send to all peers at once; return when the messages of each came."""
 
     async def program(context: Context) -> Any:

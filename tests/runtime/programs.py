@@ -1,4 +1,4 @@
-"""Clusters and programs of the conformance tests; `UNIT_S` is what their times are counted in."""
+"""Clusters and programs of many tests; `UNIT_S` is what times are counted in on a real clock."""
 
 from __future__ import annotations
 
@@ -28,11 +28,16 @@ def units(*times: float) -> list[float]:
 
 def sends(*sizes: float, to: int = 1, at: float = 0) -> Program:
     """Send messages of these sizes in units, one behind the other, their number as their topic."""
+    return sends_bytes(*(size * SIZE for size in sizes), to=to, at_s=at * UNIT_S)
+
+
+def sends_bytes(*sizes: float, to: int = 1, at_s: float = 0) -> Program:
+    """The same with sizes in bytes, and seconds."""
 
     async def program(context: Context) -> None:
-        await context.sleep(at * UNIT_S)
-        for number, size in enumerate(sizes):
-            context.send(to, Message(context.node, str(number), None, size * SIZE))
+        await context.sleep(at_s)
+        for number, size_bytes in enumerate(sizes):
+            context.send(to, Message(context.node, str(number), None, size_bytes))
 
     return program
 
