@@ -90,14 +90,14 @@ class TestTrial:
                     for count in (option.dry.first, option.dry.first + trial.count)
                 )
                 if option.again is None:
-                    assert trial.seconds == taken_s
+                    assert trial.plan.seconds == taken_s
 
     def test_slow_iterations_are_fewer_and_too_slow_ones_none(self) -> None:
         question = Question(LENET, mesh(), 8)
         option = usable(question)["all-reduce"]
         whole = Trial.of(question, option, 60)
         assert whole.count * option.use.iteration_s >= measured.LASTING_S
-        assert Trial.of(question, option, whole.seconds / 2).count == measured.FEWEST
+        assert Trial.of(question, option, whole.plan.seconds / 2).count == measured.FEWEST
         said = reason(mesh(), "all-reduce", 1e-3)
         assert "2 iterations, with those before them, take" in said
         assert "a way may take 0.001 s (--measure-at-most)" in said

@@ -98,15 +98,14 @@ def measured(
             rows[name] = {"measured_note": str(error)}
     say, left = measuring.say, [*trials]
     if trials:
-        seconds = sum(trial.seconds for trial in trials.values())
-        say(f"measuring {len(trials)} ways as real processes: about {math.ceil(seconds)} s")
-        with current_or_new(max(trial.processes for trial in trials.values()), None):
+        plans = [trial.plan for trial in trials.values()]
+        whole_s = math.ceil(sum(plan.seconds for plan in plans))
+        say(f"measuring {len(trials)} ways as real processes: about {whole_s} s, and starting")
+        with current_or_new(max(plan.nodes for plan in plans), None):
             try:
                 for name, trial in trials.items():
-                    say(
-                        f"  {name}: {trial.count} iterations on {trial.processes} nodes, "
-                        f"{trial.seconds:.3g} s"
-                    )
+                    nodes, seconds = trial.plan.nodes, trial.plan.seconds
+                    say(f"  {name}: {trial.count} iterations on {nodes} nodes, {seconds:.3g} s")
                     rows[name] |= trial.measure()
                     left.remove(name)
             except KeyboardInterrupt:
@@ -174,16 +173,6 @@ class Trial:
             f"may take {at_most_s:g} s (--measure-at-most)"
         )
 
-    @property
-    def seconds(self) -> float:
-        """That it takes, without starting."""
-        return self.plan.seconds
-
-    @property
-    def processes(self) -> int:
-        """Nodes, of the largest run."""
-        return self.plan.nodes
-
     def measure(self) -> dict[str, Any]:
         """What a table has of it."""
         carrier = Measured(self.plan.used)
@@ -203,7 +192,7 @@ class _Plan:
     """Simulates runs, and notes how long all take and which links they use."""
 
     seconds: float = 0.0
-    nodes: int = 0
+    nodes: int = 0  # of the largest
     used: set[tuple[str, str]] = field(default_factory=set)
 
     def __call__(

@@ -8,22 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import polars as pl
-
 from workbench.utils import files
 from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     import altair as alt
-
-SCHEMA = {
-    "node": pl.String,
-    "lane": pl.String,
-    "label": pl.String,
-    "start_s": pl.Float64,
-    "end_s": pl.Float64,
-    "bytes": pl.Int64,
-}
+    import polars as pl  # not by each process of a measured run, which would start later
 
 
 Row = tuple[str, str, str, float, float, int]
@@ -51,8 +41,10 @@ class Trace:
     frame: pl.DataFrame
 
     def __post_init__(self) -> None:
-        if dict(self.frame.schema) != SCHEMA:
-            raise UserError(f"a trace has the columns {SCHEMA}, not {dict(self.frame.schema)}")
+        import polars as pl
+
+        if self.frame.schema != (schema := _schema()):
+            raise UserError(f"a trace has the columns {schema}, not {self.frame.schema}")
         backwards = self.frame.filter(~(pl.col("start_s") <= pl.col("end_s")))
         if len(backwards):
             raise UserError(f"span ends before it starts: {backwards.row(0, named=True)}")
@@ -60,13 +52,15 @@ class Trace:
     @classmethod
     def of(cls, spans: Iterable[Row]) -> Trace:
         """Make a trace of spans, or of plain tuples like them."""
-        rows = list(spans)
-        columns = zip(*rows, strict=True) if rows else ([] for _ in SCHEMA)
+        import polars as pl
+
+        rows, schema = list(spans), _schema()
+        columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
         return cls(
             pl.DataFrame(
                 [
                     pl.Series(name, column, dtype=dtype)
-                    for (name, dtype), column in zip(SCHEMA.items(), columns, strict=True)
+                    for (name, dtype), column in zip(schema.items(), columns, strict=True)
                 ]
             )
         )
@@ -85,6 +79,8 @@ class Trace:
     @classmethod
     def load(cls, path: Path | str) -> Trace:
         """Read a trace that `save` wrote."""
+        import polars as pl
+
         return cls(pl.read_parquet(path))
 
     def gantt(
@@ -107,6 +103,13 @@ class Trace:
         """Write the trace as JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
         _check_folder(path)
         files.write_text(Path(path), chrome_trace(self.frame))
+
+
+def _schema() -> pl.Schema:
+    import polars as pl
+
+    kinds = (pl.String, pl.String, pl.String, pl.Float64, pl.Float64, pl.Int64)
+    return pl.Schema(zip(Span._fields, kinds, strict=True))
 
 
 def _check_folder(path: Path | str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from workbench.comparison import charts
 from workbench.comparison.learning import sgd, systems
 from workbench.comparison.learning.faults import halting, link_down
 from workbench.comparison.learning.faults import patience_s as patience_of
@@ -36,18 +37,7 @@ if TYPE_CHECKING:
     from workbench.clusters import Cluster
     from workbench.datasets import Dataset
 
-SHOWN = (
-    "one node, samples sent once",
-    "parameter server, dynacomm",
-    "all-reduce",
-    "hiertrain",
-    "fedavg",
-    "gossip",
-    "gosgd",
-    "edgegossip",
-    "dlion",
-    "diloco",
-)
+SHOWN = (*charts.SHOWN, "gossip", "gosgd", "edgegossip", "dlion", "diloco")
 """Ways that are stressed by default: of each system one, and what learns without a server."""
 
 ALPHA = 0.1

@@ -70,7 +70,7 @@ def measured(
 
 
 def _measured(
-    *, model: str, batch_size: int, repetition: int, **testbed: float
+    *, model: str, batch_size: int, repetition: int, steps: object, **testbed: float
 ) -> dict[str, object]:
     from workbench.runtime.measured import measure
 

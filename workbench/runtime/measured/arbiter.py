@@ -27,6 +27,7 @@ from workbench.runtime.measured.reception import Listener, fill
 from workbench.runtime.measured.records import Arbitrated, Place
 from workbench.runtime.messages import Message
 
+GONE = "the process that times shared downlinks ended by itself"
 GRANT_S = 0.01
 """How often a sender is told which share is through."""
 
@@ -125,10 +126,9 @@ def obey(network: Network, address: tuple[str, int], caller: Caller, token: byte
                 target, name, *arguments = _receive(connection)
                 carrier = network.carriers[target]
                 network.env.pass_on(partial(getattr(carrier, name), *arguments))
-        except BaseException as error:
+        except OSError:
             if not network.env.ends:
-                error.add_note("the process that times shared downlinks ended by itself")
-                network.failure = error
+                network.failure = ConnectionError(GONE)
                 network.env.end()
 
     threading.Thread(target=listen, name="grants", daemon=True).start()

@@ -32,7 +32,7 @@ _LOOK_EVERY_S = 0.5
 _READINGS = 10
 PATIENCE_S = 10.0
 """For what was sent and should have arrived."""
-_HEAVY = ("numpy", "torch")
+_HEAVY = ("numpy", "polars", "torch")
 """Imported before a run begins, not within it, where a program has to do with them."""
 
 
