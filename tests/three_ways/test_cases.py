@@ -95,6 +95,8 @@ def test_live_cases_follow_the_setting(system: str) -> None:
 def test_live_settings_that_cannot_be_measured_are_refused() -> None:
     with pytest.raises(UserError, match="ray"):
         Setting(live="ray")
+    with pytest.raises(UserError, match="workers=99: must be a whole number from 2 to 5"):
+        Setting(workers=99)
 
 
 def test_a_measured_run_is_a_row(ray_session: object) -> None:

@@ -14,10 +14,9 @@ from workbench.three_ways.case import Case
 from workbench.three_ways.charts import TITLES, draw_clocks
 from workbench.three_ways.errors import WAYS
 from workbench.three_ways.recording import described, priority, row
-from workbench.widgets import Slider
 
 SHOWN_ITERATIONS = 2
-MOST_WORKERS = 6
+MOST_WORKERS = 5
 
 LIVE: dict[str, Callable[[Setting], Case]] = {
     "dynacomm": lambda asked: dynacomm.case(
@@ -52,9 +51,9 @@ class Setting(Parameters):
         "dynacomm"
     )
     seed: int = 1
-    bandwidth_mbps: Annotated[float, Slider(1, 200, scale="log", step=10**0.05)] = 20.0
-    batch_size: Annotated[int, Slider(4, 64)] = 16
-    workers: Annotated[int, Slider(2, MOST_WORKERS)] = 2
+    bandwidth_mbps: Annotated[float, Parameter("of a link", "Mbit/s", low=1, high=500)] = 20.0
+    batch_size: Annotated[int, Parameter("of one worker", "samples", low=1, high=64)] = 16
+    workers: Annotated[int, Parameter("that train together", low=2, high=MOST_WORKERS)] = 2
 
     @property
     def case(self) -> Case:
