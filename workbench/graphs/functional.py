@@ -45,24 +45,17 @@ def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) ->
         copied = copied_with(name, module, _faked).eval()
         given, unused = tuple(map(_faked, inputs)), torch.empty(())
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
+    trained, held = _told_apart(parameters, others)
+    recorder = Recorder(parameters, given, others=others)
 
     def forward(
-        unused: Tensor, held: dict[str, Tensor], given: tuple[Tensor, ...]
-    ) -> tuple[Tensor, list[Tensor]]:
+        trained: dict[str, Tensor], held: dict[str, Tensor], given: tuple[Tensor, ...]
+    ) -> list[Tensor]:
         with torch.no_grad():
-            returned = tensors_in(_called(copied, held, given))
-        recorder.in_backward = True
-        return unused, returned
+            return tensors_in(_called(copied, {**trained, **held}, given))
 
-    def run(*arguments: Any) -> list[Tensor]:
-        # Below a gradient, though of nothing, functions are operators whose writes are seen.
-        _, found = grad(forward, has_aux=True)(*arguments)
-        recorder.in_backward = False
-        return list(found)
-
-    recorder = Recorder(parameters, given, others=others)
     with explained(name, copied), torch.no_grad(), mode, recorder:
-        outputs = functionalize(run)(unused, {**parameters, **others}, given)
+        outputs = _functional(forward, recorder)(unused, trained, held, given)
     check_returned(name, outputs)
     return recorder.graph(outputs)
 
@@ -83,11 +76,13 @@ def trace_training(
     with mode:
         copied = copied_with(name, module, _faked).train()
         given = tuple(map(_faked, inputs))
-        wanted = tuple(map(_faked, targets))
+        wanted, unused = tuple(map(_faked, targets)), torch.empty(())
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
-    trained = {key: parameter for key, parameter in parameters.items() if parameter.requires_grad}
-    held = {key: tensor for key, tensor in parameters.items() if key not in trained} | others
+    trained, held = _told_apart(parameters, others)
     recorder = Recorder(parameters, (*given, *wanted), others=others)
+    # What a CPU's own backward pass of these keeps is of a size that shapes do not tell; one that
+    # could be differentiated in turn is made of known operators.
+    recurrent = any(isinstance(part, nn.RNNBase) for part in copied.modules())
 
     def step(
         trained: dict[str, Tensor],
@@ -95,24 +90,52 @@ def trace_training(
         given: tuple[Tensor, ...],
         wanted: tuple[Tensor, ...],
     ) -> list[Tensor]:
-        def of(trained: dict[str, Tensor], held: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-            returned = _called(copied, {**trained, **held}, given)
-            value = (loss or default_loss)(returned, *wanted)
-            return value, value
-
-        gradients, value = grad(of, has_aux=True)(trained, held)
+        value = (loss or default_loss)(_called(copied, {**trained, **held}, given), *wanted)
+        gradients = torch.autograd.grad(
+            value, list(trained.values()), create_graph=recurrent, materialize_grads=True
+        )
         recorder.phase = "update"
-        updated = [
-            torch.add(parameter, gradients[key], alpha=-LEARNING_RATE)
-            for key, parameter in trained.items()
-        ]
-        return [value, *updated]
+        with torch.no_grad():
+            pairs = zip(trained.values(), gradients, strict=True)
+            return [value, *(torch.add(old, by, alpha=-LEARNING_RATE) for old, by in pairs)]
 
     with explained(name, copied), learning(), mode, recorder:
-        outputs = functionalize(step)(trained, held, given, wanted)
+        outputs = _functional(step, recorder)(unused, trained, held, given, wanted)
     # The tracer tells whose gradients an operator computes by autograd's nodes, which are not those
     # of functional gradients: here operators of the backward pass have FLOPs of their own.
     return replace(recorder.graph(outputs), backward_flops={}, targets=len(targets))
+
+
+def _told_apart(
+    parameters: dict[str, nn.Parameter], others: dict[str, Tensor]
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Parameters that may learn, and all else that a module holds."""
+    trained = {key: parameter for key, parameter in parameters.items() if parameter.requires_grad}
+    frozen = {key: parameter for key, parameter in parameters.items() if key not in trained}
+    return dict(trained), frozen | others
+
+
+def _functional(
+    function: Callable[..., list[Tensor]], recorder: Recorder
+) -> Callable[..., list[Tensor]]:
+    """A function that writes nothing in place, called with a scalar and its own arguments.
+
+    Below a gradient, though of that scalar alone, functions are operators whose writes are seen. Of
+    the first argument autograd records what it may ask for: PyTorch chooses other operators for a
+    weight that may learn.
+    """
+
+    def passed_on(unused: Tensor, *arguments: Any) -> tuple[Tensor, list[Tensor]]:
+        found = function(*arguments)
+        recorder.in_backward = True
+        return unused, found
+
+    def run(*arguments: Any) -> list[Tensor]:
+        _, found = grad(passed_on, argnums=(0, 1), has_aux=True)(*arguments)
+        recorder.in_backward = False
+        return list(found)
+
+    return functionalize(run)
 
 
 def _called(module: nn.Module, held: dict[str, Tensor], given: tuple[Tensor, ...]) -> Any:
