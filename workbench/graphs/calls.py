@@ -24,10 +24,10 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from workbench.graphs.autograd_nodes import nodes_behind
 from workbench.graphs.graph import UntraceableError, View
+from workbench.graphs.inputs import Inputs, make_inputs
 from workbench.graphs.layers import CONSTANT, Layers, find_layers
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.graphs.recording import held_tensors, meta_copy, run
-from workbench.graphs.tracing import Shapes, make_inputs
 
 # Two, since batch normalisation refuses one. Three and a large prime show what changes with the
 # number of samples: halves and remainders of small numbers may look alike.
@@ -124,7 +124,7 @@ class CallGraph:
         return tensor
 
 
-def trace_calls(module: nn.Module, shapes: Shapes, dtype: str) -> CallGraph:
+def trace_calls(module: nn.Module, inputs: Inputs) -> CallGraph:
     """Trace a module in the modes in which its parts are.
 
     Beside the errors of `workbench.graphs.trace`, an `UntraceableError` where it has a gradient of
@@ -135,10 +135,7 @@ def trace_calls(module: nn.Module, shapes: Shapes, dtype: str) -> CallGraph:
     for part, original in zip(copied.modules(), module.modules(), strict=True):
         part.training = original.training
     held = dict(copied.named_parameters()) | held_tensors(copied)
-    two, three, many = (
-        _recorded(name, copied, make_inputs(shapes, batch, dtype, "meta"), held)
-        for batch in BATCHES
-    )
+    two, three, many = (_recorded(name, copied, inputs, batch, held) for batch in BATCHES)
     if len({(len(recorded.calls), len(recorded.tensors)) for recorded in (two, three, many)}) > 1:
         raise UntraceableError(
             f"{name} cannot be cut: it makes more or fewer calls, or tensors, as the number of "
@@ -220,12 +217,13 @@ class _CallRecorder(TorchFunctionMode):
 
 
 def _recorded(
-    name: str, module: nn.Module, inputs: tuple[Tensor, ...], held: Mapping[str, Tensor]
+    name: str, module: nn.Module, inputs: Inputs, batch_size: int, held: Mapping[str, Tensor]
 ) -> CallGraph:
-    recorder = Recorder(dict(module.named_parameters()), inputs, by_modules=False)
-    calls = _CallRecorder(recorder, held, inputs)
-    outputs = run(name, module, inputs, recorder, calls)
-    taken, given = calls.numbers(inputs), calls.numbers(outputs)
+    tensors, names = make_inputs(inputs, batch_size, "meta"), [one.name for one in inputs]
+    recorder = Recorder(dict(module.named_parameters()), tensors, names=names)
+    calls = _CallRecorder(recorder, held, tensors)
+    outputs = run(name, module, tensors, recorder, calls, names=names)
+    taken, given = calls.numbers(tensors), calls.numbers(outputs)
     layers = find_layers(recorder.graph(outputs))
     for node in nodes_behind(outputs):
         if issubclass(type(node), BackwardCFunction):

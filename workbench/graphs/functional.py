@@ -8,7 +8,7 @@ into buffers that the module keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from workbench.graphs.graph import Recording
+from workbench.graphs.inputs import arguments
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.graphs.recording import (
     check_has_parameters,
@@ -38,21 +39,23 @@ LEARNING_RATE = 0.1
 """Of the step of SGD that is recorded; sizes and FLOPs do not depend on it."""
 
 
-def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) -> Recording:
-    """Graph of a module in evaluation mode on inputs of these forms."""
+def trace_inference(
+    name: str, module: nn.Module, inputs: tuple[Tensor, ...], *, names: Sequence[str]
+) -> Recording:
+    """Graph of a module in evaluation mode on inputs of these forms, those with a name by it."""
     mode = FakeTensorMode()
     with mode:
         copied = copied_with(name, module, _faked).eval()
         given, unused = tuple(map(_faked, inputs)), torch.empty(())
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
     trained, held = _told_apart(parameters, others)
-    recorder = Recorder(parameters, given, others=others)
+    recorder = Recorder(parameters, given, names=names, others=others)
 
     def forward(
         trained: dict[str, Tensor], held: dict[str, Tensor], given: tuple[Tensor, ...]
     ) -> list[Tensor]:
         with torch.no_grad():
-            return tensors_in(_called(copied, {**trained, **held}, given))
+            return tensors_in(_called(copied, {**trained, **held}, names, given))
 
     with explained(name, copied), torch.no_grad(), mode, recorder:
         outputs = _functional(forward, recorder)(unused, trained, held, given)
@@ -66,6 +69,8 @@ def trace_training(
     inputs: tuple[Tensor, ...],
     targets: tuple[Tensor, ...],
     loss: Loss | None = None,
+    *,
+    names: Sequence[str],
 ) -> Recording:
     """Graph of a step of SGD on inputs of these forms: forward, loss, gradients, update.
 
@@ -79,7 +84,8 @@ def trace_training(
         wanted, unused = tuple(map(_faked, targets)), torch.empty(())
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
     trained, held = _told_apart(parameters, others)
-    recorder = Recorder(parameters, (*given, *wanted), others=others)
+    among = [*names, *("" for _ in wanted)]
+    recorder = Recorder(parameters, (*given, *wanted), names=among, others=others)
     # What a CPU's own backward pass of these keeps is of a size that shapes do not tell; one that
     # could be differentiated in turn is made of known operators.
     recurrent = any(isinstance(part, nn.RNNBase) for part in copied.modules())
@@ -90,7 +96,7 @@ def trace_training(
         given: tuple[Tensor, ...],
         wanted: tuple[Tensor, ...],
     ) -> list[Tensor]:
-        value = (loss or default_loss)(_called(copied, {**trained, **held}, given), *wanted)
+        value = (loss or default_loss)(_called(copied, {**trained, **held}, names, given), *wanted)
         gradients = torch.autograd.grad(
             value, list(trained.values()), create_graph=recurrent, materialize_grads=True
         )
@@ -125,22 +131,24 @@ def _functional(
     weight that may learn.
     """
 
-    def passed_on(unused: Tensor, *arguments: Any) -> tuple[Tensor, list[Tensor]]:
-        found = function(*arguments)
+    def passed_on(unused: Tensor, *given: Any) -> tuple[Tensor, list[Tensor]]:
+        found = function(*given)
         recorder.in_backward = True
         return unused, found
 
-    def run(*arguments: Any) -> list[Tensor]:
-        _, found = grad(passed_on, argnums=(0, 1), has_aux=True)(*arguments)
+    def run(*given: Any) -> list[Tensor]:
+        _, found = grad(passed_on, argnums=(0, 1), has_aux=True)(*given)
         recorder.in_backward = False
         return list(found)
 
     return functionalize(run)
 
 
-def _called(module: nn.Module, held: dict[str, Tensor], given: tuple[Tensor, ...]) -> Any:
+def _called(
+    module: nn.Module, held: dict[str, Tensor], names: Sequence[str], given: Sequence[Tensor]
+) -> Any:
     with _DrawingInPlace():
-        return functional_call(module, held, given)
+        return functional_call(module, held, *arguments(names, given))
 
 
 class _DrawingInPlace(TorchFunctionMode):

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from workbench.graphs.graph import Recording, UntraceableError
+from workbench.graphs.inputs import arguments
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.utils.checks import UserError
 
@@ -26,6 +27,7 @@ def record(
     module: nn.Module,
     inputs: tuple[Tensor, ...],
     *,
+    names: Sequence[str],
     by_modules: bool = False,
     backward: bool = False,
 ) -> Recording:
@@ -33,8 +35,8 @@ def record(
 
     The module is used as it is and keeps gradients: give it a copy.
     """
-    recorder = Recorder(dict(module.named_parameters()), inputs, by_modules=by_modules)
-    outputs = run(name, module, inputs, recorder)
+    recorder = Recorder(dict(module.named_parameters()), inputs, names=names, by_modules=by_modules)
+    outputs = run(name, module, inputs, recorder, names=names)
     if backward:
         recorder.in_backward = True
         try:
@@ -51,12 +53,15 @@ def run(
     inputs: tuple[Tensor, ...],
     recorder: Recorder,
     calls: AbstractContextManager[object] | None = None,
+    *,
+    names: Sequence[str],
 ) -> list[Tensor]:
     """Run `module` forward under a recorder, and one of its calls if asked; what it returns."""
     modules = recorder.modules
+    args, kwargs = arguments(names, inputs)
     hooks = nullcontext() if modules is None else layers_by_module(module, modules.append)
     with learning(), recorder, explained(name, module), hooks, calls or nullcontext():
-        outputs = tensors_in(module(*inputs))
+        outputs = tensors_in(module(*args, **kwargs))
     check_returned(name, outputs)
     return outputs
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from workbench.graphs import find_layers, follow, input_shapes
+from workbench.graphs import find_layers, follow, inputs_of
+from workbench.graphs.inputs import Inputs, InputShape
 from workbench.graphs.layers import CONSTANT
 from workbench.utils.checks import UserError
 
@@ -211,8 +212,7 @@ class Pieces:
 
     module: nn.Module
     layers: tuple[str, ...]
-    _shapes: tuple[tuple[int, ...], ...] = field(repr=False)
-    _dtype: str = field(repr=False)
+    _inputs: Inputs = field(repr=False)
     _calls: dict[Modes, LayeredCalls] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -280,7 +280,7 @@ class Pieces:
         from workbench.graphs.calls import trace_calls
 
         name = type(self.module).__name__
-        calls = LayeredCalls(name, trace_calls(self.module, self._shapes, self._dtype))
+        calls = LayeredCalls(name, trace_calls(self.module, self._inputs))
         if len(calls) != len(self):
             raise UserError(
                 f"{name} has {len(calls)} layers as it is set now, but {len(self)} in training; "
@@ -292,9 +292,9 @@ class Pieces:
 
 def cut(
     module: nn.Module,
-    input_shape: Sequence[int] | Sequence[Sequence[int]],
+    input_shape: InputShape,
     *,
-    input_dtype: str = "float32",
+    input_dtype: str | None = None,
 ) -> Pieces:
     """Cut a module into the layers of its profile.
 
@@ -319,8 +319,8 @@ def cut(
         first dimension; an earlier layer changes in place what a later one has read before; a
         later one, one of two views that cross.
     """
-    shapes = input_shapes(module, input_shape)
-    layers = find_layers(follow(module, shapes, input_dtype=input_dtype)).names
-    pieces = Pieces(module, layers, shapes, input_dtype)
+    inputs = inputs_of(module, input_shape, input_dtype)
+    layers = find_layers(follow(module, inputs)).names
+    pieces = Pieces(module, layers, inputs)
     _ = pieces.calls  # traced now, so that what cannot be cut is refused
     return pieces

@@ -22,7 +22,7 @@ class Model:
     factory
         Makes the module, randomly initialised; ``factory(classes=10)`` for other data.
     input_shape
-        Of one sample: channels, height, width.
+        Of one sample: channels, height, width; or the length of a text.
     classes
         Outputs of the classifier that `factory` makes by default.
     parameters
@@ -31,9 +31,10 @@ class Model:
 
     name: str
     factory: Callable[..., torch.nn.Module]
-    input_shape: tuple[int, int, int]
+    input_shape: tuple[int, ...]
     classes: int
     parameters: int
+    input_dtype: str = "float32"
 
 
 def _imported_late(module: str, function: str) -> Callable[..., torch.nn.Module]:

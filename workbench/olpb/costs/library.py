@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
-from workbench.graphs import OperatorGraph, trace
-from workbench.graphs.tracing import input_shapes
+from workbench.graphs import OperatorGraph, inputs_of, trace
+from workbench.graphs.inputs import InputShape
 from workbench.utils.checks import UserError
 from workbench.zoo import build
 
@@ -90,7 +90,7 @@ class LibraryGraph:
 
 def library_graph(
     graph_or_model: OperatorGraph | str | torch.nn.Module,
-    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    input_shape: InputShape | None = None,
     batch_size: int = 1,
     *,
     training: bool = True,
@@ -108,9 +108,9 @@ def library_graph(
         named = graph.name
     else:
         named = graph if isinstance(graph, str) else type(graph).__name__
-        shapes = input_shapes(graph, input_shape)
+        inputs = inputs_of(graph, input_shape)
         module = build(graph, "meta") if isinstance(graph, str) else graph
-        graph = trace(_with_dropouts(named, module) if training else module, shapes, batch_size)
+        graph = trace(_with_dropouts(named, module) if training else module, inputs, batch_size)
     if not graph.parameters:
         raise UserError(f"{named} has no parameters, so there are no gradients to count")
     counted = _Counted(graph, normalisation_operators)
