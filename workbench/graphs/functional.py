@@ -8,7 +8,7 @@ into buffers that the module keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,8 +45,8 @@ def trace_inference(
     """Graph of a module in evaluation mode on inputs of these forms, those with a name by it."""
     mode = FakeTensorMode()
     with mode:
-        copied = copied_with(name, module, _faked).eval()
-        given, unused = tuple(map(_faked, inputs)), torch.empty(())
+        copied = copied_with(name, module, faked).eval()
+        given, unused = tuple(map(faked, inputs)), torch.empty(())
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
     trained, held = _told_apart(parameters, others)
     recorder = Recorder(parameters, given, names=names, others=others)
@@ -79,9 +79,9 @@ def trace_training(
     check_has_parameters(name, module)
     mode = FakeTensorMode()
     with mode:
-        copied = copied_with(name, module, _faked).train()
-        given = tuple(map(_faked, inputs))
-        wanted, unused = tuple(map(_faked, targets)), torch.empty(())
+        copied = copied_with(name, module, faked).train()
+        given = tuple(map(faked, inputs))
+        wanted, unused = tuple(map(faked, targets)), torch.empty(())
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
     trained, held = _told_apart(parameters, others)
     among = [*names, *("" for _ in wanted)]
@@ -147,11 +147,11 @@ def _functional(
 def _called(
     module: nn.Module, held: dict[str, Tensor], names: Sequence[str], given: Sequence[Tensor]
 ) -> Any:
-    with _DrawingInPlace():
+    with DrawingInPlace():
         return functional_call(module, held, *arguments(names, given))
 
 
-class _DrawingInPlace(TorchFunctionMode):
+class DrawingInPlace(TorchFunctionMode):
     """Draws masks of dropout in the order of memory, as PyTorch does.
 
     It writes them into a tensor laid out like the input; that such a tensor has strides is lost
@@ -180,17 +180,42 @@ _DROPOUTS = frozenset(
 
 
 def default_loss(returned: Any, target: Tensor) -> Tensor:
-    """Cross entropy of a score for each of several classes with the target; else the sum."""
-    outputs = tensors_in(returned)
-    if not outputs:
-        raise UserError("it returns no tensor to learn from")
-    (first, *_) = outputs
-    if len(outputs) == 1 and first.dim() == 2 and first.shape[1] > 1:
-        return functional.cross_entropy(first, target)
+    """Cross entropy of a score for each of several classes with the target; else the sum.
+
+    Scores are samples x classes, or samples x positions x classes for a class at each position.
+    Where a module returns ``logits`` among others, these are the scores.
+    """
+    outputs = _scored(returned)
+    (first, *others) = outputs
+    if not others and first.dim() == target.dim() + 1 and first.shape[-1] > 1:
+        return functional.cross_entropy(first.flatten(0, -2), target.flatten())
     return torch.stack([output.sum() for output in outputs]).sum()
 
 
-def _faked(tensor: Tensor) -> Tensor:
+def default_target(
+    name: str, module: nn.Module, inputs: tuple[Tensor, ...], names: Sequence[str]
+) -> tuple[int, ...]:
+    """Shape of what `default_loss` compares a sample with: of tokens, a class at each position."""
+    if inputs[0].dim() != 2 or inputs[0].is_floating_point():
+        return ()
+    with FakeTensorMode() as mode:
+        copied = copied_with(name, module, faked).eval()
+        given = tuple(map(faked, inputs))
+    with explained(name, copied), torch.no_grad(), mode:
+        (first, *others) = _scored(_called(copied, {}, names, given))
+    return tuple(first.shape[1:2]) if not others and first.dim() == 3 else ()
+
+
+def _scored(returned: Any) -> list[Tensor]:
+    logits = returned.get("logits") if isinstance(returned, Mapping) else None
+    outputs = tensors_in(getattr(returned, "logits", None) if logits is None else logits)
+    outputs = outputs or tensors_in(returned)
+    if not outputs:
+        raise UserError("it returns no tensor to learn from")
+    return outputs
+
+
+def faked(tensor: Tensor) -> Tensor:
     """In a fake mode: a tensor of the same form, on the CPU."""
     form = (tensor.shape, tensor.stride())
     return torch.empty_strided(*form, dtype=tensor.dtype, device="cpu")

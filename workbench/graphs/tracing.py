@@ -56,7 +56,7 @@ def trace(
         update of the parameters; it returns the loss and the new parameters.
     loss
         Called with what the model returns and with targets. By default cross entropy with classes,
-        one a sample, for a score of each of several classes; else the sum.
+        one a sample, or one a position of a text, for a score of each class; else the sum.
     target_shape, target_dtype
         Of what a loss of one's own compares with, as for inputs: ``()`` and ``"int64"`` for a class
         of each sample. Targets come after the inputs where the graph is run.
@@ -68,14 +68,16 @@ def trace(
             f"target_shape is {target_shape}; it is for training with a loss of one's own"
         )
 
-    from workbench.graphs.functional import trace_inference, trace_training
+    from workbench.graphs.functional import default_target, trace_inference, trace_training
 
     name = model if isinstance(model, str) else type(model).__name__
     module = build(model, "meta") if isinstance(model, str) else model
     given, names = make_inputs(inputs, batch_size, "meta"), [one.name for one in inputs]
     if training:
-        wanted: Inputs = (Input((), "int64"),) if loss is None else ()
-        if target_shape is not None:
+        wanted: Inputs = ()
+        if loss is None:
+            wanted = (Input(default_target(name, module, given, names), "int64"),)
+        elif target_shape is not None:
             wanted = read_inputs("target_shape", target_shape, target_dtype)
         targets = make_inputs(wanted, batch_size, "meta")
         recording = trace_training(name, module, given, targets, loss, names=names)
