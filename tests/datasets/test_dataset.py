@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.refusals import refusals
-from workbench.datasets import IGNORED, Dataset, DatasetError, Inputs, load
+from workbench.datasets import IGNORED, Dataset, DatasetError, NamedArrays, load
 from workbench.datasets.dataset import check_dataset
 from workbench.datasets.images import fit_images
+from workbench.graphs.inputs import read_inputs
 
 DIGITS = load("digits")
 
@@ -43,19 +44,17 @@ test_dataset_refused = refusals(
 
 class TestOtherKinds:
     TOKENS = np.arange(12).reshape(4, 3)
-    INPUTS = Inputs({"ids": TOKENS, "mask": TOKENS > 2})
+    INPUTS = NamedArrays({"ids": TOKENS, "mask": TOKENS > 2})
 
     def test_of_samples_have_a_shape_and_a_type(self) -> None:
-        for x, shape, dtype, names in (
-            (self.TOKENS, (3,), "int64", ()),
-            (np.zeros((4, 2, 2)), (2, 2), "float64", ()),
-            (np.zeros(4, np.float32), (), "float32", ()),
-            (self.INPUTS, ((3,), (3,)), ("int64", "bool"), ("ids", "mask")),
+        for x, inputs in (
+            (self.TOKENS, "int64[3]"),
+            (np.zeros((4, 2, 2)), "float64[2,2]"),
+            (np.zeros(4, np.float32), "float32[]"),
+            (self.INPUTS, "ids=int64[3],mask=bool[3]"),
         ):
             own = Dataset("own", x, np.zeros(4, np.int64), x, np.zeros(4, np.int64))
-            assert own.input_shape == shape
-            assert own.input_dtype == dtype
-            assert own.input_names == names
+            assert own.inputs == read_inputs("x", inputs)
             assert len(own.subset([3, 1]).x_train) == 2
 
     def test_several_inputs_are_chosen_together_and_read_only(self) -> None:
@@ -96,7 +95,7 @@ class TestOtherKinds:
     def test_inputs_have_as_many_rows_each(self) -> None:
         for arrays in ({}, {"a": X, "b": X[:1]}):
             with pytest.raises(ValueError, match="give at least one input, and each as many rows"):
-                Inputs(arrays)
+                NamedArrays(arrays)
 
 
 class TestLimit:

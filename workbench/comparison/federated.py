@@ -23,16 +23,13 @@ from workbench.runtime import Fault, Message, Run
 from workbench.training import Programs, Standing, Trained
 from workbench.training.passes import check_finite
 from workbench.training.repeatable import SHUFFLE
-from workbench.training.trained import schema
+from workbench.training.trained import metrics_of_each, schema
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.clusters import Cluster
     from workbench.runtime import Context, Program
-
-EPOCHS = schema(("test_loss", "samples"))
-"""Columns of rounds; `loss` is the mean over the clients' samples, before each step."""
 
 
 def client(
@@ -121,11 +118,12 @@ class Setup(training.Setup):
 
     def programs(self, how: None = None) -> Rounds:
         """Programs of the clients and the server, and what they learn with."""
-        flat = training.flatten(self.made(), self.dataset.input_shape)
+        flat = self.flat()
         names = self.cluster.names[: len(self.shards)]
         learners = [
             PeerLearner(
-                node, self.seed, flat.replica(), flat.parameters, self.dataset, self.sgd, name
+                *(node, self.seed, flat.replica(), flat.parameters, self.dataset, self.sgd, name),
+                objective=self.objective,
             )
             for node, name in enumerate(names)
         ]
@@ -175,12 +173,14 @@ class Rounds(Programs["Trained[Tensor]"]):
             flat.parameters.add_(parameters, alpha=count / sum(counts))
         buffers = training.average_buffers([buffers for _, buffers in models.values()])
         training.set_buffers(flat.module, buffers)
-        found = training.evaluate(flat.module, setup.dataset.x_test, setup.dataset.y_test)
+        data, objective = setup.dataset, setup.objective
+        found = training.evaluate(flat.module, data.x_test, data.y_test, objective=objective)
         number = len(self.rows) + 1
         check_finite(found.loss, f"on the test samples after round {number}")
         losses = [learner.take_loss() for learner in self.learners]
         loss = sum(samples * (mean or 0.0) for samples, mean in losses) / sum(counts)
-        self.rows.append((number, at_s, loss, found.loss, found.top1, sum(counts)))
+        measured = [found.metrics[name] for name in metrics_of_each(objective)]
+        self.rows.append((number, at_s, loss, found.loss, *measured, sum(counts)))
         return flat.parameters.clone(), buffers
 
     def standing(self) -> Standing:
@@ -190,6 +190,10 @@ class Rounds(Programs["Trained[Tensor]"]):
         return Standing(done, planned, 100 * done // planned, losses, "rounds")
 
     def trained(self, run: Run) -> Trained[Tensor]:
-        """The finished rounds, and the server's model."""
-        frame = pl.DataFrame(self.rows, schema=EPOCHS, orient="row")
+        """The finished rounds, and the server's model.
+
+        ``loss`` is the mean over the clients' samples, before each step.
+        """
+        columns = schema(("test_loss", "samples"), metrics_of_each(self.setup.objective))
+        frame = pl.DataFrame(self.rows, schema=columns, orient="row")
         return Trained(frame, self.flat.parameters.clone(), run)

@@ -14,7 +14,7 @@ Nothing is ever replaced by other data.
 """
 
 from workbench.datasets.catalogue import SOURCES, available, load, title
-from workbench.datasets.dataset import IGNORED, Dataset, DatasetError, Inputs
+from workbench.datasets.dataset import IGNORED, Dataset, DatasetError, NamedArrays
 from workbench.datasets.fetch import data_folder
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "SOURCES",
     "Dataset",
     "DatasetError",
-    "Inputs",
+    "NamedArrays",
     "available",
     "data_folder",
     "load",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.datasets.images import fit_images
+from workbench.graphs.inputs import Input
 from workbench.utils.checks import UserError
 
 Labels = NDArray[np.int64]
@@ -24,19 +25,19 @@ class DatasetError(UserError):
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class NamedArrays:
     """Several inputs of a model, by the names that its forward has for them.
 
     >>> import numpy as np
     >>> tokens = np.zeros((8, 16), np.int64)
-    >>> inputs = Inputs({"input_ids": tokens, "attention_mask": np.ones((8, 16), bool)})
+    >>> inputs = NamedArrays({"input_ids": tokens, "attention_mask": np.ones((8, 16), bool)})
     >>> len(inputs[:3])
     3
 
     A row of each array is a sample, so that `inputs` is indexed and counted as an array is.
     """
 
-    arrays: Mapping[str, NDArray[Any]]
+    arrays: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         lengths = {name: np.shape(array)[:1] for name, array in self.arrays.items()}
@@ -48,11 +49,11 @@ class Inputs:
     def __len__(self) -> int:
         return len(next(iter(self.arrays.values())))
 
-    def __getitem__(self, rows: Any) -> Inputs:
-        return Inputs({name: array[rows] for name, array in self.arrays.items()})
+    def __getitem__(self, rows: Any) -> NamedArrays:
+        return NamedArrays({name: array[rows] for name, array in self.arrays.items()})
 
 
-Samples = NDArray[Any] | Inputs
+Samples = NDArray[Any] | NamedArrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ class Dataset:
         What it was loaded by.
     x_train, x_test
         A row for each sample, of numbers of any type and shape: float32 images, N x C x H x W;
-        int64 tokens, N x T; or several `Inputs` by name. Floats are finite.
+        int64 tokens, N x T; or several `NamedArrays` by name. Floats are finite.
     y_train, y_test
         A row for each sample: int64 labels from 0 to ``len(classes) - 1``, one a sample (N) or one
         a position (N x T, `IGNORED` where none counts); or floats, N x ..., for a regression.
@@ -88,7 +89,7 @@ class Dataset:
         for part in ("train", "test"):
             self._check(part, getattr(self, f"x_{part}"), getattr(self, f"y_{part}"))
         for axis in ("x", "y"):
-            train, test = (_forms(getattr(self, f"{axis}_{part}")) for part in ("train", "test"))
+            train, test = (_inputs(getattr(self, f"{axis}_{part}")) for part in ("train", "test"))
             if train != test:
                 raise DatasetError(
                     f"{self.name}: {_described(train)} in {axis}_train, but {_described(test)} in "
@@ -99,7 +100,7 @@ class Dataset:
 
     def __repr__(self) -> str:
         """Return its name and size, since its arrays are long."""
-        samples = f"{len(self.y_train)} + {len(self.y_test)} samples of {_described(self._forms)}"
+        samples = f"{len(self.y_train)} + {len(self.y_test)} samples of {_described(self.inputs)}"
         labels = f", {len(self.classes)} classes" if self.classes else ""
         return f"Dataset({self.name!r}, {samples}{labels})"
 
@@ -142,28 +143,15 @@ class Dataset:
                 )
 
     @property
-    def input_shape(self) -> Any:
-        """Of one sample: channels, height, width of an image; a shape for each of several inputs.
-
-        As `workbench.profiles.profile_model` and `workbench.training.flatten` take it.
-        """
-        shapes = tuple(shape for shape, _ in self._forms)
-        return shapes if isinstance(self.x_train, Inputs) else shapes[0]
+    def inputs(self) -> tuple[Input, ...]:
+        """What a model is given for one sample; `profile_model` and `flatten` take it."""
+        return _inputs(self.x_train)
 
     @property
-    def input_dtype(self) -> Any:
-        """Type of a sample's numbers, as PyTorch names it; a tuple for several inputs."""
-        kinds = tuple(dtype for _, dtype in self._forms)
-        return kinds if isinstance(self.x_train, Inputs) else kinds[0]
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """Names of several inputs; none where there is one."""
-        return tuple(self.x_train.arrays) if isinstance(self.x_train, Inputs) else ()
-
-    @property
-    def _forms(self) -> tuple[tuple[Shape, str], ...]:
-        return _forms(self.x_train)
+    def input_shape(self) -> Shape:
+        """Of one sample, if it has one input: channels, height, width of an image."""
+        (one,) = self.inputs
+        return one.shape
 
     def subset(self, train: ArrayLike | None = None, test: ArrayLike | None = None) -> Dataset:
         """Keep the samples of these indices, in their order; all where None."""
@@ -213,19 +201,28 @@ class Dataset:
         return replace(self, x_train=x_train, x_test=x_test)
 
     def _check_floats(self, axes: int | None = None) -> None:
-        (shape, dtype), *others = self._forms
-        if others or not dtype.startswith("float") or axes not in (None, len(shape) + 1):
-            raise DatasetError(f"{self.name} has {_described(self._forms)} a sample, no images")
+        one, *others = self.inputs
+        floats = one.dtype.startswith("float") and not others
+        if not floats or axes not in (None, len(one.shape) + 1):
+            raise DatasetError(f"{self.name} has {_described(self.inputs)} a sample, no images")
 
 
 def _named(x: Samples) -> Iterator[tuple[str, Any]]:
-    yield from x.arrays.items() if isinstance(x, Inputs) else [("", x)]
+    yield from x.arrays.items() if isinstance(x, NamedArrays) else [("", x)]
 
 
 def _changed(x: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
-    if isinstance(x, Inputs):
-        return Inputs({name: change(array) for name, array in x.arrays.items()})
+    if isinstance(x, NamedArrays):
+        return NamedArrays({name: change(array) for name, array in x.arrays.items()})
     return change(x)
+
+
+def floats_as(x: Samples, dtype: str) -> Samples:
+    """Return samples with all floats in one type, copied only where they have another."""
+    changed: Samples = _changed(
+        x, lambda array: array.astype(dtype, copy=False) if array.dtype.kind == "f" else array
+    )
+    return changed
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -234,13 +231,12 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def _forms(x: Samples) -> tuple[tuple[Shape, str], ...]:
-    """Shape and type of each input of a sample."""
-    return tuple((array.shape[1:], str(array.dtype)) for _, array in _named(x))
+def _inputs(x: Samples) -> tuple[Input, ...]:
+    return tuple(Input(array.shape[1:], str(array.dtype), name) for name, array in _named(x))
 
 
-def _described(forms: Sequence[tuple[Shape, str]]) -> str:
-    return ", ".join(f"{dtype}{list(shape)}" for shape, dtype in forms)
+def _described(inputs: Sequence[Input]) -> str:
+    return ", ".join(map(str, inputs))
 
 
 def _indices(name: str, part: str, wanted: ArrayLike | None, count: int) -> slice | Labels:
@@ -262,7 +258,7 @@ def check_dataset(
     dataset: object,
     model: str = "the model",
     input_shape: Sequence[int] | None = None,
-    input_dtype: str = "float32",
+    input_dtype: str | None = None,
 ) -> Dataset:
     """Return `dataset` if it is a `Dataset` whose samples the model takes.
 
@@ -281,14 +277,14 @@ def check_dataset(
         )
     if input_shape is None:
         return dataset
-    wanted, (had, *others) = (tuple(input_shape), input_dtype), dataset._forms
+    wanted, (had, *others) = Input(tuple(input_shape), input_dtype or "float32"), dataset.inputs
     if had == wanted and not others:
         return dataset
-    if (len(had[0]), had[1]) == (len(wanted[0]), wanted[1]) == (3, "float32"):
+    if (len(had.shape), had.dtype) == (len(wanted.shape), wanted.dtype) == (3, "float32"):
         raise UserError(
-            f"{dataset.name} has images {had[0]}, {model} takes {wanted[0]}; use dataset{fitted}"
+            f"{dataset.name} has images {had.shape}, {model} takes {wanted.shape}; "
+            f"use dataset{fitted}"
         )
     raise UserError(
-        f"{dataset.name} has {_described([had, *others])} a sample, {model} takes "
-        f"{_described([wanted])}"
+        f"{dataset.name} has {_described([had, *others])} a sample, {model} takes {wanted}"
     )

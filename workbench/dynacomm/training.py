@@ -79,7 +79,7 @@ class Setup(training.Setup):
 
     Attributes
     ----------
-    model, dataset, epochs, sgd, seed
+    model, dataset, objective, outputs, epochs, sgd, seed
         As for `workbench.training.Setup`.
     link
         Between each worker and each server, both ways; its bandwidth may be a `Schedule`.
@@ -170,7 +170,7 @@ class Setup(training.Setup):
     def programs(self, how: str | Planned = "dynacomm") -> ServerPrograms:
         """Programs of workers and servers, and what they learn with; errors as for `train`."""
         planned = how if isinstance(how, Planned) else Planned(how)
-        flat = training.flatten(self.made(), self.dataset.input_shape)
+        flat = self.flat()
         most = max(high - low for low, high in pairwise(flat.layout.starts))
         if self.servers > most:
             raise UserError(
@@ -184,12 +184,19 @@ class Setup(training.Setup):
         parallel = may_run_in_parallel(self, flat)
         replicas = [
             WorkerReplica(
-                flat.replica(), self.dataset, samples, (self.seed, index), ends, node.name, parallel
+                flat.replica(),
+                self.dataset,
+                samples,
+                (self.seed, index),
+                ends,
+                node.name,
+                parallel,
+                self.objective,
             )
             for index, (node, samples) in enumerate(zip(self.nodes, batches, strict=True))
         ]
         states = [Synchronized(replica, parallel=parallel) for replica in replicas]
-        epochs = ServerEpochs(flat, self.dataset, replicas, self.servers)
+        epochs = ServerEpochs(flat, self.dataset, replicas, self.servers, self.objective)
         vector = flat.parameters.clone()
         shared = vector, self.sgd.start(vector), vector.clone()
         stores = [
@@ -281,9 +288,9 @@ def train(
     Returns
     -------
     Trained
-        Epochs of the common model with the workers' average buffers: ``epoch, at_s, loss,
-        train_top1, train_top5, top1, top5``; ``run.results[w].plans`` are the plans of worker
-        ``w``, iteration by iteration. What Ctrl-C interrupts has the finished epochs.
+        Epochs of the common model with the workers' average buffers: ``epoch, at_s, loss``, of
+        classes ``train_top1, train_top5, top1, top5``; ``run.results[w].plans`` are the plans of
+        worker ``w``, iteration by iteration. What Ctrl-C interrupts has the finished epochs.
 
     Raises
     ------

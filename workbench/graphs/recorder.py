@@ -187,8 +187,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def tensors_in(tree: object) -> list[Tensor]:
-    """Tensors in nested tuples, lists and dicts."""
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+    """Tensors in nested tuples, lists and dicts, and in objects that have `logits`."""
+    found: list[Tensor] = []
+    for leaf in tree_leaves(tree):
+        if isinstance(leaf, Tensor):
+            found.append(leaf)
+        elif isinstance(getattr(leaf, "logits", None), Tensor):
+            found += (one for one in vars(leaf).values() if isinstance(one, Tensor))
+    return found
 
 
 def writes(func: Any) -> bool:

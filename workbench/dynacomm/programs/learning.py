@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from workbench.training import (
+    CLASSES,
     DivergedError,
     Epochs,
     FlatModel,
+    Objective,
     Sgd,
     average_buffers,
     get_buffers,
@@ -39,6 +41,7 @@ class WorkerReplica:
     epoch_ends: Sequence[int]  # iterations up to the end of each epoch
     name: str = "worker"  # of the worker, for errors
     parallel: bool = False  # steps run beside other workers', so that the model must draw nothing
+    objective: Objective = CLASSES
     losses: list[float] = field(default_factory=list)  # of each iteration so far
     buffers: list[dict[str, Tensor]] = field(default_factory=list)  # at the end of each epoch
 
@@ -51,7 +54,7 @@ class WorkerReplica:
         """Compute the gradient of this iteration's batch."""
         batch, seed = self.batches[iteration], None if self.parallel else self.draws(iteration)
         x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
-        loss = gradient_step(self.flat, x, y, seed=seed)
+        loss = gradient_step(self.flat, x, y, objective=self.objective, seed=seed)
         epoch = bisect_right(self.epoch_ends, iteration)
         if not math.isfinite(loss):
             raise DivergedError(
@@ -123,9 +126,14 @@ class ServerEpochs(Epochs):
     """
 
     def __init__(
-        self, flat: FlatModel, dataset: Dataset, replicas: Sequence[WorkerReplica], servers: int
+        self,
+        flat: FlatModel,
+        dataset: Dataset,
+        replicas: Sequence[WorkerReplica],
+        servers: int,
+        objective: Objective = CLASSES,
     ) -> None:
-        super().__init__(flat, dataset)
+        super().__init__(flat, dataset, objective)
         self._replicas = replicas
         self._servers = self._missing = servers
         self._ended_s = 0.0

@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import TIERS
-from workbench.training import Epochs, FlatModel, Pieces, Sgd, get_buffers, quantise, seeded
-from workbench.training.evaluation import Loss, cross_entropy
+from workbench.training import (
+    CLASSES,
+    Epochs,
+    FlatModel,
+    Objective,
+    Pieces,
+    Sgd,
+    get_buffers,
+    quantise,
+    seeded,
+)
 from workbench.training.passes import Features, Gradient, Pass, backward, forward, loss_gradient
 from workbench.training.repeatable import STEP
 
@@ -47,7 +56,7 @@ class TierLearner:
     seed: tuple[int, int]  # the run's and the tier's: of what the model draws
     epoch_ends: Sequence[int]  # iterations up to the end of each epoch
     epoch_ended: Callable[[TierModel], None]  # called at the end of each epoch
-    loss_of: Loss = cross_entropy  # mean over samples
+    objective: Objective = CLASSES
     # of each iteration so far, on the tier that computes the loss
     losses: list[float] = field(default_factory=list)
 
@@ -88,7 +97,7 @@ class TierLearner:
     def loss(self, features: Features) -> Gradient:
         """Gradient of the mean loss by the model's outputs."""
         where = f"on the {self.tier} in iteration {self.iteration + 1}"
-        loss, gradient = loss_gradient(features, where, self.loss_of)
+        loss, gradient = loss_gradient(features, where, self.objective)
         self.losses.append(loss)
         return gradient
 
@@ -145,8 +154,15 @@ class TierEpochs(Epochs):
     Writes to `flat`, the model with its first weights; `policy` says who trains which layers.
     """
 
-    def __init__(self, flat: FlatModel, pieces: Pieces, policy: Policy, dataset: Dataset) -> None:
-        super().__init__(flat, dataset)
+    def __init__(
+        self,
+        flat: FlatModel,
+        pieces: Pieces,
+        policy: Policy,
+        dataset: Dataset,
+        objective: Objective = CLASSES,
+    ) -> None:
+        super().__init__(flat, dataset, objective)
         layers = len(pieces)
         self._pieces = pieces
         self._spans = policy.rows(layers)
