@@ -60,7 +60,9 @@ def run(
     modules = recorder.modules
     args, kwargs = arguments(names, inputs)
     hooks = nullcontext() if modules is None else layers_by_module(module, modules.append)
-    with learning(), recorder, explained(name, module), hooks, calls or nullcontext():
+    # What the module's code makes without a device is where its inputs are.
+    home = torch.device(inputs[0].device if inputs else "cpu")
+    with learning(), home, recorder, explained(name, module), hooks, calls or nullcontext():
         outputs = tensors_in(module(*args, **kwargs))
     check_returned(name, outputs)
     return outputs
