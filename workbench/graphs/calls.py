@@ -28,7 +28,7 @@ from workbench.graphs.graph import UntraceableError, View
 from workbench.graphs.inputs import Inputs, make_inputs
 from workbench.graphs.layers import CONSTANT, Layers, find_layers
 from workbench.graphs.recorder import Recorder, tensors_in
-from workbench.graphs.recording import held_tensors, meta_copy, run
+from workbench.graphs.recording import as_compiled, held_tensors, meta_copy, run
 
 # Two, since batch normalisation refuses one. Three and a large prime show what changes with the
 # number of samples: halves and remainders of small numbers may look alike.
@@ -136,7 +136,9 @@ def trace_calls(module: nn.Module, inputs: Inputs) -> CallGraph:
     for part, original in zip(copied.modules(), module.modules(), strict=True):
         part.training = original.training
     held = dict(copied.named_parameters()) | held_tensors(copied)
-    two, three, many = (_recorded(name, copied, inputs, batch, held) for batch in BATCHES)
+    two, three, many = as_compiled(
+        lambda: [_recorded(name, copied, inputs, batch, held) for batch in BATCHES]
+    )
     if len({(len(recorded.calls), len(recorded.tensors)) for recorded in (two, three, many)}) > 1:
         raise UntraceableError(
             f"{name} cannot be cut: it makes more or fewer calls, or tensors, as the number of "
