@@ -22,12 +22,13 @@ from torch.fx.node import map_aggregate
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
+from workbench.graphs.attention import MULTI_HEAD, arguments_by_name, is_plain, multi_head
 from workbench.graphs.autograd_nodes import nodes_behind
 from workbench.graphs.graph import UntraceableError, View
 from workbench.graphs.inputs import Inputs, make_inputs
 from workbench.graphs.layers import CONSTANT, Layers, find_layers
 from workbench.graphs.recorder import Recorder, tensors_in
-from workbench.graphs.recording import held_tensors, meta_copy, run
+from workbench.graphs.recording import as_compiled, held_tensors, meta_copy, run
 
 # Two, since batch normalisation refuses one. Three and a large prime show what changes with the
 # number of samples: halves and remainders of small numbers may look alike.
@@ -79,7 +80,7 @@ class CallTensor:
     source: str | Tensor | None
     storage: int
     view: View
-    has_samples: bool = False  # in its first dimension
+    samples: int | None = None  # dimension that they are in
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +136,9 @@ def trace_calls(module: nn.Module, inputs: Inputs) -> CallGraph:
     for part, original in zip(copied.modules(), module.modules(), strict=True):
         part.training = original.training
     held = dict(copied.named_parameters()) | held_tensors(copied)
-    two, three, many = (_recorded(name, copied, inputs, batch, held) for batch in BATCHES)
+    two, three, many = as_compiled(
+        lambda: [_recorded(name, copied, inputs, batch, held) for batch in BATCHES]
+    )
     if len({(len(recorded.calls), len(recorded.tensors)) for recorded in (two, three, many)}) > 1:
         raise UntraceableError(
             f"{name} cannot be cut: it makes more or fewer calls, or tensors, as the number of "
@@ -145,13 +148,16 @@ def trace_calls(module: nn.Module, inputs: Inputs) -> CallGraph:
     calls = tuple(_joined(name, *same) for same in alike)
     shapes_of = zip(two.tensors, (tensor.view.shape for tensor in three.tensors), strict=True)
     tensors = (
-        replace(tensor, has_samples=_grows(tensor.view.shape, shape)) for tensor, shape in shapes_of
+        replace(tensor, samples=_samples(tensor.view.shape, shape)) for tensor, shape in shapes_of
     )
     return replace(two, calls=calls, tensors=tuple(tensors))
 
 
-def _grows(two: tuple[int, ...], three: tuple[int, ...]) -> bool:
-    return (two[:1], three[:1]) == (BATCHES[:1], BATCHES[1:2]) and two[1:] == three[1:]
+def _samples(two: tuple[int, ...], three: tuple[int, ...]) -> int | None:
+    """The only dimension that differs, if it is as long as the batch."""
+    differing = [at for at, pair in enumerate(zip(two, three, strict=True)) if len(set(pair)) > 1]
+    is_batch = [(two[at], three[at]) for at in differing] == [BATCHES[:2]]
+    return differing[0] if is_batch else None
 
 
 class _CallRecorder(TorchFunctionMode):
@@ -175,6 +181,10 @@ class _CallRecorder(TorchFunctionMode):
     ) -> Any:
         if func is Tensor.__iter__:
             return iter(self.__torch_function__(Tensor.unbind, types, args))
+        if func is MULTI_HEAD:
+            named = arguments_by_name(args, kwargs or {})
+            if is_plain(named):
+                return multi_head(self._call, named)
         arguments = map_aggregate((args, kwargs or {}), self._ref)
         read = [leaf for leaf in _leaves((args, kwargs or {})) if isinstance(leaf, Tensor)]
         versions = [tensor._version for tensor in read]
@@ -200,6 +210,9 @@ class _CallRecorder(TorchFunctionMode):
                 )
             )
         return result
+
+    def _call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.__torch_function__(function, (), args, kwargs)
 
     def numbers(self, tensors: Iterable[Tensor]) -> tuple[int, ...]:
         """Numbers of tensors; what no call has made is a constant of the module's code."""

@@ -69,20 +69,24 @@ def trace(
         )
 
     from workbench.graphs.functional import default_target, trace_inference, trace_training
+    from workbench.graphs.recording import as_compiled
 
     name = model if isinstance(model, str) else type(model).__name__
     module = build(model, "meta") if isinstance(model, str) else model
     given, names = make_inputs(inputs, batch_size, "meta"), [one.name for one in inputs]
-    if training:
+
+    def recorded() -> Recording:
+        if not training:
+            return trace_inference(name, module, given, names=names)
         wanted: Inputs = ()
         if loss is None:
             wanted = (Input(default_target(name, module, given, names), "int64"),)
         elif target_shape is not None:
             wanted = read_inputs("target_shape", target_shape, target_dtype)
         targets = make_inputs(wanted, batch_size, "meta")
-        recording = trace_training(name, module, given, targets, loss, names=names)
-    else:
-        recording = trace_inference(name, module, given, names=names)
+        return trace_training(name, module, given, targets, loss, names=names)
+
+    recording = as_compiled(recorded)
     with_weights = partial(_initialised, model) if isinstance(model, str) else lambda: module
     return OperatorGraph(**{**vars(recording), "name": name, "module": with_weights})
 
@@ -119,7 +123,7 @@ def follow(
     inputs = inputs_of(model, input_shape, input_dtype)
     check_by(by)
 
-    from workbench.graphs.recording import meta_copy, real_copy, record, unfreeze
+    from workbench.graphs.recording import as_compiled, meta_copy, real_copy, record, unfreeze
     from workbench.training.repeatable import seeded
 
     device = "meta" if by == "graph" else "cpu"
@@ -129,13 +133,12 @@ def follow(
     if unfrozen:
         unfreeze(copied)
     with seeded(0):  # a real run takes the same way each time
-        return record(
-            name,
-            copied,
-            make_inputs(inputs, BATCH, device),
-            names=[one.name for one in inputs],
-            by_modules=by == "modules",
-            backward=backward,
+        given, names = make_inputs(inputs, BATCH, device), [one.name for one in inputs]
+        by_modules = by == "modules"
+        return as_compiled(
+            lambda: record(
+                name, copied, given, names=names, by_modules=by_modules, backward=backward
+            )
         )
 
 

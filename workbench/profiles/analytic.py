@@ -207,15 +207,27 @@ def _moved_bytes(graph: Recording, layers: Layers) -> list[int]:
 
 
 def _output_bytes(graph: Recording, layers: Layers) -> list[int]:
-    """Bytes of a batch that cross the cut after each layer: made up to it, used beyond it."""
+    """Bytes of a batch that cross the cut after each layer: made up to it, used beyond it.
+
+    A copy does not cross: what it is made of does.
+    """
     count = len(layers.names)
+    copied = {
+        operator.makes[0].value: operator.reads[0]
+        for operator in graph.operators
+        if operator.name == "clone" and operator.makes[0].size_bytes == operator.reads[0].size_bytes
+    }
+
+    def original(view: View) -> View:
+        return original(copied[view.value]) if view.value in copied else view
+
     readers = [
         *(
-            (view, layer)
+            (original(view), layer)
             for operator, layer in zip(graph.operators, layers.of_operators, strict=True)
             for view in operator.reads
         ),
-        *((view, count + 1) for view in graph.outputs),
+        *((original(view), count + 1) for view in graph.outputs),
     ]
     last_use: dict[int, dict[View, int]] = {}
     for view, layer in readers:
