@@ -285,6 +285,7 @@ def check_dataset(
             f"{dataset.name} has images {had.shape}, {model} takes {wanted.shape}; "
             f"use dataset{fitted}"
         )
+    tokens = " as datasets.load('markov') has" if wanted.dtype == "int64" else ""
     raise UserError(
-        f"{dataset.name} has {_described([had, *others])} a sample, {model} takes {wanted}"
+        f"{dataset.name} has {_described([had, *others])} a sample, {model} takes {wanted}{tokens}"
     )
