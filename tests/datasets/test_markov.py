@@ -64,6 +64,16 @@ def test_empirical_conditional_entropy_is_the_stated_one(data: Dataset) -> None:
     assert data.entropy == pytest.approx((first + (length - 1) * bits) / length, abs=1e-3)
 
 
+def test_entropies_are_those_that_the_documentation_states(data: Dataset) -> None:
+    first = load_one_label().entropy
+    stated = [f"{value:.3f}" for value in (data.entropy, first, math.log(16))]
+    assert all(f"{value}" in str(markov.__doc__) for value in stated), stated
+
+
+def load_one_label() -> Dataset:
+    return markov.load(length=1, train=1, test=1)
+
+
 def test_entropy_is_that_of_a_chain_by_hand() -> None:
     """Two tokens, of which the next is the last but one with probability 3/4."""
     stays = np.array([[[0.75, 0.25], [0.75, 0.25]], [[0.25, 0.75], [0.25, 0.75]]])
