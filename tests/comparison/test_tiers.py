@@ -99,6 +99,18 @@ class TestMemoryOfParts:
         assert sum(own) >= of(MODEL)(BATCH) * (1 - 1e-9)
         assert max(own) <= of(MODEL)(BATCH) * (1 + 1e-9)
 
+    def test_frozen_parameters_are_held_by_the_tier_that_has_them(self) -> None:
+        module = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.Linear(512, 4))
+        module[0].requires_grad_(False)
+        profile, memory = profile_model(module, (64,)), memory_of(module, (64,), "float32")
+        question = Question(profile, Cluster([Node("a", flops_per_s=1e9)]), BATCH, memory=memory)
+        policy = Chain(("edge", "cloud"), BATCH)
+        found = parts(policy, profile.table["output_bytes"].to_numpy())
+        for tier, size in zip(("edge", "cloud"), profile.frozen_bytes, strict=True):
+            estimate = part_memory(question, 0, found[tier])
+            assert estimate is not None
+            assert (estimate[0].needed_bytes > 4 * 64 * 512) is (size > 0)
+
     @pytest.mark.parametrize("cut", range(1, 6))
     def test_estimates_are_near_plans_of_the_parts_themselves(self, cut: int) -> None:
         """Of convolutions in a row; too much for a last layer alone, of hardly any outputs."""

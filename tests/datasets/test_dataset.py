@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.refusals import refusals
-from workbench.datasets import Dataset, DatasetError, load
-from workbench.datasets.dataset import check_dataset, fit_images
+from workbench.datasets import IGNORED, Dataset, DatasetError, NamedArrays, load
+from workbench.datasets.dataset import check_dataset
+from workbench.datasets.images import fit_images
+from workbench.graphs.inputs import read_inputs
 
 DIGITS = load("digits")
 
@@ -30,7 +32,7 @@ test_dataset_refused = refusals(
     Dataset,
     {"name": "own", "x_train": X, "y_train": Y, "x_test": X, "y_test": Y, "classes": ("a",)},
     {
-        "x_train": {"x_train is float64": [np.zeros((2, 1, 3, 3))]},
+        "x_train": {"x_train is <U1": [np.array(["a", "b"])], "x_train holds NaN": [X * np.nan]},
         "y_test": {
             "y_test is int32": [np.zeros(2, np.int32)],
             r"shape \(3,\).*each of the 2": [np.zeros(3, np.int64)],
@@ -38,6 +40,62 @@ test_dataset_refused = refusals(
         },
     },
 )
+
+
+class TestOtherKinds:
+    TOKENS = np.arange(12).reshape(4, 3)
+    INPUTS = NamedArrays({"ids": TOKENS, "mask": TOKENS > 2})
+
+    def test_of_samples_have_a_shape_and_a_type(self) -> None:
+        for x, inputs in (
+            (self.TOKENS, "int64[3]"),
+            (np.zeros((4, 2, 2)), "float64[2,2]"),
+            (np.zeros(4, np.float32), "float32[]"),
+            (self.INPUTS, "ids=int64[3],mask=bool[3]"),
+        ):
+            own = Dataset("own", x, np.zeros(4, np.int64), x, np.zeros(4, np.int64))
+            assert own.inputs == read_inputs("x", inputs)
+            assert len(own.subset([3, 1]).x_train) == 2
+
+    def test_several_inputs_are_chosen_together_and_read_only(self) -> None:
+        own = Dataset("own", self.INPUTS, np.arange(4), self.INPUTS, np.arange(4))
+        chosen = own.subset([2, 0]).x_train
+        np.testing.assert_array_equal(chosen.arrays["ids"], self.TOKENS[[2, 0]])
+        np.testing.assert_array_equal(chosen.arrays["mask"], self.TOKENS[[2, 0]] > 2)
+        with pytest.raises(ValueError, match="read-only"):
+            own.x_train.arrays["ids"][0] = 1
+
+    def test_labels_may_be_of_positions_and_some_ignored_or_numbers(self) -> None:
+        positions = np.array([[0, IGNORED], [1, 2]])
+        x = self.TOKENS[:2]
+        assert Dataset("own", x, positions, x, positions, ("a", "b", "c")).classes
+        numbers = np.zeros((2, 3), np.float32)
+        assert Dataset("own", x, numbers, x, numbers).y_train.dtype == np.float32
+
+    @pytest.mark.parametrize(
+        ("y", "message"),
+        [
+            (np.array([[0, 3], [1, 2]]), "labels from 0 to 3, but there are 3 classes"),
+            (np.full((2, 2), IGNORED), "labels of none"),
+            (np.array([0, IGNORED]), "labels from -100 to 0"),
+            (np.zeros(2), "float64; labels of 3 classes are int64"),
+            ([0, 1], "y_train is list; it must be an array of labels"),
+        ],
+    )
+    def test_wrong_labels_are_refused(self, y: Any, message: str) -> None:
+        with pytest.raises(DatasetError, match=message):
+            Dataset("own", self.TOKENS[:2], y, self.TOKENS[:2], y, ("a", "b", "c"))
+
+    def test_only_images_are_fitted(self) -> None:
+        own = Dataset("own", self.TOKENS, np.arange(4), self.TOKENS, np.arange(4))
+        for change in (own.standardised, lambda: own.fitted((1, 8, 8))):
+            with pytest.raises(DatasetError, match=r"own has int64\[3\] a sample, no images"):
+                change()
+
+    def test_inputs_have_as_many_rows_each(self) -> None:
+        for arrays in ({}, {"a": X, "b": X[:1]}):
+            with pytest.raises(ValueError, match="give at least one input, and each as many rows"):
+                NamedArrays(arrays)
 
 
 class TestLimit:

@@ -52,6 +52,17 @@ def test_a_column_of_labels_is_labels(tmp_path: Path) -> None:
     np.testing.assert_array_equal(own.y_train, GOOD["y_train"])
 
 
+def test_whole_numbers_are_tokens_with_a_label_each_or_one(tmp_path: Path) -> None:
+    x, y = np.arange(12, dtype=np.int32).reshape(6, 2), np.full((6, 2), -100, np.int16)
+    y[:, 1] = 3
+    own = read(tmp_path, x_train=x, x_test=x[:4], y_train=y, y_test=abs(y[:4]) % 12)
+    assert (str(*own.inputs), len(own.classes)) == ("int64[2]", 12)
+    np.testing.assert_array_equal(own.y_train, y)
+    assert len(read(tmp_path, x_train=x, x_test=x[:4]).classes) == 4
+    with pytest.raises(DatasetError, match="x_train has tokens from -1; they are from 0"):
+        read(tmp_path, x_train=x - 1, x_test=x[:4])
+
+
 def holed(value: float) -> Any:
     x = np.ones((6, 5, 7, 3))
     x[2, 1, 1, 0] = value
@@ -68,11 +79,11 @@ def holed(value: float) -> Any:
         ({"x_train": PIXELS[0, 0]}, r"x_train has shape \(7, 3\)"),
         ({"x_train": PIXELS.repeat(3, 3).repeat(2, 1)}, r"x_train has shape \(6, 10, 7, 9\)"),
         ({"x_train": PIXELS[:0], "y_train": GOOD["y_train"][:0]}, "at least one"),
-        ({"x_test": PIXELS[:4, :4]}, r"images of \(3, 5, 7\) in x_train, but of \(3, 4, 7\)"),
+        ({"x_test": PIXELS[:4, :4]}, r"float32\[3,5,7\] in x_train, but float32\[3,4,7\]"),
         ({"x_train": holed(np.nan)}, "x_train holds NaN or infinite"),
         ({"x_train": holed(-np.inf)}, "x_train holds NaN or infinite"),
         ({"x_train": holed(1e300)}, "x_train holds NaN or infinite"),
-        ({"y_train": GOOD["y_train"][:5]}, "6 images in x_train, but 5 labels in y_train"),
+        ({"y_train": GOOD["y_train"][:5]}, "6 samples in x_train, but 5 labels in y_train"),
         ({"y_train": GOOD["y_train"].astype(float)}, "y_train is float64"),
         ({"y_train": np.eye(6, dtype=np.uint8)}, r"y_train is uint8 of shape \(6, 6\)"),
         ({"y_train": np.array([0, 1, -1, 0, 0, 0])}, "labels from -1 to 1"),

@@ -35,3 +35,29 @@ class Dropping(nn.Sequential):
 
     def __init__(self) -> None:
         super().__init__(nn.Linear(5, 32), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, CLASSES))
+
+
+class Lora(nn.Module):
+    """A linear layer that is frozen, and an adapter of low rank beside it (Hu et al. 2021)."""
+
+    def __init__(self, frozen: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.frozen = frozen
+        self.down = nn.Linear(frozen.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, frozen.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.frozen(x) + self.up(self.down(x))
+        return out
+
+
+def with_adapters(module: nn.Module, rank: int = 2) -> nn.Module:
+    """Freeze a module but for an adapter beside each of its linear layers."""
+    module.requires_grad_(False)
+    linear = [name for name, part in module.named_modules() if isinstance(part, nn.Linear)]
+    for name in linear:
+        parent, _, key = name.rpartition(".")
+        held = module.get_submodule(parent)
+        setattr(held, key, Lora(module.get_submodule(name), rank))  # type: ignore[arg-type]
+    return module

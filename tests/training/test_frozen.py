@@ -200,7 +200,7 @@ def test_one_machine_has_the_weights_of_a_plain_loop(
 
 
 class Detached(nn.Module):
-    """The same without a frozen parameter: gradients stop where they would be frozen."""
+    """The same without a frozen parameter: gradients are zero where they would be frozen."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -209,7 +209,7 @@ class Detached(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         named = self.module.named_parameters()
-        held = {name: one.detach() if name in self.stops else one for name, one in named}
+        held = {name: one.detach() + 0 * one if name in self.stops else one for name, one in named}
         out: Tensor = functional_call(self.module, held, (x,))
         return out
 

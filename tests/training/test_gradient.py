@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from tests.training.modules import Awkward, Dropping
-from workbench.training import LOSSES, FlatModel, flatten, gradient_step, seeded
+from workbench.training import FlatModel, Objective, flatten, gradient_step, seeded
 
 X, Y = torch.randn(8, 5, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 4
 
@@ -57,11 +57,14 @@ def test_read_only_arrays_and_tensors_are_alike(recwarn: pytest.WarningsRecorder
     assert not recwarn.list
 
 
-def test_squared_error_is_the_mean_over_samples_and_classes() -> None:
+def test_are_those_of_a_loss_of_ones_own() -> None:
+    def squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
+        return ((outputs - torch.eye(4)[labels]) ** 2).mean()
+
     plain = nn.Linear(5, 4)
     flat = flatten(copy.deepcopy(plain), (5,))
-    loss = ((plain(X) - torch.eye(4)[Y]) ** 2).mean()
-    got = gradient_step(flat, X, Y, loss=LOSSES["squared_error"])
+    loss = squared_error(plain(X), Y)
+    got = gradient_step(flat, X, Y, objective=Objective(squared_error))
     assert got == pytest.approx(loss.item())
     for name, tensor in expected_gradients(plain, loss).items():
         torch.testing.assert_close(

@@ -117,7 +117,7 @@ test_gradient_step = refusals(
             r"flat is of type NoneType; give training.flatten\(": [None],
             "flat is of type Linear; give training.fl": [LINEAR],
             "labels go from 0 to 3, but the model has 3 outputs": [flat(nn.Linear(5, 3))],
-            "outputs of type tuple for 8 samples": [flat(Pair(5, 4))],
+            r"returns tuple \(0: Tensor, 1: Tensor\); say which.*outputs=": [flat(Pair(5, 4))],
             r"outputs of shape \(32,\)": [flat(nn.Sequential(nn.Linear(5, 4), nn.Flatten(0)))],
         },
         "x": {"x is None; give an arr": [None]},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from workbench.comparison.measured import AT_MOST_S
 from workbench.comparison.threshold import Threshold, named, threshold
 from workbench.comparison.ways import WAYS
 from workbench.comparison.ways.way import EQUAL
+from workbench.graphs.inputs import InputShape
 from workbench.utils.numbers import three_digits
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ def answer(
     cluster: Cluster,
     batch_size: int = 32,
     *,
-    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
-    input_dtype: str = "float32",
+    input_shape: InputShape | None = None,
+    input_dtype: str | None = None,
     times: Mapping[str, LayerTimes] | None = None,
     epochs: int = 10,
     simulate: bool = False,

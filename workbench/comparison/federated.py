@@ -23,7 +23,7 @@ from workbench.runtime import Fault, Message, Run
 from workbench.training import Programs, Standing, Trained
 from workbench.training.passes import check_finite
 from workbench.training.repeatable import SHUFFLE
-from workbench.training.trained import schema
+from workbench.training.trained import metrics_of_each, schema
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from workbench.datasets import Dataset
     from workbench.runtime import Context, Program
     from workbench.runtime.measured.home import Home
-
-EPOCHS = schema(("test_loss", "samples"))
-"""Columns of rounds; `loss` is the mean over the clients' samples, before each step."""
 
 
 def client(
@@ -123,15 +120,17 @@ class Setup(training.Setup):
 
     def programs(self, how: None = None) -> Rounds:
         """Programs of the clients and the server, and what they learn with."""
-        flat = training.flatten(self.made(), self.dataset.input_shape)
+        flat = self.flat()
         names = self.cluster.names[: len(self.shards)]
         learners = [
             PeerLearner(
-                node, self.seed, flat.replica(), flat.parameters, self.dataset, self.sgd, name
+                *(node, self.seed, flat.replica(), flat.parameters, self.dataset, self.sgd, name),
+                objective=self.objective,
             )
             for node, name in enumerate(names)
         ]
-        averaging = Averaging(flat, self.dataset, [len(shard) for shard in self.shards])
+        counts = [len(shard) for shard in self.shards]
+        averaging = Averaging(flat, self.dataset, counts, self.objective)
         size_bytes = float(flat.parameters.nbytes)
         by_node: list[list[Program]] = [[] for _ in self.cluster.nodes]
         first = flat.parameters.clone(), training.get_buffers(flat.module)
@@ -170,6 +169,7 @@ class Averaging:
     flat: training.FlatModel
     dataset: Dataset
     counts: list[int]  # samples of each client
+    objective: training.Objective
     rows: list[tuple[Any, ...]] = field(default_factory=list)
 
     def average(self, models: dict[int, Any], at_s: float) -> object:
@@ -180,12 +180,14 @@ class Averaging:
             flat.parameters.add_(parameters, alpha=count / total)
         buffers = training.average_buffers([buffers for _, buffers, _ in models.values()])
         training.set_buffers(flat.module, buffers)
-        found = training.evaluate(flat.module, self.dataset.x_test, self.dataset.y_test)
+        data, objective = self.dataset, self.objective
+        found = training.evaluate(flat.module, data.x_test, data.y_test, objective=objective)
         number = len(self.rows) + 1
         check_finite(found.loss, f"on the test samples after round {number}")
         losses = [one for *_, one in models.values()]
         loss = sum(samples * (mean or 0.0) for samples, mean in losses) / total
-        self.rows.append((number, at_s, loss, found.loss, found.top1, total))
+        measured = [found.metrics[name] for name in metrics_of_each(objective)]
+        self.rows.append((number, at_s, loss, found.loss, *measured, total))
         return flat.parameters.clone(), buffers
 
 
@@ -211,6 +213,10 @@ class Rounds(Programs["Trained[Tensor]"]):
         return Standing(done, planned, 100 * done // planned, losses, "rounds")
 
     def trained(self, run: Run) -> Trained[Tensor]:
-        """The finished rounds, and the server's model."""
-        frame = pl.DataFrame(self.averaging.rows, schema=EPOCHS, orient="row")
+        """The finished rounds, and the server's model.
+
+        ``loss`` is the mean over the clients' samples, before each step.
+        """
+        columns = schema(("test_loss", "samples"), metrics_of_each(self.setup.objective))
+        frame = pl.DataFrame(self.averaging.rows, schema=columns, orient="row")
         return Trained(frame, self.averaging.flat.parameters.clone(), run)

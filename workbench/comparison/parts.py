@@ -66,12 +66,12 @@ def part_memory(
     """What a part takes of a node's memory, and the recomputation with which it fits, if it must.
 
     What a step of the whole model takes whatever its samples is taken to be for parameters, as many
-    for a copy, and the largest gradient; the rest for all outputs, and input and output of the
-    largest layer once more, as gradients. A part takes the same of its layers, as much a byte as
-    the whole, and received features twice, as inputs are held. So all layers on one node take what
-    the whole model does. A part is taken to need as much recomputation as the whole model in as
-    large a share of its memory, in `STEPS` steps; its seconds are not known here. None if the
-    model's memory is not known.
+    for a copy of those that are trained, and the largest gradient; the rest for all outputs, and
+    input and output of the largest layer once more, as gradients. A part takes the same of its
+    layers, as much a byte as the whole, and received features twice, as inputs are held. So all
+    layers on one node take what the whole model does. A part is taken to need as much recomputation
+    as the whole model in as large a share of its memory, in `STEPS` steps; its seconds are not
+    known here. None if the model's memory is not known.
     """
     memory, batch, table = question.memory, question.batch_size, question.profile.table
     if memory is None:
@@ -79,10 +79,11 @@ def part_memory(
     whole = memory(batch)
     fixed = min(memory.fixed_bytes, whole)
     sizes, outputs = table["param_bytes"].to_numpy(), table["output_bytes"].to_numpy()
+    frozen = np.array(question.profile.frozen_bytes or [0] * len(sizes))
     inputs = np.concatenate([[question.sample_bytes], outputs[:-1]])
 
     def of_parameters(held: NDArray[np.bool_]) -> float:
-        return float((2 * sizes * held).sum() + (sizes * held).max())
+        return float(((2 * sizes + frozen) * held).sum() + (sizes * held).max())
 
     def of_outputs(samples: NDArray[np.int64]) -> float:
         return float((outputs * samples).sum() + ((inputs + outputs) * samples).max())

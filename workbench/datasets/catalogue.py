@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.datasets import cifar10, cluttered_digits, digits, imagenet8, mnist, npz
+from workbench.datasets import cifar10, cluttered_digits, digits, imagenet8, markov, mnist, npz
 from workbench.datasets.dataset import Dataset, DatasetError
 from workbench.datasets.fetch import data_folder
 from workbench.utils.checks import check_name
@@ -33,6 +33,7 @@ SOURCES = {
         lambda folder, mirror: cluttered_digits.load(folder()),
         lambda folder: True,
     ),
+    "markov": Source("Markov chain", lambda folder, mirror: markov.load(), lambda folder: True),
     "mnist": Source(
         "MNIST",
         lambda folder, mirror: mnist.load(mnist.MNIST, folder(), mirror),

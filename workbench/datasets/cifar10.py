@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench.datasets.dataset import Dataset, DatasetError, Images, Labels, scaled
+from workbench.datasets.dataset import Dataset, DatasetError, Labels
 from workbench.datasets.fetch import Remote, fetch_for
+from workbench.datasets.images import Images, scaled
 from workbench.utils import files
 
 LAYOUT = "cifar-10-batches-bin"

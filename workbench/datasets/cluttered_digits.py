@@ -23,7 +23,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from workbench.datasets import digits
-from workbench.datasets.dataset import Dataset, DatasetError, Images, Labels, scaled
+from workbench.datasets.dataset import Dataset, DatasetError, Labels
+from workbench.datasets.images import Images, scaled
 from workbench.utils import files
 
 FILE = "cluttered_digits.bin"

@@ -1,18 +1,23 @@
-"""Images and labels, for training and for testing."""
+"""Samples and their labels, for training and for testing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from workbench.datasets.images import fit_images
+from workbench.graphs.inputs import Input
 from workbench.utils.checks import UserError
 
-Images = NDArray[np.float32]
 Labels = NDArray[np.int64]
+Shape = tuple[int, ...]
+
+IGNORED = -100
+"""Label of a position that no loss and no metric counts, as in PyTorch."""
 
 
 class DatasetError(UserError):
@@ -20,72 +25,133 @@ class DatasetError(UserError):
 
 
 @dataclass(frozen=True, eq=False)
+class NamedArrays:
+    """Several inputs of a model, by the names that its forward has for them.
+
+    >>> import numpy as np
+    >>> tokens = np.zeros((8, 16), np.int64)
+    >>> inputs = NamedArrays({"input_ids": tokens, "attention_mask": np.ones((8, 16), bool)})
+    >>> len(inputs[:3])
+    3
+
+    A row of each array is a sample, so that `inputs` is indexed and counted as an array is.
+    """
+
+    arrays: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        lengths = {name: np.shape(array)[:1] for name, array in self.arrays.items()}
+        if len(set(lengths.values())) != 1:
+            raise UserError(
+                f"inputs have {lengths} samples; give at least one input, and each as many rows"
+            )
+
+    def __len__(self) -> int:
+        return len(next(iter(self.arrays.values())))
+
+    def __getitem__(self, rows: Any) -> NamedArrays:
+        return NamedArrays({name: array[rows] for name, array in self.arrays.items()})
+
+
+Samples = NDArray[Any] | NamedArrays
+
+
+@dataclass(frozen=True, eq=False)
 class Dataset:
-    """A named set of labelled images; its arrays are read-only.
+    """A named set of labelled samples; its arrays are read-only.
 
     Attributes
     ----------
     name
         What it was loaded by.
     x_train, x_test
-        float32 images, N x C x H x W. Whole-number pixels are scaled to [0, 1]; nothing else is
-        done to them. An ``.npz`` file that holds floats is taken as it is.
+        A row for each sample, of numbers of any type and shape: float32 images, N x C x H x W;
+        int64 tokens, N x T; or several `NamedArrays` by name. Floats are finite.
     y_train, y_test
-        int64 labels, N, from 0 to ``len(classes) - 1``.
+        A row for each sample: int64 labels from 0 to ``len(classes) - 1``, one a sample (N) or one
+        a position (N x T, `IGNORED` where none counts); or floats, N x ..., for a regression.
     classes
-        What each label means.
+        What each label means; the vocabulary where labels are tokens, and none for a regression.
+    entropy
+        The least mean cross entropy that any model has on samples from the same source, in nats a
+        label; None where it is not known.
     """
 
     name: str
-    x_train: Images
-    y_train: Labels
-    x_test: Images
-    y_test: Labels
-    classes: tuple[str, ...]
+    x_train: Any
+    y_train: NDArray[Any]
+    x_test: Any
+    y_test: NDArray[Any]
+    classes: tuple[str, ...] = ()
+    entropy: float | None = None
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
             self._check(part, getattr(self, f"x_{part}"), getattr(self, f"y_{part}"))
-        if self.x_train.shape[1:] != self.x_test.shape[1:]:
-            raise DatasetError(
-                f"{self.name}: images of {self.x_train.shape[1:]} in x_train, but of "
-                f"{self.x_test.shape[1:]} in x_test"
-            )
+        for axis in ("x", "y"):
+            train, test = (_inputs(getattr(self, f"{axis}_{part}")) for part in ("train", "test"))
+            if train != test:
+                raise DatasetError(
+                    f"{self.name}: {_described(train)} in {axis}_train, but {_described(test)} in "
+                    f"{axis}_test"
+                )
         for field in ("x_train", "y_train", "x_test", "y_test"):
-            array = getattr(self, field).view()
-            array.flags.writeable = False
-            object.__setattr__(self, field, array)
+            object.__setattr__(self, field, _changed(getattr(self, field), _read_only))
 
     def __repr__(self) -> str:
         """Return its name and size, since its arrays are long."""
-        size = " x ".join(map(str, self.x_train.shape[1:]))
-        images = f"{len(self.y_train)} + {len(self.y_test)} images of {size}"
-        return f"Dataset({self.name!r}, {images}, {len(self.classes)} classes)"
+        samples = f"{len(self.y_train)} + {len(self.y_test)} samples of {_described(self.inputs)}"
+        labels = f", {len(self.classes)} classes" if self.classes else ""
+        return f"Dataset({self.name!r}, {samples}{labels})"
 
-    def _check(self, part: str, x: Images, y: Labels) -> None:
-        if x.dtype != np.float32 or x.ndim != 4 or not x.size:
+    def _check(self, part: str, x: Samples, y: NDArray[Any]) -> None:
+        for name, array in _named(x):
+            called = f"{self.name}: x_{part}{f'[{name!r}]' if name else ''}"
+            kind = array.dtype.kind if isinstance(array, np.ndarray) else ""
+            if kind not in tuple("fiub") or not array.ndim or not array.size:
+                given = f"{array.dtype} of shape {array.shape}" if kind else type(array).__name__
+                raise DatasetError(
+                    f"{called} is {given}; it must be an array of numbers, a row for each of at "
+                    "least one sample"
+                )
+            if kind == "f" and not (np.isfinite(array.min()) and np.isfinite(array.max())):
+                raise DatasetError(f"{called} holds NaN or infinite numbers")
+        called = f"{self.name}: y_{part}"
+        if not isinstance(y, np.ndarray) or y.shape[:1] != (len(x),):
+            given = f"of shape {y.shape}" if isinstance(y, np.ndarray) else type(y).__name__
             raise DatasetError(
-                f"{self.name}: x_{part} is {x.dtype} of shape {x.shape}; "
-                "it must be float32, N x C x H x W, of at least one image"
+                f"{called} is {given}; it must be an array of labels, a row for each of the "
+                f"{len(x)} samples"
             )
-        if y.dtype != np.int64 or y.shape != (len(x),):
+        if y.dtype.kind == "f":
+            if self.classes or not np.isfinite(y).all():
+                raise DatasetError(
+                    f"{called} is {y.dtype}; labels of {len(self.classes)} classes are int64, and "
+                    "what a regression is to find is finite and without classes"
+                )
+        elif y.dtype != np.int64:
             raise DatasetError(
-                f"{self.name}: y_{part} is {y.dtype} of shape {y.shape}; "
-                f"it must be int64, one label for each of the {len(x)} images"
+                f"{called} is {y.dtype}; labels are int64, or floats for a regression"
             )
-        if not (np.isfinite(x.min()) and np.isfinite(x.max())):
-            raise DatasetError(f"{self.name}: x_{part} holds NaN or infinite pixels")
-        if y.min() < 0 or y.max() >= len(self.classes):
-            raise DatasetError(
-                f"{self.name}: y_{part} has labels from {y.min()} to {y.max()}, "
-                f"but there are {len(self.classes)} classes, numbered from 0"
-            )
+        elif self.classes:
+            counted = y if y.ndim == 1 else y[y != IGNORED]
+            if not counted.size or counted.min() < 0 or counted.max() >= len(self.classes):
+                found = f"from {counted.min()} to {counted.max()}" if counted.size else "of none"
+                raise DatasetError(
+                    f"{called} has labels {found}, "
+                    f"but there are {len(self.classes)} classes, numbered from 0"
+                )
 
     @property
-    def input_shape(self) -> tuple[int, int, int]:
-        """Of one image: channels, height, width."""
-        channels, height, width = self.x_train.shape[1:]
-        return channels, height, width
+    def inputs(self) -> tuple[Input, ...]:
+        """What a model is given for one sample; `profile_model` and `flatten` take it."""
+        return _inputs(self.x_train)
+
+    @property
+    def input_shape(self) -> Shape:
+        """Of one sample, if it has one input: channels, height, width of an image."""
+        (one,) = self.inputs
+        return one.shape
 
     def subset(self, train: ArrayLike | None = None, test: ArrayLike | None = None) -> Dataset:
         """Keep the samples of these indices, in their order; all where None."""
@@ -113,10 +179,11 @@ class Dataset:
         return self.subset(drawn(0, train, len(self.y_train)), drawn(1, test, len(self.y_test)))
 
     def standardised(self) -> Dataset:
-        """Shift and scale all pixels alike, so that those to train on have mean 0 and variance 1.
+        """Shift and scale all numbers alike, so that those to train on have mean 0, variance 1.
 
         Images of one colour stay as they are but for the shift.
         """
+        self._check_floats()
         mean, deviation = self.x_train.mean(dtype=np.float64), self.x_train.std(dtype=np.float64)
         scale = 1.0 / deviation if deviation > 0 else 1.0
         x_train, x_test = (
@@ -125,19 +192,51 @@ class Dataset:
         return replace(self, x_train=x_train, x_test=x_test)
 
     def fitted(self, input_shape: Sequence[int]) -> Dataset:
-        """Bring the images to a model's input shape; see `fit_images` for how."""
+        """Bring images to a model's input shape; see `fit_images` for how."""
+        self._check_floats(axes=4)
         try:
             x_train, x_test = (fit_images(x, input_shape) for x in (self.x_train, self.x_test))
         except ValueError as error:
             raise DatasetError(f"{self.name}: {error}") from error
         return replace(self, x_train=x_train, x_test=x_test)
 
+    def _check_floats(self, axes: int | None = None) -> None:
+        one, *others = self.inputs
+        floats = one.dtype.startswith("float") and not others
+        if not floats or axes not in (None, len(one.shape) + 1):
+            raise DatasetError(f"{self.name} has {_described(self.inputs)} a sample, no images")
 
-def scaled(pixels: NDArray[np.uint8]) -> Images:
-    """Bytes as float32 from 0 to 1."""
-    images = pixels.astype(np.float32)
-    images /= np.float32(255)
-    return images
+
+def _named(x: Samples) -> Iterator[tuple[str, Any]]:
+    yield from x.arrays.items() if isinstance(x, NamedArrays) else [("", x)]
+
+
+def _changed(x: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
+    if isinstance(x, NamedArrays):
+        return NamedArrays({name: change(array) for name, array in x.arrays.items()})
+    return change(x)
+
+
+def floats_as(x: Samples, dtype: str) -> Samples:
+    """Return samples with all floats in one type, copied only where they have another."""
+    changed: Samples = _changed(
+        x, lambda array: array.astype(dtype, copy=False) if array.dtype.kind == "f" else array
+    )
+    return changed
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _inputs(x: Samples) -> tuple[Input, ...]:
+    return tuple(Input(array.shape[1:], str(array.dtype), name) for name, array in _named(x))
+
+
+def _described(inputs: Sequence[Input]) -> str:
+    return ", ".join(map(str, inputs))
 
 
 def _indices(name: str, part: str, wanted: ArrayLike | None, count: int) -> slice | Labels:
@@ -155,61 +254,15 @@ def _indices(name: str, part: str, wanted: ArrayLike | None, count: int) -> slic
     return indices.astype(np.int64)
 
 
-def fit_images(images: Images, input_shape: Sequence[int]) -> Images:
-    """Bring images, N x C x H x W, to C x H x W without interpolation: the same on every machine.
-
-    Smaller images are enlarged by the largest whole factor that fits, pixel by pixel; images at
-    least twice too large are reduced by averaging square blocks. What is then left over is cut
-    off at the border, what is missing there is black, equally on both sides. One channel is
-    repeated; several become one by their mean.
-    """
-    shape = tuple(input_shape)
-    if len(shape) != 3 or not all(size > 0 for size in shape):
-        raise UserError(f"images have a shape of channels, height, width, not {shape}")
-    if shape == images.shape[1:]:
-        return images
-    channels, height, width = shape
-    images = _with_size(images, height, width)
-    had = images.shape[1]
-    if had not in (1, channels) and channels != 1:
-        raise UserError(f"images of {had} channels do not give {channels}")
-    if channels == 1 and had > 1:
-        images = images.mean(axis=1, keepdims=True, dtype=np.float32)
-    return np.ascontiguousarray(np.broadcast_to(images, (len(images), *shape)))
-
-
-def _with_size(images: Images, height: int, width: int) -> Images:
-    had_height, had_width = images.shape[2:]
-    up = min(height // had_height, width // had_width)
-    down = min(had_height // height, had_width // width)
-    if up > 1:
-        images = images.repeat(up, axis=2).repeat(up, axis=3)
-    elif down > 1:
-        count, channels = images.shape[:2]
-        rows, columns = had_height // down, had_width // down
-        images = _centred(_centred(images, 2, rows * down), 3, columns * down)
-        blocks = images.reshape(count, channels, rows, down, columns, down)
-        images = blocks.mean(axis=(3, 5), dtype=np.float32)
-    return _centred(_centred(images, 2, height), 3, width)
-
-
-def _centred(images: Images, axis: int, size: int) -> Images:
-    """Cut or pad one axis to `size`, equally on both sides."""
-    lacking = size - images.shape[axis]
-    if lacking > 0:
-        margins = [(0, 0)] * images.ndim
-        margins[axis] = (lacking // 2, lacking - lacking // 2)
-        return np.pad(images, margins)
-    start = -lacking // 2
-    return images.take(range(start, start + size), axis=axis) if lacking else images
-
-
 def check_dataset(
-    dataset: object, model: str = "the model", input_shape: Sequence[int] | None = None
+    dataset: object,
+    model: str = "the model",
+    input_shape: Sequence[int] | None = None,
+    input_dtype: str | None = None,
 ) -> Dataset:
-    """Return `dataset` if it is a `Dataset` whose images the model takes.
+    """Return `dataset` if it is a `Dataset` whose samples the model takes.
 
-    `model` is its name, for the error; `input_shape` is channels, height and width, if known.
+    `model` is its name, for the error; shape and type of its input are given if known.
     """
     fitted = "" if input_shape is None else f".fitted({tuple(input_shape)})"
     if isinstance(dataset, str):
@@ -222,9 +275,17 @@ def check_dataset(
         raise UserError(
             f"dataset is {what}; give a datasets.Dataset, such as datasets.load('digits'){fitted}"
         )
-    if input_shape is not None and dataset.input_shape != tuple(input_shape):
+    if input_shape is None:
+        return dataset
+    wanted, (had, *others) = Input(tuple(input_shape), input_dtype or "float32"), dataset.inputs
+    if had == wanted and not others:
+        return dataset
+    if (len(had.shape), had.dtype) == (len(wanted.shape), wanted.dtype) == (3, "float32"):
         raise UserError(
-            f"{dataset.name} has images {dataset.input_shape}, {model} takes {tuple(input_shape)}; "
+            f"{dataset.name} has images {had.shape}, {model} takes {wanted.shape}; "
             f"use dataset{fitted}"
         )
-    return dataset
+    tokens = " as datasets.load('markov') has" if wanted.dtype == "int64" else ""
+    raise UserError(
+        f"{dataset.name} has {_described([had, *others])} a sample, {model} takes {wanted}{tokens}"
+    )

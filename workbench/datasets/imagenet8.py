@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.datasets.dataset import Dataset, DatasetError, Images, Labels
+from workbench.datasets.dataset import Dataset, DatasetError, Labels
 from workbench.datasets.fetch import FOLDER_VARIABLE
+from workbench.datasets.images import Images
 from workbench.datasets.npz import read_arrays
 
 LAYOUT = "imagenet8"

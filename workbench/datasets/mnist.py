@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.datasets.dataset import Dataset, DatasetError, scaled
+from workbench.datasets.dataset import Dataset, DatasetError
 from workbench.datasets.fetch import Remote, fetch_for
+from workbench.datasets.images import scaled
 
 FILES = (
     "train-images-idx3-ubyte.gz",

@@ -1,4 +1,4 @@
-"""Data sets of the user's own: an ``.npz`` file of four arrays."""
+"""Data sets of the user's own, of images or tokens: an ``.npz`` file of four arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.datasets.dataset import Dataset, DatasetError, Images, Labels
+from workbench.datasets.dataset import IGNORED, Dataset, DatasetError
+from workbench.datasets.images import Images
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 _MOST_CHANNELS = 4
@@ -22,21 +23,24 @@ def load(path: Path) -> Dataset:
 
     It holds ``x_train``, ``y_train``, ``x_test`` and ``y_test``. Images are N x H x W or
     N x H x W x C with one to four channels; N x C x H x W is understood where the last axis is
-    longer than four. Bytes (uint8) are scaled to [0, 1]; floats are taken as they are. Labels
-    are whole numbers from 0, N or N x 1; the highest is the last class. Objects
-    are refused, since unpickling a file runs code.
+    longer than four. Bytes (uint8) are scaled to [0, 1]; floats are taken as they are. Other whole
+    numbers, N x T, are tokens. Labels are whole numbers from 0, N or N x 1; of tokens also N x T, a
+    label a position, -100 where none counts. The highest is the last class; of tokens that have
+    labels a position, the highest of both. Objects are refused, since unpickling a file runs code.
     """
     if path.suffix != ".npz":
         raise DatasetError(f"{path} is no .npz file; write one with numpy.savez")
     arrays = read_arrays(path, KEYS)
-    x_train, x_test = (_images(path, key, arrays[key]) for key in ("x_train", "x_test"))
-    y_train, y_test = (_labels(path, key, arrays[key]) for key in ("y_train", "y_test"))
+    x_train, x_test = (_samples(path, key, arrays[key]) for key in ("x_train", "x_test"))
+    tokens = x_train.dtype == np.int64
+    y_train, y_test = (_labels(path, key, arrays[key], tokens) for key in ("y_train", "y_test"))
     for key, x, y in (("train", x_train, y_train), ("test", x_test, y_test)):
         if len(x) != len(y):
             raise DatasetError(
-                f"{path}: {len(x)} images in x_{key}, but {len(y)} labels in y_{key}"
+                f"{path}: {len(x)} samples in x_{key}, but {len(y)} labels in y_{key}"
             )
-    classes = int(max(y_train.max(), y_test.max())) + 1
+    labels = [y_train, y_test, *([x_train, x_test] if y_train.ndim > 1 else [])]
+    classes = int(max(array.max() for array in labels)) + 1
     names = tuple(map(str, range(classes)))
     return Dataset(path.stem, x_train, y_train, x_test, y_test, names)
 
@@ -63,6 +67,15 @@ def read_arrays(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
         raise DatasetError(f"{path} is not an .npz file of plain arrays: {error}") from error
 
 
+def _samples(path: Path, key: str, samples: NDArray[Any]) -> NDArray[Any]:
+    whole = np.issubdtype(samples.dtype, np.integer) and samples.dtype != np.uint8
+    if whole and samples.ndim == 2 and samples.size:
+        if samples.min() < 0:
+            raise DatasetError(f"{path}: {key} has tokens from {samples.min()}; they are from 0")
+        return samples.astype(np.int64)
+    return _images(path, key, samples)
+
+
 def _images(path: Path, key: str, images: NDArray[Any]) -> Images:
     floats = np.issubdtype(images.dtype, np.floating)
     if images.dtype != np.uint8 and not floats:
@@ -83,17 +96,20 @@ def _images(path: Path, key: str, images: NDArray[Any]) -> Images:
     return made if floats else made / np.float32(255)
 
 
-def _labels(path: Path, key: str, labels: NDArray[Any]) -> Labels:
+def _labels(path: Path, key: str, labels: NDArray[Any], of_tokens: bool) -> NDArray[np.int64]:
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    if not np.issubdtype(labels.dtype, np.integer) or labels.ndim != 1 or not labels.size:
+    axes = (1, 2) if of_tokens else (1,)
+    if not np.issubdtype(labels.dtype, np.integer) or labels.ndim not in axes or not labels.size:
+        of_each = "sample, or one for each token" if of_tokens else "image"
         raise DatasetError(
             f"{path}: {key} is {labels.dtype} of shape {labels.shape}; "
-            "labels are whole numbers, one for each image"
+            f"labels are whole numbers, one for each {of_each}"
         )
-    if labels.min() < 0 or labels.max() >= 1_000_000:
+    counted = labels if labels.ndim == 1 else labels[labels != IGNORED]
+    least, most = (counted.min(), counted.max()) if counted.size else (0, 0)
+    if least < 0 or most >= 1_000_000:
         raise DatasetError(
-            f"{path}: {key} has labels from {labels.min()} to {labels.max()}; "
-            "classes are numbered from 0"
+            f"{path}: {key} has labels from {least} to {most}; classes are numbered from 0"
         )
     return labels.astype(np.int64)

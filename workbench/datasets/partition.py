@@ -29,12 +29,12 @@ def by_size(labels: ArrayLike, shares: Sequence[float], *, seed: int) -> Shards:
     Parameters
     ----------
     labels
-        Whole numbers, one a sample.
+        Of the samples, a row for each; they play no part but by their number.
     shares
         Of each node, above 0, to any scale: ``[0.25] * 4``, ``[1, 1, 2]``. What rounding leaves
         over goes to the largest remainders, of equal ones to the first.
     """
-    count, weights = len(_checked(labels, 1)), np.asarray(shares, dtype=float)
+    count, weights = len(np.atleast_1d(np.asarray(labels))), np.asarray(shares, dtype=float)
     if weights.ndim != 1 or not weights.size or not (np.isfinite(weights) & (weights > 0)).all():
         raise UserError(f"shares are {shares!r}; give each node one above 0, such as [1, 1, 2]")
     exact = weights / weights.sum() * count

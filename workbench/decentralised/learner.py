@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from workbench.runtime import Synchronized
 from workbench.training import (
+    CLASSES,
     Evaluation,
     FlatModel,
+    Objective,
     Programs,
     Sgd,
     Trained,
@@ -51,6 +53,7 @@ class PeerLearner:
     sgd: Sgd
     name: str = "a node"  # of the node, for errors
     parallel: bool = False  # steps run beside other nodes', so that the model must draw nothing
+    objective: Objective = CLASSES
 
     def __post_init__(self) -> None:
         self._first_buffers = get_buffers(self.flat.module)
@@ -83,7 +86,8 @@ class PeerLearner:
     def _gradient_step(self, batch: NDArray[np.int64]) -> float:
         x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
         seed = derive(self.seed, STEP, self.node, self._restarts, self.steps)
-        return gradient_step(self.flat, x, y, seed=None if self.parallel else seed)
+        seed_or_none = None if self.parallel else seed
+        return gradient_step(self.flat, x, y, objective=self.objective, seed=seed_or_none)
 
     def step(self) -> None:
         """Take a step along the gradient that was computed last."""
@@ -103,9 +107,10 @@ class PeerLearner:
         set_buffers(self.flat.module, buffers)
 
     def evaluate(self, updates: Updates = ()) -> Evaluation:
-        """Loss and accuracy on the test samples, with peers' gradients added before."""
+        """Loss and metrics on the test samples, with peers' gradients added before."""
         self.add(updates)
-        return evaluate(self.flat.module, self.dataset.x_test, self.dataset.y_test)
+        data = self.dataset
+        return evaluate(self.flat.module, data.x_test, data.y_test, objective=self.objective)
 
     def take_loss(self) -> tuple[int, float | None]:
         """Samples since the last call, and the mean loss over them before each step."""
@@ -155,10 +160,11 @@ class PeerLearner:
 def learners_of(setup: PeerSetup, models: Sequence[FlatModel]) -> list[Synchronized[PeerLearner]]:
     """Each node's learner, with a copy of its model; steps of several may run beside each other."""
     parallel = may_run_in_parallel(setup, models[0])
-    data, sgd, seed = setup.dataset, setup.sgd, setup.seed
+    given = setup.dataset, setup.sgd
+    options: Any = {"parallel": parallel, "objective": setup.objective}
     return [
         Synchronized(
-            PeerLearner(node, seed, flat.replica(), flat.parameters, data, sgd, name, parallel),
+            PeerLearner(node, setup.seed, flat.replica(), flat.parameters, *given, name, **options),
             parallel=parallel,
         )
         for node, (name, flat) in enumerate(zip(setup.network.names, models, strict=True))

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from workbench.training.objective import CLASSES, Objective
 from workbench.training.passes import check_finite
-from workbench.training.trained import schema
+from workbench.training.trained import metrics_of_each, schema
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from workbench.runtime import Message
     from workbench.training import Evaluation
 
-EPOCHS = schema(("node", "name", "test_loss", "consensus_error", "samples", "restarts"))
+OWN = ("node", "name", "test_loss", "consensus_error", "samples", "restarts")
+EPOCHS = schema(OWN)
+"""Columns of epochs where labels are classes."""
 _NUMBERED = {"at_s": pl.Float64, "node": pl.Int64, "name": pl.String, "iteration": pl.Int64}
-EVALUATIONS = {**_NUMBERED, "top1": pl.Float64, "loss": pl.Float64}
 ITERATIONS = {
     **_NUMBERED,
     **dict.fromkeys(("samples", "global_batch"), pl.Int64),
@@ -81,9 +83,10 @@ class PeerRecorder:
     """
 
     names: Sequence[str]  # of the nodes
+    objective: Objective = CLASSES
     rows: list[tuple[Any, ...]] = field(default_factory=list)  # of epochs
     spreads: dict[int, Spread] = field(default_factory=dict)
-    evaluations: list[tuple[float, int, str, int, float, float]] = field(default_factory=list)
+    evaluations: list[tuple[Any, ...]] = field(default_factory=list)
     iterations: list[tuple[Any, ...]] = field(default_factory=list)
     transfers: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -106,7 +109,9 @@ class PeerRecorder:
         if evaluation is not None:
             where = f"for {name} on the test samples at the end of epoch {epoch}"
             check_finite(evaluation.loss, where)
-        test = (None, None) if evaluation is None else (evaluation.loss, evaluation.top1)
+        test: list[float | None] = [None] * (1 + len(self.metrics))
+        if evaluation is not None:
+            test = [evaluation.loss, *self._measured(evaluation)]
         self.rows.append((epoch, node, name, at_s, loss, *test, samples, restarts))
         self._spread(epoch, node, model)
 
@@ -129,10 +134,18 @@ class PeerRecorder:
     def frame(self) -> pl.DataFrame:
         """A row per epoch and node, by epoch and then as they came."""
         rows = [
-            (*row[:7], self.spreads[row[0]].error, *row[7:])
+            (*row[:-2], self.spreads[row[0]].error, *row[-2:])
             for row in sorted(self.rows, key=lambda row: row[0])
         ]
-        return pl.DataFrame(rows, schema=EPOCHS, orient="row")
+        return pl.DataFrame(rows, schema=schema(OWN, self.metrics), orient="row")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of what evaluations hold beside the loss."""
+        return metrics_of_each(self.objective)
+
+    def _measured(self, evaluation: Evaluation) -> list[float]:
+        return [evaluation.metrics[name] for name in self.metrics]
 
     def learnt(self, at_s: float, node: int, iteration: int, *row: Any) -> None:
         """Note a worker's iteration: its batch, the global one, the loss, its restarts."""
@@ -147,10 +160,10 @@ class PeerRecorder:
         self.transfers.append((at_s, *who, topic, iteration, values, size_bytes))
 
     def evaluated(self, at_s: float, node: int, iteration: int, evaluation: Evaluation) -> None:
-        """Note a worker's accuracy and loss on the test samples."""
+        """Note a worker's metrics and loss on the test samples."""
         where = f"for {self.names[node]} on the test samples after iteration {iteration}"
         check_finite(evaluation.loss, where)
-        row = (iteration, evaluation.top1, evaluation.loss)
+        row = (iteration, *self._measured(evaluation), evaluation.loss)
         self.evaluations.append((at_s, node, self.names[node], *row))
 
     def close(self, at_s: float, learners: Sequence[PeerLearner]) -> None:
@@ -162,8 +175,9 @@ class PeerRecorder:
 
     def frames(self) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Evaluations, iterations and transfers."""
+        measured = dict.fromkeys((*self.metrics, "loss"), pl.Float64)
         return (
-            pl.DataFrame(self.evaluations, schema=EVALUATIONS, orient="row"),
+            pl.DataFrame(self.evaluations, schema={**_NUMBERED, **measured}, orient="row"),
             pl.DataFrame(self.iterations, schema=ITERATIONS, orient="row"),
             pl.DataFrame(self.transfers, schema=TRANSFERS, orient="row"),
         )

@@ -42,7 +42,7 @@ class GossipSetup(Gossip):
 
     Attributes
     ----------
-    model, dataset, epochs, sgd, seed, parallel
+    model, dataset, objective, outputs, epochs, sgd, seed, parallel
         As for `workbench.training.Setup`. Only parameters are exchanged, no velocities.
     shards, patience_s, mixing, probability, batch_size, evaluate_every
         As for `PeerSetup` and `Gossip`.
@@ -178,13 +178,13 @@ def train(
     -------
     Trained
         A row per epoch and node: ``epoch``, ``node``, its ``name``, ``at_s``, ``loss`` (mean over
-        the epoch's samples, before each step), ``test_loss, top1`` (of the node's model after the
-        exchange; null in epochs that are not evaluated), ``consensus_error`` (root of the mean
-        squared distance from their mean of the models of all nodes that have a row of this epoch;
-        null where one of them came when the first was as many epochs ahead as there are nodes),
-        ``samples`` learnt from, and ``restarts`` of the node so far. Epochs in which a node was
-        down, or that it skipped, have no row of it. Weights are each node's at the end. What Ctrl-C
-        interrupts has the epochs that were done.
+        the epoch's samples, before each step), ``test_loss`` and metrics, such as ``top1`` (of the
+        node's model after the exchange; null in epochs that are not evaluated),
+        ``consensus_error`` (root of the mean squared distance from their mean of the models of all
+        nodes that have a row of this epoch; null where one of them came when the first was as many
+        epochs ahead as there are nodes), ``samples`` learnt from, and ``restarts`` of the node so
+        far. Epochs in which a node was down, or that it skipped, have no row of it. Weights are
+        each node's at the end. What Ctrl-C interrupts has the epochs that were done.
 
     Raises
     ------
@@ -203,12 +203,12 @@ def gossip_programs(setup: Gossip, selecting: Selecting[Any] | None) -> GossipPr
     if selecting is not None and not (hasattr(selecting, "fitted") and hasattr(selecting, "step")):
         raise TypeError(f"selecting is {selecting!r}; give a decentralised.Selecting, or None")
     chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
-    flat = training.flatten(setup.made(), setup.dataset.input_shape)
+    flat = setup.flat()
     learners = learners_of(setup, [flat] * setup.nodes)
     job = PeerJob(
         setup=setup,
         learners=learners,
-        recorder=PeerRecorder(setup.network.names),
+        recorder=PeerRecorder(setup.network.names, setup.objective),
         batch_size=setup.batch_size,
         sample_s=setup.seconds_per_sample,
         tensor_bytes=tuple(

@@ -11,7 +11,7 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import permutations
@@ -37,7 +37,7 @@ from workbench.runtime import DeadlockError, Fault, Run, SimulationError
 from workbench.training import RunOptions, Sgd, Standing, TrainingError
 from workbench.training.models import make_model
 from workbench.training.repeatable import FIRST_WEIGHTS, derive
-from workbench.training.trained import schema
+from workbench.training.trained import metrics_of_each, schema
 from workbench.utils.checks import UserError, check_kind, check_name, check_number, choose
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Setup", "Trained", "TrainingError", "train"]
 
-EPOCHS = schema(("node", "name", "samples", "restarts"))
 FIRST = ("own", "shared")
 
 
@@ -60,7 +59,7 @@ class Setup(PeerSetup):
 
     Attributes
     ----------
-    model, dataset, epochs, seed
+    model, dataset, objective, outputs, epochs, seed
         As for `workbench.training.Setup`.
     environment
         Name in `ENVIRONMENTS`, or an `Environment`.
@@ -200,7 +199,7 @@ class Setup(PeerSetup):
             setup=self,
             system=system,
             learners=learners,
-            recorder=PeerRecorder(self.network.names),
+            recorder=PeerRecorder(self.network.names, self.objective),
             batch_size=self.local_batch,
             sample_s=(self.seconds_per_sample,) * self.nodes,
             host_s=self.host_s,
@@ -212,13 +211,13 @@ class Setup(PeerSetup):
         return WorkerPrograms(self, self.network, [program(job)] * self.nodes, learners, job)
 
     def _first_models(self) -> list[FlatModel]:
-        flat = training.flatten(self.made(), self.dataset.input_shape)
+        flat = self.flat()
         if self.first_weights == "shared":
             return [flat] * self.nodes
         models = [flat.replica() for _ in range(self.nodes)]
         for node, model in enumerate(models):
             seed = derive(self.seed, FIRST_WEIGHTS, node)
-            model.adopt(make_model(self.model, self.dataset, seed))
+            model.adopt(make_model(self.model, self.dataset, seed, self.outputs))
         return models
 
 
@@ -230,12 +229,12 @@ class Trained(training.Trained[NDArray[np.float32]]):
     ----------
     epochs
         A row for each worker and epoch, if it was there at the end: ``epoch``, ``node``, its
-        ``name``, ``at_s``, ``loss`` (mean over its samples), ``top1`` (of its newest evaluation by
-        then; null before any), ``samples`` that it learnt from, ``restarts``.
+        ``name``, ``at_s``, ``loss`` (mean over its samples), metrics, such as ``top1`` (of its
+        newest evaluation by then; null before any), ``samples`` that it learnt from, ``restarts``.
     weights
         Of all workers at the end, (workers, parameters).
     evaluations
-        ``at_s, node, name, iteration, top1, loss`` on the test samples.
+        ``at_s, node, name, iteration``, the metrics and ``loss``, on the test samples.
     iterations
         ``at_s, node, name, iteration, samples`` (the local batch), ``global_batch, loss,
         restarts``.
@@ -309,11 +308,15 @@ class WorkerPrograms(PeerPrograms[Trained]):
             job.recorder.close(run.end_s, learners)
         weights = np.stack([learner.flat.parameters.numpy() for learner in learners])
         evaluations, iterations, transfers = job.recorder.frames()
-        epochs = _epochs(iterations, evaluations, self.job.setup.samples)
+        setup = self.job.setup
+        metrics = metrics_of_each(setup.objective)
+        epochs = _epochs(iterations, evaluations, setup.samples, metrics)
         return Trained(epochs, weights, run, evaluations, iterations, transfers)
 
 
-def _epochs(iterations: pl.DataFrame, evaluations: pl.DataFrame, samples: int) -> pl.DataFrame:
+def _epochs(
+    iterations: pl.DataFrame, evaluations: pl.DataFrame, samples: int, metrics: Sequence[str]
+) -> pl.DataFrame:
     """Epochs by the samples of the global batches, which are the same for all workers."""
     batches = iterations.group_by("iteration").agg(pl.col("global_batch").max()).sort("iteration")
     learnt = batches.select("iteration", after=pl.col("global_batch").cum_sum())
@@ -330,12 +333,13 @@ def _epochs(iterations: pl.DataFrame, evaluations: pl.DataFrame, samples: int) -
         )
         .filter(pl.col("after") >= pl.col("epoch") * samples)
     )
-    newest = evaluations.select("node", "iteration", "top1").sort("iteration")
+    newest = evaluations.select("node", "iteration", *metrics).sort("iteration")
     joined = done.sort("iteration").join_asof(
         newest, on="iteration", by="node", check_sortedness=False
     )
     return joined.sort("epoch", "at_s", "node").select(
-        pl.col(name).cast(kind) for name, kind in EPOCHS.items()
+        pl.col(name).cast(kind)
+        for name, kind in schema(("node", "name", "samples", "restarts"), metrics).items()
     )
 
 

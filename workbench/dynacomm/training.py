@@ -94,7 +94,7 @@ class Setup(training.Setup):
 
     Attributes
     ----------
-    model, dataset, epochs, sgd, seed
+    model, dataset, objective, outputs, epochs, sgd, seed
         As for `workbench.training.Setup`.
     link
         Between each worker and each server, both ways; its bandwidth may be a `Schedule`.
@@ -210,7 +210,7 @@ class Setup(training.Setup):
     def programs(self, how: str | Planned = "dynacomm") -> ServerPrograms:
         """Programs of workers and servers, and what they learn with; errors as for `train`."""
         planned = how if isinstance(how, Planned) else Planned(how)
-        flat = training.flatten(self.made(), self.dataset.input_shape)
+        flat = self.flat()
         most = max(high - low for low, high in pairwise(flat.layout.starts))
         if self.servers > most:
             raise UserError(
@@ -226,14 +226,14 @@ class Setup(training.Setup):
         replicas = []
         for index, (node, samples) in enumerate(zip(self.nodes, batches, strict=True)):
             own, seed = flat.replica(), (self.seed, index)
-            known = (own, self.dataset, samples, seed, ends, node.name, parallel)
+            known = (own, self.dataset, samples, seed, ends, node.name, parallel, self.objective)
             replicas.append(
                 WorkerReplica(*known)
                 if pieces is None
                 else LayerwiseReplica(*known, pieces=pieces.on(own.module))
             )
         states = [Synchronized(replica, parallel=parallel) for replica in replicas]
-        epochs = ServerEpochs(flat, self.dataset, replicas, self.servers)
+        epochs = ServerEpochs(flat, self.dataset, replicas, self.servers, self.objective)
         vector = flat.parameters.clone()
         shared = vector, self.sgd.start(vector), vector.clone()
         stores = [
@@ -326,9 +326,9 @@ def train(
     Returns
     -------
     Trained
-        Epochs of the common model with the workers' average buffers: ``epoch, at_s, loss,
-        train_top1, train_top5, top1, top5``; ``run.results[w].plans`` are the plans of worker
-        ``w``, iteration by iteration. What Ctrl-C interrupts has the finished epochs.
+        Epochs of the common model with the workers' average buffers: ``epoch, at_s, loss``, of
+        classes ``train_top1, train_top5, top1, top5``; ``run.results[w].plans`` are the plans of
+        worker ``w``, iteration by iteration. What Ctrl-C interrupts has the finished epochs.
 
     Raises
     ------

@@ -46,7 +46,7 @@ class Setup(Gossip):
 
     Attributes
     ----------
-    model, dataset, epochs, sgd, seed, parallel
+    model, dataset, objective, outputs, epochs, sgd, seed, parallel
         As for `workbench.training.Setup`.
     platforms
         Who learns: how fast each is, and what co-runs with it.

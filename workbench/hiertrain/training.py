@@ -34,7 +34,7 @@ class Setup(training.WholeBatches):
 
     Attributes
     ----------
-    model, dataset, sgd, seed, epochs, iterations
+    model, dataset, objective, outputs, sgd, seed, epochs, iterations
         As for `workbench.training.WholeBatches`.
     problem
         Machines, links and batch; of as many layers as the model.
@@ -81,15 +81,15 @@ class Setup(training.WholeBatches):
                 f"{name} uses {weight!r} in layer {layer} on the {tier} and in an earlier one "
                 f"on the {other}; give layers that share a weight to one tier, or use a Hybrid"
             )
-        epochs = TierEpochs(flat, pieces, policy, self.dataset)
+        epochs = TierEpochs(flat, pieces, policy, self.dataset, self.objective)
         learners = []
         for index, tier in enumerate(TIERS):
             replica, seed = flat.replica(), (self.seed, index)
             held = policy.held(tier, len(pieces))
             own = [flat.layout.layers_slice(first, last) for first, last in held]
             on = pieces.on(replica.module)
-            learner = TierLearner(tier, on, replica, own, self.sgd, seed, ends, epochs.take)
-            learners.append(learner)
+            given = tier, on, replica, own, self.sgd, seed, ends, epochs.take, self.objective
+            learners.append(TierLearner(*given))
         programs = programs_of(
             problem,
             policy,

@@ -26,7 +26,6 @@ from workbench.olpb.programs.scan import BackwardPasses, Counts, Learner
 from workbench.profiles import profile_model
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
 from workbench.training import RunOptions, TrainingError
-from workbench.training.evaluation import cross_entropy, dtype_of
 from workbench.training.passes import Batches, shared_by_places
 from workbench.utils.checks import UserError, check_kind, check_name, check_number, check_truth
 
@@ -221,7 +220,11 @@ def train(
 
 def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
     flat, batches = setup.begin()
-    evaluations = Evaluations(flat, setup.dataset, setup.evaluated, epoch_ends=setup.epoch_ends)
+    evaluations = Evaluations(
+        *(flat, setup.dataset, setup.evaluated),
+        epoch_ends=setup.epoch_ends,
+        objective=setup.objective,
+    )
     model = ServerModel(flat, setup.sgd, setup.seed, batches, evaluations)
     tape = _tape(setup, flat, batches)
     subtasks = subtasks_of(tape, METHODS[method](tape.flow, setup.level), setup.operator_flops)
@@ -257,7 +260,12 @@ def _decoupled(setup: Setup, method: str, count: int) -> PoolPrograms:
     spans = cut((forward + backward).tolist(), count)
     crossing = [*pieces.crossing_bytes, 0]
     work, learners = [], []
-    evaluations = Evaluations(flat, setup.dataset, setup.evaluated, epoch_ends=ends, parts=count)
+    evaluations = Evaluations(
+        *(flat, setup.dataset, setup.evaluated),
+        epoch_ends=ends,
+        parts=count,
+        objective=setup.objective,
+    )
     losses: list[float] = []
     for place, span in enumerate(spans):
         kept = count - place
@@ -315,8 +323,13 @@ def _tape(
     if unfrozen:
         unfreeze(module := copy.deepcopy(module))
     with training.seeded(setup.seed):
-        (images,), labels = batches(0)
-        return record(module, images, labels, loss=cross_entropy)
+        (given, *others), labels = batches(0)
+        if others:
+            raise UserError(
+                f"{type(module).__name__} has {1 + len(others)} inputs, and OLPB follows the "
+                "gradient to one; train it with another system"
+            )
+        return record(module, given, labels, loss=setup.objective.loss)
 
 
 def _set_up_flops(setup: Setup, tape: Tape, layers: int) -> list[float]:
@@ -328,4 +341,4 @@ def _set_up_flops(setup: Setup, tape: Tape, layers: int) -> list[float]:
 
 
 def _profile(flat: training.FlatModel, setup: Setup) -> ModelProfile:
-    return profile_model(flat.module, setup.dataset.input_shape, input_dtype=dtype_of(flat.module))
+    return profile_model(flat.module, setup.inputs(flat.module))

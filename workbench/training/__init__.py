@@ -20,7 +20,7 @@ round differently. PyTorch itself is imported when one of these functions needs 
 """
 
 from workbench.training.batches import batches
-from workbench.training.evaluation import LOSSES, Evaluation, Loss, evaluate, gradient_step
+from workbench.training.evaluation import Evaluation, evaluate, gradient_step
 from workbench.training.flat_model import (
     FlatModel,
     Layout,
@@ -31,6 +31,15 @@ from workbench.training.flat_model import (
     set_buffers,
 )
 from workbench.training.models import initialise
+from workbench.training.objective import (
+    CLASSES,
+    NEXT_TOKEN,
+    OBJECTIVES,
+    REGRESSION,
+    Loss,
+    Metric,
+    Objective,
+)
 from workbench.training.pieces import Pieces, cut
 from workbench.training.quantise import Quantised, quantise
 from workbench.training.repeatable import fixed_threads, generator, seeded
@@ -49,13 +58,18 @@ from workbench.training.shell import (
 from workbench.training.trained import DivergedError, Epochs, Trained, TrainingError
 
 __all__ = [
-    "LOSSES",
+    "CLASSES",
+    "NEXT_TOKEN",
+    "OBJECTIVES",
+    "REGRESSION",
     "DivergedError",
     "Epochs",
     "Evaluation",
     "FlatModel",
     "Layout",
     "Loss",
+    "Metric",
+    "Objective",
     "OneModel",
     "Pieces",
     "Programs",

@@ -1,16 +1,18 @@
-"""A model on samples: its loss and accuracy, and the gradient of a step."""
+"""A model on samples: its loss and metrics, and the gradient of a step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.datasets import IGNORED, NamedArrays
 from workbench.training.flat_model import FlatModel
+from workbench.training.objective import CLASSES, Objective, plain
 from workbench.training.repeatable import STEP, seeded
 from workbench.utils.checks import UserError, check_whole
 
@@ -18,46 +20,10 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-Loss = Callable[["Tensor", "Tensor"], "Tensor"]
-"""From outputs (N x classes) and labels (N) to a mean over samples."""
+    Arrays = NDArray[Any] | Tensor
 
-
-def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Negative logarithm of the label's softmax probability."""
-    from torch.nn import functional
-
-    return functional.cross_entropy(outputs, labels)
-
-
-def squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Squared distance of the outputs from one at the label and zero elsewhere, over classes."""
-    from torch.nn import functional
-
-    wanted = functional.one_hot(labels, outputs.shape[1]).to(outputs.dtype)
-    return functional.mse_loss(outputs, wanted)
-
-
-LOSSES: dict[str, Loss] = {"cross_entropy": cross_entropy, "squared_error": squared_error}
-
-
-def check_outputs(outputs: object, labels: Tensor) -> Tensor:
-    """Return a model's outputs if they are scores, one for each class of each sample."""
-    import torch
-
-    if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2 or len(outputs) != len(labels):
-        given = f"type {type(outputs).__name__}"
-        if isinstance(outputs, torch.Tensor):
-            given = f"shape {tuple(outputs.shape)}"
-        raise UserError(
-            f"the model gives outputs of {given} for {len(labels)} samples; "
-            "a classifier gives a tensor of samples x classes"
-        )
-    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < outputs.shape[1]:
-        raise UserError(
-            f"labels go from {int(labels.min())} to {int(labels.max())}, but the model has "
-            f"{outputs.shape[1]} outputs, for labels from 0"
-        )
-    return outputs
+    Samples = Arrays | NamedArrays
+    """A row of each array is a sample."""
 
 
 def as_tensor(samples: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
@@ -71,12 +37,33 @@ def as_tensor(samples: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
     return torch.from_numpy(own).to(device)
 
 
-def check_pairs(x: NDArray[Any] | Tensor, y: NDArray[Any] | Tensor) -> int:
-    """Return the number of samples, if each has one label."""
+def tensors_of(x: Samples, device: torch.device, dtype: torch.dtype | None = None) -> list[Tensor]:
+    """Return each input of a model as a tensor on a device; floats in a type, if one is given."""
+    arrays = x.arrays.values() if isinstance(x, NamedArrays) else [x]
+    tensors = [as_tensor(array, device) for array in arrays]
+    return [
+        tensor if dtype is None or not tensor.is_floating_point() else tensor.to(dtype)
+        for tensor in tensors
+    ]
+
+
+def applied(
+    module: torch.nn.Module, x: Samples, device: torch.device, dtype: torch.dtype | None = None
+) -> Any:
+    """Return what a module returns for samples; several inputs are given by their names."""
+    tensors = tensors_of(x, device, dtype)
+    if isinstance(x, NamedArrays):
+        return module(**dict(zip(x.arrays, tensors, strict=True)))
+    return module(*tensors)
+
+
+def check_pairs(x: Samples, y: Arrays) -> int:
+    """Return the number of samples, if each has its labels."""
     import torch
 
     for name, value in (("x", x), ("y", y)):
-        if not (isinstance(value, np.ndarray | torch.Tensor) and value.ndim):
+        is_array = isinstance(value, np.ndarray | torch.Tensor) and value.ndim
+        if not is_array and not (name == "x" and isinstance(value, NamedArrays)):
             raise UserError(f"{name} is {value!r}; give an array or tensor, a row for each sample")
     if len(x) != len(y) or not len(x):
         raise UserError(f"{len(x)} samples and {len(y)} labels; one label each, at least one")
@@ -95,10 +82,10 @@ def dtype_of(module: torch.nn.Module) -> str:
 
 def gradient_step(
     flat: FlatModel,
-    x: NDArray[Any] | Tensor,
-    y: NDArray[Any] | Tensor,
+    x: Samples,
+    y: Arrays,
     *,
-    loss: Loss = cross_entropy,
+    objective: Objective = CLASSES,
     seed: int | None = None,
 ) -> float:
     """Write the gradient of the mean loss over a batch into ``flat.gradients``; return the loss.
@@ -108,7 +95,9 @@ def gradient_step(
     Parameters
     ----------
     x, y
-        Samples and int64 labels of the batch.
+        Samples and labels of the batch.
+    objective
+        Whose loss it is; cross entropy by default, with int64 labels, one a sample or a position.
     seed
         Of what the module draws at random (dropout); give each step another. With None it draws
         from PyTorch's global generator.
@@ -123,10 +112,10 @@ def gradient_step(
     if seed is not None:
         seed = check_whole("seed", seed, 0)
     flat.check_attached()
-    inputs, labels = as_tensor(x, flat.device), as_tensor(y, flat.device)
+    labels = as_tensor(y, flat.device)
     flat.gradients.zero_()
     with nullcontext() if seed is None else seeded(seed, STEP), torch.enable_grad():
-        value = loss(check_outputs(flat.module(inputs), labels), labels)
+        value = objective.value(applied(flat.module, x, flat.device), labels)
         if value.requires_grad:  # not if every parameter is frozen
             value.backward()  # type: ignore[no-untyped-call]
     return value.item()
@@ -134,38 +123,48 @@ def gradient_step(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Means over samples.
+    """Means over labels.
 
     Attributes
     ----------
     loss
         Not finite where the model's outputs are not.
-    top1, top5
-        Fractions of samples whose label has the highest score, or one of the five highest. Of
-        equal scores that of the lower class counts as the higher; outputs that are not numbers
-        count as wrong. With five classes or fewer, `top5` means nothing.
     samples
         How many were evaluated.
+    metrics
+        Those of the objective, by name. For classes and tokens ``top1`` is the fraction of labels
+        that have the highest score, ``top5`` of those with one of the five highest. Of equal scores
+        that of the lower class counts as the higher; outputs that are not numbers count as wrong.
+        With five classes or fewer, ``top5`` means nothing.
     """
 
     loss: float
-    top1: float
-    top5: float
     samples: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def top1(self) -> float:
+        """Of `metrics`."""
+        return self.metrics["top1"]
+
+    @property
+    def top5(self) -> float:
+        """Of `metrics`."""
+        return self.metrics["top5"]
 
 
 def evaluate(
     model: torch.nn.Module,
-    x: NDArray[Any] | Tensor,
-    y: NDArray[Any] | Tensor,
+    x: Samples,
+    y: Arrays,
     batch_size: int = 256,
     *,
-    loss: Loss = cross_entropy,
+    objective: Objective = CLASSES,
 ) -> Evaluation:
-    """Evaluate a classifier, in evaluation mode; afterwards every part has its mode back.
+    """Evaluate a model, in evaluation mode; afterwards every part has its mode back.
 
-    `model` returns N x classes for the samples `x`; labels `y` are int64. `batch_size` changes
-    nothing but the rounding.
+    By default it is a classifier, of samples or of positions in them, and labels `y` are int64.
+    `batch_size` changes nothing but the rounding. Labels that are ignored count nowhere.
     """
     import torch
 
@@ -177,17 +176,41 @@ def evaluate(
             "training.initialise(...) returns"
         )
     device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
-    total_loss, in_first, in_five = 0.0, 0, 0
+    sums = dict.fromkeys(("loss", *objective.metrics), 0.0)
+    labelled = 0
     with evaluating(model), torch.no_grad():
         for start in range(0, count, batch_size):
-            inputs = as_tensor(x[start : start + batch_size], device)
-            labels = as_tensor(y[start : start + batch_size], device)
-            outputs = check_outputs(model(inputs), labels)
-            total_loss += float(loss(outputs, labels)) * len(labels)
-            places = _places(outputs, labels)
-            in_first += int((places < 1).sum())
-            in_five += int((places < 5).sum())
-    return Evaluation(total_loss / count, in_first / count, in_five / count, count)
+            part = slice(start, start + batch_size)
+            labels = as_tensor(y[part], device)
+            if not (counted := _counted(labels)):
+                continue
+            returned = applied(model, x[part], device)
+            sums["loss"] += float(objective.value(returned, labels)) * counted
+            labelled += counted
+            outputs = plain(returned)
+            for name, metric in objective.metrics.items():
+                if metric.each is not None:
+                    sums[name] += _sum(metric.each(outputs, labels), counted)
+    means = {name: total / max(labelled, 1) for name, total in sums.items()}
+    metrics = {
+        name: metric.of_mean(means["loss" if metric.each is None else name])
+        for name, metric in objective.metrics.items()
+    }
+    return Evaluation(means["loss"], count, metrics)
+
+
+def _counted(labels: Tensor) -> int:
+    """Labels of a batch: of positions, those that are not ignored; else its samples."""
+    if labels.dim() > 1 and not labels.is_floating_point():
+        return int((labels != IGNORED).sum())
+    return len(labels)
+
+
+def _sum(values: Tensor, counted: int) -> float:
+    """Sum over labels, of a number for each, or of means over some."""
+    if values.numel() == counted:
+        return float(values.sum())
+    return float(values.float().mean()) * counted
 
 
 @contextmanager
@@ -200,14 +223,3 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
     finally:
         for part, mode in modes:
             part.training = mode
-
-
-def _places(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Place of each label among the scores, best 0; beyond all where one is not a number."""
-    import torch
-
-    classes = outputs.shape[1]
-    scores = outputs.gather(1, labels[:, None])
-    lower = torch.arange(classes, device=outputs.device) < labels[:, None]
-    before = (outputs > scores) | ((outputs == scores) & lower)
-    return before.sum(1).masked_fill(outputs.isnan().any(1), max(classes, 5))

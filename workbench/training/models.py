@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from workbench.datasets.dataset import check_dataset
+import numpy as np
+
+from workbench.datasets.dataset import NamedArrays, check_dataset
 from workbench.profiles import profile_model
-from workbench.training.evaluation import as_tensor, check_outputs, number_type
+from workbench.training.evaluation import applied, as_tensor, number_type
+from workbench.training.objective import CLASSES, Objective, Outputs, cross_entropy, plain
 from workbench.training.repeatable import FIRST_WEIGHTS, seeded
 from workbench.utils.checks import UserError, check_whole, choose
 from workbench.zoo import MODELS
@@ -16,8 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import torch
+    from torch import Tensor
 
     from workbench.datasets import Dataset
+    from workbench.graphs.inputs import Input
     from workbench.profiles import ModelProfile
 
     Model = str | torch.nn.Module | Callable[[], torch.nn.Module]
@@ -68,56 +74,140 @@ def _check_kind(model: object) -> Model:
     return model
 
 
-def make_model(model: Model, dataset: Dataset, seed: int) -> torch.nn.Module:
+def make_model(
+    model: Model, dataset: Dataset, seed: int, outputs: Outputs | None = None
+) -> torch.nn.Module:
     """Return the model with its first weights, a new one each time.
 
     A module is copied with the weights that it has. Those of a name or a function are drawn from
     the seed; a model of the zoo gets as many outputs as the data set has classes.
+
+    A hook lets one's own return a tensor, however it packs its outputs, so that it can be cut into
+    layers as well; see `objective.plain`.
     """
     from torch import nn
 
-    if isinstance(model, nn.Module):
-        return copy.deepcopy(model)
     if isinstance(model, str):
-        return initialise(model, seed, classes=len(dataset.classes))
-    return initialise(model, seed)
+        made = initialise(model, seed, classes=len(dataset.classes))
+    else:
+        made = copy.deepcopy(model) if isinstance(model, nn.Module) else initialise(model, seed)
+    if outputs is not None or not isinstance(model, str):
+        made.register_forward_hook(Chosen(outputs or plain))
+    return made
 
 
-def profile_of(model: Model, dataset: Dataset, seed: int) -> ModelProfile:
-    """Profile the model: one of the zoo as it is stored, any other for the data set's images."""
+@dataclass(frozen=True)
+class Chosen:
+    """Lets a module return what is compared with labels alone."""
+
+    outputs: Outputs
+
+    def __call__(self, module: object, given: object, returned: Any) -> Tensor:
+        """What the module returns instead."""
+        return self.outputs(returned)
+
+
+def inputs_in_type(module: torch.nn.Module, dataset: Dataset) -> tuple[Input, ...]:
+    """What the module is given for a sample, with floats in the module's number type."""
+    own = str(number_type(module)).removeprefix("torch.")
+    return tuple(replace(one, dtype=own) if "float" in one.dtype else one for one in dataset.inputs)
+
+
+def profile_of(
+    model: Model, dataset: Dataset, seed: int, outputs: Outputs | None = None
+) -> ModelProfile:
+    """Profile the model: one of the zoo as it is stored, any other for the data set's samples."""
     if isinstance(model, str):
         return profile_model(model)
-    return profile_model(make_model(model, dataset, seed), dataset.input_shape)
+    return profile_model(make_model(model, dataset, seed, outputs), dataset.inputs)
 
 
-def check_model(model: object, dataset: object, seed: int, *, in_own_type: bool = False) -> None:
-    """Refuse a model that cannot learn, or not from a data set; one's own is tried on a sample.
+def check_model(
+    model: object,
+    dataset: object,
+    seed: int,
+    objective: Objective = CLASSES,
+    outputs: Outputs | None = None,
+    *,
+    in_own_type: bool = False,
+) -> None:
+    """Refuse a model that cannot learn, or not from a data set; one's own is tried on samples.
 
-    With `in_own_type` the samples are converted to the model's number type.
+    With `in_own_type` floats are converted to the model's number type.
     """
     if isinstance(model, str):
         named = choose("model", model, MODELS)
-        check_dataset(dataset, named.name, named.input_shape)
-        return
+        dataset = check_dataset(dataset, named.name, named.input_shape, named.input_dtype)
+        if objective is CLASSES and outputs is None:
+            return
     model, dataset = _check_kind(model), check_dataset(dataset)
-    import torch
-
     from workbench.graphs.recording import check_has_parameters
 
-    module = make_model(model, dataset, seed).eval()
-    check_has_parameters(type(module).__name__, module)
-    sample = as_tensor(dataset.x_train[:1], next(module.parameters()).device)
-    try:
-        with torch.no_grad(), seeded(seed):
-            outputs = module(sample.to(number_type(module)) if in_own_type else sample)
-    except Exception as error:
+    module = make_model(model, dataset, seed, outputs)
+    name = model if isinstance(model, str) else type(module).__name__
+    check_has_parameters(name, module)
+    dtype = number_type(module) if in_own_type else None
+    scores = _tried(module.eval(), dataset, seed, _extremes(dataset.x_train), dtype)
+    if objective.loss is cross_entropy and (classes := len(dataset.classes)):
+        count = scores.shape[-1] if scores.dim() else 0
+        if scores.dim() == dataset.y_train.ndim + 1 and count < classes:
+            raise UserError(
+                f"the model has {count} outputs, {dataset.name} has {classes} classes; "
+                "each class needs an output"
+            )
+    rows = np.arange(min(2, len(dataset.y_train)))  # batch normalisation refuses a single one
+    scores = _tried(module.train(len(rows) > 1), dataset, seed, rows, dtype, learns=True)
+    labels = as_tensor(dataset.y_train[rows], scores.device)
+    loss = objective.value(scores, labels)
+    if not loss.requires_grad:
+        raise UserError(f"the loss of {name} has no gradient: compute it by PyTorch's functions")
+    loss.backward()  # type: ignore[no-untyped-call]
+    idle = [key for key, one in module.named_parameters() if one.requires_grad and one.grad is None]
+    if idle:
+        several = f"{', '.join(idle[:3])}{', ...' if len(idle) > 3 else ''}"
         raise UserError(
-            f"the model does not take samples of shape {dataset.input_shape}, as "
+            f"the loss of {name} does not depend on its parameters {several}, which would be sent "
+            "and never learn; use them, remove them, or freeze them: requires_grad_(False)"
+        )
+
+
+def _extremes(x: Any) -> Any:
+    """Rows with the least and the greatest of each input of whole numbers, and the first row."""
+    rows = {0}
+    for array in x.arrays.values() if isinstance(x, NamedArrays) else [x]:
+        if array.dtype.kind in "iu":
+            rows |= {int(at) // array[0].size for at in (array.argmin(), array.argmax())}
+    return np.array(sorted(rows))
+
+
+def _tried(
+    module: torch.nn.Module,
+    dataset: Dataset,
+    seed: int,
+    rows: Any,
+    dtype: torch.dtype | None,
+    *,
+    learns: bool = False,
+) -> Tensor:
+    """Outputs for some samples, if the module takes them."""
+    import torch
+
+    device = next(module.parameters()).device
+    x = dataset.x_train[rows]
+    try:
+        with torch.set_grad_enabled(learns), seeded(seed):
+            returned = applied(module, x, device, dtype)
+    except UserError:
+        raise
+    except Exception as error:
+        arrays = x.arrays.values() if isinstance(x, NamedArrays) else [x]
+        ranges = [f"from {a.min()} to {a.max()}" for a in arrays if a.dtype.kind in "iu"]
+        numbers = f" with numbers {', '.join(ranges)}" if ranges else ""
+        shapes = ", ".join(
+            str(one.shape) if one.dtype == "float32" else str(one) for one in dataset.inputs
+        )
+        raise UserError(
+            f"the model does not take samples of shape {shapes}{numbers}, as "
             f"{dataset.name} has: {error}"
         ) from error
-    count = check_outputs(outputs, torch.zeros(len(sample), dtype=torch.int64)).shape[1]
-    if count < (classes := len(dataset.classes)):
-        raise UserError(
-            f"the model has {count} outputs, {dataset.name} has {classes} classes; "
-            "each class needs an output"
-        )
+    return plain(returned)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from workbench.training.evaluation import Loss, as_tensor, check_outputs, cross_entropy
+from workbench.training.evaluation import as_tensor, tensors_of
+from workbench.training.objective import CLASSES, Objective
 from workbench.training.trained import DivergedError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Pass(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """Samples of each iteration's batch, in the model's number type."""
+    """Samples of each iteration's batch, floats in the model's number type."""
 
     dataset: Dataset
     indices: Sequence[NDArray[np.int64]]
@@ -61,8 +62,8 @@ class Batches:
     def __call__(self, iteration: int, part: slice = slice(None)) -> Features:
         """Samples of an iteration as features before layer 1."""
         chosen, like = self.indices[iteration][part], self.like
-        images = as_tensor(self.dataset.x_train[chosen], like.device).to(like.dtype)
-        return Features((images,), as_tensor(self.dataset.y_train[chosen], like.device))
+        inputs = tensors_of(self.dataset.x_train[chosen], like.device, like.dtype)
+        return Features(tuple(inputs), as_tensor(self.dataset.y_train[chosen], like.device))
 
 
 def forward(run: Callable[[Tensors], Tensors], features: Features, *, trains_below: bool) -> Pass:
@@ -92,7 +93,7 @@ def backward(passed: Pass, gradient: Gradient) -> Gradient:
 
 
 def loss_gradient(
-    scores: Features, where: str, loss_of: Loss = cross_entropy
+    scores: Features, where: str, objective: Objective = CLASSES
 ) -> tuple[float, Gradient]:
     """Mean loss of a batch, and its gradient by the model's outputs.
 
@@ -103,7 +104,7 @@ def loss_gradient(
     outputs = tuple(tensor.detach().requires_grad_() for tensor in scores.tensors)
     with torch.enable_grad():
         whole = outputs[0] if len(outputs) == 1 else outputs
-        value = loss_of(check_outputs(whole, scores.labels), scores.labels)
+        value = objective.value(whole, scores.labels)
     return check_finite(value.item(), where), torch.autograd.grad(value, outputs)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain, islice
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 
 from workbench.runtime.threads import GlobalGenerators
 from workbench.training.batches import batches
-from workbench.training.evaluation import dtype_of, evaluate, gradient_step
+from workbench.training.evaluation import evaluate, gradient_step
 from workbench.training.flat_model import FlatModel, flatten
-from workbench.training.models import check_model, make_model, profile_of
+from workbench.training.models import Chosen, check_model, inputs_in_type, make_model, profile_of
+from workbench.training.objective import CLASSES, Objective, objective_of
 from workbench.training.passes import Batches
 from workbench.training.pieces import Pieces, cut
 from workbench.training.sgd import Sgd
@@ -24,8 +26,11 @@ from workbench.utils.checks import UserError, check_number, check_whole
 if TYPE_CHECKING:
     import numpy as np
     import torch
+    from torch import Tensor
 
     from workbench.datasets import Dataset
+    from workbench.datasets.dataset import Samples
+    from workbench.graphs.inputs import Input
     from workbench.profiles import ModelProfile
     from workbench.training.models import Model
 
@@ -43,6 +48,13 @@ class Setup:
         on a sample, without learning.
     dataset
         Fitted to the model's input; a model of the zoo gets as many outputs as it has classes.
+    objective
+        What is learnt: a name in `OBJECTIVES`, a loss, or an `Objective`, whose metrics are columns
+        of the results. None takes what labels ask for: classes, tokens at positions, or numbers.
+    outputs
+        From what the model returns to the tensor that is compared with labels, where that is not
+        plain: it is for a tensor, for something with ``logits``, for several values of which one is
+        a tensor.
     epochs
         Passes over all samples.
     seed
@@ -59,8 +71,9 @@ class Setup:
     ------
     ValueError
         Numbers out of range; an unknown model, or a model of which every parameter is frozen, that
-        does not take the data set's images, or that has fewer outputs than there are classes;
-        anything but a data set or an `Sgd`.
+        does not take the data set's samples (a token beyond its vocabulary, say), that has fewer
+        outputs than there are classes, or parameters on which the loss does not depend; a loss that
+        is not a number; anything but a data set or an `Sgd`.
     """
 
     model: Model
@@ -69,6 +82,8 @@ class Setup:
     sgd: Sgd = field(default_factory=lambda: Sgd(0.02, momentum=0.9), kw_only=True)
     seed: int = field(default=0, kw_only=True)
     parallel: bool | None = field(default=None, kw_only=True)
+    objective: Any = field(default=None, kw_only=True)
+    outputs: Callable[[Any], Tensor] | None = field(default=None, kw_only=True)
 
     in_own_type: ClassVar[bool] = False
     """Whether the model is given samples in its own number type; or as they are."""
@@ -77,7 +92,15 @@ class Setup:
         self._check_counts(epochs=1, seed=0)
         if self.parallel is not None and not isinstance(self.parallel, bool):
             raise UserError(f"parallel is {self.parallel!r}; give True, False or None")
-        check_model(self.model, self.dataset, self.seed, in_own_type=self.in_own_type)
+        object.__setattr__(self, "objective", objective_of(self.objective, self.dataset))
+        if not (self.outputs is None or callable(self.outputs)):
+            raise UserError(
+                f"outputs is {self.outputs!r}; give a function of what the model returns"
+            )
+        check_model(
+            *(self.model, self.dataset, self.seed, self.objective, self.outputs),
+            in_own_type=self.in_own_type,
+        )
         if not isinstance(self.sgd, Sgd):
             raise UserError(f"sgd is {self.sgd!r}; give a training.Sgd, such as Sgd(0.02)")
 
@@ -94,16 +117,25 @@ class Setup:
 
     def made(self) -> torch.nn.Module:
         """The model with its first weights, a new one each time."""
-        return make_model(self.model, self.dataset, self.seed)
+        return make_model(self.model, self.dataset, self.seed, self.outputs)
+
+    def flat(self) -> FlatModel:
+        """The same, laid flat."""
+        module = self.made()
+        return flatten(module, self.inputs(module))
+
+    def inputs(self, module: torch.nn.Module) -> tuple[Input, ...]:
+        """What the model is given for a sample."""
+        return inputs_in_type(module, self.dataset) if self.in_own_type else self.dataset.inputs
 
     def pieces(self, flat: FlatModel) -> Pieces:
         """The model in layers."""
-        return cut(flat.module, self.dataset.input_shape, input_dtype=dtype_of(flat.module))
+        return cut(flat.module, self.inputs(flat.module))
 
     @cached_property
     def profile(self) -> ModelProfile:
         """What each layer of the model costs."""
-        return profile_of(self.model, self.dataset, self.seed)
+        return profile_of(self.model, self.dataset, self.seed, self.outputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,8 +184,7 @@ class WholeBatches(Setup, ABC):
 
     def begin(self) -> tuple[FlatModel, Batches]:
         """The model with its first weights, laid flat, and its batches, both in its number type."""
-        module = self.made()
-        flat = flatten(module, self.dataset.input_shape, input_dtype=dtype_of(module))
+        flat = self.flat()
         return flat, Batches(self.dataset, self.batches, flat.parameters)
 
     @property
@@ -174,7 +205,7 @@ def may_run_in_parallel(setup: Setup, flat: FlatModel) -> bool:
     if not promised or flat.device.type != "cpu":
         return False
     data = setup.dataset
-    return not draws_at_random(flat, data.x_train[:2], data.y_train[:2])
+    return not draws_at_random(flat, data.x_train[:2], data.y_train[:2], setup.objective)
 
 
 def is_known(module: torch.nn.Module) -> bool:
@@ -185,7 +216,12 @@ def is_known(module: torch.nn.Module) -> bool:
 def _is_known(part: torch.nn.Module) -> bool:
     held = vars(part).items()
     passes = ("_forward_", "_backward_")
-    hooked = any(name.startswith(passes) and "hooks" in name and value for name, value in held)
+    hooked = any(
+        not isinstance(hook, Chosen)
+        for name, hooks in held
+        if name.startswith(passes) and name.endswith("_hooks")
+        for hook in hooks.values()
+    )
     functions = [value for _, value in held if callable(value)]  # such as an activation
     return (
         not hooked
@@ -194,7 +230,9 @@ def _is_known(part: torch.nn.Module) -> bool:
     )
 
 
-def draws_at_random(flat: FlatModel, x: NDArray[Any], y: NDArray[Any]) -> bool:
+def draws_at_random(
+    flat: FlatModel, x: Samples, y: NDArray[Any], objective: Objective = CLASSES
+) -> bool:
     """Whether learning from these samples, or evaluation, draws from a global generator.
 
     PyTorch's, NumPy's or Python's. Tried on a copy of the model; the generators' states are
@@ -203,8 +241,8 @@ def draws_at_random(flat: FlatModel, x: NDArray[Any], y: NDArray[Any]) -> bool:
     generators = GlobalGenerators()
     try:
         replica = flat.replica()
-        gradient_step(replica, x, y)
-        evaluate(replica.module, x, y)
+        gradient_step(replica, x, y, objective=objective)
+        evaluate(replica.module, x, y, objective=objective)
         return bool(generators.moved())
     except Exception:
         return True  # and the training itself will say what is wrong

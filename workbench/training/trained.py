@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import polars as pl
 
+from workbench.datasets.dataset import floats_as
 from workbench.runtime import Run, SimulationError
 from workbench.training.evaluation import Evaluation, evaluate
 from workbench.training.flat_model import set_buffers
+from workbench.training.objective import CLASSES, Objective
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from workbench.datasets import Dataset
-    from workbench.datasets.dataset import Images, Labels
+    from workbench.datasets.dataset import Samples
     from workbench.training.flat_model import FlatModel
 
 Weights_co = TypeVar("Weights_co", covariant=True)
@@ -39,18 +42,31 @@ COLUMNS = {
     "samples": pl.Int64,
     "restarts": pl.Int64,
 }
-"""Columns of epochs in all systems, in their order."""
+"""Columns of epochs in all systems, in their order, where labels are classes."""
 SHARED = ("epoch", "at_s", "loss", "top1")
 
 
-def schema(own: Sequence[str]) -> dict[str, Any]:
-    """Columns of a system's epochs: the shared ones and its own."""
-    wanted = sorted({*SHARED, *own}, key=list(COLUMNS).index)
-    return {name: COLUMNS[name] for name in wanted}
+def schema(own: Sequence[str], metrics: Sequence[str] = ("top1",)) -> dict[str, Any]:
+    """Columns of a system's epochs: the shared ones, its own, and the objective's metrics.
+
+    Metrics other than those of classes stand where these would.
+    """
+    of_classes = ("train_top1", "train_top5", "top1", "top5")
+    measured = [f"train_{name}" for name in metrics if f"train_{name}" in own]
+    columns: dict[str, Any] = {}
+    for name, kind in COLUMNS.items():
+        if name == "train_top1":
+            columns |= dict.fromkeys(measured, pl.Float64)
+        elif name == "top1":
+            columns |= dict.fromkeys(metrics, pl.Float64)
+        elif name in (*SHARED, *own) and name not in of_classes:
+            columns[name] = kind
+    return columns
 
 
-EPOCHS = schema(("train_top1", "train_top5", "top5"))
-"""Columns where all nodes train one model; loss and train accuracy are over all samples."""
+def metrics_of_each(objective: Objective) -> tuple[str, ...]:
+    """Metrics of nodes that have a model each: all but ``top5``."""
+    return tuple(name for name in objective.metrics if name != "top5")
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +112,12 @@ class DivergedError(ArithmeticError):
 class Epochs:
     """Epochs of one model that several nodes train: evaluated as each ends, at no virtual time.
 
-    `flat` is the model with its first weights, written to; `dataset` is in the model's number type.
-    `weights` is the flat vector at the end of the last epoch that was evaluated, or the first one.
+    `flat` is the model with its first weights, written to. `weights` is the flat vector at the end
+    of the last epoch that was evaluated, or the first one.
     """
 
-    def __init__(self, flat: FlatModel, dataset: Dataset) -> None:
-        self.flat, self.dataset = flat, dataset
+    def __init__(self, flat: FlatModel, dataset: Dataset, objective: Objective = CLASSES) -> None:
+        self.flat, self.dataset, self.objective = flat, dataset, objective
         self.weights = flat.parameters.clone()
         self._rows: list[tuple[float, ...]] = []
 
@@ -110,8 +126,18 @@ class Epochs:
 
     @property
     def frame(self) -> pl.DataFrame:
-        """A row per epoch, in the columns of `EPOCHS`."""
-        return pl.DataFrame(self._rows, schema=EPOCHS, orient="row")
+        """A row per epoch; loss and metrics to train on are over all samples.
+
+        ``epoch, at_s, loss``, each metric as ``train_`` and its name, and each on the test samples;
+        before these the ``test_loss``, unless labels are classes.
+        """
+        return pl.DataFrame(self._rows, schema=self._schema, orient="row")
+
+    @property
+    def _schema(self) -> dict[str, Any]:
+        metrics = tuple(self.objective.metrics)
+        own = [f"train_{name}" for name in metrics]
+        return schema(own if "top5" in metrics else [*own, "test_loss"], metrics)
 
     @property
     def last_loss(self) -> float | None:
@@ -132,9 +158,11 @@ class Epochs:
             )
         unseen = self._evaluated(data.x_test, data.y_test)
         self.weights = self.flat.parameters.clone()
-        row = (learnt.loss, learnt.top1, learnt.top5, unseen.top1, unseen.top5)
-        self._rows.append((len(self) + 1, at_s, *row))
+        row = {"epoch": len(self) + 1, "at_s": at_s, "loss": learnt.loss}
+        row |= {f"train_{name}": value for name, value in learnt.metrics.items()}
+        row |= {"test_loss": unseen.loss, **unseen.metrics}
+        self._rows.append(tuple(row[name] for name in self._schema))
 
-    def _evaluated(self, x: Images, y: Labels) -> Evaluation:
+    def _evaluated(self, x: Samples, y: NDArray[Any]) -> Evaluation:
         dtype = str(self.flat.parameters.dtype).removeprefix("torch.")
-        return evaluate(self.flat.module, x.astype(dtype, copy=False), y)
+        return evaluate(self.flat.module, floats_as(x, dtype), y, objective=self.objective)

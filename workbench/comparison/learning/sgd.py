@@ -25,8 +25,8 @@ from workbench.comparison.ways.turns import schedule
 from workbench.comparison.ways.way import EQUAL
 from workbench.runtime import simulate
 from workbench.training.batches import Draw
-from workbench.training.evaluation import dtype_of
-from workbench.training.models import make_model
+from workbench.training.models import inputs_in_type, make_model
+from workbench.training.objective import CLASSES
 from workbench.training.passes import check_finite
 from workbench.training.repeatable import STEP, derive
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from workbench.comparison.question import Question
     from workbench.comparison.ways import Option, Way
     from workbench.datasets import Dataset
-    from workbench.training import Sgd
+    from workbench.training import Objective, Sgd
 
 UPDATES = (EQUAL, BY_SPEED)
 """Updates that plain SGD has with the same batches."""
@@ -120,16 +120,19 @@ def learn(task: Task, batches: Batches, seed: int) -> pl.DataFrame:
     data = task.dataset
     rows = []
     with training.fixed_threads():
-        module = make_model(task.model, data, seed)
-        flat = training.flatten(module, data.input_shape, input_dtype=dtype_of(module))
+        module = make_model(task.model, data, seed, task.outputs)
+        flat = training.flatten(module, inputs_in_type(module, data))
+        objective = task.objective
 
         def evaluate(iteration: int) -> None:
-            found = training.evaluate(flat.module, data.x_test, data.y_test)
+            found = training.evaluate(flat.module, data.x_test, data.y_test, objective=objective)
             loss = check_finite(found.loss, f"on the test samples after iteration {iteration}")
-            rows.append((iteration, iteration * batches.samples, loss, found.top1))
+            top1 = found.metrics.get("top1")
+            rows.append((iteration, iteration * batches.samples, loss, top1))
 
         evaluate(0)
-        for iteration, _ in enumerate(steps(flat, data, drawn, sgd, seed), start=1):
+        taken = steps(flat, data, drawn, sgd, seed, objective=objective)
+        for iteration, _ in enumerate(taken, start=1):
             if iteration % every == 0 or iteration == count:
                 evaluate(iteration)
     return pl.DataFrame(rows, schema=ITERATIONS, orient="row")
@@ -141,6 +144,8 @@ def steps(
     batches: Iterator[NDArray[np.int64]],
     sgd: Sgd,
     seed: int,
+    *,
+    objective: Objective = CLASSES,
 ) -> Iterator[float]:
     """Take a step for each batch of indices; yields the mean loss before it.
 
@@ -149,7 +154,8 @@ def steps(
     velocity = sgd.start(flat.parameters)
     for number, batch in enumerate(batches):
         x, y = dataset.x_train[batch], dataset.y_train[batch]
-        loss = training.gradient_step(flat, x, y, seed=derive(seed, STEP, number))
+        drawn = derive(seed, STEP, number)
+        loss = training.gradient_step(flat, x, y, objective=objective, seed=drawn)
         check_finite(loss, f"in iteration {number + 1}")
         sgd.step(flat.parameters, flat.gradients, velocity)
         yield loss

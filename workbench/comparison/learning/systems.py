@@ -6,9 +6,12 @@ mean over the nodes of the newest evaluation of each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import polars as pl
 
 from workbench import decentralised, dlion, edgegossip
 from workbench.comparison import federated
@@ -19,8 +22,6 @@ from workbench.decentralised.topologies import ring
 from workbench.edgegossip.prediction.predictor import Predictor
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from workbench.training import Trained
 
 UNSLOWED = Predictor("linear", 1, 1.0, 1.0, (0.0, 0.0, 0.0), baseline_s=1.0)
@@ -55,7 +56,7 @@ def of_dlion(trial: Trial) -> pl.DataFrame:
     trained = trial.train(setup, system)
     return own_models(
         trial,
-        trained.evaluations.select("at_s", "node", "loss", "top1").iter_rows(),
+        _evaluations(trained.evaluations, "at_s", "node", "loss"),
         trained.iterations.select("at_s", "samples").iter_rows(),
         trained,
     )
@@ -115,7 +116,7 @@ def of_fedavg(trial: Trial) -> pl.DataFrame:
     )
     trained = trial.train(setup, None)
     epochs = trained.epochs
-    rows = [(0.0, *first), *epochs.select("at_s", "test_loss", "top1").iter_rows()]
+    rows = [(0.0, *first), *_evaluations(epochs, "at_s", "test_loss")]
     return finished(trial, rows, epochs.select("at_s", "samples").iter_rows(), trained, nodes)
 
 
@@ -134,11 +135,17 @@ def _sample_s(trial: Trial) -> list[float]:
     return [question.batch_s(node) / question.batch_size for node in trial.nodes]
 
 
+def _evaluations(frame: pl.DataFrame, *columns: str) -> Iterator[Any]:
+    """Rows of these columns and of the accuracy, not a number where it is not measured."""
+    top1 = pl.col("top1") if "top1" in frame.columns else pl.lit(math.nan).alias("top1")
+    return frame.select(*columns, top1).iter_rows()
+
+
 def _of_epochs(trial: Trial, trained: Trained[Any]) -> pl.DataFrame:
     epochs = trained.epochs
     return own_models(
         trial,
-        epochs.select("at_s", "node", "test_loss", "top1").iter_rows(),
+        _evaluations(epochs, "at_s", "node", "test_loss"),
         epochs.select("at_s", "samples").iter_rows(),
         trained,
     )

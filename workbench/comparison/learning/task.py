@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from workbench.datasets import partition
 from workbench.datasets.dataset import check_dataset
 from workbench.training import Sgd
 from workbench.training.models import check_model
+from workbench.training.objective import objective_of
 from workbench.utils.checks import UserError, check_number, check_whole
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ CURVE = {
     "top1": pl.Float64,
 }
 """Columns of a training's evaluations: virtual seconds, bytes over all links and samples learnt
-from by then, loss and accuracy on the test samples."""
+from by then, loss and accuracy on the test samples; no accuracy where the objective has none."""
 
 PER_EPOCH = 2
 """Evaluations in an epoch of ways that have a model to evaluate within it."""
@@ -44,7 +46,7 @@ class Task:
     question
         Model, cluster and batch. Each node holds the share of the data set's training samples that
         it holds in the cluster.
-    model, dataset
+    model, dataset, objective, outputs
         As for `workbench.training.Setup`.
     epochs
         Passes over as many samples as all nodes hold, whoever learns from them.
@@ -66,10 +68,13 @@ class Task:
     epochs: int = field(default=20, kw_only=True)
     learning_rate: float = field(default=0.1, kw_only=True)
     alpha: float | None = field(default=None, kw_only=True)
+    objective: Any = field(default=None, kw_only=True)
+    outputs: Callable[[Any], Any] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_dataset(self.dataset)
-        check_model(self.model, self.dataset, 0)
+        object.__setattr__(self, "objective", objective_of(self.objective, self.dataset))
+        check_model(self.model, self.dataset, 0, self.objective, self.outputs)
         object.__setattr__(self, "epochs", check_whole("epochs", self.epochs, 1))
         Sgd(check_number("learning_rate", self.learning_rate))
         holding = dict(zip(self.question.holders, self.shards(0), strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -22,6 +22,7 @@ from workbench.experiments.sweep import sweep
 from workbench.profiles import LayerTimes, profile_model
 from workbench.training import DivergedError, TrainingError
 from workbench.training.models import check_model, make_model
+from workbench.training.objective import objective_of
 from workbench.utils.checks import (
     UserError,
     check_name,
@@ -55,6 +56,8 @@ def train_ways(
     learning_rates: Sequence[float] = LEARNING_RATES,
     until_loss: float | None = None,
     alpha: float | None = None,
+    objective: Any = None,
+    outputs: Callable[[Any], Any] | None = None,
     ways: Sequence[str] | None = None,
     times: Mapping[str, LayerTimes] | None = None,
     processes: int | None = None,
@@ -83,7 +86,7 @@ def train_ways(
     cluster, batch_size, times
         As for `compare`.
     dataset
-        Images; fitted to the model's input if it is one of the zoo.
+        Images are fitted to the model's input if it is one of the zoo.
     epochs
         Passes over as many samples as the data set has.
     seeds, seed
@@ -97,6 +100,8 @@ def train_ways(
     alpha
         Split each class among nodes by shares drawn from a Dirichlet distribution: small for nodes
         that hold few classes each. The ``samples`` of the cluster then play no part.
+    objective, outputs
+        As for `workbench.training.Setup`.
     ways
         Names in `WAYS`; all by default.
     processes
@@ -119,7 +124,16 @@ def train_ways(
     names = list(WAYS) if ways is None else way_names(ways)
     rates = listed("learning_rates", learning_rates, "give numbers, such as (0.05, 0.1)")
     tasks = tasks_of(
-        model, cluster, dataset, batch_size, times, rates=rates, epochs=epochs, alpha=alpha
+        model,
+        cluster,
+        dataset,
+        batch_size,
+        times,
+        rates=rates,
+        epochs=epochs,
+        alpha=alpha,
+        objective=objective,
+        outputs=outputs,
     )
     question = tasks[0].question
     found = {name: option_of(WAYS[name], question) for name in names}
@@ -152,17 +166,22 @@ def tasks_of(
     The profile is that of the model as it is trained, which may have other outputs than the zoo's.
     """
     check_dataset(dataset)
-    if isinstance(model, str):
-        dataset = dataset.fitted(choose("model", model, MODELS).input_shape)
-    check_model(model, dataset, 0)
+    if isinstance(model, str) and len(shape := _shape(model)) == 3:
+        dataset = dataset.fitted(shape)
     if not rates:
         raise UserError("there are no learning_rates; give at least one")
-    profile = profile_model(make_model(model, dataset, 0), dataset.input_shape)
+    outputs = options.get("outputs")
+    check_model(model, dataset, 0, objective_of(options.get("objective"), dataset), outputs)
+    profile = profile_model(make_model(model, dataset, 0, outputs), dataset.inputs)
     question = Question(profile, cluster, batch_size, times)
     return [
         Task(question, model, dataset, learning_rate=rate, **options)
         for rate in dict.fromkeys(rates)
     ]
+
+
+def _shape(model: str) -> tuple[int, ...]:
+    return choose("model", model, MODELS).input_shape
 
 
 def option_of(way: Way, question: Question) -> Option | str:

@@ -98,15 +98,17 @@ class Trial:
             "dataset": self.task.dataset,
             "epochs": self.task.epochs,
             "seed": self.seed,
+            "objective": self.task.objective,
+            "outputs": self.task.outputs,
         }
 
     def first(self) -> tuple[float, float]:
         """Loss and accuracy of the first weights on the test samples."""
-        data = self.task.dataset
+        task, data = self.task, self.task.dataset
         with fixed_threads():
-            model = make_model(self.task.model, data, self.seed)
-            found = evaluate(model, data.x_test, data.y_test)
-        return found.loss, found.top1
+            model = make_model(task.model, data, self.seed, task.outputs)
+            found = evaluate(model, data.x_test, data.y_test, objective=task.objective)
+        return found.loss, found.metrics.get("top1", math.nan)
 
     def bytes_sent(self, trace: Trace, nodes: Sequence[int]) -> tuple[Any, Any]:
         """Times at which messages had arrived, and the bytes of all by then, on each link."""
@@ -183,7 +185,7 @@ def finished(
         ],
         schema=CURVE,
         orient="row",
-    )
+    ).with_columns(pl.col("top1").fill_nan(None))
 
 
 def _by(times_s: Any, sums: Any, at_s: float) -> float:

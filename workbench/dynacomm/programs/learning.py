@@ -11,8 +11,10 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.training import (
+    CLASSES,
     Epochs,
     FlatModel,
+    Objective,
     Sgd,
     average_buffers,
     get_buffers,
@@ -20,7 +22,7 @@ from workbench.training import (
     seeded,
     set_buffers,
 )
-from workbench.training.evaluation import as_tensor
+from workbench.training.evaluation import as_tensor, tensors_of
 from workbench.training.passes import (
     Features,
     Gradient,
@@ -59,6 +61,7 @@ class WorkerReplica:
     epoch_ends: Sequence[int]  # iterations up to the end of each epoch
     name: str = "worker"  # of the worker, for errors
     parallel: bool = False  # steps run beside other workers', so that the model must draw nothing
+    objective: Objective = CLASSES
     losses: list[float] = field(default_factory=list)  # of each iteration so far
     buffers: list[dict[str, Tensor]] = field(default_factory=list)  # at the end of each epoch
 
@@ -84,7 +87,9 @@ class WorkerReplica:
     def learn(self, iteration: int) -> None:
         """Compute the gradient of this iteration's batch."""
         seed = None if self.parallel else self.draws(iteration)
-        self.learnt(iteration, gradient_step(self.flat, *self.samples(iteration), seed=seed))
+        x, y = self.samples(iteration)
+        loss = gradient_step(self.flat, x, y, objective=self.objective, seed=seed)
+        self.learnt(iteration, loss)
 
     def try_out(self) -> None:
         """Compute the first gradient, and forget it."""
@@ -145,8 +150,10 @@ class LayerwiseReplica(WorkerReplica):
         if first == 1:
             self.flat.check_attached()
             self.flat.gradients.zero_()
-            x, y = (as_tensor(part, self.flat.device) for part in self.samples(iteration))
-            features = Features((x,), y)
+            x, y = self.samples(iteration)
+            device, dtype = self.flat.device, self.flat.parameters.dtype
+            inputs = tensors_of(x, device, dtype)
+            features = Features(tuple(inputs), as_tensor(y, device))
         else:
             features = self.passed[-1].features
         for layer in range(first, last + 1):
@@ -165,7 +172,7 @@ class LayerwiseReplica(WorkerReplica):
         """Compute gradients of layers `last` down to `first`."""
         if last == self.layers:
             scores, where = self.passed[-1].features, self.where(iteration)
-            loss, self.gradient = loss_gradient(scores, where)
+            loss, self.gradient = loss_gradient(scores, where, self.objective)
             self.learnt(iteration, loss)
         for _ in range(first, last + 1):
             self.gradient = backward(self.passed.pop(), self.gradient)
@@ -219,9 +226,14 @@ class ServerEpochs(Epochs):
     """
 
     def __init__(
-        self, flat: FlatModel, dataset: Dataset, replicas: Sequence[WorkerReplica], servers: int
+        self,
+        flat: FlatModel,
+        dataset: Dataset,
+        replicas: Sequence[WorkerReplica],
+        servers: int,
+        objective: Objective = CLASSES,
     ) -> None:
-        super().__init__(flat, dataset)
+        super().__init__(flat, dataset, objective)
         self._replicas = replicas
         self._servers = self._missing = servers
         self._ended_s = 0.0

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
+from workbench.edgegossip.aggregation.aggregation import Indices
+from workbench.training.objective import CLASSES, Objective, plain
 from workbench.utils.checks import UserError, check_number, check_whole
 
 if TYPE_CHECKING:
     import torch
+
+    from workbench.datasets.dataset import Samples
 
 
 def quota(points: int, ratio: float) -> int:
@@ -46,20 +49,34 @@ def in_batches(order: Indices, batch_size: int) -> list[Indices]:
 
 
 def point_losses(
-    model: torch.nn.Module, x: FloatArray, y: Indices, batch_size: int = 256
+    model: torch.nn.Module,
+    x: Samples,
+    y: NDArray[Any],
+    batch_size: int = 256,
+    objective: Objective = CLASSES,
 ) -> NDArray[np.float64]:
-    """Return the cross-entropy of each point, (N,), in evaluation mode, `batch_size` at once."""
+    """Return the loss of each point, (N,), in evaluation mode, `batch_size` at once.
+
+    Floats are given to the model as float32.
+    """
     import torch
     from torch.nn import functional
 
-    from workbench.training.evaluation import as_tensor, evaluating
+    from workbench.training.evaluation import applied, as_tensor, evaluating
+
+    def losses_of(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        if objective.loss is CLASSES.loss and labels.dim() == 1:
+            return functional.cross_entropy(outputs, labels, reduction="none")
+        each = [
+            objective.value(outputs[at : at + 1], labels[at : at + 1]) for at in range(len(outputs))
+        ]
+        return torch.stack([loss.reshape(()) for loss in each])
 
     device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
     losses = []
     with evaluating(model), torch.no_grad():
         for first in range(0, len(x), batch_size):
             part = slice(first, first + batch_size)
-            inputs = as_tensor(np.asarray(x[part], dtype=np.float32), device)
-            labels = as_tensor(y[part], device)
-            losses.append(functional.cross_entropy(model(inputs), labels, reduction="none"))
+            returned = applied(model, x[part], device, torch.float32)
+            losses.append(losses_of(plain(returned), as_tensor(y[part], device)))
     return torch.cat(losses).double().cpu().numpy()

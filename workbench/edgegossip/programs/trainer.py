@@ -165,8 +165,18 @@ class EdgeGossip:
                 f"EdgeGossip learns on platforms, which a {type(setup).__name__} has not; give an "
                 "edgegossip.Setup"
             )
+        inputs, labels = setup.dataset.inputs, setup.dataset.y_train
+        floats = len(inputs) == 1 and inputs[0].dtype.startswith("float")
+        if self.how.aggregates and not (floats and labels.ndim == 1 and labels.dtype == np.int64):
+            without = [name for name, one in STRATEGIES.items() if not one.aggregates]
+            raise UserError(
+                f"{self.strategy} aggregates points by means of their features, class by class; "
+                f"{setup.dataset.name} has {', '.join(map(str, inputs))} a sample, and labels of "
+                f"{labels.dtype}{list(labels.shape[1:])}. Give strategy={' or '.join(without)}, "
+                "which choose among the points themselves"
+            )
         for platform, shard in zip(platforms, setup.held, strict=True):
-            if self.how.effects != "points" and len(shard) < self.ratio:
+            if self.how.aggregates and len(shard) < self.ratio:
                 raise UserError(
                     f"{platform.name} has {len(shard)} points, less than one aggregated point "
                     f"at the ratio {self.ratio:g}; give it more points, or a smaller ratio"
@@ -214,7 +224,7 @@ class EdgeGossip:
         if state.aggregation is None:
             state, cost_s = self._aggregated(state, view)
         assert state.aggregation is not None
-        effects, ranking_s = self._effects(state.aggregation, epoch, view)
+        effects, ranking_s = self._effects(state.aggregation, state.held, epoch, view)
         draws = derive(self.seed, SELECT, view.node, epoch)
         chosen = self.how.select(state.aggregation, effects, ratio, view.batch_size, draws)
         batches: Batches = [state.held[batch] for batch in chosen]
@@ -257,10 +267,11 @@ class EdgeGossip:
 
     def _aggregated(self, state: State, view: View) -> tuple[State, float]:
         """The state with `held` aggregated; the seconds that this takes."""
+        if not self.how.aggregates:  # every point by itself, of which only the index is needed
+            each = np.arange(len(state.held), dtype=np.int64)
+            by_index = state.held[:, None].astype(np.float64)
+            return replace(state, aggregation=Aggregation(by_index, each, each, 1.0)), 0.0
         x, y = view.dataset.x_train[state.held], view.dataset.y_train[state.held]
-        if not self.how.aggregates:  # every point by itself
-            each = Aggregation(x, y, np.arange(len(x), dtype=np.int64), 1.0)
-            return replace(state, aggregation=each), 0.0
         draws = derive(self.seed, AGGREGATE, view.node) % 2**31
         made = aggregate(x, y, self.technique, self.ratio, draws)
         seconds = generation_s(
@@ -274,12 +285,15 @@ class EdgeGossip:
         return replace(state, aggregation=made), seconds
 
     def _effects(
-        self, aggregation: Aggregation, epoch: int, view: View
+        self, aggregation: Aggregation, held: Indices, epoch: int, view: View
     ) -> tuple[NDArray[np.float64], float]:
         """Losses that the strategy ranks by, and the seconds that computing them takes."""
         if self.how.effects == "none":
             return np.zeros(len(aggregation)), 0.0
-        losses = point_losses(view.flat.module, aggregation.points, aggregation.labels)
+        x, y = aggregation.points, aggregation.labels
+        if not self.how.aggregates:
+            x, y = view.dataset.x_train[held], view.dataset.y_train[held]
+        losses = point_losses(view.flat.module, x, y, objective=view.setup.objective)
         worst = losses[np.argmin(np.isfinite(losses))]
         if not math.isfinite(worst):
             name = self.platforms[view.node].name

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from workbench.hiertrain.costs.policy import Policy, Row
 from workbench.hiertrain.costs.problem import TIERS
 from workbench.training import (
+    CLASSES,
     Epochs,
     FlatModel,
+    Objective,
     Pieces,
     Sgd,
     get_buffers,
@@ -19,7 +21,6 @@ from workbench.training import (
     seeded,
     set_buffers,
 )
-from workbench.training.evaluation import Loss, cross_entropy
 from workbench.training.passes import Features, Gradient, Pass, backward, forward, loss_gradient
 from workbench.training.repeatable import STEP
 
@@ -56,7 +57,7 @@ class TierLearner:
     seed: tuple[int, int]  # the run's and the tier's: of what the model draws
     epoch_ends: Sequence[int]  # iterations up to the end of each epoch
     epoch_ended: Callable[[TierModel], None]  # called at the end of each epoch
-    loss_of: Loss = cross_entropy  # mean over samples
+    objective: Objective = CLASSES
     # of each iteration so far, on the tier that computes the loss
     losses: list[float] = field(default_factory=list)
 
@@ -95,7 +96,7 @@ class TierLearner:
                 features = forward(before, features, trains_below=False).features
             features = self.forward(first, until, features)
             if until == len(self.pieces):
-                _, gradient = loss_gradient(features, f"on the {self.tier}", self.loss_of)
+                _, gradient = loss_gradient(features, f"on the {self.tier}", self.objective)
             else:
                 gradient = tuple(map(torch.ones_like, features.tensors))
             self.backward(first, until, gradient)
@@ -116,7 +117,7 @@ class TierLearner:
     def loss(self, features: Features) -> Gradient:
         """Gradient of the mean loss by the model's outputs."""
         where = f"on the {self.tier} in iteration {self.iteration + 1}"
-        loss, gradient = loss_gradient(features, where, self.loss_of)
+        loss, gradient = loss_gradient(features, where, self.objective)
         self.losses.append(loss)
         return gradient
 
@@ -173,8 +174,15 @@ class TierEpochs(Epochs):
     Writes to `flat`, the model with its first weights; `policy` says who trains which layers.
     """
 
-    def __init__(self, flat: FlatModel, pieces: Pieces, policy: Policy, dataset: Dataset) -> None:
-        super().__init__(flat, dataset)
+    def __init__(
+        self,
+        flat: FlatModel,
+        pieces: Pieces,
+        policy: Policy,
+        dataset: Dataset,
+        objective: Objective = CLASSES,
+    ) -> None:
+        super().__init__(flat, dataset, objective)
         layers = len(pieces)
         self._pieces = pieces
         self._spans = policy.rows(layers)

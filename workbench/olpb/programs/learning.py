@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
+from workbench.datasets import NamedArrays
 from workbench.olpb.programs.scan import Learner
 from workbench.training import (
+    CLASSES,
     Epochs,
     FlatModel,
+    Objective,
     Pieces,
     Sgd,
     get_buffers,
@@ -53,8 +56,9 @@ class Evaluations(Epochs):
         *,
         epoch_ends: Sequence[int],
         parts: int = 1,
+        objective: Objective = CLASSES,
     ) -> None:
-        super().__init__(flat, dataset)
+        super().__init__(flat, dataset, objective)
         self.at, self._epoch_ends, self._parts = frozenset(at), frozenset(epoch_ends), parts
         self._iterations: list[int] = []
         self._waiting: dict[int, list[tuple[slice, Tensor, Mapping[str, Tensor], float]]] = {}
@@ -90,7 +94,7 @@ class Evaluations(Epochs):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """A row per epoch, in the columns of `EPOCHS`."""
+        """A row per epoch."""
         ends = self.table.filter(pl.col("iteration").is_in(sorted(self._epoch_ends)))
         return ends.drop("iteration").with_row_index("epoch", 1).cast({"epoch": pl.Int64})
 
@@ -121,9 +125,11 @@ class ServerModel(Learner):
 
     def begin(self, iteration: int) -> None:
         """Find the gradients of a batch at once; they are used when the scan is over."""
-        (images,), labels = self.batches(iteration)
+        (*tensors,), labels = self.batches(iteration)
+        names = [one.name for one in self.batches.dataset.inputs]
+        x = NamedArrays(dict(zip(names, tensors, strict=True))) if len(names) > 1 else tensors[0]
         with seeded(self.seed, STEP, 0, iteration):
-            loss = gradient_step(self.flat, images, labels)
+            loss = gradient_step(self.flat, x, labels, objective=self.evaluations.objective)
         self.losses.append(check_finite(loss, f"in iteration {len(self.losses) + 1}"))
 
     def end(self, at_s: float) -> None:
@@ -194,7 +200,7 @@ class ModuleModel:
     def loss(self, kept: Kept) -> Gradient:
         """Gradient of the mean loss by the scores."""
         where = f"in iteration {len(self.losses) + 1}"
-        loss, gradient = loss_gradient(kept.passed.features, where)
+        loss, gradient = loss_gradient(kept.passed.features, where, self.evaluations.objective)
         self.losses.append(loss)
         return gradient
 

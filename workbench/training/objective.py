@@ -1,0 +1,223 @@
+"""What a model is trained for: its loss, and the metrics beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from workbench.datasets import IGNORED, Dataset
+from workbench.utils.checks import UserError, choose
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Loss = Callable[["Tensor", "Tensor"], "Tensor"]
+"""From outputs and labels of a batch to a mean over its labels: a tensor of one number."""
+
+Outputs = Callable[[Any], "Tensor"]
+"""From what a model returns to the tensor that a loss compares with labels."""
+
+
+def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Negative logarithm of the label's softmax probability.
+
+    Outputs are scores, N x classes for a label a sample, N x T x classes for one a position.
+    """
+    from torch.nn import functional
+
+    if labels.dim() > 1:
+        outputs, labels = outputs.flatten(0, -2), labels.flatten()
+    return functional.cross_entropy(outputs, labels, ignore_index=IGNORED)
+
+
+def squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Squared difference, over all numbers of all labels."""
+    from torch.nn import functional
+
+    return functional.mse_loss(*check_alike(outputs, labels))
+
+
+class Metric(NamedTuple):
+    """What models are compared by, beside their loss: a mean over labels.
+
+    `each` gives a number for each label, or for each sample; None stands for the loss. The metric
+    is `of_mean` of the mean: its exponential, say.
+    """
+
+    each: Callable[[Tensor, Tensor], Tensor] | None = None
+    of_mean: Callable[[float], float] = float
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """What a model is trained for.
+
+    >>> objective = Objective(lambda outputs, labels: (outputs - labels).abs().mean())
+
+    Attributes
+    ----------
+    loss
+        Given outputs and labels of a batch, the mean over them, from which gradients are taken.
+    metrics
+        By name, which is that of a column beside ``loss`` in evaluations: a `Metric`, or the
+        function that it has for `each`.
+    """
+
+    loss: Loss
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, value in {"loss": self.loss, **self.metrics}.items():
+            if not callable(value) and not isinstance(value, Metric):
+                raise UserError(f"{name} is {value!r}; give a function of outputs and labels")
+        metrics = {
+            name: metric if isinstance(metric, Metric) else Metric(metric)
+            for name, metric in dict(self.metrics).items()
+        }
+        object.__setattr__(self, "metrics", metrics)
+
+    def value(self, returned: object, labels: Tensor) -> Tensor:
+        """The loss of what a model has returned; refused if it is not a number."""
+        import torch
+
+        outputs = plain(returned)
+        if self.loss is cross_entropy:
+            check_scores(outputs, labels)
+        loss = self.loss(outputs, labels)
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+            given = type(loss).__name__
+            if isinstance(loss, torch.Tensor):
+                given = f"a tensor of shape {tuple(loss.shape)}"
+            raise UserError(f"the loss is {given}; give one that is a tensor of one number, a mean")
+        return loss
+
+
+def plain(returned: Any) -> Tensor:
+    """What a model returns as one tensor, where it is plain which.
+
+    A tensor as it is; of a dictionary or an object its ``logits``; of several values the only one
+    that is a tensor.
+    """
+    import torch
+
+    if isinstance(returned, torch.Tensor):
+        return returned
+    if isinstance(returned, Mapping):
+        named = dict(returned)
+    elif isinstance(returned, tuple | list) and not hasattr(returned, "_fields"):
+        named = dict(enumerate(returned))
+    else:
+        named = dict(getattr(returned, "__dict__", {}))
+        named |= getattr(returned, "_asdict", dict)()
+    tensors = [value for value in named.values() if isinstance(value, torch.Tensor)]
+    chosen = named.get("logits", tensors[0] if len(tensors) == 1 else None)
+    if not isinstance(chosen, torch.Tensor):
+        parts = ", ".join(f"{name!r}: {type(value).__name__}" for name, value in named.items())
+        raise UserError(
+            f"the model returns {type(returned).__name__} ({parts}); say which tensor is compared "
+            "with labels, by a function: outputs=lambda returned: returned[0]"
+        )
+    return chosen
+
+
+def check_scores(outputs: Tensor, labels: Tensor) -> None:
+    """Refuse outputs that are not scores, one for each class of each label."""
+    if outputs.shape[:-1] != labels.shape:
+        given = f"shape {tuple(outputs.shape)}"
+        several = labels.dim() > 1
+        of = f"labels of shape {tuple(labels.shape)}" if several else f"{len(labels)} samples"
+        wanted = "samples x positions x classes" if several else "samples x classes"
+        raise UserError(
+            f"the model gives outputs of {given} for {of}; a classifier gives a tensor of {wanted}"
+        )
+    counted = labels if labels.dim() == 1 else labels[labels != IGNORED]
+    if len(counted) and not 0 <= int(counted.min()) <= int(counted.max()) < outputs.shape[-1]:
+        raise UserError(
+            f"labels go from {int(counted.min())} to {int(counted.max())}, but the model has "
+            f"{outputs.shape[-1]} outputs, for labels from 0"
+        )
+
+
+def check_alike(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return outputs and labels as floats of one shape; a number a sample may be N or N x 1."""
+    if outputs.dim() == labels.dim() + 1 and outputs.shape[-1] == 1:
+        outputs = outputs[..., 0]
+    if outputs.shape != labels.shape:
+        raise UserError(
+            f"the model gives outputs of shape {tuple(outputs.shape)} for labels of shape "
+            f"{tuple(labels.shape)}; a regression gives as many numbers as there are labels"
+        )
+    return outputs, labels.to(outputs.dtype)
+
+
+def places(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Place of each label among the scores, best 0; beyond all where one is not a number.
+
+    Of equal scores that of the lower class is the higher. Labels that are ignored have none.
+    """
+    import torch
+
+    scores, labels = outputs.flatten(0, -2), labels.flatten()
+    if bool((ignored := labels == IGNORED).any()):
+        scores, labels = scores[~ignored], labels[~ignored]
+    classes = scores.shape[1]
+    own = scores.gather(1, labels[:, None])
+    lower = torch.arange(classes, device=scores.device) < labels[:, None]
+    before = (scores > own) | ((scores == own) & lower)
+    return before.sum(1).masked_fill(scores.isnan().any(1), max(classes, 5))
+
+
+def _absolute_error(outputs: Tensor, labels: Tensor) -> Tensor:
+    outputs, labels = check_alike(outputs, labels)
+    return (outputs - labels).abs()
+
+
+def _in_first(outputs: Tensor, labels: Tensor) -> Tensor:
+    return places(outputs, labels) < 1
+
+
+def _in_five(outputs: Tensor, labels: Tensor) -> Tensor:
+    return places(outputs, labels) < 5
+
+
+def exponential(mean: float) -> float:
+    """E to the power of a mean, infinite where that has no number."""
+    return math.exp(mean) if mean < 700 else math.inf
+
+
+CLASSES = Objective(cross_entropy, {"top1": Metric(_in_first), "top5": Metric(_in_five)})
+NEXT_TOKEN = Objective(
+    cross_entropy, {"top1": Metric(_in_first), "perplexity": Metric(None, exponential)}
+)
+REGRESSION = Objective(
+    squared_error,
+    {"rmse": Metric(None, math.sqrt), "mae": Metric(_absolute_error)},
+)
+
+OBJECTIVES: Mapping[str, Objective] = MappingProxyType(
+    {"classes": CLASSES, "next_token": NEXT_TOKEN, "regression": REGRESSION}
+)
+"""By name: cross entropy with a class a sample, or a token a position; mean squared error."""
+
+
+def objective_of(given: object, dataset: object) -> Objective:
+    """The objective that a user gave by name, as a loss or whole; None for what the labels ask."""
+    if given is None:
+        if not isinstance(dataset, Dataset):  # as is refused with more to say than here
+            return CLASSES
+        if dataset.y_train.dtype.kind == "f":
+            return REGRESSION
+        return CLASSES if dataset.y_train.ndim == 1 else NEXT_TOKEN
+    if isinstance(given, str):
+        return choose("objective", given, OBJECTIVES)
+    if isinstance(given, Objective):
+        return given
+    if not callable(given):
+        raise UserError(
+            f"objective is {given!r}; give one of {', '.join(OBJECTIVES)}, a loss as a function of "
+            "outputs and labels, or an Objective"
+        )
+    return Objective(given)
