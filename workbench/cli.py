@@ -579,8 +579,8 @@ def compare(
             raise UserError(f"{option} counts with --train alone; add --train")
     if train:
         dataset = datasets.load(data).limit(samples, max(1, samples // 4))
-        if taken is not None and len(taken[0].shape) == 3:
-            dataset = dataset.fitted(taken[0].shape)
+        is_image = taken is not None and len(taken[0].shape) == 3
+        dataset = dataset.fitted(taken[0].shape) if is_image else dataset
     with _traced("profile it module by module: workbench profile --by modules"):
         answers = {
             size: answer(
