@@ -611,8 +611,8 @@ def compare(
     if train:
         data, samples = data or "digits", 2000 if samples is None else samples
         dataset = datasets.load(data).limit(samples, max(1, samples // 4))
-        images = taken is not None and len(taken[0].shape) == 3
-        dataset = dataset.fitted(taken[0].shape) if images else dataset
+        is_image = taken is not None and len(taken[0].shape) == 3
+        dataset = dataset.fitted(taken[0].shape) if is_image else dataset
     with _traced("profile it module by module: workbench profile --by modules"):
         answers = {
             size: answer(
