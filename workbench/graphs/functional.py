@@ -42,8 +42,8 @@ def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) ->
     """Graph of a module in evaluation mode on inputs of these forms."""
     mode = FakeTensorMode()
     with mode:
-        copied = copied_with(name, module, _faked).eval()
-        given, unused = tuple(map(_faked, inputs)), torch.empty(())
+        copied = copied_with(name, module, faked).eval()
+        given, unused = tuple(map(faked, inputs)), torch.empty(())
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
 
     def forward(
@@ -81,9 +81,9 @@ def trace_training(
     check_has_parameters(name, module)
     mode = FakeTensorMode()
     with mode:
-        copied = copied_with(name, module, _faked).train()
-        given = tuple(map(_faked, inputs))
-        wanted = tuple(map(_faked, targets))
+        copied = copied_with(name, module, faked).train()
+        given = tuple(map(faked, inputs))
+        wanted = tuple(map(faked, targets))
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
     trained = {key: parameter for key, parameter in parameters.items() if parameter.requires_grad}
     held = {key: tensor for key, tensor in parameters.items() if key not in trained} | others
@@ -116,11 +116,11 @@ def trace_training(
 
 
 def _called(module: nn.Module, held: dict[str, Tensor], given: tuple[Tensor, ...]) -> Any:
-    with _DrawingInPlace():
+    with DrawingInPlace():
         return functional_call(module, held, given)
 
 
-class _DrawingInPlace(TorchFunctionMode):
+class DrawingInPlace(TorchFunctionMode):
     """Draws masks of dropout in the order of memory, as PyTorch does.
 
     It writes them into a tensor laid out like the input; that such a tensor has strides is lost
@@ -159,7 +159,7 @@ def default_loss(returned: Any, target: Tensor) -> Tensor:
     return torch.stack([output.sum() for output in outputs]).sum()
 
 
-def _faked(tensor: Tensor) -> Tensor:
+def faked(tensor: Tensor) -> Tensor:
     """In a fake mode: a tensor of the same form, on the CPU."""
     form = (tensor.shape, tensor.stride())
     return torch.empty_strided(*form, dtype=tensor.dtype, device="cpu")

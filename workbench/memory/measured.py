@@ -6,8 +6,10 @@ import copy
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -98,19 +100,41 @@ def measure_memory(
 
 def allocated_bytes(run: Callable[[], object]) -> int:
     """Most bytes that PyTorch's allocator of the CPU holds during a call beyond those before it."""
+    return allocations([run])[0]
+
+
+def allocations(runs: Iterable[Callable[[], object]]) -> list[int]:
+    """For each call: most bytes that the allocator holds during it beyond those before it."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or it writes to standard error
+    count = 0
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
     ) as profiled:
-        run()
+        for run in runs:
+            with torch.profiler.record_function(_MARK):
+                run()
+            count += 1
     assert profiled.profiler is not None
-    results = profiled.profiler.kineto_results
-    changes = [event for event in results.events() if event.name() == "[memory]"]
-    held = most = 0
-    for change in sorted(changes, key=lambda change: change.start_ns()):
-        held += change.nbytes()
-        most = max(most, held)
-    return most
+    events = profiled.profiler.kineto_results.events()
+    marks = sorted(
+        (event.start_ns(), event.start_ns() + event.duration_ns())
+        for event in events
+        if event.name() == _MARK
+    )
+    changes = sorted(
+        ((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"),
+        key=lambda change: change[0],
+    )
+    times = [at_ns for at_ns, _ in changes]
+    peaks = list[int]()
+    for first_ns, last_ns in marks:
+        during = changes[bisect_left(times, first_ns) : bisect_right(times, last_ns)]
+        peaks.append(max(accumulate((size for _, size in during), initial=0)))
+    assert len(peaks) == count
+    return peaks
+
+
+_MARK = "workbench: a call"
 
 
 def _seconds(run: Callable[[], object]) -> float:

@@ -26,6 +26,7 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
     "sgd": Optimizer(0, 0),
     "momentum": Optimizer(1, 0),
     "adam": Optimizer(2, 2),
+    "adamw": Optimizer(2, 2),
 }
 """By name: PyTorch's, of which ``momentum`` is SGD with momentum. The scratch is of the largest
 parameter, since they are updated one by one."""

@@ -1,0 +1,217 @@
+"""What a module's step holds, and the plan of it within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from workbench.graphs.functional import default_loss
+from workbench.graphs.graph import View
+from workbench.graphs.passes import Passes, Returned, Strides, trace_passes
+from workbench.graphs.recorder import tensors_in
+from workbench.graphs.recording import held_tensors
+from workbench.memory.budgets import least_reachable
+from workbench.memory.fitting.flow import Around, PassesFlow, passes_flow
+from workbench.memory.fitting.profile import profiled
+from workbench.memory.fitting.programme import Programme, compiled, within
+from workbench.memory.measured import allocations
+from workbench.memory.process import OPTIMIZERS
+from workbench.memory.recomputation import BudgetError
+from workbench.utils.checks import choose
+
+Loss = Callable[[Any], Tensor]
+MARGIN_BYTES = 1024
+"""For single numbers: the loss, and what PyTorch makes of it."""
+
+
+@dataclass(frozen=True)
+class Used:
+    """What a loss was seen to do with what a module returns.
+
+    Attributes
+    ----------
+    gradients
+        By number of a returned tensor that has a gradient: how it is laid out, ``like`` the tensor,
+        ``contiguous`` or ``expanded`` from one number.
+    share
+        Bytes that the loss allocates, in both directions, over those of what is returned.
+    """
+
+    gradients: Mapping[int, str]
+    share: float
+
+    def strides(self, outputs: Sequence[Tensor]) -> dict[int, Strides]:
+        """Strides of gradients of outputs."""
+        made: dict[str, Callable[[Tensor], Strides]] = {
+            "like": Tensor.stride,
+            "contiguous": lambda one: torch.empty(one.shape, device="meta").stride(),
+            "expanded": lambda one: (0,) * one.dim(),
+        }
+        return {at: made[layout](outputs[at]) for at, layout in self.gradients.items()}
+
+
+def used_by(loss: Loss, returned: Returned, outputs: Sequence[Tensor]) -> Used:
+    """Run a loss on numbers of the form of what a module returns, and see what it allocates."""
+    seen: dict[int, str] = {}
+
+    def run() -> None:
+        value = loss(returned.filled(tensors))
+        found = torch.autograd.grad(value, [tensors[at] for at in learnt], allow_unused=True)
+        for at, gradient in zip(learnt, found, strict=True):
+            if gradient is not None:
+                seen[at] = _layout(gradient, tensors[at])
+
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        tensors = [
+            torch.empty_strided(one.shape, one.stride(), dtype=one.dtype).zero_() for one in outputs
+        ]
+        learnt = returned.differentiable
+        for at in learnt:
+            tensors[at].requires_grad_()
+        (allocated,) = allocations([run])
+    return Used(seen, allocated / max(1, sum(tensor.nbytes for tensor in tensors)))
+
+
+def _layout(gradient: Tensor, like: Tensor) -> str:
+    if gradient.stride() == like.stride():
+        return "like"
+    return "contiguous" if any(gradient.stride()) else "expanded"
+
+
+def usual_loss(returned: Any) -> Tensor:
+    """The loss that a module returns as ``loss``; of scores that with classes; else the sum."""
+    own = returned.get("loss") if isinstance(returned, Mapping) else getattr(returned, "loss", None)
+    if isinstance(own, Tensor):
+        return own
+    first, *others = tensors_in(returned)
+    if others or first.dim() < 2 or first.shape[-1] < 2:
+        return default_loss(returned, first)
+    scores = first.flatten(0, -2)
+    return default_loss(scores, torch.zeros(len(scores), dtype=torch.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A step of training of a module on inputs of one form: what it holds, whatever the plan.
+
+    Attributes
+    ----------
+    held_bytes
+        Of the module, its inputs and the optimiser's state.
+    """
+
+    name: str
+    passes: Passes
+    flow: PassesFlow
+    bases: Mapping[int, View]
+    held: tuple[tuple[int, str], ...]
+    held_bytes: int
+
+    def plan(self, budget_bytes: int, taken_bytes: int = 0) -> Fit:
+        """The fastest plan found within a budget, of which some bytes are taken."""
+        beside = self.held_bytes + taken_bytes + MARGIN_BYTES
+        try:
+            found = within(self.flow, budget_bytes - beside)
+        except BudgetError:
+            least = self.least_bytes + taken_bytes
+            raise BudgetError(
+                f"{self.name} does not train within {budget_bytes:,} bytes: the least found, with "
+                f"what can be computed again, is {least:,}", least
+            ) from None  # fmt: skip
+        return Fit(self, budget_bytes, compiled(self.passes, found, self.bases), beside)
+
+    @cached_property
+    def least_bytes(self) -> int:
+        """Of the smallest plan found."""
+        rooms = [least_reachable(self.flow.flow, order) for order in self.flow.orders]
+        return min(rooms) + self.held_bytes + MARGIN_BYTES
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A plan of a step within a budget."""
+
+    step: Step
+    budget_bytes: int
+    programme: Programme
+    beside_bytes: int
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most bytes held in a step, the module's and the optimiser's among them."""
+        return self.programme.peak_bytes + self.beside_bytes
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of both passes, of operators as they were measured one by one."""
+        return self.programme.seconds
+
+    @property
+    def again_s(self) -> float:
+        """Of these, seconds of what is computed again."""
+        return self.programme.seconds_again
+
+    def __repr__(self) -> str:
+        again = self.again_s / (self.step_s - self.again_s) if self.again_s else 0.0
+        return (
+            f"Fit({self.step.name}: {self.peak_bytes:,} of {self.budget_bytes:,} bytes, "
+            f"{self.step_s:.3g} s a step, of which {self.again_s:.3g} s compute again, {again:.1%} "
+            "more)"
+        )
+
+
+def step_of(
+    module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    used: Used | Loss,
+    optimizer: str,
+) -> tuple[Step, Used]:
+    """Trace a step of training, measure its operators, and count what it holds."""
+    name = type(module).__name__
+    seen: list[Used] = []
+
+    def gradients(returned: Returned, outputs: Sequence[Tensor]) -> Mapping[int, Strides]:
+        seen.append(used if isinstance(used, Used) else used_by(used, returned, outputs))
+        return seen[0].strides(outputs)
+
+    passes = trace_passes(name, module, args, kwargs, gradients)
+    graph = passes.graph
+    named = dict(module.named_parameters()) | held_tensors(module)
+    given = tensors_in((args, kwargs))
+    bases = {view.value: view for one in graph.operators for view in one.results
+             if view.value in {made.value for made in one.makes}}  # fmt: skip
+    bases |= {view.value: view for view in graph.inputs}
+    held = tuple(
+        (at, value.name)
+        for at, value in enumerate(graph.values)
+        if value.name and value.origin != "input"
+    )
+    sources = {at: named[key] for at, key in held} | dict(graph.written_down)
+    bases |= {at: _as_view(at, tensor) for at, tensor in sources.items()}
+    state, scratch = choose("optimizer", optimizer, OPTIMIZERS)
+    trained = [named[key].nbytes for key in passes.parameters]
+    returned = graph.outputs[: sum(passes.returned.is_tensor)]
+    around = Around(
+        round(seen[0].share * sum(view.size_bytes for view in returned)),
+        scratch * max(trained, default=0),
+    )
+    flow = passes_flow(passes, profiled(graph, bases), around)
+    held_bytes = storage_bytes([*named.values(), *given]) + state * sum(trained)
+    return Step(name, passes, flow, bases, held, held_bytes), seen[0]
+
+
+def _as_view(value: int, tensor: Tensor) -> View:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return View(value, 0, tuple(tensor.shape), tensor.stride(), tensor.nbytes, dtype)
+
+
+def storage_bytes(tensors: Iterable[Tensor]) -> int:
+    """Bytes that tensors hold together, each storage once."""
+    storages = {one.untyped_storage()._cdata: one.untyped_storage().nbytes() for one in tensors}
+    return sum(storages.values())
