@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from workbench.graphs.functional import default_loss
 from workbench.graphs.graph import View
@@ -125,6 +127,14 @@ class Step:
             ) from None  # fmt: skip
         return Fit(self, budget_bytes, compiled(self.passes, found, self.bases), beside)
 
+    def is_within(self, budget_bytes: int) -> bool:
+        """Whether there is a plan within a budget."""
+        try:
+            within(self.flow, budget_bytes - self.held_bytes - MARGIN_BYTES)
+        except BudgetError:
+            return False
+        return True
+
     @cached_property
     def least_bytes(self) -> int:
         """Of the smallest plan found."""
@@ -204,6 +214,37 @@ def step_of(
     flow = passes_flow(passes, profiled(graph, bases), around)
     held_bytes = storage_bytes([*named.values(), *given]) + state * sum(trained)
     return Step(name, passes, flow, bases, held, held_bytes), seen[0]
+
+
+def plain_bytes(
+    module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    loss: Loss,
+    optimizer: str,
+) -> int:
+    """Most bytes that a step of plain PyTorch holds: a copy is run to count those of both passes."""
+    copied = copy.deepcopy(module)
+    args, kwargs = tree_map_only(Tensor, _leaf, (args, dict(kwargs)))
+    returned: list[Tensor] = []
+
+    def run() -> None:
+        result = copied(*args, **kwargs)
+        returned.extend(tensors_in(result))
+        loss(result).backward()  # type: ignore[no-untyped-call]
+
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        (allocated,) = allocations([run])
+    state, scratch = choose("optimizer", optimizer, OPTIMIZERS)
+    trained = [one.nbytes for one in copied.parameters() if one.grad is not None]
+    held = dict(copied.named_parameters()) | held_tensors(copied)
+    held_bytes = storage_bytes([*held.values(), *tensors_in((args, kwargs))])
+    updating = sum(trained) + storage_bytes(returned) + scratch * max(trained, default=0)
+    return held_bytes + state * sum(trained) + max(allocated, updating)
+
+
+def _leaf(tensor: Tensor) -> Tensor:
+    return tensor.detach().requires_grad_(tensor.requires_grad)
 
 
 def _as_view(value: int, tensor: Tensor) -> View:
