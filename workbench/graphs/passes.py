@@ -98,11 +98,16 @@ def trace_passes(
     with explained(name, copied), learning(), mode:
         args, kwargs = tree_unflatten(fakes, tree)
         plain = copied(*args, **kwargs)
-    returned = _returned(name, plain)
+    returned, outputs = _returned(name, plain), tensors_in(plain)
+    if gradients is None:
+        forms = {at: outputs[at].stride() for at in returned.differentiable}
+    else:
+        forms = dict(gradients(returned, outputs))
+    if not forms:
+        raise UserError(f"{name} returns nothing that has a gradient: there is nothing to train")
     with mode:
-        seen = _seen(name, returned, tensors_in(plain), (parameters, others, tensors_in(fakes)),
-                     gradients)  # fmt: skip
-    del plain
+        seen = _seen(outputs, forms, parameters, others, tensors_in(fakes))
+    del plain, outputs
     used, copies = tuple(seen.tangents), seen.copies
     trained = {key: parameters[key] for key in seen.parameters}
     held = {key: one.detach() for key, one in parameters.items() if key not in trained} | others
@@ -163,20 +168,12 @@ class _Seen(NamedTuple):
 
 
 def _seen(
-    name: str,
-    returned: Returned,
     outputs: Sequence[Tensor],
-    held: tuple[Mapping[str, Tensor], Mapping[str, Tensor], Sequence[Tensor]],
-    gradients: Callable[[Returned, Sequence[Tensor]], Mapping[int, Strides]] | None,
+    strides: Mapping[int, Strides],
+    parameters: Mapping[str, Tensor],
+    others: Mapping[str, Tensor],
+    given: Sequence[Tensor],
 ) -> _Seen:
-    """Parameters, other tensors of the module and inputs are `held`."""
-    parameters, others, given = held
-    if gradients is None:
-        strides = {at: outputs[at].stride() for at in returned.differentiable}
-    else:
-        strides = dict(gradients(returned, outputs))
-    if not strides:
-        raise UserError(f"{name} returns nothing that has a gradient: there is nothing to train")
     tangents = {
         at: torch.empty_strided(outputs[at].shape, stride, dtype=outputs[at].dtype)
         for at, stride in strides.items()

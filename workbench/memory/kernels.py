@@ -16,7 +16,7 @@ from torch import Tensor
 
 from workbench.graphs.graph import Operator
 from workbench.graphs.optimiser.convolutions import Form, convolve, convolve_into, fits
-from workbench.graphs.recorder import tensors_in
+from workbench.graphs.recorder import returned, tensors_in
 
 _aten = torch.ops.aten
 
@@ -44,8 +44,12 @@ def writing(
     dense = all(result.numel() == span.numel() for result, span in zip(results, spans, strict=True))
     direct = _direct(function, args, kwargs, results) if is_torchs and dense else None
     return direct or partial(
-        copying, partial(function, *args, **kwargs), results if dense else spans
+        copying, partial(_counting, function, args, kwargs), results if dense else spans
     )
+
+
+def _counting(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    return returned(function, (args, kwargs), function(*args, **kwargs))
 
 
 def _direct(

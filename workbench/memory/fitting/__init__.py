@@ -103,8 +103,8 @@ def largest_batch(
             is_batch = isinstance(leaf, Tensor) and leaf.dim() and len(leaf) == given
             return leaf[at] if is_batch else leaf
 
-        some = tree_map(part, (args, dict(kwargs)))
-        step, _ = step_of(model, *some, chosen, optimizer)
+        some, named = tree_map(part, (args, dict(kwargs)))
+        step, _ = step_of(model, some, named, chosen, optimizer)
         return step.is_within(budget_bytes)
 
     fitting, too_many = 0, given

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from workbench.graphs.graph import Operand, Operator, View
+from workbench.graphs.recorder import returned
 from workbench.graphs.running import shown
 from workbench.memory.kernels import writing_form
 
@@ -62,7 +63,11 @@ def call_of(
         if isinstance(results, Tensor):
             results = (results,)
         elif results is not None:
-            results = [result for result in results if isinstance(result, Tensor)]
+            results = [
+                result
+                for result in returned(function, (positional, by_name), results)
+                if isinstance(result, Tensor)
+            ]
         for at, value, view in made:
             result = results[at]
             if result.stride() != view.strides:

@@ -21,7 +21,7 @@ from workbench.memory.fitting.profile import Profile
 from workbench.memory.kernels import writing_form
 from workbench.memory.orders import best_first
 
-LOSS, END = "loss", "optimiser"
+LOSS, END, UPDATE = "loss", "end", "optimiser"
 
 
 class Around(NamedTuple):
@@ -67,12 +67,12 @@ def passes_flow(passes: Passes, profile: Profile, around: Around) -> PassesFlow:
     read = dict.fromkeys(buffers[view.value] for view in returned if view.value in buffers)
     made = (*tangent_buffers.values(), extra(max(0, around.loss - sum(tangents.values()))))
     loss = Step(LOSS, "backward", tuple(read), made, operator=number, is_random=True)
-    made = (extra(around.optimiser),)
-    end = Step(END, "backward", tuple(tangent_buffers.values()), made, operator=number)
+    end = Step(END, "backward", tuple(tangent_buffers.values()), (), operator=number)
+    update = Step(UPDATE, "backward", (), (extra(around.optimiser),), operator=number)
     early, late = _passes(plain)
-    order = [*early, len(steps), *late, len(steps) + 1]
+    order = [*early, len(steps), *late, len(steps) + 1, len(steps) + 2]
     place = {step: at for at, step in enumerate(order)}
-    moved = [steps[at] if at < len(steps) else (loss, end)[at - len(steps)] for at in order]
+    moved = [[*steps, loss, end, update][at] for at in order]
     moved = [replace(one, after=tuple(sorted(place[at] for at in one.after))) for one in moved]
     flow = replace(
         plain,
@@ -132,5 +132,6 @@ def _pinned(flow: Dataflow, loss: int) -> Dataflow:
     ]
     steps = list(flow.steps)
     steps[loss] = replace(steps[loss], after=tuple(once))
-    steps[-1] = replace(steps[-1], after=tuple(range(len(steps) - 1)))
+    for last in (-2, -1):
+        steps[last] = replace(steps[last], after=tuple(range(len(steps) + last)))
     return replace(flow, steps=tuple(steps))

@@ -17,10 +17,17 @@ from workbench.graphs.graph import View
 from workbench.graphs.passes import Passes, Returned, Strides, trace_passes
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import held_tensors
-from workbench.memory.budgets import least_reachable
 from workbench.memory.fitting.flow import Around, PassesFlow, passes_flow
 from workbench.memory.fitting.profile import profiled
-from workbench.memory.fitting.programme import Programme, compiled, within
+from workbench.memory.fitting.programme import (
+    Programme,
+    compiled,
+    least_room,
+    smaller,
+    unmeasured,
+    within,
+)
+from workbench.memory.lifetimes import lifetimes
 from workbench.memory.measured import allocations
 from workbench.memory.process import OPTIMIZERS
 from workbench.memory.recomputation import BudgetError
@@ -129,17 +136,14 @@ class Step:
 
     def is_within(self, budget_bytes: int) -> bool:
         """Whether there is a plan within a budget."""
-        try:
-            within(self.flow, budget_bytes - self.held_bytes - MARGIN_BYTES)
-        except BudgetError:
-            return False
-        return True
+        room = budget_bytes - self.held_bytes - MARGIN_BYTES
+        bounds = [lifetimes(self.flow.flow, order).bound_bytes for order in self.flow.orders]
+        return min(bounds) <= room or bool(smaller(self.flow, unmeasured(self.flow.flow), room))
 
     @cached_property
     def least_bytes(self) -> int:
         """Of the smallest plan found."""
-        rooms = [least_reachable(self.flow.flow, order) for order in self.flow.orders]
-        return min(rooms) + self.held_bytes + MARGIN_BYTES
+        return least_room(self.flow) + self.held_bytes + MARGIN_BYTES
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +216,7 @@ def step_of(
         scratch * max(trained, default=0),
     )
     flow = passes_flow(passes, profiled(graph, bases), around)
-    held_bytes = storage_bytes([*named.values(), *given]) + state * sum(trained)
+    held_bytes = storage_bytes([*named.values(), *given]) + _state_bytes(state, trained)
     return Step(name, passes, flow, bases, held, held_bytes), seen[0]
 
 
@@ -223,7 +227,7 @@ def plain_bytes(
     loss: Loss,
     optimizer: str,
 ) -> int:
-    """Most bytes that a step of plain PyTorch holds: a copy is run to count those of both passes."""
+    """Most bytes that a step of plain PyTorch holds; a copy of the module is run to see."""
     copied = copy.deepcopy(module)
     args, kwargs = tree_map_only(Tensor, _leaf, (args, dict(kwargs)))
     returned: list[Tensor] = []
@@ -240,7 +244,15 @@ def plain_bytes(
     held = dict(copied.named_parameters()) | held_tensors(copied)
     held_bytes = storage_bytes([*held.values(), *tensors_in((args, kwargs))])
     updating = sum(trained) + storage_bytes(returned) + scratch * max(trained, default=0)
-    return held_bytes + state * sum(trained) + max(allocated, updating)
+    return held_bytes + _state_bytes(state, trained) + max(allocated, updating)
+
+
+def _state_bytes(copies: int, trained: Sequence[int]) -> int:
+    """Of an optimiser: copies of the parameters, and how often each was updated."""
+    return copies * sum(trained) + (_COUNT_BYTES * len(trained) if copies > 1 else 0)
+
+
+_COUNT_BYTES = 4
 
 
 def _leaf(tensor: Tensor) -> Tensor:

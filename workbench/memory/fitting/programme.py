@@ -3,58 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 
 from workbench.graphs.graph import View
 from workbench.graphs.passes import Passes
-from workbench.memory.budgets import less
+from workbench.memory.budgets import CLOSE, less
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.fitting.calls import Call, Registers, arguments_of, call_of, operands_in
 from workbench.memory.fitting.flow import LOSS, PassesFlow
 from workbench.memory.lifetimes import lifetimes
-from workbench.memory.recomputation import BudgetError, cost
+from workbench.memory.recomputation import BudgetError, cost, least_bytes, unrolled
 
 STATE_BYTES = torch.get_rng_state().nbytes
 """Of the random generator, which is kept for each operator that draws again."""
+TRIES = 3
+"""With less room, where what is kept to draw again is too much."""
 
 
 def within(passes: PassesFlow, room_bytes: int) -> Dataflow:
     """The plan of least seconds found whose bytes alive at once are within a room.
 
-    Raises `BudgetError`, with the least that was found if any was.
+    Where none is found by seconds, which differ each time that they are measured, one is looked for
+    by FLOPs and bytes, which do not. Raises `BudgetError`.
     """
     flow = passes.flow
-    found: list[Dataflow] = []
     for order in passes.orders:
-        once = lifetimes(flow, order)
-        if once.bound_bytes <= room_bytes:
-            return in_order(flow, order)
-    for order in passes.orders:
-        try:
-            smaller = less(flow, order, room_bytes)
-        except BudgetError:
-            continue
-        found += [one for one in smaller if peak_bytes(one) <= room_bytes]
+        if lifetimes(flow, order).bound_bytes <= room_bytes:
+            return unrolled(flow, order)
+    found = smaller(passes, flow, room_bytes) or smaller(passes, unmeasured(flow), room_bytes)
     if not found:
         raise BudgetError(f"no plan within {room_bytes:,} bytes was found")
-    return min(found, key=lambda one: float(cost(one).sum()))
+    plans = [replace(plan, seconds=flow.seconds) for plan in found]
+    return min(plans, key=lambda plan: float(cost(plan).sum()))
 
 
-def in_order(flow: Dataflow, order: Sequence[int]) -> Dataflow:
-    """The dataflow with its steps as they are run."""
-    from workbench.memory.recomputation import unrolled
+def unmeasured(flow: Dataflow) -> Dataflow:
+    """The dataflow with costs that are the same each time."""
+    return replace(flow, seconds=())
 
-    return unrolled(flow, order)
+
+def smaller(passes: PassesFlow, flow: Dataflow, room_bytes: int) -> list[Dataflow]:
+    """Plans within a room that compute again."""
+    found: list[Dataflow] = []
+    for order in passes.orders:
+        room = room_bytes
+        for _ in range(TRIES):
+            try:
+                plans = less(flow, order, room)
+            except BudgetError:
+                break
+            fitting = [plan for plan in plans if peak_bytes(plan) <= room_bytes]
+            found += fitting
+            if fitting:
+                break
+            room -= min(map(peak_bytes, plans)) - room_bytes
+    return found
+
+
+def least_room(passes: PassesFlow) -> int:
+    """Bytes of the smallest room found that there is a plan within, to `CLOSE`."""
+    flow = unmeasured(passes.flow)
+    fits = min(lifetimes(flow, order).bound_bytes for order in passes.orders)
+    below = least_bytes(flow) - 1
+    while fits - below > max(1, CLOSE * fits):
+        middle = (fits + below) // 2
+        if smaller(passes, flow, middle):
+            fits = middle
+        else:
+            below = middle
+    return fits
 
 
 def peak_bytes(flow: Dataflow) -> int:
     """Most bytes alive at once, steps in their order; what it takes to draw again is counted."""
     graph = flow.graph
     assert graph is not None
-    numbers = [step.operator for step in flow.steps if step.name not in (LOSS,)]
+    numbers = [step.operator for step in flow.steps]
     again = {n for n in numbers if n < len(graph.operators) and graph.operators[n].is_random}
     drawn = sum(numbers.count(number) > 1 for number in again)
     return lifetimes(flow, range(len(flow.steps))).bound_bytes + drawn * STATE_BYTES

@@ -51,11 +51,13 @@ class _Passes(torch.autograd.Function):
         outputs = tuple(_without_base(known[v.value], v, programme) for v in programme.outputs)
         watched = list[tuple[Tensor, int]]()
         for view, output in zip(programme.outputs, outputs, strict=True):
-            known[view.value] = _base(output, view, programme)
-            watched.append((known[view.value], output._version))
+            if view.value in programme.kept:
+                known[view.value] = _base(output, view, programme)
+                watched.append((known[view.value], output._version))
+            else:
+                del known[view.value]
         for value in run.sources:
             del known[value]
-        _keep_needed(known, programme)
         ctx.set_materialize_grads(False)
         late = [value for value in programme.late if value in run.sources]
         ctx.save_for_backward(*(run.sources[value] for value in late))
@@ -107,13 +109,6 @@ class _Passes(torch.autograd.Function):
             None,
             *(one if look is None else look(one) for one, look in zip(found, looks, strict=True)),
         )
-
-
-def _keep_needed(known: Registers, programme: Programme) -> None:
-    """Let go of what is returned, and the backward pass does not read."""
-    for view in programme.outputs:
-        if view.value not in programme.kept:
-            del known[view.value]
 
 
 def _without_base(held: Tensor, view: View, programme: Programme) -> Tensor:
