@@ -184,7 +184,7 @@ CUT = usually(
 
 
 def test_regions_are_no_samples() -> None:
-    with pytest.raises(ValueError, match="does not have the samples in its first dimension"):
+    with pytest.raises(ValueError, match="has no dimension of its samples alone"):
         cut(zoo.build("mask_rcnn", "meta"), zoo.MODELS["mask_rcnn"].input_shape)
 
 

@@ -9,9 +9,10 @@ from itertools import pairwise
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.profiles import profile_model
 from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS, build, mask_rcnn
 
@@ -25,6 +26,15 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+def inputs(name: str, batch_size: int, device: str = "cpu") -> Tensor:
+    """Noise, or tokens below sixteen."""
+    model = MODELS[name]
+    form = (batch_size, *model.input_shape)
+    if model.input_dtype == "float32":
+        return torch.randn(form, device=device)
+    return torch.randint(16, form, dtype=getattr(torch, model.input_dtype), device=device)
+
+
 def test_models_are_registered_by_their_names() -> None:
     assert all(name == model.name for name, model in MODELS.items())
 
@@ -36,14 +46,14 @@ def test_parameters_and_output_shape(name: str) -> None:
     parameters = sum(p.numel() for p in module.parameters() if p.requires_grad)
     assert parameters == model.parameters
     assert all(tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
-    images = torch.zeros(2, *model.input_shape, device="meta")
-    found = module(images)
+    found = module(inputs(name, 2, "meta"))
     if name == "mask_rcnn":
         regions = 2 * mask_rcnn.REGIONS
         shapes = [(regions, 91), (regions, 4 * 91), (regions, 91, 28, 28)]
         assert [tuple(one.shape) for one in found] == shapes
     else:
-        assert found.shape == (2, model.classes)
+        positions = model.input_shape if name.startswith("gpt") else ()
+        assert found.shape == (2, *positions, model.classes)
     assert not any(getattr(part, "inplace", False) for part in module.modules())
 
 
@@ -109,6 +119,8 @@ def test_other_classes_and_image_sizes(name: str) -> None:
         ("resnet20_cifar", 8),
         ("mobilenet_v1_cifar", 8),
         ("mobilenet_v2_cifar", 8),
+        ("vit_tiny_cifar", 60),
+        ("gpt_tiny", 60),
     ],
 )
 @pytest.mark.usefixtures("_one_thread")
@@ -116,16 +128,50 @@ def test_a_few_steps_halve_the_loss(name: str, steps: int) -> None:
     """A few steps on one batch bring the loss of a freshly built model down by half."""
     torch.manual_seed(0)
     module = build(name, device="cpu")
-    images, labels = torch.randn(4, *MODELS[name].input_shape), torch.arange(4)
+    given = inputs(name, 4)
+    labels = given.roll(-1, 1).flatten() if name == "gpt_tiny" else torch.arange(4)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9)
     losses = []
     for _ in range(steps):
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(module(images), labels)
+        loss = nn.functional.cross_entropy(module(given).flatten(0, -2), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         losses.append(float(loss.detach()))
     assert losses[-1] < losses[0] / 2
+
+
+def test_no_position_of_a_text_sees_a_later_token() -> None:
+    torch.manual_seed(0)
+    module, tokens = build("gpt_tiny").eval(), inputs("gpt_tiny", 2)
+    changed = tokens.clone()
+    changed[:, 20] = (changed[:, 20] + 1) % 16
+    with torch.no_grad():
+        before, after = module(tokens), module(changed)
+    assert torch.equal(before[:, :20], after[:, :20])
+    assert not torch.isclose(before[:, 20:], after[:, 20:]).all(-1).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "positions", "width", "depth", "others"),
+    [
+        ("vit_b_16", 197, 768, 12, 196 * 768 * 768 + 768 * 1000),  # patches, and the head
+        ("vit_tiny", 197, 192, 12, 196 * 768 * 192 + 192 * 1000),
+        ("gpt2", 1024, 768, 12, 1024 * 768 * 50257),
+        ("bert_tiny", 128, 128, 2, 128 * 128 + 128 * 2),
+    ],
+)
+def test_multiply_adds_of_transformers(
+    name: str, positions: int, width: int, depth: int, others: int
+) -> None:
+    """Per block, 12 d^2 for each position, and d for each pair of positions, twice."""
+    block = 12 * positions * width**2 + 2 * positions**2 * width
+    assert profile_model(name).forward_flops == 2 * (depth * block + others)
+
+
+def test_vit_has_the_published_multiply_adds() -> None:
+    """17.56 billion, as torchvision's documentation has it for ViT-B/16."""
+    assert round(profile_model("vit_b_16").forward_flops / 2e9, 2) == 17.56
 
 
 def test_signal_survives_nineteen_layers() -> None:

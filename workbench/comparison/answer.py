@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from workbench.comparison.compare import question_of, table
 from workbench.comparison.threshold import Threshold, named, threshold
 from workbench.comparison.ways import WAYS
 from workbench.comparison.ways.way import EQUAL
+from workbench.graphs.inputs import InputShape
 from workbench.utils.numbers import three_digits
 
 if TYPE_CHECKING:
@@ -96,8 +97,8 @@ def answer(
     cluster: Cluster,
     batch_size: int = 32,
     *,
-    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
-    input_dtype: str = "float32",
+    input_shape: InputShape | None = None,
+    input_dtype: str | None = None,
     times: Mapping[str, LayerTimes] | None = None,
     epochs: int = 10,
     simulate: bool = False,

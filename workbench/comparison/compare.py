@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -14,6 +14,7 @@ from workbench.comparison.question import Question
 from workbench.comparison.use import Use, carried, limit
 from workbench.comparison.ways import WAYS, Option, Way, options
 from workbench.comparison.ways.way import EQUAL
+from workbench.graphs.inputs import InputShape
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ def compare(
     cluster: Cluster,
     batch_size: int = 32,
     *,
-    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
-    input_dtype: str = "float32",
+    input_shape: InputShape | None = None,
+    input_dtype: str | None = None,
     times: Mapping[str, LayerTimes] | None = None,
     epochs: int = 10,
     simulate: bool = False,
@@ -106,7 +107,7 @@ def question_of(
     model: str | torch.nn.Module | ModelProfile,
     cluster: Cluster,
     batch_size: int,
-    inputs: tuple[Sequence[int] | Sequence[Sequence[int]] | None, str],
+    inputs: tuple[InputShape | None, str | None],
     times: Mapping[str, LayerTimes] | None,
     *,
     epochs: int,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
+from workbench.graphs.inputs import InputShape
 from workbench.memory import BudgetError, MemoryPlan, needs, plan_memory
 from workbench.memory.checkpointing import checkpointed
 from workbench.memory.process import beside_bytes
@@ -127,8 +128,8 @@ class StepMemory:
 
 def memory_of(
     model: str | torch.nn.Module | ModelProfile,
-    input_shape: Sequence[int] | Sequence[Sequence[int]] | None,
-    input_dtype: str,
+    input_shape: InputShape | None,
+    input_dtype: str | None,
 ) -> StepMemory | None:
     """Return what a step needs, by samples.
 

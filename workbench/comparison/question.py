@@ -118,18 +118,10 @@ class Question:
         """Bytes of all trained parameters, and of a gradient."""
         return int(self.profile.table["param_bytes"].sum())
 
-    @cached_property
+    @property
     def sample_bytes(self) -> float:
-        """Bytes of a raw sample as the model takes it: four for each value."""
-        shape = self.profile.input_shape
-        shapes = shape if isinstance(shape[0], Sequence) else (shape,)
-        values = 0
-        for one in shapes:
-            size = 1
-            for length in one:
-                size *= length
-            values += size
-        return 4.0 * values
+        """Bytes of a raw sample as the model takes it."""
+        return float(self.profile.sample_bytes)
 
     def needed_bytes(self, samples: int, *, serves: bool = False) -> float | None:
         """Memory of a step by its samples; None if it is not known.

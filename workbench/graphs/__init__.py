@@ -13,17 +13,19 @@ can be run again. PyTorch is imported when a module is traced.
 """
 
 from workbench.graphs.graph import UntraceableError
+from workbench.graphs.inputs import Input, inputs_of
 from workbench.graphs.layers import Layers, find_layers
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.graphs.tracing import By, follow, input_shapes, trace
+from workbench.graphs.tracing import By, follow, trace
 
 __all__ = [
     "By",
+    "Input",
     "Layers",
     "OperatorGraph",
     "UntraceableError",
     "find_layers",
     "follow",
-    "input_shapes",
+    "inputs_of",
     "trace",
 ]

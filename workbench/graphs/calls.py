@@ -22,12 +22,13 @@ from torch.fx.node import map_aggregate
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
+from workbench.graphs.attention import MULTI_HEAD, arguments_by_name, is_plain, multi_head
 from workbench.graphs.autograd_nodes import nodes_behind
 from workbench.graphs.graph import UntraceableError, View
+from workbench.graphs.inputs import Inputs, make_inputs
 from workbench.graphs.layers import CONSTANT, Layers, find_layers
 from workbench.graphs.recorder import Recorder, tensors_in
-from workbench.graphs.recording import held_tensors, meta_copy, run
-from workbench.graphs.tracing import Shapes, make_inputs
+from workbench.graphs.recording import as_compiled, held_tensors, meta_copy, run
 
 # Two, since batch normalisation refuses one. Three and a large prime show what changes with the
 # number of samples: halves and remainders of small numbers may look alike.
@@ -79,7 +80,7 @@ class CallTensor:
     source: str | Tensor | None
     storage: int
     view: View
-    has_samples: bool = False  # in its first dimension
+    samples: int | None = None  # dimension that they are in
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +125,7 @@ class CallGraph:
         return tensor
 
 
-def trace_calls(module: nn.Module, shapes: Shapes, dtype: str) -> CallGraph:
+def trace_calls(module: nn.Module, inputs: Inputs) -> CallGraph:
     """Trace a module in the modes in which its parts are.
 
     Beside the errors of `workbench.graphs.trace`, an `UntraceableError` where it has a gradient of
@@ -135,9 +136,8 @@ def trace_calls(module: nn.Module, shapes: Shapes, dtype: str) -> CallGraph:
     for part, original in zip(copied.modules(), module.modules(), strict=True):
         part.training = original.training
     held = dict(copied.named_parameters()) | held_tensors(copied)
-    two, three, many = (
-        _recorded(name, copied, make_inputs(shapes, batch, dtype, "meta"), held)
-        for batch in BATCHES
+    two, three, many = as_compiled(
+        lambda: [_recorded(name, copied, inputs, batch, held) for batch in BATCHES]
     )
     if len({(len(recorded.calls), len(recorded.tensors)) for recorded in (two, three, many)}) > 1:
         raise UntraceableError(
@@ -148,13 +148,16 @@ def trace_calls(module: nn.Module, shapes: Shapes, dtype: str) -> CallGraph:
     calls = tuple(_joined(name, *same) for same in alike)
     shapes_of = zip(two.tensors, (tensor.view.shape for tensor in three.tensors), strict=True)
     tensors = (
-        replace(tensor, has_samples=_grows(tensor.view.shape, shape)) for tensor, shape in shapes_of
+        replace(tensor, samples=_samples(tensor.view.shape, shape)) for tensor, shape in shapes_of
     )
     return replace(two, calls=calls, tensors=tuple(tensors))
 
 
-def _grows(two: tuple[int, ...], three: tuple[int, ...]) -> bool:
-    return (two[:1], three[:1]) == (BATCHES[:1], BATCHES[1:2]) and two[1:] == three[1:]
+def _samples(two: tuple[int, ...], three: tuple[int, ...]) -> int | None:
+    """The only dimension that differs, if it is as long as the batch."""
+    differing = [at for at, pair in enumerate(zip(two, three, strict=True)) if len(set(pair)) > 1]
+    is_batch = [(two[at], three[at]) for at in differing] == [BATCHES[:2]]
+    return differing[0] if is_batch else None
 
 
 class _CallRecorder(TorchFunctionMode):
@@ -178,6 +181,10 @@ class _CallRecorder(TorchFunctionMode):
     ) -> Any:
         if func is Tensor.__iter__:
             return iter(self.__torch_function__(Tensor.unbind, types, args))
+        if func is MULTI_HEAD:
+            named = arguments_by_name(args, kwargs or {})
+            if is_plain(named):
+                return multi_head(self._call, named)
         arguments = map_aggregate((args, kwargs or {}), self._ref)
         read = [leaf for leaf in _leaves((args, kwargs or {})) if isinstance(leaf, Tensor)]
         versions = [tensor._version for tensor in read]
@@ -204,6 +211,9 @@ class _CallRecorder(TorchFunctionMode):
             )
         return result
 
+    def _call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.__torch_function__(function, (), args, kwargs)
+
     def numbers(self, tensors: Iterable[Tensor]) -> tuple[int, ...]:
         """Numbers of tensors; what no call has made is a constant of the module's code."""
         return tuple(self._add(tensor, tensor) for tensor in tensors)
@@ -220,12 +230,13 @@ class _CallRecorder(TorchFunctionMode):
 
 
 def _recorded(
-    name: str, module: nn.Module, inputs: tuple[Tensor, ...], held: Mapping[str, Tensor]
+    name: str, module: nn.Module, inputs: Inputs, batch_size: int, held: Mapping[str, Tensor]
 ) -> CallGraph:
-    recorder = Recorder(dict(module.named_parameters()), inputs, by_modules=False)
-    calls = _CallRecorder(recorder, held, inputs)
-    outputs = run(name, module, inputs, recorder, calls)
-    taken, given = calls.numbers(inputs), calls.numbers(outputs)
+    tensors, names = make_inputs(inputs, batch_size, "meta"), [one.name for one in inputs]
+    recorder = Recorder(dict(module.named_parameters()), tensors, names=names)
+    calls = _CallRecorder(recorder, held, tensors)
+    outputs = run(name, module, tensors, recorder, calls, names=names)
+    taken, given = calls.numbers(tensors), calls.numbers(outputs)
     layers = find_layers(recorder.graph(outputs))
     for node in nodes_behind(outputs):
         if issubclass(type(node), BackwardCFunction):

@@ -8,7 +8,7 @@ into buffers that the module keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,10 +17,11 @@ from torch import Tensor, nn
 from torch._prims_common import compute_elementwise_output_strides
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, functionalize, grad
-from torch.nn import functional
+from torch.nn.functional import alpha_dropout, cross_entropy, dropout
 from torch.overrides import TorchFunctionMode
 
 from workbench.graphs.graph import Recording
+from workbench.graphs.inputs import arguments
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.graphs.recording import (
     check_has_parameters,
@@ -38,31 +39,26 @@ LEARNING_RATE = 0.1
 """Of the step of SGD that is recorded; sizes and FLOPs do not depend on it."""
 
 
-def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) -> Recording:
-    """Graph of a module in evaluation mode on inputs of these forms."""
+def trace_inference(
+    name: str, module: nn.Module, inputs: tuple[Tensor, ...], *, names: Sequence[str]
+) -> Recording:
+    """Graph of a module in evaluation mode on inputs of these forms, those with a name by it."""
     mode = FakeTensorMode()
     with mode:
         copied = copied_with(name, module, faked).eval()
         given, unused = tuple(map(faked, inputs)), torch.empty(())
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
+    trained, held = _told_apart(parameters, others)
+    recorder = Recorder(parameters, given, names=names, others=others)
 
     def forward(
-        unused: Tensor, held: dict[str, Tensor], given: tuple[Tensor, ...]
-    ) -> tuple[Tensor, list[Tensor]]:
+        trained: dict[str, Tensor], held: dict[str, Tensor], given: tuple[Tensor, ...]
+    ) -> list[Tensor]:
         with torch.no_grad():
-            returned = tensors_in(_called(copied, held, given))
-        recorder.in_backward = True
-        return unused, returned
+            return tensors_in(_called(copied, {**trained, **held}, names, given))
 
-    def run(*arguments: Any) -> list[Tensor]:
-        # Below a gradient, though of nothing, functions are operators whose writes are seen.
-        _, found = grad(forward, has_aux=True)(*arguments)
-        recorder.in_backward = False
-        return list(found)
-
-    recorder = Recorder(parameters, given, others=others)
     with explained(name, copied), torch.no_grad(), mode, recorder:
-        outputs = functionalize(run)(unused, {**parameters, **others}, given)
+        outputs = functional(forward, recorder)(unused, trained, held, given)
     check_returned(name, outputs)
     return recorder.graph(outputs)
 
@@ -73,6 +69,8 @@ def trace_training(
     inputs: tuple[Tensor, ...],
     targets: tuple[Tensor, ...],
     loss: Loss | None = None,
+    *,
+    names: Sequence[str],
 ) -> Recording:
     """Graph of a step of SGD on inputs of these forms: forward, loss, gradients, update.
 
@@ -83,11 +81,14 @@ def trace_training(
     with mode:
         copied = copied_with(name, module, faked).train()
         given = tuple(map(faked, inputs))
-        wanted = tuple(map(faked, targets))
+        wanted, unused = tuple(map(faked, targets)), torch.empty(())
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
-    trained = {key: parameter for key, parameter in parameters.items() if parameter.requires_grad}
-    held = {key: tensor for key, tensor in parameters.items() if key not in trained} | others
-    recorder = Recorder(parameters, (*given, *wanted), others=others)
+    trained, held = _told_apart(parameters, others)
+    among = [*names, *("" for _ in wanted)]
+    recorder = Recorder(parameters, (*given, *wanted), names=among, others=others)
+    # What a CPU's own backward pass of these keeps is of a size that shapes do not tell; one that
+    # could be differentiated in turn is made of known operators.
+    recurrent = any(isinstance(part, nn.RNNBase) for part in copied.modules())
 
     def step(
         trained: dict[str, Tensor],
@@ -95,29 +96,59 @@ def trace_training(
         given: tuple[Tensor, ...],
         wanted: tuple[Tensor, ...],
     ) -> list[Tensor]:
-        def of(trained: dict[str, Tensor], held: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-            returned = _called(copied, {**trained, **held}, given)
-            value = (loss or default_loss)(returned, *wanted)
-            return value, value
-
-        gradients, value = grad(of, has_aux=True)(trained, held)
+        value = (loss or default_loss)(_called(copied, {**trained, **held}, names, given), *wanted)
+        gradients = torch.autograd.grad(
+            value, list(trained.values()), create_graph=recurrent, materialize_grads=True
+        )
         recorder.phase = "update"
-        updated = [
-            torch.add(parameter, gradients[key], alpha=-LEARNING_RATE)
-            for key, parameter in trained.items()
-        ]
-        return [value, *updated]
+        with torch.no_grad():
+            pairs = zip(trained.values(), gradients, strict=True)
+            return [value, *(torch.add(old, by, alpha=-LEARNING_RATE) for old, by in pairs)]
 
     with explained(name, copied), learning(), mode, recorder:
-        outputs = functionalize(step)(trained, held, given, wanted)
+        outputs = functional(step, recorder)(unused, trained, held, given, wanted)
     # The tracer tells whose gradients an operator computes by autograd's nodes, which are not those
     # of functional gradients: here operators of the backward pass have FLOPs of their own.
     return replace(recorder.graph(outputs), backward_flops={}, targets=len(targets))
 
 
-def _called(module: nn.Module, held: dict[str, Tensor], given: tuple[Tensor, ...]) -> Any:
+def _told_apart(
+    parameters: dict[str, nn.Parameter], others: dict[str, Tensor]
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Parameters that may learn, and all else that a module holds."""
+    trained = {key: parameter for key, parameter in parameters.items() if parameter.requires_grad}
+    frozen = {key: parameter for key, parameter in parameters.items() if key not in trained}
+    return dict(trained), frozen | others
+
+
+def functional(
+    function: Callable[..., list[Tensor]], recorder: Recorder
+) -> Callable[..., list[Tensor]]:
+    """A function that writes nothing in place, called with a scalar and its own arguments.
+
+    Below a gradient, though of that scalar alone, functions are operators whose writes are seen. Of
+    the first argument autograd records what it may ask for: PyTorch chooses other operators for a
+    weight that may learn.
+    """
+
+    def passed_on(unused: Tensor, *given: Any) -> tuple[Tensor, list[Tensor]]:
+        found = function(*given)
+        recorder.in_backward = True
+        return unused, found
+
+    def run(*given: Any) -> list[Tensor]:
+        _, found = grad(passed_on, argnums=(0, 1), has_aux=True)(*given)
+        recorder.in_backward = False
+        return list(found)
+
+    return functionalize(run)
+
+
+def _called(
+    module: nn.Module, held: dict[str, Tensor], names: Sequence[str], given: Sequence[Tensor]
+) -> Any:
     with DrawingInPlace():
-        return functional_call(module, held, given)
+        return functional_call(module, held, *arguments(names, given))
 
 
 class DrawingInPlace(TorchFunctionMode):
@@ -142,21 +173,44 @@ class DrawingInPlace(TorchFunctionMode):
         return func(given.permute(order), *others, **kwargs).permute(back)
 
 
-_DROPOUTS = frozenset(
-    [functional.dropout, functional.alpha_dropout, torch.dropout, torch.alpha_dropout]
-)
+_DROPOUTS = frozenset([dropout, alpha_dropout, torch.dropout, torch.alpha_dropout])
 """Those whose mask has the form of the input."""
 
 
 def default_loss(returned: Any, target: Tensor) -> Tensor:
-    """Cross entropy of a score for each of several classes with the target; else the sum."""
-    outputs = tensors_in(returned)
+    """Cross entropy of a score for each of several classes with the target; else the sum.
+
+    Scores are samples x classes, or samples x positions x classes for a class at each position.
+    Where a module returns ``logits`` among others, these are the scores.
+    """
+    outputs = _scored(returned)
+    (first, *others) = outputs
+    if not others and first.dim() == target.dim() + 1 and first.shape[-1] > 1:
+        return cross_entropy(first.flatten(0, -2), target.flatten())
+    return torch.stack([output.sum() for output in outputs]).sum()
+
+
+def default_target(
+    name: str, module: nn.Module, inputs: tuple[Tensor, ...], names: Sequence[str]
+) -> tuple[int, ...]:
+    """Shape of what `default_loss` compares a sample with: of tokens, a class at each position."""
+    if inputs[0].dim() != 2 or inputs[0].is_floating_point():
+        return ()
+    with FakeTensorMode() as mode:
+        copied = copied_with(name, module, faked).eval()
+        given = tuple(map(faked, inputs))
+    with explained(name, copied), torch.no_grad(), mode:
+        (first, *others) = _scored(_called(copied, {}, names, given))
+    return tuple(first.shape[1:2]) if not others and first.dim() == 3 else ()
+
+
+def _scored(returned: Any) -> list[Tensor]:
+    logits = returned.get("logits") if isinstance(returned, Mapping) else None
+    outputs = tensors_in(getattr(returned, "logits", None) if logits is None else logits)
+    outputs = outputs or tensors_in(returned)
     if not outputs:
         raise UserError("it returns no tensor to learn from")
-    (first, *_) = outputs
-    if len(outputs) == 1 and first.dim() == 2 and first.shape[1] > 1:
-        return functional.cross_entropy(first, target)
-    return torch.stack([output.sum() for output in outputs]).sum()
+    return outputs
 
 
 def faked(tensor: Tensor) -> Tensor:

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch._functorch.eager_transforms import _vjp_with_argnums
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.func import functional_call, functionalize
+from torch.func import functional_call
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
-from workbench.graphs.functional import DrawingInPlace, faked
+from workbench.graphs.functional import DrawingInPlace, faked, functional
 from workbench.graphs.graph import Operand, Operator, Recording, Value
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.recorder import Recorder, tensors_in
@@ -115,23 +114,7 @@ def trace_passes(
     tangents = tuple(seen.tangents.values())
     recorder = Recorder(parameters, (*given, *tangents), others=others)
 
-    def forward(
-        learnt: tuple[dict[str, Tensor], dict[int, Tensor]],
-        held: dict[str, Tensor],
-        given: tuple[Tensor, ...],
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        trained, of_inputs = learnt
-        tensors = iter([of_inputs.get(at, tensor) for at, tensor in enumerate(given)])
-        filled = [next(tensors) if isinstance(leaf, Tensor) else leaf for leaf in fakes]
-        args, kwargs = tree_unflatten(filled, tree)
-        with DrawingInPlace():
-            result = functional_call(copied, {**trained, **held}, args, kwargs)
-        outputs = [
-            output.clone() if at in copies else output
-            for at, output in enumerate(tensors_in(result))
-        ]
-        rest = [output for at, output in enumerate(outputs) if at not in used]
-        return [outputs[at] for at in used], rest
+    recurrent = any(isinstance(part, nn.RNNBase) for part in copied.modules())
 
     def passes(
         learnt: tuple[dict[str, Tensor], dict[int, Tensor]],
@@ -139,16 +122,23 @@ def trace_passes(
         given: tuple[Tensor, ...],
         tangents: tuple[Tensor, ...],
     ) -> list[Tensor]:
-        found: Any = _vjp_with_argnums(forward, learnt, held, given, argnums=0, has_aux=True)
-        outputs, pull, rest = found
-        of_parameters, of_inputs = pull(list(tangents), retain_graph=False, create_graph=False)
-        first, second = iter(outputs), iter(rest)
-        returned = [next(first if at in used else second) for at in range(len(outputs + rest))]
-        return [*returned, *of_parameters.values(), *of_inputs.values()]
+        trained, of_inputs = learnt
+        tensors = iter([of_inputs.get(at, tensor) for at, tensor in enumerate(given)])
+        filled = [next(tensors) if isinstance(leaf, Tensor) else leaf for leaf in fakes]
+        args, kwargs = tree_unflatten(filled, tree)
+        with DrawingInPlace():
+            result = functional_call(copied, {**trained, **held}, args, kwargs)
+        outputs = tensors_in(result)
+        outputs = [one.clone() if at in copies else one for at, one in enumerate(outputs)]
+        sources = [*trained.values(), *of_inputs.values()]
+        found = torch.autograd.grad(
+            [outputs[at] for at in used], sources, tangents, create_graph=recurrent
+        )
+        return [*outputs, *found]
 
     with explained(name, copied), learning(), mode, recorder:
         learnt = (trained, {at: given[at] for at in seen.inputs})
-        results = functionalize(passes)(learnt, held, given, tangents)
+        results = functional(passes, recorder)(torch.empty(()), learnt, held, given, tangents)
     strides = [one.stride() for one in (*trained.values(), *(given[at] for at in seen.inputs))]
     first = len(results) - len(strides)
     graph = _with_own_memory(recorder.graph(results), dict(enumerate(strides, first)))

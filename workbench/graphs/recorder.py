@@ -47,14 +47,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         parameters: Mapping[str, torch.nn.Parameter],
         inputs: Sequence[Tensor],
         *,
+        names: Sequence[str] = (),
         by_modules: bool = False,
         others: Mapping[str, Tensor] = MappingProxyType({}),
-        with_backward: bool = False,
     ) -> None:
-        """`others` are what else the module holds; `with_backward` keeps backward operators."""
+        """`names` are of inputs, if they have any; `others` are what else the module holds."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.phase: Phase = "forward"
-        self._with_backward = with_backward
         self.operators: list[Operator] = []
         self.modules: list[str] | None = [] if by_modules else None  # called so far
         self.in_backward = False
@@ -76,7 +75,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for name, tensor in others.items():
             self._hold(tensor, "constant", name=name)
         for number, tensor in enumerate(inputs):
-            self._hold(tensor, "input", name=f"input {number}")
+            known = names[number] if names else ""
+            self._hold(tensor, "input", name=known or f"input {number}")
         self._inputs = tuple(map(self.view, inputs))
 
     def graph(self, outputs: Sequence[Tensor]) -> Recording:

@@ -10,15 +10,18 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from workbench.graphs.graph import Recording, UntraceableError
+from workbench.graphs.inputs import arguments
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.utils.checks import UserError
+
+T = TypeVar("T")
 
 
 def record(
@@ -26,6 +29,7 @@ def record(
     module: nn.Module,
     inputs: tuple[Tensor, ...],
     *,
+    names: Sequence[str],
     by_modules: bool = False,
     backward: bool = False,
 ) -> Recording:
@@ -33,8 +37,8 @@ def record(
 
     The module is used as it is and keeps gradients: give it a copy.
     """
-    recorder = Recorder(dict(module.named_parameters()), inputs, by_modules=by_modules)
-    outputs = run(name, module, inputs, recorder)
+    recorder = Recorder(dict(module.named_parameters()), inputs, names=names, by_modules=by_modules)
+    outputs = run(name, module, inputs, recorder, names=names)
     if backward:
         recorder.in_backward = True
         try:
@@ -51,12 +55,17 @@ def run(
     inputs: tuple[Tensor, ...],
     recorder: Recorder,
     calls: AbstractContextManager[object] | None = None,
+    *,
+    names: Sequence[str],
 ) -> list[Tensor]:
     """Run `module` forward under a recorder, and one of its calls if asked; what it returns."""
     modules = recorder.modules
+    args, kwargs = arguments(names, inputs)
     hooks = nullcontext() if modules is None else layers_by_module(module, modules.append)
-    with learning(), recorder, explained(name, module), hooks, calls or nullcontext():
-        outputs = tensors_in(module(*inputs))
+    # What the module's code makes without a device is where its inputs are.
+    home = torch.device(inputs[0].device if inputs else "cpu")
+    with learning(), home, recorder, explained(name, module), hooks, calls or nullcontext():
+        outputs = tensors_in(module(*args, **kwargs))
     check_returned(name, outputs)
     return outputs
 
@@ -174,6 +183,25 @@ def learning() -> Iterator[None]:
     """Record gradients, whatever the caller's setting."""
     with torch.inference_mode(False), torch.enable_grad():
         yield
+
+
+def as_compiled(trace: Callable[[], T]) -> T:
+    """Trace a module; if it asks for numbers, again as `torch.compile` does.
+
+    Code that looks into masks, to leave out those that hide nothing, does not do so when it is
+    asked whether it is compiled.
+    """
+    try:
+        return trace()
+    except UntraceableError as error:
+        compiler: Any = torch.compiler
+        was_compiling, compiler._is_compiling_flag = compiler._is_compiling_flag, True
+        try:
+            return trace()
+        except UserError:
+            raise error from error.__cause__
+        finally:
+            compiler._is_compiling_flag = was_compiling
 
 
 @contextmanager

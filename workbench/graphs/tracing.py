@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from workbench.graphs.inputs import (
+    Input,
+    Inputs,
+    InputShape,
+    inputs_of,
+    make_inputs,
+    read_inputs,
+)
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.utils.checks import UserError, check_name, check_whole, choose
-from workbench.zoo import MODELS, build
+from workbench.utils.checks import UserError, check_name, check_whole
+from workbench.zoo import build
 
 if TYPE_CHECKING:
     import torch
@@ -17,7 +24,6 @@ if TYPE_CHECKING:
     from workbench.graphs.graph import Recording
 
 By = Literal["graph", "modules"]
-Shapes = tuple[tuple[int, ...], ...]
 
 # Batch normalisation in training refuses a single sample on a 1x1 map.
 BATCH = 2
@@ -25,13 +31,13 @@ BATCH = 2
 
 def trace(
     model: str | torch.nn.Module,
-    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    input_shape: InputShape | None = None,
     batch_size: int = 1,
     training: bool = False,
     *,
-    input_dtype: str = "float32",
+    input_dtype: str | None = None,
     loss: Loss | None = None,
-    target_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    target_shape: InputShape | None = None,
     target_dtype: str = "float32",
 ) -> OperatorGraph:
     """Trace a model as a graph of operators in which nothing is written in place.
@@ -50,41 +56,46 @@ def trace(
         update of the parameters; it returns the loss and the new parameters.
     loss
         Called with what the model returns and with targets. By default cross entropy with classes,
-        one a sample, for a score of each of several classes; else the sum.
+        one a sample, or one a position of a text, for a score of each class; else the sum.
     target_shape, target_dtype
         Of what a loss of one's own compares with, as for inputs: ``()`` and ``"int64"`` for a class
         of each sample. Targets come after the inputs where the graph is run.
     """
-    shapes = input_shapes(model, input_shape)
+    inputs = inputs_of(model, input_shape, input_dtype)
     check_whole("batch_size", batch_size, 1)
     if target_shape is not None and (loss is None or not training):
         raise UserError(
             f"target_shape is {target_shape}; it is for training with a loss of one's own"
         )
 
-    from workbench.graphs.functional import trace_inference, trace_training
+    from workbench.graphs.functional import default_target, trace_inference, trace_training
+    from workbench.graphs.recording import as_compiled
 
     name = model if isinstance(model, str) else type(model).__name__
     module = build(model, "meta") if isinstance(model, str) else model
-    inputs = make_inputs(shapes, batch_size, input_dtype, "meta")
-    if training:
-        wanted = _shapes("target_shape", target_shape) if target_shape is not None else ()
-        kind = target_dtype
+    given, names = make_inputs(inputs, batch_size, "meta"), [one.name for one in inputs]
+
+    def recorded() -> Recording:
+        if not training:
+            return trace_inference(name, module, given, names=names)
+        wanted: Inputs = ()
         if loss is None:
-            wanted, kind = ((),), "int64"
-        targets = make_inputs(wanted, batch_size, kind, "meta")
-        recording = trace_training(name, module, inputs, targets, loss)
-    else:
-        recording = trace_inference(name, module, inputs)
+            wanted = (Input(default_target(name, module, given, names), "int64"),)
+        elif target_shape is not None:
+            wanted = read_inputs("target_shape", target_shape, target_dtype)
+        targets = make_inputs(wanted, batch_size, "meta")
+        return trace_training(name, module, given, targets, loss, names=names)
+
+    recording = as_compiled(recorded)
     with_weights = partial(_initialised, model) if isinstance(model, str) else lambda: module
     return OperatorGraph(**{**vars(recording), "name": name, "module": with_weights})
 
 
 def follow(
     model: str | torch.nn.Module,
-    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    input_shape: InputShape | None = None,
     *,
-    input_dtype: str = "float32",
+    input_dtype: str | None = None,
     by: By = "graph",
     backward: bool = False,
     unfrozen: bool = False,
@@ -95,11 +106,8 @@ def follow(
     ----------
     model
         Name in `workbench.zoo.MODELS`, or a module, which is not touched.
-    input_shape
-        Of one sample, without the batch; a sequence of shapes for several inputs. May be left
-        out for a model of the zoo.
-    input_dtype
-        PyTorch's name of the inputs' type; ``"int64"`` for tokens.
+    input_shape, input_dtype
+        What it takes, as `inputs_of` reads it; may be left out for a model of the zoo.
     by
         ``"graph"``: on meta tensors, shapes only. ``"modules"``: for a module whose control flow
         depends on data; it is run for real on random numbers, and each module with parameters of
@@ -112,10 +120,10 @@ def follow(
     Raises `UntraceableError` if the module asks for numbers, and ValueError if an input does not
     fit; the message says at which layer.
     """
-    shapes = input_shapes(model, input_shape)
+    inputs = inputs_of(model, input_shape, input_dtype)
     check_by(by)
 
-    from workbench.graphs.recording import meta_copy, real_copy, record, unfreeze
+    from workbench.graphs.recording import as_compiled, meta_copy, real_copy, record, unfreeze
     from workbench.training.repeatable import seeded
 
     device = "meta" if by == "graph" else "cpu"
@@ -125,51 +133,18 @@ def follow(
     if unfrozen:
         unfreeze(copied)
     with seeded(0):  # a real run takes the same way each time
-        inputs = make_inputs(shapes, BATCH, input_dtype, device)
-        return record(name, copied, inputs, by_modules=by == "modules", backward=backward)
+        given, names = make_inputs(inputs, BATCH, device), [one.name for one in inputs]
+        by_modules = by == "modules"
+        return as_compiled(
+            lambda: record(
+                name, copied, given, names=names, by_modules=by_modules, backward=backward
+            )
+        )
 
 
 def check_by(by: str) -> None:
     """Refuse a way of finding layers that does not exist."""
     check_name("way of finding layers", by, ("graph", "modules"))
-
-
-def input_shapes(
-    model: str | torch.nn.Module, input_shape: Sequence[int] | Sequence[Sequence[int]] | None
-) -> Shapes:
-    """Shapes of all inputs of one sample, checked; the zoo knows those of its models."""
-    if isinstance(model, str):
-        known = choose("model", model, MODELS)
-        input_shape = known.input_shape if input_shape is None else input_shape
-    elif input_shape is None:
-        raise UserError(
-            f"input_shape is missing: {type(model).__name__} does not tell the shape of its "
-            "input. Give that of one sample, without the batch: input_shape=(3, 224, 224)"
-        )
-    return _shapes("input_shape", input_shape)
-
-
-def _shapes(name: str, given: Sequence[int] | Sequence[Sequence[int]]) -> Shapes:
-    several = [tuple(part) for part in given if isinstance(part, Sequence)]
-    sizes = tuple(size for size in given if not isinstance(size, Sequence))
-    shapes = tuple(several) or (sizes,)
-    for shape in shapes:
-        if not all(isinstance(size, int) and size > 0 for size in shape):
-            raise UserError(f"{name} {given} is not made of positive whole numbers")
-    return shapes
-
-
-def make_inputs(
-    shapes: Shapes, batch_size: int, dtype: str, device: str
-) -> tuple[torch.Tensor, ...]:
-    """Input tensors of a batch: normal noise, zeros for integers."""
-    import torch
-
-    kind = getattr(torch, dtype, None)
-    if not isinstance(kind, torch.dtype):
-        raise UserError(f"unknown input_dtype {dtype!r}; PyTorch's names are right: 'float32'")
-    make = torch.randn if kind.is_floating_point or kind.is_complex else torch.zeros
-    return tuple(make((batch_size, *shape), dtype=kind, device=device) for shape in shapes)
 
 
 def _initialised(model: str) -> torch.nn.Module:

@@ -12,8 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workbench.graphs import By, Layers, find_layers, follow, input_shapes
+from workbench.graphs import By, Layers, find_layers, follow, inputs_of
 from workbench.graphs.graph import Recording, View
+from workbench.graphs.inputs import Inputs, InputShape
 from workbench.graphs.layers import CONSTANT
 from workbench.graphs.tracing import BATCH
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
@@ -41,9 +42,9 @@ class Costs(NamedTuple):
 
 def profile_model(
     model: str | torch.nn.Module,
-    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    input_shape: InputShape | None = None,
     *,
-    input_dtype: str = "float32",
+    input_dtype: str | None = None,
     by: By = "graph",
     name: str | None = None,
 ) -> ModelProfile:
@@ -72,9 +73,9 @@ def profile_model(
 
 def moved_bytes(
     model: str | torch.nn.Module,
-    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    input_shape: InputShape | None = None,
     *,
-    input_dtype: str = "float32",
+    input_dtype: str | None = None,
 ) -> NDArray[np.int64]:
     """Bytes per sample that each layer's operators read and write on the way forward.
 
@@ -93,9 +94,10 @@ def zoo_as_json(names: Iterable[str] = MODELS) -> bytes:
     """Trace models of the zoo at their own input shapes: what is stored of them, a line each."""
     lines = []
     for name in names:
-        profile, moved = _traced(name, (MODELS[name].input_shape,), "float32", "graph")
+        profile, moved = _traced(name, inputs_of(name, None), "graph")
         costs = profile.table.to_dict(as_series=False) | {
             "tensor_bytes": profile.tensor_bytes,
+            "sample_bytes": profile.sample_bytes,
             "moved_bytes": moved.tolist(),
         }
         lines.append(f"{json.dumps(name)}: {json.dumps(costs)}")
@@ -110,8 +112,9 @@ def stored_costs(kept: Kept, name: str) -> Costs | None:
     moved = np.array(costs["moved_bytes"], dtype=np.int64)
     moved.setflags(write=False)
     table = pl.DataFrame({column: costs[column] for column in SCHEMA}, schema=SCHEMA)
-    shape, tensors = MODELS[name].input_shape, costs["tensor_bytes"]
-    return Costs(ModelProfile(name, shape, table, tensors), moved)
+    of_tensors, of_sample = costs["tensor_bytes"], costs["sample_bytes"]
+    shape = MODELS[name].input_shape
+    return Costs(ModelProfile(name, shape, table, of_tensors, of_sample), moved)
 
 
 @cache
@@ -121,26 +124,24 @@ def _as_stored(kept: Kept) -> dict[str, dict[str, Any]]:
 
 def _costs(
     model: str | torch.nn.Module,
-    input_shape: Sequence[int] | Sequence[Sequence[int]] | None,
-    input_dtype: str,
+    input_shape: InputShape | None,
+    input_dtype: str | None,
     by: By,
 ) -> Costs:
-    shapes = input_shapes(model, input_shape)
+    inputs = inputs_of(model, input_shape, input_dtype)
     trace_it = _of_zoo if isinstance(model, str) else _traced
-    return trace_it(model, shapes, input_dtype, by)
+    return trace_it(model, inputs, by)
 
 
 @lru_cache(maxsize=64)
-def _of_zoo(name: str, shapes: tuple[tuple[int, ...], ...], input_dtype: str, by: By) -> Costs:
-    is_stored = (shapes, input_dtype, by) == ((MODELS[name].input_shape,), "float32", "graph")
+def _of_zoo(name: str, inputs: Inputs, by: By) -> Costs:
+    is_stored = (inputs, by) == (inputs_of(name, None), "graph")
     known = stored_costs(KEPT, name) if is_stored else None
-    return known or _traced(name, shapes, input_dtype, by)
+    return known or _traced(name, inputs, by)
 
 
-def _traced(
-    model: str | torch.nn.Module, shapes: tuple[tuple[int, ...], ...], input_dtype: str, by: By
-) -> Costs:
-    graph = follow(model, shapes, input_dtype=input_dtype, by=by, backward=True)
+def _traced(model: str | torch.nn.Module, inputs: Inputs, by: By) -> Costs:
+    graph = follow(model, inputs, by=by, backward=True)
     layers = find_layers(graph)
     tensor_bytes = tuple(
         tuple(parameter.size_bytes for parameter in layer) for layer in layers.trained
@@ -158,12 +159,15 @@ def _traced(
         schema=SCHEMA,
     )
     name = model if isinstance(model, str) else type(model).__name__
-    shape = shapes[0] if len(shapes) == 1 else shapes
+    shapes = tuple(one.shape for one in inputs)
+    sample_bytes = sum(view.size_bytes for view in graph.inputs) // BATCH
     moved = np.array(_sums(layers, _moved_bytes(graph, layers)))
     moved.setflags(write=False)
-    profile = ModelProfile(name, shape, table, tensor_bytes)
+    profile = ModelProfile(
+        name, shapes[0] if len(shapes) == 1 else shapes, table, tensor_bytes, sample_bytes
+    )
     if layers.trained != layers.parameters:
-        graph = follow(model, shapes, input_dtype=input_dtype, by=by, backward=True, unfrozen=True)
+        graph = follow(model, inputs, by=by, backward=True, unfrozen=True)
         frozen = (
             (parameter.size_bytes for parameter in of if not parameter.is_trained)
             for of in layers.parameters
@@ -203,15 +207,27 @@ def _moved_bytes(graph: Recording, layers: Layers) -> list[int]:
 
 
 def _output_bytes(graph: Recording, layers: Layers) -> list[int]:
-    """Bytes of a batch that cross the cut after each layer: made up to it, used beyond it."""
+    """Bytes of a batch that cross the cut after each layer: made up to it, used beyond it.
+
+    A copy does not cross: what it is made of does.
+    """
     count = len(layers.names)
+    copied = {
+        operator.makes[0].value: operator.reads[0]
+        for operator in graph.operators
+        if operator.name == "clone" and operator.makes[0].size_bytes == operator.reads[0].size_bytes
+    }
+
+    def original(view: View) -> View:
+        return original(copied[view.value]) if view.value in copied else view
+
     readers = [
         *(
-            (view, layer)
+            (original(view), layer)
             for operator, layer in zip(graph.operators, layers.of_operators, strict=True)
             for view in operator.reads
         ),
-        *((view, count + 1) for view in graph.outputs),
+        *((original(view), count + 1) for view in graph.outputs),
     ]
     last_use: dict[int, dict[View, int]] = {}
     for view, layer in readers:

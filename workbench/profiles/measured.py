@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from workbench.graphs import By, find_layers, follow, input_shapes
-from workbench.graphs.tracing import check_by, make_inputs
+from workbench.graphs import By, find_layers, follow, inputs_of
+from workbench.graphs.inputs import InputShape, arguments, make_inputs
+from workbench.graphs.tracing import check_by
 from workbench.profiles.layer_times import SCHEMA, LayerTimes
 from workbench.utils.checks import UserError, check_whole
 from workbench.zoo import build
@@ -21,12 +23,12 @@ if TYPE_CHECKING:
 def measure_layer_times(
     model: str | torch.nn.Module,
     batch_size: int,
-    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    input_shape: InputShape | None = None,
     *,
     device: str = "cpu",
     warmup: int = 1,
     repeats: int = 5,
-    input_dtype: str = "float32",
+    input_dtype: str | None = None,
     by: By = "graph",
     name: str | None = None,
     progress: Callable[[str, int, int], object] = lambda what, done, total: None,
@@ -50,7 +52,7 @@ def measure_layer_times(
     progress
         Called before each iteration as ``progress(what, done, total)``.
     """
-    shapes = input_shapes(model, input_shape)
+    inputs = inputs_of(model, input_shape, input_dtype)
     check_by(by)
     batch_size = check_whole("batch_size", batch_size, 1)
     if warmup < 0 or repeats < 1:
@@ -62,12 +64,16 @@ def measure_layer_times(
     check_device(device)
     title = name or (model if isinstance(model, str) else type(model).__name__)
     module = build(model, device) if isinstance(model, str) else real_copy(title, model, device)
-    inputs = make_inputs(shapes, batch_size, input_dtype, device)
+    given, names = make_inputs(inputs, batch_size, device), [one.name for one in inputs]
 
+    args, kwargs = arguments(names, given)
+    run = partial(module, *args, **kwargs)
     with learning():
         by_graph = by == "graph"
-        expected = find_layers(follow(model, shapes, input_dtype=input_dtype)) if by_graph else None
-        graph = record(title, module, inputs, by_modules=not by_graph, backward=not by_graph)
+        expected = find_layers(follow(model, inputs)) if by_graph else None
+        graph = record(
+            title, module, given, names=names, by_modules=not by_graph, backward=not by_graph
+        )
         layers = find_layers(graph)
         if expected is not None and expected.names != layers.names:
             raise UserError(
@@ -85,9 +91,9 @@ def measure_layer_times(
         layered: list[list[list[float]]] = []  # [turn][forward, backward, update][layer]
         for turn in range(warmup + repeats):
             progress(f"{title} on {device}", turn, warmup + repeats)
-            whole.append(stopwatch.whole_iteration_s(module, inputs, clock))
+            whole.append(stopwatch.whole_iteration_s(module, run, clock))
             forward_s, backward_s = stopwatch.layered_iteration_s(
-                module, inputs, clock, marking, len(groups)
+                module, run, clock, marking, len(groups)
             )
             layered.append([forward_s, backward_s, stopwatch.update_s(groups, clock)])
         progress(f"{title} on {device}", warmup + repeats, warmup + repeats)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from dataclasses import dataclass, fields
 from itertools import starmap
 from pathlib import Path
@@ -123,6 +124,8 @@ class ModelProfile(LayerTable):
     tensor_bytes
         Size of every parameter tensor, layer by layer, for links on which a few large tensors
         travel otherwise than many small ones. Left out, a layer's bytes are shared out evenly.
+    sample_bytes
+        Of one sample's inputs. Left out, four for each value.
     frozen_bytes
         Bytes of each layer's frozen parameters, which are held, but neither updated nor sent.
     unfrozen_backward_flops
@@ -136,6 +139,7 @@ class ModelProfile(LayerTable):
     input_shape: InputShape
     table: pl.DataFrame
     tensor_bytes: tuple[tuple[int, ...], ...] = ()
+    sample_bytes: int = 0
     frozen_bytes: tuple[int, ...] = ()
     unfrozen_backward_flops: tuple[int, ...] = ()
 
@@ -151,6 +155,8 @@ class ModelProfile(LayerTable):
                     "one each, or none"
                 )
         sizes = list(self.table.select("param_bytes", "param_tensors").iter_rows())
+        if not self.sample_bytes:
+            object.__setattr__(self, "sample_bytes", 4 * _values(self.input_shape))
         if not self.tensor_bytes:
             object.__setattr__(self, "tensor_bytes", tuple(starmap(_shared_evenly, sizes)))
         elif [(sum(layer), len(layer)) for layer in self.tensor_bytes] != sizes:
@@ -195,6 +201,13 @@ class ModelProfile(LayerTable):
 def _shared_evenly(size: int, tensors: int) -> tuple[int, ...]:
     each, more = divmod(size, max(tensors, 1))
     return tuple(each + (number < more) for number in range(tensors))
+
+
+def _values(shape: InputShape) -> int:
+    """Numbers in one sample; of a model of several inputs, in all of them."""
+    if any(isinstance(part, tuple) for part in shape):
+        return sum(_values(part) for part in shape if isinstance(part, tuple))
+    return math.prod(shape)  # type: ignore[arg-type]
 
 
 def _tuples(given: Any) -> Any:

@@ -142,23 +142,23 @@ def by_modules(module: nn.Module, layers: Sequence[str]) -> Marking:
     return marking
 
 
-def whole_iteration_s(module: nn.Module, inputs: tuple[Tensor, ...], clock: Clock) -> float:
-    """Seconds of one forward and backward pass, undisturbed."""
+def whole_iteration_s(module: nn.Module, run: Callable[[], object], clock: Clock) -> float:
+    """Seconds of one forward and backward pass, undisturbed; `run` is the module's forward pass."""
     module.zero_grad(set_to_none=True)
     marks = [clock.mark()]
-    run_backward(tensors_in(module(*inputs)))
+    run_backward(tensors_in(run()))
     marks.append(clock.mark())
     return clock.gaps_s(marks)[0]
 
 
 def layered_iteration_s(
-    module: nn.Module, inputs: tuple[Tensor, ...], clock: Clock, marking: Marking, layer_count: int
+    module: nn.Module, run: Callable[[], object], clock: Clock, marking: Marking, layer_count: int
 ) -> tuple[list[float], list[float]]:
     """Seconds per layer of one forward and one backward pass."""
     module.zero_grad(set_to_none=True)
     forward = Laps.start(clock, 1)
     with marking(forward):
-        outputs = tensors_in(module(*inputs))
+        outputs = tensors_in(run())
     forward.stop()
 
     if not any(output.requires_grad for output in outputs):

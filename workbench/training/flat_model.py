@@ -22,6 +22,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from workbench.graphs import By, find_layers, follow
+from workbench.graphs.inputs import InputShape
 from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ class Layout:
 
 def model_layout(
     module: torch.nn.Module,
-    input_shape: Sequence[int] | Sequence[Sequence[int]],
+    input_shape: InputShape,
     *,
-    input_dtype: str = "float32",
+    input_dtype: str | None = None,
     by: By = "graph",
 ) -> Layout:
     """Return the layout of a module, by tracing it on meta tensors; it is not changed.
@@ -196,9 +197,9 @@ class FlatModel:
 
 def flatten(
     module: torch.nn.Module,
-    input_shape: Sequence[int] | Sequence[Sequence[int]],
+    input_shape: InputShape,
     *,
-    input_dtype: str = "float32",
+    input_dtype: str | None = None,
     by: By = "graph",
 ) -> FlatModel:
     """Lay a module's trained parameters into one vector, in the order of its profile's layers.

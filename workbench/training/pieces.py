@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from workbench.graphs import find_layers, follow, input_shapes
+from workbench.graphs import find_layers, follow, inputs_of
+from workbench.graphs.inputs import Inputs, InputShape
 from workbench.graphs.layers import CONSTANT
 from workbench.utils.checks import UserError
 
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 
     Modes = tuple[bool, ...]
 
+
+_REARRANGING = frozenset(
+    (
+        *("contiguous", "flatten", "movedim", "permute", "reshape", "squeeze", "swapaxes"),
+        *("t", "transpose", "unflatten", "unsqueeze", "view"),
+    )
+)
+"""Calls of PyTorch that give all that they are given, in another order or form."""
 
 Crossing = tuple[int, ...]  # numbers of a tensor in the graph; several, if it has several names
 
@@ -48,11 +57,14 @@ class LayeredCalls:
         for crossing, tensor in zip(self.entering(first), tensors, strict=True):
             # What others sent is theirs, and a leaf that needs a gradient cannot be written to.
             own = tensor.clone() if self._storage(crossing[0]) in written else tensor
+            axis = 0 if first == 1 else self.graph.tensors[crossing[0]].samples or 0
+            own = own.movedim(0, axis).contiguous() if axis else own
             known |= dict.fromkeys(crossing, own)
         self.graph.run(calls, module, known, like=tensors[0])
         if last == len(self):
             return tuple(self.graph.tensor(number, module, known) for number in self.graph.outputs)
-        return tuple(known[crossing[0]] for crossing in self.entering(last + 1))
+        leaving = [crossing[0] for crossing in self.entering(last + 1)]
+        return tuple(known[n].movedim(self.graph.tensors[n].samples or 0, 0) for n in leaving)
 
     def entering(self, layer: int) -> tuple[Crossing, ...]:
         """Inputs of a layer: what crosses the cut before it, or the module's inputs."""
@@ -60,8 +72,8 @@ class LayeredCalls:
 
     def bytes_per_sample(self, layer: int) -> int:
         """Bytes of a layer's inputs."""
-        views = (self.graph.tensors[crossing[0]].view for crossing in self.entering(layer))
-        return sum(view.size_bytes // view.shape[0] for view in views)
+        entering = (self.graph.tensors[crossing[0]] for crossing in self.entering(layer))
+        return sum(one.view.size_bytes // one.view.shape[one.samples or 0] for one in entering)
 
     @cached_property
     def names_used(self) -> tuple[frozenset[str], ...]:
@@ -109,6 +121,8 @@ class LayeredCalls:
     def _layers(self) -> list[int]:
         """Layer of each call; `CONSTANT` where it is in none."""
         held = {tensor.storage for tensor in self.graph.tensors if isinstance(tensor.source, str)}
+        written = {self._storage(number) for call in self.graph.calls for number in call.writes}
+        read_in = dict.fromkeys(self.graph.outputs, 0)  # first layer that reads a tensor
         layers, following = [], len(self)
         for call in reversed(self.graph.calls):
             layer = max(self.graph.layers.of_values[value] for value in call.values)
@@ -116,8 +130,28 @@ class LayeredCalls:
                 following = layer
             elif any(self._storage(number) in held for number in call.writes):
                 layer = following
+            if layer != CONSTANT and self._rearranges(call, written):
+                layer = max(layer, read_in.get(call.results[0], layer))
+            for number in call.reads:
+                read_in[number] = min(layer, read_in.get(number, layer))
             layers.append(layer)
         return layers[::-1]
+
+    def _rearranges(self, call: Call, written: set[int]) -> bool:
+        """Whether it moves or loses the samples' dimension alone: it may as well run later.
+
+        So what crosses a cut is what came before it, of the same size.
+        """
+        if len(call.reads) != 1 or len(call.results) != 1:
+            return False
+        before, after = (self.graph.tensors[one[0]] for one in (call.reads, call.results))
+        return (
+            getattr(call.function, "__name__", "") in _REARRANGING
+            and after.samples != 0
+            and before.view.size_bytes == after.view.size_bytes
+            and before.view.dtype == after.view.dtype
+            and after.storage not in written
+        )
 
     @cached_property
     def _touched_in(self) -> dict[int, int]:
@@ -187,8 +221,8 @@ class LayeredCalls:
                 continue
             storage, view = tensors[number].storage, tensors[number].view
             alike[storage, view.offset, view.shape, view.strides].append(number)
-            if not tensors[number].has_samples:
-                why = "does not have the samples in its first dimension, so they cannot be split"
+            if tensors[number].samples is None:
+                why = "has no dimension of its samples alone, so they cannot be split"
             elif storage in written and sum(other == storage for other, *_ in alike) > 1:
                 why = "is one of several views that cross, and a later layer writes into them"
             else:
@@ -211,8 +245,7 @@ class Pieces:
 
     module: nn.Module
     layers: tuple[str, ...]
-    _shapes: tuple[tuple[int, ...], ...] = field(repr=False)
-    _dtype: str = field(repr=False)
+    _inputs: Inputs = field(repr=False)
     _calls: dict[Modes, LayeredCalls] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -280,7 +313,7 @@ class Pieces:
         from workbench.graphs.calls import trace_calls
 
         name = type(self.module).__name__
-        calls = LayeredCalls(name, trace_calls(self.module, self._shapes, self._dtype))
+        calls = LayeredCalls(name, trace_calls(self.module, self._inputs))
         if len(calls) != len(self):
             raise UserError(
                 f"{name} has {len(calls)} layers as it is set now, but {len(self)} in training; "
@@ -292,9 +325,9 @@ class Pieces:
 
 def cut(
     module: nn.Module,
-    input_shape: Sequence[int] | Sequence[Sequence[int]],
+    input_shape: InputShape,
     *,
-    input_dtype: str = "float32",
+    input_dtype: str | None = None,
 ) -> Pieces:
     """Cut a module into the layers of its profile.
 
@@ -315,12 +348,12 @@ def cut(
     ValueError
         As `profile_model` does. The module has a gradient of its own (`torch.autograd.Function`),
         or depends on the number of samples otherwise than in proportion. A call of PyTorch makes
-        several layers (an ``nn.LSTM`` of two); a tensor that crosses a cut has no samples in its
-        first dimension; an earlier layer changes in place what a later one has read before; a
-        later one, one of two views that cross.
+        several layers (an ``nn.LSTM`` of two); a tensor that crosses a cut has no dimension of its
+        samples alone; an earlier layer changes in place what a later one has read before; a later
+        one, one of two views that cross.
     """
-    shapes = input_shapes(module, input_shape)
-    layers = find_layers(follow(module, shapes, input_dtype=input_dtype)).names
-    pieces = Pieces(module, layers, shapes, input_dtype)
+    inputs = inputs_of(module, input_shape, input_dtype)
+    layers = find_layers(follow(module, inputs)).names
+    pieces = Pieces(module, layers, inputs)
     _ = pieces.calls  # traced now, so that what cannot be cut is refused
     return pieces

@@ -22,18 +22,22 @@ class Model:
     factory
         Makes the module, randomly initialised; ``factory(classes=10)`` for other data.
     input_shape
-        Of one sample: channels, height, width.
+        Of one sample: channels, height, width; or the length of a text.
     classes
-        Outputs of the classifier that `factory` makes by default.
+        Outputs of the classifier that `factory` makes by default; of a model of language, the
+        tokens that it knows.
     parameters
         Number of trainable scalars with that classifier, as published.
+    input_dtype
+        PyTorch's name of the input's type: ``"int64"`` for tokens.
     """
 
     name: str
     factory: Callable[..., torch.nn.Module]
-    input_shape: tuple[int, int, int]
+    input_shape: tuple[int, ...]
     classes: int
     parameters: int
+    input_dtype: str = "float32"
 
 
 def _imported_late(module: str, function: str) -> Callable[..., torch.nn.Module]:
@@ -47,9 +51,15 @@ def _imported_late(module: str, function: str) -> Callable[..., torch.nn.Module]
 
 
 def _model(
-    name: str, module: str, input_shape: tuple[int, int, int], classes: int, parameters: int
+    name: str,
+    module: str,
+    input_shape: tuple[int, ...],
+    classes: int,
+    parameters: int,
+    *,
+    input_dtype: str = "float32",
 ) -> Model:
-    return Model(name, _imported_late(module, name), input_shape, classes, parameters)
+    return Model(name, _imported_late(module, name), input_shape, classes, parameters, input_dtype)
 
 
 _IMAGENET = (3, 224, 224)
@@ -84,6 +94,12 @@ MODELS: dict[str, Model] = {
         _model("mobilenet_v1_cifar", "mobilenet_v1", (3, 32, 32), 10, 3_217_226),
         _model("mobilenet_v2", "mobilenet_v2", _IMAGENET, 1000, 3_504_872),
         _model("mobilenet_v2_cifar", "mobilenet_v2", (3, 32, 32), 10, 2_236_682),
+        _model("vit_b_16", "vit", _IMAGENET, 1000, 86_567_656),
+        _model("vit_tiny", "vit", _IMAGENET, 1000, 5_717_416),
+        _model("vit_tiny_cifar", "vit", (3, 32, 32), 10, 208_074),
+        _model("gpt2", "gpt", (1024,), 50257, 124_439_808, input_dtype="int64"),
+        _model("gpt_tiny", "gpt", (32,), 16, 103_168, input_dtype="int64"),
+        _model("bert_tiny", "bert", (128,), 2, 4_386_178, input_dtype="int64"),
     )
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from workbench.hiertrain.costs.problem import (
 from workbench.utils.checks import UserError, choose
 
 if TYPE_CHECKING:
-    from workbench.profiles import InputShape, LayerTimes, ModelProfile
+    from workbench.profiles import LayerTimes, ModelProfile
 
 ROUTES: dict[str, Callable[[float, float], float]] = {
     "bottleneck": min,
@@ -163,7 +162,7 @@ def problem_of_times(
         update_s=update_s,
         param_bytes=profile.table["param_bytes"].to_numpy(),
         output_bytes=profile.table["output_bytes"].to_numpy(),
-        sample_bytes=4 * _values(profile.input_shape) if sample_bytes is None else sample_bytes,
+        sample_bytes=profile.sample_bytes if sample_bytes is None else sample_bytes,
         bandwidth_bps=links_bps(device_edge_bps, edge_cloud_bps, route),
         batch=batch,
         overhead_s=overhead_s,
@@ -182,10 +181,3 @@ def _check_speeds(name: str, speeds: Mapping[str, float]) -> None:
     check_tiers(name, speeds, "one entry")
     for tier, speed in speeds.items():
         check_positive(f"{name} of {tier}", speed)
-
-
-def _values(shape: InputShape) -> int:
-    """Numbers in one sample; of a model of several inputs, in all of them."""
-    parts = [part if isinstance(part, tuple) else (part,) for part in shape]
-    several = any(isinstance(part, tuple) for part in shape)
-    return sum(map(math.prod, parts)) if several else math.prod(map(math.prod, parts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from workbench.graphs.functional import default_loss
 from workbench.graphs.graph import View
 from workbench.graphs.passes import Passes, Returned, Strides, trace_passes
 from workbench.graphs.recorder import tensors_in
-from workbench.graphs.recording import held_tensors
+from workbench.graphs.recording import as_compiled, held_tensors
 from workbench.memory.fitting.flow import Around, PassesFlow, passes_flow
 from workbench.memory.fitting.profile import profiled
 from workbench.memory.fitting.programme import (
@@ -192,9 +192,9 @@ def step_of(
 
     def gradients(returned: Returned, outputs: Sequence[Tensor]) -> Mapping[int, Strides]:
         seen.append(used if isinstance(used, Used) else used_by(used, returned, outputs))
-        return seen[0].strides(outputs)
+        return seen[-1].strides(outputs)
 
-    passes = trace_passes(name, module, args, kwargs, gradients)
+    passes = as_compiled(partial(trace_passes, name, module, args, kwargs, gradients))
     graph = passes.graph
     named = dict(module.named_parameters()) | held_tensors(module)
     given = tensors_in((args, kwargs))

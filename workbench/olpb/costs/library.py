@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
-from workbench.graphs import OperatorGraph, trace
-from workbench.graphs.tracing import input_shapes
+from workbench.graphs import OperatorGraph, inputs_of, trace
+from workbench.graphs.inputs import InputShape
 from workbench.utils.checks import UserError
 from workbench.zoo import build
 
@@ -90,7 +90,7 @@ class LibraryGraph:
 
 def library_graph(
     graph_or_model: OperatorGraph | str | torch.nn.Module,
-    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    input_shape: InputShape | None = None,
     batch_size: int = 1,
     *,
     training: bool = True,
@@ -108,9 +108,9 @@ def library_graph(
         named = graph.name
     else:
         named = graph if isinstance(graph, str) else type(graph).__name__
-        shapes = input_shapes(graph, input_shape)
+        inputs = inputs_of(graph, input_shape)
         module = build(graph, "meta") if isinstance(graph, str) else graph
-        graph = trace(_with_dropouts(named, module) if training else module, shapes, batch_size)
+        graph = trace(_with_dropouts(named, module) if training else module, inputs, batch_size)
     if not graph.parameters:
         raise UserError(f"{named} has no parameters, so there are no gradients to count")
     counted = _Counted(graph, normalisation_operators)
@@ -196,7 +196,7 @@ class _Counted:
             raise UserError(f"{self.graph.name} returns nothing that its parameters change")
         (first, *others), ends = outputs, [self._node(view) for view in outputs]
         numbers = prod(first.shape)
-        scores = not others and len(first.shape) == 2 and first.shape[1] > 1
+        scores = not others and len(first.shape) == self._dimensions and first.shape[-1] > 1
         if scores and not any("softmax" in last.name for last in self.graph.operators[-1:]):
             self.layer += 1
             ends = [self._chain(SOFTMAX, first.shape, ends, numbers, numbers)]
@@ -207,6 +207,13 @@ class _Counted:
             return
         node = self._chain(CROSS_ENTROPY[:2], first.shape, ends, numbers, numbers)
         self._chain(CROSS_ENTROPY[2:], (1,), [node], 1, 1)
+
+    @property
+    def _dimensions(self) -> int:
+        """Of scores: samples x classes, of a text samples x positions x classes."""
+        taken = self.graph.inputs[0]
+        is_text = taken.dtype.startswith("int") and len(taken.shape) == 2
+        return 3 if is_text and len(self.graph.outputs[0].shape) == 3 else 2
 
     def _operators(
         self, operator: Operator, made: View, data: list[View], learnt: list[View]

@@ -1,0 +1,61 @@
+"""PyTorch's attention, traced: the bits of its ordinary path, and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.graphs.attention import MODULES, SHAPE
+from tests.graphs.test_functional import same, stepped
+from workbench.graphs import trace
+from workbench.graphs.functional import default_loss
+
+
+@pytest.fixture(autouse=True)
+def _ordinary_path() -> Iterator[None]:
+    """In inference PyTorch has a fused path beside it, whose sums are rounded otherwise."""
+    was_enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    yield
+    torch.backends.mha.set_fastpath_enabled(was_enabled)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_attention_has_pytorchs_bits(name: str) -> None:
+    torch.manual_seed(0)
+    module, x, y = MODULES[name](), torch.randn(3, *SHAPE), torch.tensor([0, 1, 2])
+    graph = trace(module, SHAPE, 3)
+    with torch.no_grad():
+        same(graph.run(x), [module.eval()(x)])
+    graph = trace(module, SHAPE, 3, training=True)
+    torch.manual_seed(1)
+    found = graph.run((x, y))
+    torch.manual_seed(1)
+    same(found, stepped(module, default_loss(module.train()(x), y)))
+
+
+class Activated(nn.Module):
+    """Functions of which PyTorch has a backward pass that can itself be differentiated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.functional.silu(self.layer(x)) + nn.functional.mish(x)
+        return nn.functional.gelu(x, approximate="tanh").mean(1)
+
+
+def test_a_gradient_is_not_made_to_be_differentiated() -> None:
+    """Else the sigmoid in SiLU's gradient is an operator of its own, with other roundings."""
+    torch.manual_seed(0)
+    module, x = Activated(), torch.randn(3, *SHAPE)
+    graph = trace(module, SHAPE, 3, training=True)
+    names = [operator.name for operator in graph.operators if operator.phase == "backward"]
+    assert "silu_backward" in names
+    assert "sigmoid" not in names
+    y = torch.tensor([0, 1, 2])
+    same(graph.run((x, y)), stepped(module, default_loss(module(x), y)))

@@ -1,0 +1,149 @@
+"""Models of others: those of the package transformers, small, with random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+
+from tests.graphs.test_functional import same, stepped
+from workbench.graphs import trace
+from workbench.graphs.functional import default_loss
+from workbench.graphs.recorder import tensors_in
+from workbench.profiles import profile_model
+from workbench.training.pieces import cut
+from workbench.zoo import build
+
+VOCABULARY, LENGTH = 97, 8
+_SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+_SIZES |= {"num_attention_heads": 4, "vocab_size": VOCABULARY, "pad_token_id": 0}
+_ENDS = {"bos_token_id": 0, "eos_token_id": 0}
+
+
+class Foreign(NamedTuple):
+    make: Callable[[], nn.Module]
+    inputs: str
+
+
+def gpt2() -> nn.Module:
+    config = transformers.GPT2Config(
+        vocab_size=VOCABULARY, n_positions=64, n_embd=32, n_layer=2, n_head=2, **_ENDS
+    )
+    return transformers.GPT2LMHeadModel(config)
+
+
+def llama() -> nn.Module:
+    return transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(**_SIZES, **_ENDS, num_key_value_heads=2)
+    )
+
+
+def bert() -> nn.Module:
+    return transformers.BertForMaskedLM(transformers.BertConfig(**_SIZES))
+
+
+def classes() -> nn.Module:
+    return transformers.BertForSequenceClassification(transformers.BertConfig(**_SIZES))
+
+
+def t5() -> nn.Module:
+    config = transformers.T5Config(
+        vocab_size=VOCABULARY,
+        d_model=32,
+        d_kv=8,
+        d_ff=48,
+        num_layers=2,
+        num_heads=4,
+        decoder_start_token_id=0,
+    )
+    return transformers.T5ForConditionalGeneration(config)
+
+
+MODELS = {
+    "gpt2": Foreign(gpt2, "int64[8]"),
+    "llama": Foreign(llama, "int64[8]"),
+    "llama, masked": Foreign(llama, "input_ids=int64[8],attention_mask=int64[8]"),
+    "bert": Foreign(bert, "int64[8]"),
+    "bert, masked": Foreign(bert, "input_ids=int64[8],attention_mask=int64[8]"),
+    "classes": Foreign(classes, "int64[8]"),
+    "t5": Foreign(t5, "input_ids=int64[8],decoder_input_ids=int64[8]"),
+}
+
+
+def made(name: str) -> tuple[nn.Module, dict[str, Tensor]]:
+    """A model, and a batch of tokens for each of its inputs; of a mask, all but the last."""
+    torch.manual_seed(0)
+    module = MODELS[name].make()
+    names = [part.partition("=int64")[0] for part in MODELS[name].inputs.split(",")]
+    tokens = {key: torch.randint(VOCABULARY, (3, LENGTH)) for key in names}
+    if "attention_mask" in tokens:
+        tokens["attention_mask"] = torch.ones(3, LENGTH, dtype=torch.int64)
+        tokens["attention_mask"][:, -1] = 0
+    return module, tokens
+
+
+def called(module: nn.Module, tokens: dict[str, Tensor]) -> Any:
+    return module(**tokens) if "input_ids" in tokens else module(*tokens.values())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_inference_is_the_models_own(name: str) -> None:
+    module, tokens = made(name)
+    graph = trace(module, MODELS[name].inputs, 3)
+    with torch.no_grad():
+        wanted = called(module.eval(), tokens)
+    same(graph.run(tuple(tokens.values()))[: len(tensors_in(wanted))], tensors_in(wanted))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_step_is_sgds_own(name: str) -> None:
+    module, tokens = made(name)
+    graph = trace(module, MODELS[name].inputs, 3, training=True)
+    target = torch.randint(2, graph.inputs[-1].shape)
+    torch.manual_seed(1)
+    found = graph.run((*tokens.values(), target))
+    torch.manual_seed(1)
+    loss = default_loss(called(module.train(), tokens), target)
+    assert loss.item() < 2 * torch.tensor(float(VOCABULARY)).log().item()  # a cross entropy
+    same(found, stepped(module, loss))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_cut_has_the_models_bits(name: str) -> None:
+    module, tokens = made(name)
+    pieces = cut(module.eval(), MODELS[name].inputs)
+    profile = profile_model(module, MODELS[name].inputs)
+    assert pieces.layers == profile.layers
+    given = tuple(tokens.values())
+    with torch.no_grad():
+        wanted = tensors_in(called(module, tokens))
+        for last in range(1, len(pieces)):
+            found = pieces.run(last + 1, len(pieces), pieces.run(1, last, given))
+            same(found, wanted)
+
+
+def test_gpt2_of_the_zoo_costs_what_theirs_does() -> None:
+    """Layer by layer: parameters, outputs and FLOPs of both passes; the last has no dropout."""
+    config = transformers.GPT2Config(bos_token_id=0, eos_token_id=0)
+    with torch.device("meta"):
+        theirs = profile_model(transformers.GPT2LMHeadModel(config), "int64[1024]")
+    ours = profile_model("gpt2")
+    columns = ("param_bytes", "param_tensors", "output_bytes", "forward_flops", "backward_flops")
+    assert ours.table.select(columns).equals(theirs.table.select(columns))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "vit_b_16"])
+def test_the_zoo_has_their_parameters(name: str) -> None:
+    config = {"gpt2": transformers.GPT2Config(), "vit_b_16": transformers.ViTConfig()}[name]
+    with torch.device("meta"):
+        theirs = (
+            transformers.GPT2LMHeadModel(config)
+            if name == "gpt2"
+            else transformers.ViTForImageClassification(transformers.ViTConfig(num_labels=1000))
+        )
+    counts = [sum(p.numel() for p in one.parameters()) for one in (theirs, build(name, "meta"))]
+    assert counts[0] == counts[1]
