@@ -166,12 +166,17 @@ class Fit:
         return self.programme.seconds
 
     @property
+    def once_s(self) -> float:
+        """Of these, seconds without what is computed again."""
+        return self.programme.seconds - self.programme.seconds_again
+
+    @property
     def again_s(self) -> float:
         """Of these, seconds of what is computed again."""
         return self.programme.seconds_again
 
     def __repr__(self) -> str:
-        again = self.again_s / (self.step_s - self.again_s) if self.again_s else 0.0
+        again = self.again_s / self.once_s if self.again_s else 0.0
         return (
             f"Fit({self.step.name}: {self.peak_bytes:,} of {self.budget_bytes:,} bytes, "
             f"{self.step_s:.3g} s a step, of which {self.again_s:.3g} s compute again, {again:.1%} "

@@ -19,8 +19,8 @@ from workbench.graphs.running import span
 from workbench.memory.fitting.calls import Call, Registers, call_of
 from workbench.memory.measured import allocations
 
-ENOUGH_S, MOST_RUNS = 2e-3, 5
-"""That an operator is timed for, at least, unless it has run so often."""
+ENOUGH_S, LEAST_RUNS, MOST_RUNS = 2e-3, 2, 5
+"""That an operator is timed for, at least, and how often it runs."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _operands(graph: Recording, operator: Operator, bases: Mapping[int, View]) -
 def _seconds(run: Callable[[], object]) -> float:
     """Least seconds of some runs."""
     times = list[float]()
-    while not times or (sum(times) < ENOUGH_S and len(times) < MOST_RUNS):
+    while len(times) < LEAST_RUNS or (sum(times) < ENOUGH_S and len(times) < MOST_RUNS):
         began_s = time.perf_counter()
         run()
         times.append(time.perf_counter() - began_s)
