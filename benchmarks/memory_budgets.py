@@ -15,6 +15,7 @@ little; bytes are all that is allocated: parameters, state, and inputs, too.
 from __future__ import annotations
 
 import copy
+import importlib
 import statistics
 import sys
 from collections.abc import Callable, Iterator
@@ -74,7 +75,7 @@ def cases() -> Iterator[tuple[str, Callable[[], Case]]]:
     yield "perceptron", perceptron
     yield "encoder", encoder
     try:
-        import transformers
+        transformers = importlib.import_module("transformers")
     except ImportError:
         return
     yield from of_transformers(transformers)
@@ -211,13 +212,14 @@ def table(name: str, make: Callable[[], Case]) -> list[tuple[bool, bool | None]]
         for share in SHARES:
             if fitting[share] is None and peak <= share * whole:
                 fitting[share] = other
-    return [row(name, case, own, whole, share, fitting[share]) for share in SHARES]
+    return [row(name, own, whole, share, fitting[share]) for share in SHARES]
 
 
 def row(
-    name: str, case: Case, own: Trainer, whole: int, share: float, other: Trainer | None
+    name: str, own: Trainer, whole: int, share: float, other: Trainer | None
 ) -> tuple[bool, bool | None]:
     """One budget; `other` is PyTorch's own within it, if it was reached."""
+    case = own.case
     text = f"{name}, {share:.0%} of {whole / 1e6:,.1f} MB"
     try:
         module = memory.fit(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -68,7 +69,8 @@ class Attention(nn.Module):
         x = self.embedding(tokens)
         for _ in range(3):
             parts = self.mixed(self.norm(x)).view(*x.shape[:2], 3, 4, 8).transpose(1, 3)
-            mixed = functional.scaled_dot_product_attention(*parts.unbind(2), is_causal=True)
+            query, key, value = parts.unbind(2)
+            mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
             x = x + self.drop(self.out(mixed.transpose(1, 2).flatten(2))) * scale
         return {"logits": self.scores(x), "last": x, "layers": 3}
 
@@ -151,7 +153,7 @@ def both(kind: str, share: float = 0.6) -> tuple[nn.Module, Fitted, Tensor, Tens
     return module, fitted(copy.deepcopy(module), x, y, share), x, y
 
 
-@pytest.mark.parametrize("share", [1.2, 0.75, 0.5, 0.0])
+@pytest.mark.parametrize("share", [1.2, 0.5, 0.0])
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_is_plain_pytorchs_and_within_the_budget(kind: str, share: float) -> None:
     plain, ours, x, y = both(kind, share)
@@ -229,7 +231,8 @@ def test_two_forward_passes_before_the_backward_passes() -> None:
     plain, ours, x, y = both("convolutional", 2.5)
     for module in (plain, ours):
         torch.manual_seed(3)
-        (loss_of(module(x), y) + 2 * loss_of(module(x * 2), y)).backward()
+        both_losses = loss_of(module(x), y) + 2 * loss_of(module(x * 2), y)
+        both_losses.backward()  # type: ignore[no-untyped-call]
     same(plain, ours)
 
 
@@ -282,17 +285,30 @@ def test_hooks_on_parameters_and_on_the_whole() -> None:
     for module in (plain, ours):
         found: list[Tensor] = []
         seen.append(found)
-        module.register_forward_hook(lambda _, __, out, found=found: found.append(out.detach()))
-        module.register_full_backward_hook(lambda _, __, out, found=found: found.append(out[0]))
+        module.register_forward_hook(partial(kept_output, found))
+        module.register_full_backward_hook(partial(kept_gradients, found))
         weight = next(module.parameters())
-        weight.register_hook(lambda gradient: gradient * 2)
-        weight.register_post_accumulate_grad_hook(
-            lambda one, found=found: found.append(one.grad.clone())
+        weight.register_hook(lambda gradient: gradient * 2)  # type: ignore[no-untyped-call]
+        weight.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+            partial(kept_gradient, found)
         )
         step(module, x, y)
     same(plain, ours)
     assert len(seen[0]) == len(seen[1]) == 3
     assert all(map(torch.equal, *seen))
+
+
+def kept_gradient(found: list[Tensor], parameter: Tensor) -> None:
+    assert parameter.grad is not None
+    found.append(parameter.grad.clone())
+
+
+def kept_gradients(found: list[Tensor], module: nn.Module, given: Any, out: Any) -> None:
+    found.append(out[0])
+
+
+def kept_output(found: list[Tensor], module: nn.Module, given: Any, returned: Tensor) -> None:
+    found.append(returned.detach())
 
 
 def test_hooks_on_parts_are_refused() -> None:
@@ -307,8 +323,8 @@ def test_weights_that_change_before_the_backward_pass_are_refused() -> None:
         x, y = features()
         loss = loss_of(module(x), y)
         with torch.no_grad():
-            module.get_submodule("0").weight.add_(1)
-            module.get_submodule("3").weight.add_(1)
+            module.get_parameter("0.weight").add_(1)
+            module.get_parameter("3.weight").add_(1)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             loss.backward()  # type: ignore[no-untyped-call]
 
@@ -319,7 +335,7 @@ def test_outputs_may_be_written_where_they_are_not_needed() -> None:
         torch.manual_seed(1)
         out = module(x)
         out.mul_(2)
-        loss_of(out, y).backward()
+        loss_of(out, y).backward()  # type: ignore[no-untyped-call]
     same(plain, ours)
     ending = nn.Sequential(nn.Linear(4, 4), nn.Sigmoid())
     ours = memory.fit(ending, torch.randn(8, 4), "1MB")
@@ -357,7 +373,7 @@ def test_attributes_and_modes_are_the_modules() -> None:
     with pytest.raises(AttributeError):
         ours.nothing  # noqa: B018
     ours.double()
-    assert module[0].weight.dtype == torch.float64  # type: ignore[index, union-attr]
+    assert module.get_parameter("0.weight").dtype == torch.float64
     step(ours, x.double(), torch.zeros(len(x), dtype=torch.int64))
 
 
@@ -392,3 +408,121 @@ def test_the_largest_batch_is_within_the_budget_and_one_more_is_not(kind: str) -
     assert not more.is_within(budget)
     with pytest.raises(BudgetError, match="not one sample"):
         memory.largest_batch(module, x, 1000)
+
+
+class Calling(nn.Module):
+    """Calls a function with itself, two layers and a buffer among its parts."""
+
+    seen: Tensor
+
+    def __init__(self, function: Callable[[Any, Tensor], Any]) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(32, 32), nn.Linear(32, 32)
+        self.register_buffer("seen", torch.zeros(32))
+        self.count, self.function = 0, function
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(self, x)
+
+
+def noisy(one: Any, x: Tensor) -> Tensor:
+    for _ in range(4):
+        x = torch.tanh(one.first(x)) + 0.1 * torch.randn_like(x) + torch.rand(32)
+        x = functional.alpha_dropout(torch.selu(one.second(x)), 0.1, training=True)
+    return x
+
+
+def returning_all(one: Any, x: Tensor) -> tuple[Tensor, ...]:
+    """Views, what it is given, and what it holds and writes into."""
+    y = one.first(x)
+    one.seen.mul_(0.9).add_(y.detach().mean(0), alpha=0.1)
+    return y, x, y[:, 0], one.seen, one.second.weight, y.argmax(1)
+
+
+def counting(one: Any, x: Tensor) -> Any:
+    one.count += 1
+    return one.first(x)
+
+
+def assigning(one: Any, x: Tensor) -> Any:
+    one.seen = 0.9 * one.seen + 0.1 * x.mean(0)
+    return one.first(x)
+
+
+def checkpointing(one: Any, x: Tensor) -> Any:
+    return torch.utils.checkpoint.checkpoint(one.first, x, use_reentrant=False)
+
+
+def in_channels_last() -> tuple[nn.Module, Tensor]:
+    layers = [
+        layer
+        for _ in range(3)
+        for layer in (
+            nn.Conv2d(4, 4, 3, padding=1, groups=2),
+            nn.GroupNorm(2, 4),
+            nn.Dropout2d(0.2),
+            nn.SiLU(),
+        )
+    ]
+    module = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+    x = torch.randn(16, 4, 16, 16).to(memory_format=torch.channels_last)
+    return module.to(memory_format=torch.channels_last), x  # type: ignore[call-overload]
+
+
+def parametrized() -> nn.Module:
+    first = nn.utils.parametrizations.weight_norm(nn.Linear(32, 32))
+    last = nn.utils.parametrizations.spectral_norm(nn.Linear(32, 8))
+    return nn.Sequential(first, nn.Tanh(), last)
+
+
+def transformer() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+
+OTHERS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
+    "random numbers": lambda: (Calling(noisy), torch.randn(128, 32)),
+    "views and what is given": lambda: (Calling(returning_all), torch.randn(128, 32)),
+    "channels last": in_channels_last,
+    "parametrized": lambda: (parametrized(), torch.randn(64, 32)),
+    "encoder": lambda: (transformer(), torch.randn(4, 16, 32)),
+    "double": lambda: (perceptron().double(), torch.randn(64, 32, dtype=torch.float64)),
+    "bfloat16": lambda: (perceptron().bfloat16(), torch.randn(64, 32, dtype=torch.bfloat16)),
+    "recurrent": lambda: (nn.GRU(8, 16, batch_first=True), torch.randn(8, 12, 8)),
+}
+
+
+def squares(returned: Any) -> Tensor:
+    outputs = returned if isinstance(returned, tuple) else (returned,)
+    learnt = [output.float().square().mean() for output in outputs if output.requires_grad]
+    return torch.stack(learnt).sum()
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_modules_of_other_kinds(kind: str) -> None:
+    torch.manual_seed(0)
+    plain, x = OTHERS[kind]()
+    largest = memory.fit(copy.deepcopy(plain), x, "1GB", loss=squares)
+    least = memory.fit(copy.deepcopy(plain), x, largest.fit.step.least_bytes, loss=squares)
+    for module in (plain, largest, least):
+        for _ in range(2):
+            torch.manual_seed(3)
+            squares(module(x)).backward()  # type: ignore[no-untyped-call]
+    same(plain, largest)
+    same(plain, least)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: Calling(counting), "sets 'count' in its forward pass"),
+        (lambda: Calling(assigning), "sets 'seen' in its forward pass"),
+        (lambda: Calling(checkpointing), "computes parts again itself"),
+        (lambda: Calling(lambda one, x: one.first(x).detach()), "nothing that has a gradient"),
+        (lambda: Calling(lambda one, x: [object(), one.first(x)]), "an object of object"),
+        (lambda: nn.LSTM(32, 4), "has an LSTM"),
+    ],
+)
+def test_modules_that_a_plan_would_change_are_refused(make: Make, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        memory.fit(make(), torch.randn(4, 32), "1GB")

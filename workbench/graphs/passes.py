@@ -8,8 +8,10 @@ give: a parameter that is not reached has none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -83,7 +85,7 @@ def trace_passes(
 
     `gradients` says, of what is returned and its tensors' forms, which have gradients that come in,
     by number, and their strides; by default all do, laid out alike. Raises as
-    `workbench.graphs.trace` does.
+    `workbench.graphs.trace` does, and ValueError where a traced pass is not the module's own.
     """
     leaves, tree = tree_flatten((args, dict(kwargs)))
     mode = FakeTensorMode()
@@ -97,6 +99,7 @@ def trace_passes(
     with explained(name, copied), learning(), mode:
         args, kwargs = tree_unflatten(fakes, tree)
         plain = copied(*args, **kwargs)
+    numbers = _check_written(name, copied, others)
     returned, outputs = _returned(name, plain), tensors_in(plain)
     if gradients is None:
         forms = {at: outputs[at].stride() for at in returned.differentiable}
@@ -136,13 +139,61 @@ def trace_passes(
         )
         return [*outputs, *found]
 
-    with explained(name, copied), learning(), mode, recorder:
+    with _explained(name, copied), learning(), mode, recorder:
         learnt = (trained, {at: given[at] for at in seen.inputs})
         results = functional(passes, recorder)(torch.empty(()), learnt, held, given, tangents)
+    _check_written(name, copied, others, numbers)
+    if any(operator.name == "mkldnn_rnn_layer" for operator in recorder.operators):
+        raise UserError(
+            f"{name} has an LSTM, whose kernel on a CPU keeps what it needs out of sight; a plan "
+            "would round otherwise: nn.GRU and cells of one's own can be planned"
+        )
     strides = [one.stride() for one in (*trained.values(), *(given[at] for at in seen.inputs))]
     first = len(results) - len(strides)
     graph = _with_own_memory(recorder.graph(results), dict(enumerate(strides, first)))
     return Passes(OperatorGraph(**vars(graph)), returned, used, seen.parameters, seen.inputs)
+
+
+@contextmanager
+def _explained(name: str, module: nn.Module) -> Iterator[None]:
+    """As `explained`; and what computes again itself."""
+    try:
+        with explained(name, module):
+            yield
+    except UserError as error:
+        if "saved tensor hooks" not in str(error):
+            raise
+        raise UserError(
+            f"{name} computes parts again itself, as torch.utils.checkpoint does: switch that off, "
+            "since a plan chooses what is computed again"
+        ) from error
+
+
+def _check_written(
+    name: str,
+    module: nn.Module,
+    others: Mapping[str, Tensor],
+    numbers: Mapping[str, Any] = MappingProxyType({}),
+) -> Mapping[str, Any]:
+    """Refuse a forward pass that leaves something new behind, as a plan would leave it once.
+
+    What it wrote down the first time, and not again, is a copy of what it knows.
+    """
+    now = held_tensors(module)
+    changed = [key for key, tensor in now.items() if others.get(key) is not tensor]
+    known = {
+        f"{prefix}.{key}".lstrip("."): value
+        for prefix, part in module.named_modules()
+        for key, value in vars(part).items()
+        if isinstance(value, int | float | str | None)
+    }
+    changed += [key for key, value in known.items() if numbers.get(key, value) != value]
+    if changed:
+        raise UserError(
+            f"{name} sets {changed[0]!r} in its forward pass, which a traced pass does not do: "
+            "keep it in a buffer and write it in place, as in self.seen.copy_(…)"
+        )
+    return known
 
 
 class _Seen(NamedTuple):
