@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import gc
 import os
 import statistics
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -107,9 +109,12 @@ def allocations(runs: Iterable[Callable[[], object]]) -> list[int]:
     """For each call: most bytes that the allocator holds during it beyond those before it."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or it writes to standard error
     count = 0
-    with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
-    ) as profiled:
+    with (
+        _without_collection(),
+        torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+        ) as profiled,
+    ):
         for run in runs:
             with torch.profiler.record_function(_MARK):
                 run()
@@ -132,6 +137,19 @@ def allocations(runs: Iterable[Callable[[], object]]) -> list[int]:
         peaks.append(max(accumulate((size for _, size in during), initial=0)))
     assert len(peaks) == count
     return peaks
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Let go of what is unreachable before, so that it does not count as let go of meanwhile."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 _MARK = "workbench: a call"

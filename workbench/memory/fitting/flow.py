@@ -80,7 +80,8 @@ def passes_flow(passes: Passes, profile: Profile, around: Around) -> PassesFlow:
         sizes=np.array(sizes, np.int64),
         seconds=(*profile.seconds, 0.0),
     )
-    return PassesFlow(_repeatable(flow), (range(len(order)), best_first(_pinned(flow, len(early)))))
+    orders = {tuple(range(len(order))), tuple(best_first(_pinned(flow, len(early))))}
+    return PassesFlow(_repeatable(flow), tuple(sorted(orders)))
 
 
 def _with_all(step: Step, graph: OperatorGraph, profile: Profile, tangents: dict[int, int],

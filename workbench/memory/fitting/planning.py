@@ -242,8 +242,11 @@ def plain_bytes(
         returned.extend(tensors_in(result))
         loss(result).backward()  # type: ignore[no-untyped-call]
 
+    gradients = [parameter.grad for parameter in module.parameters()]
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         (allocated,) = allocations([run])
+    for parameter, gradient in zip(module.parameters(), gradients, strict=True):
+        parameter.grad = gradient  # that a loss may have reached, beside the copy's
     state, scratch = choose("optimizer", optimizer, OPTIMIZERS)
     trained = [one.nbytes for one in copied.parameters() if one.grad is not None]
     held = dict(copied.named_parameters()) | held_tensors(copied)

@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 
 from workbench.graphs.graph import View
+from workbench.graphs.optimiser.rewriting import is_pure
 from workbench.graphs.passes import Passes
 from workbench.memory.budgets import CLOSE, less
 from workbench.memory.dataflow import Dataflow
@@ -55,12 +56,29 @@ def smaller(passes: PassesFlow, flow: Dataflow, room_bytes: int) -> list[Dataflo
                 plans = less(flow, order, room)
             except BudgetError:
                 break
+            plans = [plan for plan in plans if _is_repeatable(plan)]
             fitting = [plan for plan in plans if peak_bytes(plan) <= room_bytes]
             found += fitting
-            if fitting:
+            if fitting or not plans:
                 break
             room -= min(map(peak_bytes, plans)) - room_bytes
     return found
+
+
+def _is_repeatable(flow: Dataflow) -> bool:
+    """Whether random numbers are first drawn in their order, and all that is written is, in time.
+
+    The forward pass leaves the module and the generator as PyTorch's does.
+    """
+    graph = flow.graph
+    assert graph is not None
+    impure = [at for at, operator in enumerate(graph.operators) if not is_pure(operator)]
+    ran = dict.fromkeys(step.operator for step in flow.steps if step.operator in impure)
+    drawn = [number for number in ran if graph.operators[number].is_random]
+    loss = next(at for at, step in enumerate(flow.steps) if step.name == LOSS)
+    before = {step.operator for step in flow.steps[:loss]}
+    early = {number for number in ran if graph.operators[number].phase == "forward"}
+    return drawn == sorted(drawn) and early <= before
 
 
 def least_room(passes: PassesFlow) -> int:
