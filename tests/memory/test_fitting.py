@@ -506,6 +506,7 @@ def test_modules_of_other_kinds(kind: str) -> None:
     least = memory.fit(copy.deepcopy(plain), x, largest.fit.step.least_bytes, loss=squares)
     for module in (plain, largest, least):
         for _ in range(2):
+            module.zero_grad()
             torch.manual_seed(3)
             squares(module(x)).backward()  # type: ignore[no-untyped-call]
     same(plain, largest)

@@ -128,10 +128,16 @@ class Step:
             found = within(self.flow, budget_bytes - beside)
         except BudgetError:
             least = self.least_bytes + taken_bytes
+            held = (
+                f" beside {taken_bytes:,} of gradients, and of passes, that are there already"
+                if taken_bytes
+                else ""
+            )
             raise BudgetError(
-                f"{self.name} does not train within {budget_bytes:,} bytes: the least found, with "
-                f"what can be computed again, is {least:,}", least
-            ) from None  # fmt: skip
+                f"{self.name} does not train within {budget_bytes:,} bytes{held}: the least found, "
+                f"with what can be computed again, is {least:,}",
+                least,
+            ) from None
         return Fit(self, budget_bytes, compiled(self.passes, found, self.bases), beside)
 
     def is_within(self, budget_bytes: int) -> bool:
