@@ -349,3 +349,14 @@ def test_a_refusal_comes_without_pytorchs_own_traceback() -> None:
         assert records
     finally:
         log.removeHandler(handler)
+
+
+def test_a_frozen_convolution_whose_bias_learns() -> None:
+    """PyTorch computes the gradient of the weight, too, and returns it unasked."""
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.LazyLinear(2))
+    x, y = torch.randn(2, 3, 8, 8), torch.tensor([0, 1])
+    module(x)
+    next(module.parameters()).requires_grad = False
+    graph = trace(module, (3, 8, 8), 2, training=True)
+    found = graph.run((x, y))
+    same(found, stepped(module, nn.functional.cross_entropy(module(x), y)))

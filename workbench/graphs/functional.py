@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch._prims_common import compute_elementwise_output_strides
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, functionalize, grad
-from torch.nn import functional
+from torch.nn.functional import alpha_dropout, cross_entropy, dropout
 from torch.overrides import TorchFunctionMode
 
 from workbench.graphs.graph import Recording
@@ -58,7 +58,7 @@ def trace_inference(
             return tensors_in(_called(copied, {**trained, **held}, names, given))
 
     with explained(name, copied), torch.no_grad(), mode, recorder:
-        outputs = _functional(forward, recorder)(unused, trained, held, given)
+        outputs = functional(forward, recorder)(unused, trained, held, given)
     check_returned(name, outputs)
     return recorder.graph(outputs)
 
@@ -106,7 +106,7 @@ def trace_training(
             return [value, *(torch.add(old, by, alpha=-LEARNING_RATE) for old, by in pairs)]
 
     with explained(name, copied), learning(), mode, recorder:
-        outputs = _functional(step, recorder)(unused, trained, held, given, wanted)
+        outputs = functional(step, recorder)(unused, trained, held, given, wanted)
     # The tracer tells whose gradients an operator computes by autograd's nodes, which are not those
     # of functional gradients: here operators of the backward pass have FLOPs of their own.
     return replace(recorder.graph(outputs), backward_flops={}, targets=len(targets))
@@ -121,7 +121,7 @@ def _told_apart(
     return dict(trained), frozen | others
 
 
-def _functional(
+def functional(
     function: Callable[..., list[Tensor]], recorder: Recorder
 ) -> Callable[..., list[Tensor]]:
     """A function that writes nothing in place, called with a scalar and its own arguments.
@@ -173,9 +173,7 @@ class DrawingInPlace(TorchFunctionMode):
         return func(given.permute(order), *others, **kwargs).permute(back)
 
 
-_DROPOUTS = frozenset(
-    [functional.dropout, functional.alpha_dropout, torch.dropout, torch.alpha_dropout]
-)
+_DROPOUTS = frozenset([dropout, alpha_dropout, torch.dropout, torch.alpha_dropout])
 """Those whose mask has the form of the input."""
 
 
@@ -188,7 +186,7 @@ def default_loss(returned: Any, target: Tensor) -> Tensor:
     outputs = _scored(returned)
     (first, *others) = outputs
     if not others and first.dim() == target.dim() + 1 and first.shape[-1] > 1:
-        return functional.cross_entropy(first.flatten(0, -2), target.flatten())
+        return cross_entropy(first.flatten(0, -2), target.flatten())
     return torch.stack([output.sum() for output in outputs]).sum()
 
 

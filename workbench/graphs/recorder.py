@@ -134,7 +134,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _add(self, func: Any, arguments: Any, out: Any, flops: int, phase: Phase) -> None:
         inputs = tensors_in(arguments)
-        out = _returned(func, arguments, out)
+        out = returned(func, arguments, out)
         reads = tuple(map(self.view, inputs))
         numbers = iter(range(len(inputs)))
         read = {tensor.untyped_storage()._cdata for tensor in inputs}
@@ -202,8 +202,10 @@ def writes(func: Any) -> bool:
     return func._schema.is_mutable and torch.Tag.inplace_view not in func.tags
 
 
-def _returned(func: Any, arguments: Any, out: Any) -> Any:
-    """What an operator returns for real: on shapes alone, some return more."""
+def returned(func: Any, arguments: Any, out: Any) -> Any:
+    """What counts of an operator's results: some return more, or more on shapes alone."""
+    if not isinstance(func, torch._ops.OpOverload):
+        return out
     if func._overloadpacket is _aten.mkldnn_rnn_layer:
         return out[:3]  # without the workspace for gradients
     names = [argument.name for argument in func._schema.arguments]

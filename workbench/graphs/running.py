@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from workbench.graphs.graph import Operand, Operator, Recording, View
-from workbench.graphs.recorder import tensors_in
+from workbench.graphs.recorder import returned, tensors_in
 from workbench.graphs.recording import held_tensors
 from workbench.utils.checks import UserError
 
@@ -53,7 +53,7 @@ def call(operator: Operator, read: Sequence[Tensor]) -> Any:
         pairs = zip(read, operator.reads, strict=True)
         read = [_in_memory_of_its_own(tensor, view) for tensor, view in pairs]
     args, kwargs = tree_map_only(Operand, lambda tensor: read[tensor.read], operator.arguments)
-    return operator.function(*args, **kwargs)
+    return returned(operator.function, (args, kwargs), operator.function(*args, **kwargs))
 
 
 def _in_memory_of_its_own(tensor: Tensor, view: View) -> Tensor:

@@ -27,6 +27,7 @@ from workbench.memory.stored_dataflows import stored_dataflow
 
 if TYPE_CHECKING:
     from workbench.memory.arena import Arena
+    from workbench.memory.fitting import fit, largest_batch
     from workbench.memory.measured import measure_memory
 
 __all__ = [
@@ -41,6 +42,8 @@ __all__ = [
     "PlanError",
     "certify",
     "dataflow",
+    "fit",
+    "largest_batch",
     "measure_memory",
     "needs",
     "pack",
@@ -49,7 +52,12 @@ __all__ = [
     "trade",
 ]
 
-_WITH_TORCH = {"Arena": "arena", "measure_memory": "measured"}
+_WITH_TORCH = {
+    "Arena": "arena",
+    "fit": "fitting",
+    "largest_batch": "fitting",
+    "measure_memory": "measured",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -87,6 +87,8 @@ class Dataflow:
         runs counts as a weight.
     graph, updated
         Where it comes from, to run it, and which value from outside a result is written over.
+    seconds
+        That each operator was measured to take, if it was.
     """
 
     steps: tuple[Step, ...]
@@ -95,6 +97,7 @@ class Dataflow:
     held: tuple[Held, ...] = ()
     graph: OperatorGraph | None = None
     updated: Mapping[int, int] = field(default_factory=dict)
+    seconds: tuple[float, ...] = ()
 
     @cached_property
     def maker(self) -> NDArray[np.int64]:

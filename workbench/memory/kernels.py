@@ -16,7 +16,7 @@ from torch import Tensor
 
 from workbench.graphs.graph import Operator
 from workbench.graphs.optimiser.convolutions import Form, convolve, convolve_into, fits
-from workbench.graphs.recorder import tensors_in
+from workbench.graphs.recorder import returned, tensors_in
 
 _aten = torch.ops.aten
 
@@ -44,8 +44,12 @@ def writing(
     dense = all(result.numel() == span.numel() for result, span in zip(results, spans, strict=True))
     direct = _direct(function, args, kwargs, results) if is_torchs and dense else None
     return direct or partial(
-        copying, partial(function, *args, **kwargs), results if dense else spans
+        copying, partial(_counting, function, args, kwargs), results if dense else spans
     )
+
+
+def _counting(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    return returned(function, (args, kwargs), function(*args, **kwargs))
 
 
 def _direct(
@@ -55,16 +59,14 @@ def _direct(
     packet = function._overloadpacket
     if packet is _aten.native_batch_norm and args[5] and not args[0].is_contiguous():
         return None  # PyTorch 2.13's form that writes adds up means onto what is there
-    if packet is _aten.relu:
-        return partial(_aten.clamp_min.out, *args, 0, out=results[0])
     if packet is _aten.convolution and fits(args[0], args[1]) and not args[6]:
         image, weight, bias, stride, padding, dilation, _, _, groups = args
-        form = Form(stride, padding, dilation, groups)
-        return partial(convolve_into, results[0], image, weight, bias, form)
-    writing_form = _writing_form(function)
-    if writing_form is None:
+        way = Form(stride, padding, dilation, groups)
+        return partial(convolve_into, results[0], image, weight, bias, way)
+    form = writing_form(function)
+    if form is None:
         return None
-    writing_function, names = writing_form
+    writing_function, names = form
     return partial(writing_function, *args, **kwargs, **dict(zip(names, results, strict=True)))
 
 
@@ -86,12 +88,14 @@ def is_writing(function: Any) -> bool:
     is_torchs = isinstance(function, torch._ops.OpOverload)
     if not is_torchs or function._schema.is_mutable:
         return is_torchs
-    return function._overloadpacket is _aten.relu or _writing_form(function) is not None
+    return writing_form(function) is not None
 
 
 @cache
-def _writing_form(function: Any) -> tuple[Any, tuple[str, ...]] | None:
+def writing_form(function: Any) -> tuple[Any, tuple[str, ...]] | None:
     """The overload of a function that writes into what it is given, and what that is called."""
+    if function is _aten.relu.default:
+        return _relu, ("out",)
     wanted = [(argument.name, str(argument.type)) for argument in function._schema.arguments]
     packet = function._overloadpacket
     for name in packet.overloads():
@@ -105,6 +109,11 @@ def _writing_form(function: Any) -> tuple[Any, tuple[str, ...]] | None:
         if names and taken == wanted and _has_kernel(other):
             return other, names
     return None
+
+
+def _relu(tensor: Tensor, *, out: Tensor) -> Tensor:
+    _aten.clamp_min.out(tensor, 0, out=out)
+    return out
 
 
 def _has_kernel(function: Any) -> bool:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+import gc
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -98,19 +102,57 @@ def measure_memory(
 
 def allocated_bytes(run: Callable[[], object]) -> int:
     """Most bytes that PyTorch's allocator of the CPU holds during a call beyond those before it."""
+    return allocations([run])[0]
+
+
+def allocations(runs: Iterable[Callable[[], object]]) -> list[int]:
+    """For each call: most bytes that the allocator holds during it beyond those before it."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or it writes to standard error
-    with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
-    ) as profiled:
-        run()
+    count = 0
+    with (
+        _without_collection(),
+        torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+        ) as profiled,
+    ):
+        for run in runs:
+            with torch.profiler.record_function(_MARK):
+                run()
+            count += 1
     assert profiled.profiler is not None
-    results = profiled.profiler.kineto_results
-    changes = [event for event in results.events() if event.name() == "[memory]"]
-    held = most = 0
-    for change in sorted(changes, key=lambda change: change.start_ns()):
-        held += change.nbytes()
-        most = max(most, held)
-    return most
+    events = profiled.profiler.kineto_results.events()
+    marks = sorted(
+        (event.start_ns(), event.start_ns() + event.duration_ns())
+        for event in events
+        if event.name() == _MARK
+    )
+    changes = sorted(
+        ((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"),
+        key=lambda change: change[0],
+    )
+    times = [at_ns for at_ns, _ in changes]
+    peaks = list[int]()
+    for first_ns, last_ns in marks:
+        during = changes[bisect_left(times, first_ns) : bisect_right(times, last_ns)]
+        peaks.append(max(accumulate((size for _, size in during), initial=0)))
+    assert len(peaks) == count
+    return peaks
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Let go of what is unreachable before, so that it does not count as let go of meanwhile."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+_MARK = "workbench: a call"
 
 
 def _seconds(run: Callable[[], object]) -> float:

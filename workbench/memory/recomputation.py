@@ -114,7 +114,9 @@ def least_bytes(flow: Dataflow) -> int:
 
 
 def cost(flow: Dataflow) -> NDArray[np.float64]:
-    """What each step costs to run again, in FLOPs; what has none counts its bytes."""
+    """What each step costs to run again: its seconds, if measured, else FLOPs plus bytes."""
+    if flow.seconds:
+        return np.array([flow.seconds[step.operator] for step in flow.steps])
     moved = [flow.sizes[[*step.reads, *step.makes]].sum() for step in flow.steps]
     flops = np.array([step.flops for step in flow.steps], float)
     return np.asarray(flops + np.array(moved, float))

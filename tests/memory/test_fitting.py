@@ -1,0 +1,529 @@
+"""A module within a budget trains as plain PyTorch does, bit for bit, and keeps the budget."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import torch.utils.checkpoint
+from torch import Tensor, nn
+from torch.nn import functional
+
+from workbench import memory
+from workbench.memory.fitting import Fitted
+from workbench.memory.fitting.planning import plain_bytes, step_of, usual_loss
+from workbench.memory.measured import allocations
+from workbench.memory.recomputation import BudgetError
+
+Make = Callable[[], nn.Module]
+
+
+def perceptron() -> nn.Module:
+    layers = [layer for _ in range(6) for layer in (nn.Linear(32, 32), nn.Tanh(), nn.Dropout(0.2))]
+    return nn.Sequential(*layers, nn.Linear(32, 4))
+
+
+def convolutional() -> nn.Module:
+    layers = [
+        layer
+        for _ in range(4)
+        for layer in (nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(inplace=True))
+    ]
+    return nn.Sequential(*layers, nn.Dropout(0.3), nn.Flatten(), nn.Linear(4 * 64, 4))
+
+
+class Tied(nn.Module):
+    """A weight for two layers, one that is frozen, and one that is not reached."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(32, 32), nn.Linear(32, 32, bias=False)
+        self.second.weight = self.first.weight
+        self.frozen, self.unreached = nn.Linear(32, 32), nn.Linear(2, 2)
+        self.last = nn.Linear(32, 4)
+        for parameter in self.frozen.parameters():
+            parameter.requires_grad = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = functional.gelu(self.frozen(torch.tanh(self.first(x))))
+        found: Tensor = self.last(torch.tanh(self.second(x)).sin().cos())
+        return found
+
+
+class Attention(nn.Module):
+    """A block of a transformer, whose outputs are a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.norm = nn.Embedding(16, 32), nn.LayerNorm(32)
+        self.mixed, self.out, self.drop = nn.Linear(32, 96), nn.Linear(32, 32), nn.Dropout(0.1)
+        self.scores = nn.Linear(32, 16, bias=False)
+        self.scores.weight = self.embedding.weight
+
+    def forward(self, tokens: Tensor, *, scale: float = 1.0) -> dict[str, Any]:
+        x = self.embedding(tokens)
+        for _ in range(3):
+            parts = self.mixed(self.norm(x)).view(*x.shape[:2], 3, 4, 8).transpose(1, 3)
+            query, key, value = parts.unbind(2)
+            mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+            x = x + self.drop(self.out(mixed.transpose(1, 2).flatten(2))) * scale
+        return {"logits": self.scores(x), "last": x, "layers": 3}
+
+
+def features(count: int = 512) -> tuple[Tensor, Tensor]:
+    return torch.randn(count, 32), torch.randint(0, 4, (count,))
+
+
+def images(count: int = 32) -> tuple[Tensor, Tensor]:
+    return torch.randn(count, 4, 8, 8), torch.randint(0, 4, (count,))
+
+
+def tokens(count: int = 16) -> tuple[Tensor, Tensor]:
+    found = torch.randint(0, 16, (count, 33))
+    return found[:, :-1].contiguous(), found[:, 1:]
+
+
+KINDS: dict[str, tuple[Make, Callable[..., tuple[Tensor, Tensor]]]] = {
+    "perceptron": (perceptron, features),
+    "convolutional": (convolutional, images),
+    "tied": (Tied, features),
+    "attention": (Attention, tokens),
+}
+
+
+def loss_of(returned: Any, y: Tensor) -> Tensor:
+    scores = returned["logits"] if isinstance(returned, dict) else returned
+    return functional.cross_entropy(scores.flatten(0, -2), y.flatten())
+
+
+def made(kind: str) -> tuple[nn.Module, Tensor, Tensor]:
+    torch.manual_seed(0)
+    make, draw = KINDS[kind]
+    return make(), *draw()
+
+
+def fitted(module: nn.Module, x: Tensor, y: Tensor, share: float = 0.6) -> Fitted:
+    """Within a share of what plain PyTorch takes, or else the least."""
+    loss = lambda returned: loss_of(returned, y)  # noqa: E731
+    plain = plain_bytes(module, (x,), {}, loss, "adamw")
+    try:
+        return memory.fit(module, x, max(1, int(share * plain)), loss=loss)
+    except BudgetError as error:
+        least = error.found_bytes
+    assert least is not None
+    return memory.fit(module, x, least, loss=loss)
+
+
+def step(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    torch.manual_seed(7)
+    loss = loss_of(module(x), y)
+    loss.backward()  # type: ignore[no-untyped-call]
+    return loss.detach()
+
+
+def trained(
+    module: nn.Module, x: Tensor, y: Tensor, optimizer: torch.optim.Optimizer, losses: list[Tensor]
+) -> None:
+    losses.append(step(module, x, y))
+    optimizer.step()
+
+
+def same(one: nn.Module, other: nn.Module) -> None:
+    """Gradients, or that there is none, parameters and statistics, bit for bit."""
+    pairs = zip(one.named_parameters(), other.named_parameters(), strict=True)
+    for (name, first), (other_name, second) in pairs:
+        assert name == other_name
+        assert (first.grad is None) == (second.grad is None), name
+        assert first.grad is None or second.grad is None or torch.equal(first.grad, second.grad)
+        assert torch.equal(first, second), name
+    states = (one.state_dict(), other.state_dict())
+    assert [*states[0]] == [*states[1]]
+    for key, tensor in states[0].items():
+        assert torch.equal(tensor, states[1][key]), key
+
+
+def both(kind: str, share: float = 0.6) -> tuple[nn.Module, Fitted, Tensor, Tensor]:
+    """A plain module, and a copy of it within a budget."""
+    module, x, y = made(kind)
+    return module, fitted(copy.deepcopy(module), x, y, share), x, y
+
+
+@pytest.mark.parametrize("share", [1.2, 0.5, 0.0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_is_plain_pytorchs_and_within_the_budget(kind: str, share: float) -> None:
+    plain, ours, x, y = both(kind, share)
+    seen = []
+    for module in (plain, ours):
+        optimizer = torch.optim.AdamW(module.parameters(), 0.01)
+        losses: list[Tensor] = []
+        peaks = list[int]()
+
+        for _ in range(3):
+            optimizer.zero_grad()
+            state = [one for state in optimizer.state.values() for one in state.values()]
+            held = {
+                one.untyped_storage().data_ptr(): one.untyped_storage().nbytes()
+                for one in (*module.parameters(), *module.buffers(), *state, x)
+            }
+            run = partial(trained, module, x, y, optimizer, losses)
+            peaks.append(sum(held.values()) + allocations([run])[0])
+            seen.append((losses, torch.get_rng_state()))
+        if module is ours:
+            assert max(peaks) <= ours.fit.budget_bytes
+            assert max(peaks) >= 0.95 * ours.fit.peak_bytes
+    assert seen[2][0] == seen[5][0]
+    assert torch.equal(seen[2][1], seen[5][1])
+    same(plain, ours)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_less_memory_is_computed_again(kind: str) -> None:
+    _, ours, _, _ = both(kind, 0.0)
+    fit = ours.fit
+    assert 0 < fit.again_s < fit.step_s
+    assert "compute again" in repr(fit)
+    with pytest.raises(BudgetError, match="does not train within") as refused:
+        fit.step.plan(fit.step.least_bytes // 2)
+    assert refused.value.found_bytes == fit.step.least_bytes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_evaluation_and_no_gradients_are_the_plain_modules(kind: str) -> None:
+    plain, ours, x, y = both(kind)
+    for module in (plain, ours):
+        step(module, x, y)
+        module.eval()
+    same(plain, ours)
+    with torch.no_grad():
+        wanted, found = plain(x), ours(x)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+    for module in (plain, ours):
+        step(module, x, y)
+        module.train()
+        step(module, x, y)
+    same(plain, ours)
+
+
+def test_other_batches_are_planned_again() -> None:
+    plain, ours, _, _ = both("convolutional")
+    for count in (32, 5, 32):
+        x, y = images(count)
+        for module in (plain, ours):
+            step(module, x, y)
+    same(plain, ours)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_add_up_within_the_budget(kind: str) -> None:
+    plain, ours, x, y = both(kind, 1.0)
+    for module in (plain, ours):
+        step(module, x, y)
+        step(module, x, y)
+    same(plain, ours)
+
+
+def test_two_forward_passes_before_the_backward_passes() -> None:
+    plain, ours, x, y = both("convolutional", 2.5)
+    for module in (plain, ours):
+        torch.manual_seed(3)
+        both_losses = loss_of(module(x), y) + 2 * loss_of(module(x * 2), y)
+        both_losses.backward()  # type: ignore[no-untyped-call]
+    same(plain, ours)
+
+
+def test_a_pass_that_waits_counts() -> None:
+    _, ours, x, y = both("perceptron", 0.7)
+    waiting = ours(x)
+    with pytest.raises(BudgetError, match="does not train within"):
+        ours(x)
+    del waiting
+    step(ours, x, y)
+
+
+def test_inputs_that_need_gradients() -> None:
+    module, x, y = made("perceptron")
+    x.requires_grad_()
+    ours = fitted(copy.deepcopy(module), x, y)
+    own = x.detach().clone().requires_grad_()
+    step(module, x, y)
+    step(ours, own, y)
+    assert x.grad is not None
+    assert own.grad is not None
+    assert torch.equal(x.grad, own.grad)
+    step(ours, own.detach(), y)
+
+
+def test_parameters_that_are_frozen_later() -> None:
+    plain, ours, x, y = both("convolutional")
+    for module in (plain, ours):
+        next(module.parameters()).requires_grad_(False)
+        step(module, x, y)
+    same(plain, ours)
+    assert next(ours.parameters()).grad is None
+
+
+@pytest.mark.parametrize("way", ["deepcopy", "pickle"])
+def test_copies_train_alone(way: str) -> None:
+    plain, ours, x, y = both("convolutional")
+
+    other = copy.deepcopy(ours) if way == "deepcopy" else pickle.loads(pickle.dumps(ours))
+    step(plain, x, y)
+    step(other, x, y)
+    same(plain, other)
+    assert all(parameter.grad is None for parameter in ours.parameters())
+    other.load_state_dict(plain.state_dict())
+
+
+def test_hooks_on_parameters_and_on_the_whole() -> None:
+    plain, ours, x, y = both("perceptron")
+    seen: list[list[Tensor]] = []
+    for module in (plain, ours):
+        found: list[Tensor] = []
+        seen.append(found)
+        module.register_forward_hook(partial(kept_output, found))
+        module.register_full_backward_hook(partial(kept_gradients, found))
+        weight = next(module.parameters())
+        weight.register_hook(lambda gradient: gradient * 2)  # type: ignore[no-untyped-call]
+        weight.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+            partial(kept_gradient, found)
+        )
+        step(module, x, y)
+    same(plain, ours)
+    assert len(seen[0]) == len(seen[1]) == 3
+    assert all(map(torch.equal, *seen))
+
+
+def kept_gradient(found: list[Tensor], parameter: Tensor) -> None:
+    assert parameter.grad is not None
+    found.append(parameter.grad.clone())
+
+
+def kept_gradients(found: list[Tensor], module: nn.Module, given: Any, out: Any) -> None:
+    found.append(out[0])
+
+
+def kept_output(found: list[Tensor], module: nn.Module, given: Any, returned: Tensor) -> None:
+    found.append(returned.detach())
+
+
+def test_hooks_on_parts_are_refused() -> None:
+    module, x, _ = made("perceptron")
+    module[1].register_forward_hook(lambda *_: None)  # type: ignore[index]
+    with pytest.raises(ValueError, match="has a hook on '1'"):
+        memory.fit(module, x, "1GB")
+
+
+def test_weights_that_change_before_the_backward_pass_are_refused() -> None:
+    for module in both("perceptron")[:2]:
+        x, y = features()
+        loss = loss_of(module(x), y)
+        with torch.no_grad():
+            module.get_parameter("0.weight").add_(1)
+            module.get_parameter("3.weight").add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()  # type: ignore[no-untyped-call]
+
+
+def test_outputs_may_be_written_where_they_are_not_needed() -> None:
+    plain, ours, x, y = both("perceptron")
+    for module in (plain, ours):
+        torch.manual_seed(1)
+        out = module(x)
+        out.mul_(2)
+        loss_of(out, y).backward()  # type: ignore[no-untyped-call]
+    same(plain, ours)
+    ending = nn.Sequential(nn.Linear(4, 4), nn.Sigmoid())
+    ours = memory.fit(ending, torch.randn(8, 4), "1MB")
+    out = ours(torch.randn(8, 4))
+    out.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an in-place operation"):
+        out.sum().backward()
+
+
+def test_second_derivatives_and_second_backward_passes_are_refused() -> None:
+    _, ours, x, y = both("perceptron")
+    first = next(ours.parameters())
+    (gradient,) = torch.autograd.grad(loss_of(ours(x), y), first, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()  # type: ignore[no-untyped-call]
+    loss = loss_of(ours(x), y)
+    loss.backward(retain_graph=True)  # type: ignore[no-untyped-call]
+    with pytest.raises(ValueError, match="run the forward pass again"):
+        loss.backward()  # type: ignore[no-untyped-call]
+
+
+def test_another_loss_than_the_planned_is_refused() -> None:
+    _, ours, x, _ = both("attention")
+    with pytest.raises(ValueError, match=r"give fit\(…, loss=…\)"):
+        ours(x)["last"].sum().backward()
+
+
+def test_attributes_and_modes_are_the_modules() -> None:
+    module, x, _ = made("convolutional")
+    ours = memory.fit(module, x, "1GB")
+    assert ours.get_submodule("0") is module.get_submodule("0")
+    assert [*ours.parameters()] == [*module.parameters()]
+    assert not ours.eval().training
+    assert not any(part.training for part in module.modules())
+    with pytest.raises(AttributeError):
+        ours.nothing  # noqa: B018
+    ours.double()
+    assert module.get_parameter("0.weight").dtype == torch.float64
+    step(ours, x.double(), torch.zeros(len(x), dtype=torch.int64))
+
+
+def test_autocast_is_refused() -> None:
+    _, ours, x, _ = both("perceptron")
+    with torch.autocast("cpu"), pytest.raises(ValueError, match="autocast is on"):
+        ours(x)
+
+
+def test_shares_are_of_plain_pytorchs_peak() -> None:
+    module, x, _ = made("perceptron")
+    whole = plain_bytes(module, (x,), {}, usual_loss, "adamw")
+    assert memory.fit(module, x, "100%").fit.budget_bytes == whole
+    assert memory.fit(module, x, " 75.5 % ").fit.budget_bytes == int(0.755 * whole)
+    assert memory.fit(module, x, "1MB").fit.budget_bytes == 10**6
+    for wrong in ("many", "%", 0, 1.5):
+        with pytest.raises(ValueError, match=r"budget|size"):
+            memory.fit(module, x, wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["perceptron", "convolutional"])
+def test_the_largest_batch_is_within_the_budget_and_one_more_is_not(kind: str) -> None:
+    module, x, _ = made(kind)
+    budget = plain_bytes(module, (x,), {}, usual_loss, "adamw") // 2
+    most = memory.largest_batch(module, x, budget)
+    _, draw = KINDS[kind]
+    x, y = draw(most)
+    ours = memory.fit(module, x, budget)
+    (allocated,) = allocations([lambda: step(ours, x, y)])
+    assert allocated <= budget - sum(one.nbytes for one in (*module.parameters(), x))
+    more, _ = step_of(module, (draw(most + 1)[0],), {}, usual_loss, "adamw")
+    assert not more.is_within(budget)
+    with pytest.raises(BudgetError, match="not one sample"):
+        memory.largest_batch(module, x, 1000)
+
+
+class Calling(nn.Module):
+    """Calls a function with itself, two layers and a buffer among its parts."""
+
+    seen: Tensor
+
+    def __init__(self, function: Callable[[Any, Tensor], Any]) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(32, 32), nn.Linear(32, 32)
+        self.register_buffer("seen", torch.zeros(32))
+        self.count, self.function = 0, function
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(self, x)
+
+
+def noisy(one: Any, x: Tensor) -> Tensor:
+    for _ in range(4):
+        x = torch.tanh(one.first(x)) + 0.1 * torch.randn_like(x) + torch.rand(32)
+        x = functional.alpha_dropout(torch.selu(one.second(x)), 0.1, training=True)
+    return x
+
+
+def returning_all(one: Any, x: Tensor) -> tuple[Tensor, ...]:
+    """Views, what it is given, and what it holds and writes into."""
+    y = one.first(x)
+    one.seen.mul_(0.9).add_(y.detach().mean(0), alpha=0.1)
+    return y, x, y[:, 0], one.seen, one.second.weight, y.argmax(1)
+
+
+def counting(one: Any, x: Tensor) -> Any:
+    one.count += 1
+    return one.first(x)
+
+
+def assigning(one: Any, x: Tensor) -> Any:
+    one.seen = 0.9 * one.seen + 0.1 * x.mean(0)
+    return one.first(x)
+
+
+def checkpointing(one: Any, x: Tensor) -> Any:
+    return torch.utils.checkpoint.checkpoint(one.first, x, use_reentrant=False)
+
+
+def in_channels_last() -> tuple[nn.Module, Tensor]:
+    layers = [
+        layer
+        for _ in range(3)
+        for layer in (
+            nn.Conv2d(4, 4, 3, padding=1, groups=2),
+            nn.GroupNorm(2, 4),
+            nn.Dropout2d(0.2),
+            nn.SiLU(),
+        )
+    ]
+    module = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+    x = torch.randn(16, 4, 16, 16).to(memory_format=torch.channels_last)
+    return module.to(memory_format=torch.channels_last), x  # type: ignore[call-overload]
+
+
+def parametrized() -> nn.Module:
+    first = nn.utils.parametrizations.weight_norm(nn.Linear(32, 32))
+    last = nn.utils.parametrizations.spectral_norm(nn.Linear(32, 8))
+    return nn.Sequential(first, nn.Tanh(), last)
+
+
+def transformer() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+
+OTHERS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
+    "random numbers": lambda: (Calling(noisy), torch.randn(128, 32)),
+    "views and what is given": lambda: (Calling(returning_all), torch.randn(128, 32)),
+    "channels last": in_channels_last,
+    "parametrized": lambda: (parametrized(), torch.randn(64, 32)),
+    "encoder": lambda: (transformer(), torch.randn(4, 16, 32)),
+    "double": lambda: (perceptron().double(), torch.randn(64, 32, dtype=torch.float64)),
+    "bfloat16": lambda: (perceptron().bfloat16(), torch.randn(64, 32, dtype=torch.bfloat16)),
+    "recurrent": lambda: (nn.GRU(8, 16, batch_first=True), torch.randn(8, 12, 8)),
+}
+
+
+def squares(returned: Any) -> Tensor:
+    outputs = returned if isinstance(returned, tuple) else (returned,)
+    learnt = [output.float().square().mean() for output in outputs if output.requires_grad]
+    return torch.stack(learnt).sum()
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_modules_of_other_kinds(kind: str) -> None:
+    torch.manual_seed(0)
+    plain, x = OTHERS[kind]()
+    largest = memory.fit(copy.deepcopy(plain), x, "1GB", loss=squares)
+    least = memory.fit(copy.deepcopy(plain), x, largest.fit.step.least_bytes, loss=squares)
+    for module in (plain, largest, least):
+        for _ in range(2):
+            module.zero_grad()
+            torch.manual_seed(3)
+            squares(module(x)).backward()  # type: ignore[no-untyped-call]
+    same(plain, largest)
+    same(plain, least)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: Calling(counting), "sets 'count' in its forward pass"),
+        (lambda: Calling(assigning), "sets 'seen' in its forward pass"),
+        (lambda: Calling(checkpointing), "computes parts again itself"),
+        (lambda: Calling(lambda one, x: one.first(x).detach()), "nothing that has a gradient"),
+        (lambda: Calling(lambda one, x: [object(), one.first(x)]), "an object of object"),
+        (lambda: nn.LSTM(32, 4), "has an LSTM"),
+    ],
+)
+def test_modules_that_a_plan_would_change_are_refused(make: Make, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        memory.fit(make(), torch.randn(4, 32), "1GB")

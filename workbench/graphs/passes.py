@@ -1,0 +1,296 @@
+"""Traces the forward and the backward pass of a module as one graph, whatever loss lies between.
+
+The gradients of what the module returns come in as inputs, after the module's own. Beside what it
+returns, the graph gives the gradients of its parameters and of its inputs, those that PyTorch would
+give: a parameter that is not reached has none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+
+from workbench.graphs.functional import DrawingInPlace, faked, functional
+from workbench.graphs.graph import Operand, Operator, Recording, Value
+from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.recorder import Recorder, tensors_in
+from workbench.graphs.recording import copied_with, explained, held_tensors, learning
+from workbench.utils.checks import UserError
+
+Strides = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Returned:
+    """What a module returns: leaves of a tree, with None in the place of tensors.
+
+    Attributes
+    ----------
+    differentiable
+        Of its tensors: those that have a gradient.
+    """
+
+    tree: TreeSpec
+    leaves: tuple[Any, ...]
+    is_tensor: tuple[bool, ...]
+    differentiable: tuple[int, ...]
+
+    def filled(self, tensors: Sequence[Tensor]) -> Any:
+        """The tree with tensors in their places."""
+        rest = iter(tensors)
+        pairs = zip(self.leaves, self.is_tensor, strict=True)
+        return tree_unflatten([next(rest) if own else leaf for leaf, own in pairs], self.tree)
+
+
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """A graph of both passes.
+
+    Attributes
+    ----------
+    graph
+        Its inputs: tensors given, and gradients of what is returned; its outputs: tensors returned,
+        and gradients of what is learnt.
+    used
+        Tensors returned whose gradients are inputs, by number.
+    parameters, inputs
+        What gradients are given of: names of parameters, and tensors given, by number.
+    """
+
+    graph: OperatorGraph
+    returned: Returned
+    used: tuple[int, ...]
+    parameters: tuple[str, ...]
+    inputs: tuple[int, ...]
+
+
+def trace_passes(
+    name: str,
+    module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    gradients: Callable[[Returned, Sequence[Tensor]], Mapping[int, Strides]] | None = None,
+) -> Passes:
+    """Trace a module in the modes in which its parts are, for arguments with tensors in them.
+
+    `gradients` says, of what is returned and its tensors' forms, which have gradients that come in,
+    by number, and their strides; by default all do, laid out alike. Raises as
+    `workbench.graphs.trace` does, and ValueError where a traced pass is not the module's own.
+    """
+    leaves, tree = tree_flatten((args, dict(kwargs)))
+    mode = FakeTensorMode()
+    with mode:
+        copied = copied_with(name, module, faked)
+        fakes = [
+            faked(leaf).requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf
+            for leaf in leaves
+        ]
+    parameters, others = dict(copied.named_parameters()), held_tensors(copied)
+    with explained(name, copied), learning(), mode:
+        args, kwargs = tree_unflatten(fakes, tree)
+        plain = copied(*args, **kwargs)
+    numbers = _check_written(name, copied, others)
+    returned, outputs = _returned(name, plain), tensors_in(plain)
+    if gradients is None:
+        forms = {at: outputs[at].stride() for at in returned.differentiable}
+    else:
+        forms = dict(gradients(returned, outputs))
+    if not forms:
+        raise UserError(f"{name} returns nothing that has a gradient: there is nothing to train")
+    with mode:
+        seen = _seen(outputs, forms, parameters, others, tensors_in(fakes))
+    del plain, outputs
+    used, copies = tuple(seen.tangents), seen.copies
+    trained = {key: parameters[key] for key in seen.parameters}
+    held = {key: one.detach() for key, one in parameters.items() if key not in trained} | others
+    given = tuple(tensor.detach() for tensor in tensors_in(fakes))
+    tangents = tuple(seen.tangents.values())
+    recorder = Recorder(parameters, (*given, *tangents), others=others)
+
+    recurrent = any(isinstance(part, nn.RNNBase) for part in copied.modules())
+
+    def passes(
+        learnt: tuple[dict[str, Tensor], dict[int, Tensor]],
+        held: dict[str, Tensor],
+        given: tuple[Tensor, ...],
+        tangents: tuple[Tensor, ...],
+    ) -> list[Tensor]:
+        trained, of_inputs = learnt
+        tensors = iter([of_inputs.get(at, tensor) for at, tensor in enumerate(given)])
+        filled = [next(tensors) if isinstance(leaf, Tensor) else leaf for leaf in fakes]
+        args, kwargs = tree_unflatten(filled, tree)
+        with DrawingInPlace():
+            result = functional_call(copied, {**trained, **held}, args, kwargs)
+        outputs = tensors_in(result)
+        outputs = [one.clone() if at in copies else one for at, one in enumerate(outputs)]
+        sources = [*trained.values(), *of_inputs.values()]
+        found = torch.autograd.grad(
+            [outputs[at] for at in used], sources, tangents, create_graph=recurrent
+        )
+        return [*outputs, *found]
+
+    with _explained(name, copied), learning(), mode, recorder:
+        learnt = (trained, {at: given[at] for at in seen.inputs})
+        results = functional(passes, recorder)(torch.empty(()), learnt, held, given, tangents)
+    _check_written(name, copied, others, numbers)
+    if any(operator.name == "mkldnn_rnn_layer" for operator in recorder.operators):
+        raise UserError(
+            f"{name} has an LSTM, whose kernel on a CPU keeps what it needs out of sight; a plan "
+            "would round otherwise: nn.GRU and cells of one's own can be planned"
+        )
+    strides = [one.stride() for one in (*trained.values(), *(given[at] for at in seen.inputs))]
+    first = len(results) - len(strides)
+    graph = _with_own_memory(recorder.graph(results), dict(enumerate(strides, first)))
+    return Passes(OperatorGraph(**vars(graph)), returned, used, seen.parameters, seen.inputs)
+
+
+@contextmanager
+def _explained(name: str, module: nn.Module) -> Iterator[None]:
+    """As `explained`; and what computes again itself."""
+    try:
+        with explained(name, module):
+            yield
+    except UserError as error:
+        if "saved tensor hooks" not in str(error):
+            raise
+        raise UserError(
+            f"{name} computes parts again itself, as torch.utils.checkpoint does: switch that off, "
+            "since a plan chooses what is computed again"
+        ) from error
+
+
+def _check_written(
+    name: str,
+    module: nn.Module,
+    others: Mapping[str, Tensor],
+    numbers: Mapping[str, Any] = MappingProxyType({}),
+) -> Mapping[str, Any]:
+    """Refuse a forward pass that leaves something new behind, as a plan would leave it once.
+
+    What it wrote down the first time, and not again, is a copy of what it knows.
+    """
+    now = held_tensors(module)
+    changed = [key for key, tensor in now.items() if others.get(key) is not tensor]
+    known = {
+        f"{prefix}.{key}".lstrip("."): value
+        for prefix, part in module.named_modules()
+        for key, value in vars(part).items()
+        if isinstance(value, int | float | str | None)
+    }
+    changed += [key for key, value in known.items() if numbers.get(key, value) != value]
+    if changed:
+        raise UserError(
+            f"{name} sets {changed[0]!r} in its forward pass, which a traced pass does not do: "
+            "keep it in a buffer and write it in place, as in self.seen.copy_(…)"
+        )
+    return known
+
+
+class _Seen(NamedTuple):
+    """What a plain run shows: gradients that come in, and of what some go out.
+
+    `copies` are returned tensors, by number, that need memory of their own.
+    """
+
+    tangents: Mapping[int, Tensor]
+    parameters: tuple[str, ...]
+    inputs: tuple[int, ...]
+    copies: frozenset[int]
+
+
+def _seen(
+    outputs: Sequence[Tensor],
+    strides: Mapping[int, Strides],
+    parameters: Mapping[str, Tensor],
+    others: Mapping[str, Tensor],
+    given: Sequence[Tensor],
+) -> _Seen:
+    tangents = {
+        at: torch.empty_strided(outputs[at].shape, stride, dtype=outputs[at].dtype)
+        for at, stride in strides.items()
+    }
+    wanted = {key: one for key, one in parameters.items() if one.requires_grad}
+    inputs = {at: one for at, one in enumerate(given) if one.requires_grad}
+    found = torch.autograd.grad(
+        [outputs[at] for at in strides],
+        [*wanted.values(), *inputs.values()],
+        [*tangents.values()],
+        allow_unused=True,
+    )
+    reached = iter([gradient is not None for gradient in found])
+    return _Seen(
+        tangents,
+        tuple(key for key in wanted if next(reached)),
+        tuple(at for at in inputs if next(reached)),
+        _not_alone(outputs, (*given, *parameters.values(), *others.values())),
+    )
+
+
+def _with_own_memory(graph: Recording, strides: Mapping[int, Strides]) -> Recording:
+    """The graph with copies of those gradients that PyTorch would copy, to keep them.
+
+    It takes over a gradient as it is that is laid out as its parameter, in memory of its own.
+    """
+    operators, values, outputs = list(graph.operators), list(graph.values), list(graph.outputs)
+    storages = 1 + max(value.storage for value in values)
+    times = Counter(view.value for view in outputs)
+    for at, wanted in strides.items():
+        view = outputs[at]
+        is_whole = view.size_bytes == graph.values[view.value].storage_bytes
+        is_own = view.value not in graph.outside and times[view.value] == 1
+        if is_whole and is_own and view.strides == wanted:
+            continue
+        own = replace(view, value=len(values), offset=0, strides=wanted)
+        arguments: Any = ((Operand(0), wanted), {})
+        copy = Operator("copy", (view,), (own,), (own,), laid_out, arguments, "backward")
+        makers = [n for n, one in enumerate(operators) if view in one.makes or view in one.results]
+        operators.insert(max(makers, default=len(operators) - 1) + 1, copy)
+        values.append(Value("operator", storages, view.size_bytes))
+        storages += 1
+        outputs[at] = own
+    return replace(graph, operators=tuple(operators), values=tuple(values), outputs=tuple(outputs))
+
+
+def laid_out(tensor: Tensor, strides: Strides) -> Tensor:
+    """A copy with these strides."""
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
+
+
+def _returned(name: str, plain: Any) -> Returned:
+    leaves, tree = tree_flatten(plain)
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor | None | bool | int | float | str | torch.dtype):
+            raise UserError(
+                f"{name} returns an object of {type(leaf).__name__}, which cannot be looked into "
+                "for tensors: have it return tensors, in tuples, lists or dicts, alone"
+                + (" (use_cache=False)" if "Cache" in type(leaf).__name__ else "")
+            )
+    is_tensor = tuple(isinstance(leaf, Tensor) for leaf in leaves)
+    rest = tuple(None if isinstance(leaf, Tensor) else leaf for leaf in leaves)
+    tensors = tensors_in(leaves)
+    if not tensors:
+        raise UserError(f"{name} returns no tensor; its forward gives what is to be learnt from")
+    differentiable = tuple(at for at, one in enumerate(tensors) if one.requires_grad)
+    return Returned(tree, rest, is_tensor, differentiable)
+
+
+def _not_alone(outputs: Sequence[Tensor], others: Sequence[Tensor]) -> frozenset[int]:
+    """Of what is returned: what lies in memory of the caller's, or of an earlier tensor."""
+    taken = {other.untyped_storage()._cdata for other in others}
+    found = set[int]()
+    for at, output in enumerate(outputs):
+        storage = output.untyped_storage()._cdata
+        if storage in taken:
+            found.add(at)
+        taken.add(storage)
+    return frozenset(found)

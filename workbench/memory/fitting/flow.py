@@ -1,0 +1,138 @@
+"""Both passes of a module as a dataflow, with the user's loss and optimiser as steps of their own.
+
+The loss reads what the module returns and makes the gradients of it, which stay while the backward
+pass runs; the optimiser comes last. What a kernel takes beside its results is one more buffer, so
+the bytes alive in a plan are all that is allocated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.optimiser.rewriting import is_pure
+from workbench.graphs.passes import Passes
+from workbench.memory.dataflow import Dataflow, Step, dataflow
+from workbench.memory.fitting.profile import Profile
+from workbench.memory.kernels import writing_form
+from workbench.memory.orders import best_first
+
+LOSS, END, UPDATE = "loss", "end", "optimiser"
+
+
+class Around(NamedTuple):
+    """Bytes that the user's own code allocates: the loss, in both directions, and the optimiser."""
+
+    loss: int
+    optimiser: int
+
+
+class PassesFlow(NamedTuple):
+    """Steps of both passes, and orders in which they may run for the first time."""
+
+    flow: Dataflow
+    orders: tuple[Sequence[int], ...]
+
+
+def passes_flow(passes: Passes, profile: Profile, around: Around) -> PassesFlow:
+    """Steps in the order: forward, loss, backward, optimiser; operators as in the graph.
+
+    What draws random numbers may run again, since its generator can be set back.
+    """
+    graph = passes.graph
+    plain = dataflow(graph, 1)
+    buffers = {
+        view.value: at
+        for at, view in enumerate(
+            view for operator in graph.operators for view in operator.makes
+            if view.value not in graph.outside
+        )
+    }  # fmt: skip
+    sizes = plain.sizes.tolist()
+
+    def extra(size: int) -> int:
+        sizes.append(size)
+        return len(sizes) - 1
+
+    tangents = {view.value: graph.values[view.value].storage_bytes
+                for view in graph.inputs[len(graph.inputs) - len(passes.used) :]}  # fmt: skip
+    tangent_buffers = {value: extra(size) for value, size in tangents.items()}
+    steps = [_with_all(step, graph, profile, tangent_buffers, extra) for step in plain.steps]
+    returned = graph.outputs[: sum(passes.returned.is_tensor)]
+    number = len(graph.operators)
+    read = dict.fromkeys(buffers[view.value] for view in returned if view.value in buffers)
+    made = (*tangent_buffers.values(), extra(max(0, around.loss - sum(tangents.values()))))
+    loss = Step(LOSS, "backward", tuple(read), made, operator=number, is_random=True)
+    end = Step(END, "backward", tuple(tangent_buffers.values()), (), operator=number)
+    update = Step(UPDATE, "backward", (), (extra(around.optimiser),), operator=number)
+    early, late = _passes(plain)
+    order = [*early, len(steps), *late, len(steps) + 1, len(steps) + 2]
+    place = {step: at for at, step in enumerate(order)}
+    moved = [[*steps, loss, end, update][at] for at in order]
+    moved = [replace(one, after=tuple(sorted(place[at] for at in one.after))) for one in moved]
+    flow = replace(
+        plain,
+        steps=tuple(moved),
+        sizes=np.array(sizes, np.int64),
+        seconds=(*profile.seconds, 0.0),
+    )
+    orders = {tuple(range(len(order))), tuple(best_first(_pinned(flow, len(early))))}
+    return PassesFlow(_repeatable(flow), tuple(sorted(orders)))
+
+
+def _with_all(step: Step, graph: OperatorGraph, profile: Profile, tangents: dict[int, int],
+              extra: Callable[[int], int]) -> Step:  # fmt: skip
+    """A step with the tangents that it reads, and a buffer of what it takes beside its results."""
+    operator = graph.operators[step.operator]
+    reads = (*step.reads, *dict.fromkeys(
+        tangents[view.value] for view in operator.reads if view.value in tangents
+    ))  # fmt: skip
+    form = writing_form(operator.function) if step.overwrites else None
+    scratch = profile.scratch_bytes[step.operator]
+    if form is not None and len(form[1]) == 1 and not scratch:
+        return replace(step, reads=reads)
+    makes = (*step.makes, extra(scratch)) if scratch else step.makes
+    return replace(step, reads=reads, makes=makes, overwrites=())
+
+
+def _passes(flow: Dataflow) -> tuple[list[int], list[int]]:
+    """Steps before the loss, and behind it: what the module writes down itself is before it."""
+    early, late = dict[int, None](), list[int]()
+    for at, step in enumerate(flow.steps):
+        if step.phase == "forward" and all(before in early for before in flow.before[at]):
+            early[at] = None
+        else:
+            late.append(at)
+    return list(early), late
+
+
+def _repeatable(flow: Dataflow) -> Dataflow:
+    """The dataflow in which steps that draw random numbers may run again."""
+    random = {at for at, step in enumerate(flow.steps) if step.is_random and step.name != LOSS}
+    steps = [
+        replace(step, is_random=False, after=tuple(at for at in step.after if at not in random))
+        if at in random
+        else step
+        for at, step in enumerate(flow.steps)
+    ]
+    return replace(flow, steps=tuple(steps))
+
+
+def _pinned(flow: Dataflow, loss: int) -> Dataflow:
+    """The dataflow whose loss waits for what must run in the forward pass, and its end for all."""
+    graph = flow.graph
+    assert graph is not None
+    once = [
+        at
+        for at, step in enumerate(flow.steps[:loss])
+        if not is_pure(graph.operators[step.operator]) or not flow.kept.isdisjoint(step.makes)
+    ]
+    steps = list(flow.steps)
+    steps[loss] = replace(steps[loss], after=tuple(once))
+    for last in (-2, -1):
+        steps[last] = replace(steps[last], after=tuple(range(len(steps) + last)))
+    return replace(flow, steps=tuple(steps))

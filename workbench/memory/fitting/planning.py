@@ -1,0 +1,284 @@
+"""What a module's step holds, and the plan of it within a budget."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+from workbench.graphs.functional import default_loss
+from workbench.graphs.graph import View
+from workbench.graphs.passes import Passes, Returned, Strides, trace_passes
+from workbench.graphs.recorder import tensors_in
+from workbench.graphs.recording import as_compiled, held_tensors
+from workbench.memory.fitting.flow import Around, PassesFlow, passes_flow
+from workbench.memory.fitting.profile import profiled
+from workbench.memory.fitting.programme import (
+    Programme,
+    compiled,
+    least_room,
+    smaller,
+    unmeasured,
+    within,
+)
+from workbench.memory.lifetimes import lifetimes
+from workbench.memory.measured import allocations
+from workbench.memory.process import OPTIMIZERS
+from workbench.memory.recomputation import BudgetError
+from workbench.utils.checks import choose
+
+Loss = Callable[[Any], Tensor]
+MARGIN_BYTES = 1024
+"""For single numbers: the loss, and what PyTorch makes of it."""
+
+
+@dataclass(frozen=True)
+class Used:
+    """What a loss was seen to do with what a module returns.
+
+    Attributes
+    ----------
+    gradients
+        By number of a returned tensor that has a gradient: how it is laid out, ``like`` the tensor,
+        ``contiguous`` or ``expanded`` from one number.
+    share
+        Bytes that the loss allocates, in both directions, over those of what is returned.
+    """
+
+    gradients: Mapping[int, str]
+    share: float
+
+    def strides(self, outputs: Sequence[Tensor]) -> dict[int, Strides]:
+        """Strides of gradients of outputs."""
+        made: dict[str, Callable[[Tensor], Strides]] = {
+            "like": Tensor.stride,
+            "contiguous": lambda one: torch.empty(one.shape, device="meta").stride(),
+            "expanded": lambda one: (0,) * one.dim(),
+        }
+        return {at: made[layout](outputs[at]) for at, layout in self.gradients.items()}
+
+
+def used_by(loss: Loss, returned: Returned, outputs: Sequence[Tensor]) -> Used:
+    """Run a loss on numbers of the form of what a module returns, and see what it allocates."""
+    seen: dict[int, str] = {}
+
+    def run() -> None:
+        value = loss(returned.filled(tensors))
+        found = torch.autograd.grad(value, [tensors[at] for at in learnt], allow_unused=True)
+        for at, gradient in zip(learnt, found, strict=True):
+            if gradient is not None:
+                seen[at] = _layout(gradient, tensors[at])
+
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        tensors = [
+            torch.empty_strided(one.shape, one.stride(), dtype=one.dtype).zero_() for one in outputs
+        ]
+        learnt = returned.differentiable
+        for at in learnt:
+            tensors[at].requires_grad_()
+        (allocated,) = allocations([run])
+    return Used(seen, allocated / max(1, sum(tensor.nbytes for tensor in tensors)))
+
+
+def _layout(gradient: Tensor, like: Tensor) -> str:
+    if gradient.stride() == like.stride():
+        return "like"
+    return "contiguous" if any(gradient.stride()) else "expanded"
+
+
+def usual_loss(returned: Any) -> Tensor:
+    """The loss that a module returns as ``loss``; of scores that with classes; else the sum."""
+    own = returned.get("loss") if isinstance(returned, Mapping) else getattr(returned, "loss", None)
+    if isinstance(own, Tensor):
+        return own
+    first, *others = tensors_in(returned)
+    if others or first.dim() < 2 or first.shape[-1] < 2:
+        return default_loss(returned, first)
+    scores = first.flatten(0, -2)
+    return default_loss(scores, torch.zeros(len(scores), dtype=torch.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A step of training of a module on inputs of one form: what it holds, whatever the plan.
+
+    Attributes
+    ----------
+    held_bytes
+        Of the module, its inputs and the optimiser's state.
+    """
+
+    name: str
+    passes: Passes
+    flow: PassesFlow
+    bases: Mapping[int, View]
+    held: tuple[tuple[int, str], ...]
+    held_bytes: int
+
+    def plan(self, budget_bytes: int, taken_bytes: int = 0) -> Fit:
+        """The fastest plan found within a budget, of which some bytes are taken."""
+        beside = self.held_bytes + taken_bytes + MARGIN_BYTES
+        try:
+            found = within(self.flow, budget_bytes - beside)
+        except BudgetError:
+            least = self.least_bytes + taken_bytes
+            held = (
+                f" beside {taken_bytes:,} of gradients, and of passes, that are there already"
+                if taken_bytes
+                else ""
+            )
+            raise BudgetError(
+                f"{self.name} does not train within {budget_bytes:,} bytes{held}: the least found, "
+                f"with what can be computed again, is {least:,}",
+                least,
+            ) from None
+        return Fit(self, budget_bytes, compiled(self.passes, found, self.bases), beside)
+
+    def is_within(self, budget_bytes: int) -> bool:
+        """Whether there is a plan within a budget."""
+        room = budget_bytes - self.held_bytes - MARGIN_BYTES
+        bounds = [lifetimes(self.flow.flow, order).bound_bytes for order in self.flow.orders]
+        return min(bounds) <= room or bool(smaller(self.flow, unmeasured(self.flow.flow), room))
+
+    @cached_property
+    def least_bytes(self) -> int:
+        """Of the smallest plan found."""
+        return least_room(self.flow) + self.held_bytes + MARGIN_BYTES
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A plan of a step within a budget."""
+
+    step: Step
+    budget_bytes: int
+    programme: Programme
+    beside_bytes: int
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most bytes held in a step, the module's and the optimiser's among them."""
+        return self.programme.peak_bytes + self.beside_bytes
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of both passes, of operators as they were measured one by one."""
+        return self.programme.seconds
+
+    @property
+    def once_s(self) -> float:
+        """Of these, seconds without what is computed again."""
+        return self.programme.seconds - self.programme.seconds_again
+
+    @property
+    def again_s(self) -> float:
+        """Of these, seconds of what is computed again."""
+        return self.programme.seconds_again
+
+    def __repr__(self) -> str:
+        again = self.again_s / self.once_s if self.again_s else 0.0
+        return (
+            f"Fit({self.step.name}: {self.peak_bytes:,} of {self.budget_bytes:,} bytes, "
+            f"{self.step_s:.3g} s a step, of which {self.again_s:.3g} s compute again, {again:.1%} "
+            "more)"
+        )
+
+
+def step_of(
+    module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    used: Used | Loss,
+    optimizer: str,
+) -> tuple[Step, Used]:
+    """Trace a step of training, measure its operators, and count what it holds."""
+    name = type(module).__name__
+    seen: list[Used] = []
+
+    def gradients(returned: Returned, outputs: Sequence[Tensor]) -> Mapping[int, Strides]:
+        seen.append(used if isinstance(used, Used) else used_by(used, returned, outputs))
+        return seen[-1].strides(outputs)
+
+    passes = as_compiled(partial(trace_passes, name, module, args, kwargs, gradients))
+    graph = passes.graph
+    named = dict(module.named_parameters()) | held_tensors(module)
+    given = tensors_in((args, kwargs))
+    bases = {view.value: view for one in graph.operators for view in one.results
+             if view.value in {made.value for made in one.makes}}  # fmt: skip
+    bases |= {view.value: view for view in graph.inputs}
+    held = tuple(
+        (at, value.name)
+        for at, value in enumerate(graph.values)
+        if value.name and value.origin != "input"
+    )
+    sources = {at: named[key] for at, key in held} | dict(graph.written_down)
+    bases |= {at: _as_view(at, tensor) for at, tensor in sources.items()}
+    state, scratch = choose("optimizer", optimizer, OPTIMIZERS)
+    trained = [named[key].nbytes for key in passes.parameters]
+    returned = graph.outputs[: sum(passes.returned.is_tensor)]
+    around = Around(
+        round(seen[0].share * sum(view.size_bytes for view in returned)),
+        scratch * max(trained, default=0),
+    )
+    flow = passes_flow(passes, profiled(graph, bases), around)
+    held_bytes = storage_bytes([*named.values(), *given]) + _state_bytes(state, trained)
+    return Step(name, passes, flow, bases, held, held_bytes), seen[0]
+
+
+def plain_bytes(
+    module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    loss: Loss,
+    optimizer: str,
+) -> int:
+    """Most bytes that a step of plain PyTorch holds; a copy of the module is run to see."""
+    copied = copy.deepcopy(module)
+    args, kwargs = tree_map_only(Tensor, _leaf, (args, dict(kwargs)))
+    returned: list[Tensor] = []
+
+    def run() -> None:
+        result = copied(*args, **kwargs)
+        returned.extend(tensors_in(result))
+        loss(result).backward()  # type: ignore[no-untyped-call]
+
+    gradients = [parameter.grad for parameter in module.parameters()]
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        (allocated,) = allocations([run])
+    for parameter, gradient in zip(module.parameters(), gradients, strict=True):
+        parameter.grad = gradient  # that a loss may have reached, beside the copy's
+    state, scratch = choose("optimizer", optimizer, OPTIMIZERS)
+    trained = [one.nbytes for one in copied.parameters() if one.grad is not None]
+    held = dict(copied.named_parameters()) | held_tensors(copied)
+    held_bytes = storage_bytes([*held.values(), *tensors_in((args, kwargs))])
+    updating = sum(trained) + storage_bytes(returned) + scratch * max(trained, default=0)
+    return held_bytes + _state_bytes(state, trained) + max(allocated, updating)
+
+
+def _state_bytes(copies: int, trained: Sequence[int]) -> int:
+    """Of an optimiser: copies of the parameters, and how often each was updated."""
+    return copies * sum(trained) + (_COUNT_BYTES * len(trained) if copies > 1 else 0)
+
+
+_COUNT_BYTES = 4
+
+
+def _leaf(tensor: Tensor) -> Tensor:
+    return tensor.detach().requires_grad_(tensor.requires_grad)
+
+
+def _as_view(value: int, tensor: Tensor) -> View:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return View(value, 0, tuple(tensor.shape), tensor.stride(), tensor.nbytes, dtype)
+
+
+def storage_bytes(tensors: Iterable[Tensor]) -> int:
+    """Bytes that tensors hold together, each storage once."""
+    storages = {one.untyped_storage()._cdata: one.untyped_storage().nbytes() for one in tensors}
+    return sum(storages.values())

@@ -1,0 +1,102 @@
+"""What each operator takes here: seconds, and bytes that it allocates beside its results.
+
+Each is run alone, on numbers made for it: that needs no more memory than one operator does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from workbench.graphs.graph import Operator, Recording, View
+from workbench.graphs.running import span
+from workbench.memory.fitting.calls import Call, Registers, call_of
+from workbench.memory.measured import allocations
+
+ENOUGH_S, LEAST_RUNS, MOST_RUNS = 2e-3, 2, 5
+"""That an operator is timed for, at least, and how often it runs."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Of each operator: seconds, and most bytes beside its results."""
+
+    seconds: tuple[float, ...]
+    scratch_bytes: tuple[int, ...]
+
+
+def profiled(graph: Recording, bases: Mapping[int, View]) -> Profile:
+    """Run each operator that makes something alone, those that are alike once.
+
+    `bases` are views as which values are held. The random generator is left as it was.
+    """
+    kinds: dict[Any, int] = {}
+    alike: list[Operator] = []
+    which = list[int]()
+    for operator in graph.operators:
+        forms = [replace(bases[view.value], value=0) for view in operator.reads]
+        looks = [replace(view, value=0) for view in operator.reads]
+        values = [view.value for view in operator.reads]
+        same = [values.index(value) for value in values]
+        kind = (operator.function, repr((operator.arguments, forms, looks, same)))
+        if kind not in kinds and operator.makes:
+            kinds[kind] = len(alike)
+            alike.append(operator)
+        which.append(kinds.get(kind, -1))
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        peaks = allocations(_alone(graph, alike, bases))
+        seconds = [_seconds(run) for run in _alone(graph, alike, bases)]
+    made = [sum(graph.values[v.value].storage_bytes for v in one.makes) for one in graph.operators]
+    scratch = [
+        0 if kind < 0 else max(0, peaks[kind] - size)
+        for kind, size in zip(which, made, strict=True)
+    ]
+    return Profile(tuple(0.0 if kind < 0 else seconds[kind] for kind in which), tuple(scratch))
+
+
+def _alone(
+    graph: Recording, operators: Sequence[Operator], bases: Mapping[int, View]
+) -> Iterator[Callable[[], object]]:
+    """A call of each, on numbers that are let go of before the next."""
+    for operator in operators:
+        operands = _operands(graph, operator, bases)
+        yield partial(_called, call_of(operator, bases), operands)
+
+
+def _called(call: Call, operands: Registers) -> None:
+    call(dict(operands))
+
+
+def _operands(graph: Recording, operator: Operator, bases: Mapping[int, View]) -> dict[int, Tensor]:
+    """Numbers between 0 and 1; zeros for integers, which may be places or classes."""
+    operands = dict[int, Tensor]()
+    for view in operator.reads:
+        base = bases[view.value]
+        dtype: torch.dtype = getattr(torch, base.dtype)
+        reach = max(span(base), span(view) if view.dtype == base.dtype else 0)
+        memory = torch.zeros(reach, dtype=dtype)
+        if dtype.is_floating_point:
+            memory.uniform_()
+        written = graph.written_down.get(view.value)
+        operands[view.value] = (
+            torch.as_strided(memory, base.shape, base.strides, base.offset)
+            if written is None
+            else written
+        )
+    return operands
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    """Least seconds of some runs."""
+    times = list[float]()
+    while len(times) < LEAST_RUNS or (sum(times) < ENOUGH_S and len(times) < MOST_RUNS):
+        began_s = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - began_s)
+    return min(times)

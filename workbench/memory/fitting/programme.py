@@ -1,0 +1,235 @@
+"""A plan of both passes as calls: those up to the loss, and those behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+
+from workbench.graphs.graph import View
+from workbench.graphs.optimiser.rewriting import is_pure
+from workbench.graphs.passes import Passes
+from workbench.memory.budgets import CLOSE, less
+from workbench.memory.dataflow import Dataflow
+from workbench.memory.fitting.calls import Call, Registers, arguments_of, call_of, operands_in
+from workbench.memory.fitting.flow import LOSS, PassesFlow
+from workbench.memory.lifetimes import lifetimes
+from workbench.memory.recomputation import BudgetError, cost, least_bytes, unrolled
+
+STATE_BYTES = torch.get_rng_state().nbytes
+"""Of the random generator, which is kept for each operator that draws again."""
+TRIES = 3
+"""With less room, where what is kept to draw again is too much."""
+
+
+def within(passes: PassesFlow, room_bytes: int) -> Dataflow:
+    """The plan of least seconds found whose bytes alive at once are within a room.
+
+    Where none is found by seconds, which differ each time that they are measured, one is looked for
+    by FLOPs and bytes, which do not. Raises `BudgetError`.
+    """
+    flow = passes.flow
+    for order in passes.orders:
+        if lifetimes(flow, order).bound_bytes <= room_bytes:
+            return unrolled(flow, order)
+    found = smaller(passes, flow, room_bytes) or smaller(passes, unmeasured(flow), room_bytes)
+    if not found:
+        raise BudgetError(f"no plan within {room_bytes:,} bytes was found")
+    plans = [replace(plan, seconds=flow.seconds) for plan in found]
+    return min(plans, key=lambda plan: float(cost(plan).sum()))
+
+
+def unmeasured(flow: Dataflow) -> Dataflow:
+    """The dataflow with costs that are the same each time."""
+    return replace(flow, seconds=())
+
+
+def smaller(passes: PassesFlow, flow: Dataflow, room_bytes: int) -> list[Dataflow]:
+    """Plans within a room that compute again."""
+    found: list[Dataflow] = []
+    for order in passes.orders:
+        room = room_bytes
+        for _ in range(TRIES):
+            try:
+                plans = less(flow, order, room)
+            except BudgetError:
+                break
+            plans = [plan for plan in plans if _is_repeatable(plan)]
+            fitting = [plan for plan in plans if peak_bytes(plan) <= room_bytes]
+            found += fitting
+            if fitting or not plans:
+                break
+            room -= min(map(peak_bytes, plans)) - room_bytes
+    return found
+
+
+def _is_repeatable(flow: Dataflow) -> bool:
+    """Whether random numbers are first drawn in their order, and all that is written is, in time.
+
+    The forward pass leaves the module and the generator as PyTorch's does.
+    """
+    graph = flow.graph
+    assert graph is not None
+    impure = [at for at, operator in enumerate(graph.operators) if not is_pure(operator)]
+    ran = dict.fromkeys(step.operator for step in flow.steps if step.operator in impure)
+    drawn = [number for number in ran if graph.operators[number].is_random]
+    loss = next(at for at, step in enumerate(flow.steps) if step.name == LOSS)
+    before = {step.operator for step in flow.steps[:loss]}
+    early = {number for number in ran if graph.operators[number].phase == "forward"}
+    return drawn == sorted(drawn) and early <= before
+
+
+def least_room(passes: PassesFlow) -> int:
+    """Bytes of the smallest room found that there is a plan within, to `CLOSE`."""
+    flow = unmeasured(passes.flow)
+    fits = min(lifetimes(flow, order).bound_bytes for order in passes.orders)
+    below = least_bytes(flow) - 1
+    while fits - below > max(1, CLOSE * fits):
+        middle = (fits + below) // 2
+        if smaller(passes, flow, middle):
+            fits = middle
+        else:
+            below = middle
+    return fits
+
+
+def peak_bytes(flow: Dataflow) -> int:
+    """Most bytes alive at once, steps in their order; what it takes to draw again is counted."""
+    graph = flow.graph
+    assert graph is not None
+    numbers = [step.operator for step in flow.steps]
+    again = {n for n in numbers if n < len(graph.operators) and graph.operators[n].is_random}
+    drawn = sum(numbers.count(number) > 1 for number in again)
+    return lifetimes(flow, range(len(flow.steps))).bound_bytes + drawn * STATE_BYTES
+
+
+@dataclass(frozen=True, eq=False)
+class Programme:
+    """Calls of both passes on registers of values.
+
+    Attributes
+    ----------
+    forward, backward
+        Calls; the loss lies between them.
+    kept, late
+        Values that the backward pass finds, made and from outside; without gradients of outputs.
+    """
+
+    passes: Passes
+    flow: Dataflow
+    forward: tuple[Call, ...]
+    backward: tuple[Call, ...]
+    kept: frozenset[int]
+    late: tuple[int, ...]
+    outputs: tuple[View, ...]
+    bases: Mapping[int, View]
+
+    @cached_property
+    def peak_bytes(self) -> int:
+        """Most bytes alive at once."""
+        return peak_bytes(self.flow)
+
+    @cached_property
+    def seconds(self) -> float:
+        """That its operators take, as they were measured."""
+        return float(cost(self.flow).sum())
+
+    @cached_property
+    def seconds_again(self) -> float:
+        """Of these, of operators that run again."""
+        seen, again = set[int](), 0.0
+        for step in self.flow.steps:
+            if step.operator in seen:
+                again += self.flow.seconds[step.operator]
+            seen.add(step.operator)
+        return again
+
+
+def compiled(passes: Passes, flow: Dataflow, bases: Mapping[int, View]) -> Programme:
+    """Calls for the steps of a flow in their order, each letting go of what is read no more."""
+    graph = passes.graph
+    life = lifetimes(flow, range(len(flow.steps)))
+    ending: dict[int, list[int]] = {}
+    for buffer, readers in enumerate(flow.readers):
+        if buffer not in flow.kept:
+            last = max(readers, default=int(flow.maker[buffer]))
+            ending.setdefault(last, []).append(buffer)
+    value_of: dict[int, int] = {}
+    count = [step.operator for step in flow.steps]
+    draws_again = {
+        one for one in set(count)
+        if one < len(graph.operators) and graph.operators[one].is_random and count.count(one) > 1
+    }  # fmt: skip
+    calls: list[Call] = []
+    seen = set[int]()
+    loss_at = 0
+    late, kept, made_late = dict[int, None](), set[int](), set[int]()
+    passed_loss = False
+    tangents = {view.value for view in graph.inputs[len(graph.inputs) - len(passes.used) :]}
+    for at, step in enumerate(flow.steps):
+        if step.operator == len(graph.operators):
+            if step.name == LOSS:
+                loss_at, passed_loss = len(calls), True
+            continue
+        operator = graph.operators[step.operator]
+        buffers = iter(step.makes)
+        for view in operator.makes:
+            if view.value not in graph.outside:
+                value_of[next(buffers)] = view.value
+        again = step.operator in seen
+        seen.add(step.operator)
+        if passed_loss:
+            operands = operands_in(arguments_of(operator, again=again))
+            needed = [operator.reads[at].value for at in operands]
+            found = [value for value in needed if value not in made_late]
+            late |= dict.fromkeys(v for v in found if v in graph.outside and v not in tangents)
+            kept |= {value for value in found if value not in graph.outside}
+            made_late |= {view.value for view in operator.makes}
+        over = None
+        if len(step.makes) == 1:
+            made = step.makes[0]
+            taken = [b for b in step.overwrites if life.places[b] == life.places[made]]
+            over = value_of[taken[0]] if taken else None
+        call = call_of(operator, bases, over, again=again)
+        if step.operator in draws_again:
+            call = _drawing(call, -1 - step.operator, again)
+        freed = tuple(value_of[buffer] for buffer in ending.get(at, ()) if buffer in value_of)
+        calls.append(_freeing(call, freed) if freed else call)
+    returned = graph.outputs[: sum(passes.returned.is_tensor)]
+    return Programme(
+        passes,
+        flow,
+        tuple(calls[:loss_at]),
+        tuple(calls[loss_at:]),
+        frozenset(kept),
+        tuple(late),
+        returned,
+        bases,
+    )
+
+
+def _freeing(call: Call, values: Sequence[int]) -> Call:
+    def run(known: Registers) -> None:
+        call(known)
+        for value in values:
+            del known[value]
+
+    return run
+
+
+def _drawing(call: Call, state: int, again: bool) -> Call:
+    """A call that draws what it drew: the generator's state is kept under a number."""
+
+    def first(known: Registers) -> None:
+        known[state] = torch.get_rng_state()
+        call(known)
+
+    def repeated(known: Registers) -> None:
+        now = torch.get_rng_state()
+        torch.set_rng_state(known[state])
+        call(known)
+        torch.set_rng_state(now)
+
+    return repeated if again else first

@@ -1,0 +1,144 @@
+"""Runs a programme of both passes as one function of autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from workbench.graphs.graph import View
+from workbench.memory.fitting.calls import Registers, lens
+from workbench.memory.fitting.programme import Programme
+from workbench.utils.checks import UserError
+
+
+class Pending:
+    """What a forward pass holds for its backward pass; `size_bytes` of it."""
+
+    def __init__(
+        self, known: Registers, watched: list[tuple[Tensor, int]], size_bytes: int
+    ) -> None:
+        self.known: Registers | None = known
+        self.watched = watched
+        self.size_bytes = size_bytes
+
+
+class Run(NamedTuple):
+    """A programme and the tensors that it reads: of the module, and given, by value."""
+
+    programme: Programme
+    sources: Registers
+    name: str
+    pending: Any  # a WeakSet of `Pending`
+
+
+def run_passes(run: Run, learnt: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Run the forward pass; `learnt` are the tensors whose gradients the graph gives."""
+    found: tuple[Tensor, ...] = _Passes.apply(run, *learnt)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Passes(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, run: Run, *learnt: Tensor) -> tuple[Tensor, ...]:
+        programme = run.programme
+        known = dict(run.sources)
+        for call in programme.forward:
+            call(known)
+        outputs = tuple(_without_base(known[v.value], v, programme) for v in programme.outputs)
+        watched = list[tuple[Tensor, int]]()
+        for view, output in zip(programme.outputs, outputs, strict=True):
+            if view.value in programme.kept:
+                known[view.value] = _base(output, view, programme)
+                watched.append((known[view.value], output._version))
+            else:
+                del known[view.value]
+        for value in run.sources:
+            del known[value]
+        ctx.set_materialize_grads(False)
+        late = [value for value in programme.late if value in run.sources]
+        ctx.save_for_backward(*(run.sources[value] for value in late))
+        made = {value: known[value] for value in programme.late if value not in run.sources}
+        watched += [(tensor, tensor._version) for tensor in made.values()]
+        returned = {view.value for view in programme.outputs}
+        own = [tensor.nbytes for value, tensor in known.items() if value not in returned]
+        ctx.pending = Pending(known, watched, sum(own))
+        run.pending.add(ctx.pending)
+        ctx.programme, ctx.late, ctx.name = programme, late, run.name
+        differentiable = programme.passes.returned.differentiable
+        ctx.mark_non_differentiable(
+            *(output for at, output in enumerate(outputs) if at not in differentiable)
+        )
+        return outputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        programme, pending = ctx.programme, ctx.pending
+        known = pending.known
+        saved = ctx.saved_tensors
+        if known is None:
+            raise UserError(
+                f"{ctx.name}: a second backward pass of one forward pass; what it needs is gone, "
+                "so run the forward pass again"
+            )
+        if any(tensor._version != version for tensor, version in pending.watched):
+            raise RuntimeError(
+                f"{ctx.name}: what the backward pass needs was modified by an in-place operation: "
+                "of an output of the module, or of a buffer that it holds"
+            )
+        _check_used(ctx.name, programme, tangents)
+        pending.known = None
+        pending.size_bytes = 0
+        known.update(zip(ctx.late, saved, strict=True))
+        graph = programme.passes.graph
+        count = len(graph.inputs) - len(programme.passes.used)
+        for view, at in zip(graph.inputs[count:], programme.passes.used, strict=True):
+            tangent = tangents[at]
+            assert tangent is not None
+            known[view.value] = _laid_out(tangent, view)
+        for call in programme.backward:
+            call(known)
+        gradients = graph.outputs[len(programme.outputs) :]
+        found = [known[view.value] for view in gradients]
+        looks = [lens(view, programme.bases[view.value]) for view in gradients]
+        return (
+            None,
+            *(one if look is None else look(one) for one, look in zip(found, looks, strict=True)),
+        )
+
+
+def _without_base(held: Tensor, view: View, programme: Programme) -> Tensor:
+    """An output as a tensor that is no view, so that it may be written in place."""
+    look = lens(view, programme.bases[view.value])
+    shown = held if look is None else look(held)
+    own = torch.empty(0, dtype=shown.dtype)
+    return own.set_(shown.untyped_storage(), shown.storage_offset(), shown.shape, shown.stride())
+
+
+def _base(output: Tensor, view: View, programme: Programme) -> Tensor:
+    """What holds an output's value, with the output's count of writes."""
+    base = programme.bases[view.value]
+    alias = output.detach()
+    look = lens(base, view)
+    return alias if look is None else look(alias)
+
+
+def _laid_out(tangent: Tensor, view: View) -> Tensor:
+    """A gradient laid out as the traced one."""
+    if tangent.stride() == view.strides:
+        return tangent
+    return torch.empty_strided(view.shape, view.strides, dtype=tangent.dtype).copy_(tangent)
+
+
+def _check_used(name: str, programme: Programme, tangents: Sequence[Tensor | None]) -> None:
+    used = tuple(at for at, tangent in enumerate(tangents) if tangent is not None)
+    if used != tuple(sorted(programme.passes.used)):
+        raise UserError(
+            f"{name}: the loss uses returned tensors {list(used)}, and the plan is for those that "
+            f"fit's loss uses, {sorted(programme.passes.used)}: give fit(…, loss=…) the loss that "
+            "you train with"
+        )
