@@ -55,13 +55,13 @@ def test_a_budget_is_kept_and_its_price_named() -> None:
     whole = survey("resnet20_cifar", batch_size=8, training=True, planner="workbench")
     budget = whole.needs.total * 3 // 5
     found = survey(
-        "resnet20_cifar", batch_size=8, training=True, planner="workbench", budget_bytes=budget
+        "resnet20_cifar", batch_size=8, training=True, planner="workbench", budget=budget
     )
     assert found.budgeted is not None
     assert found.needs.total <= budget
     assert "% longer by this machine's roofline; " in price(found)
     with pytest.raises(BudgetError, match=r"no plan within 1,000 bytes is possible: .* MB"):
-        survey("resnet20_cifar", training=True, planner="workbench", budget_bytes=1000)
+        survey("resnet20_cifar", training=True, planner="workbench", budget=1000)
 
 
 def test_a_module_of_ones_own_is_surveyed() -> None:
@@ -77,7 +77,7 @@ def test_what_no_plan_can_meet_is_refused_without_a_search(monkeypatch: pytest.M
     asked = {"batch_size": 8, "training": True, "planner": "workbench"}
     needed = least_bytes(flow) + beside_bytes(flow)
     with pytest.raises(BudgetError, match=f"need {math.ceil(needed / 1e3) / 1e3:.3f} MB"):
-        survey("resnet20_cifar", **asked, budget_bytes=needed - 1)  # type: ignore[arg-type]
+        survey("resnet20_cifar", **asked, budget=needed - 1)  # type: ignore[arg-type]
     with pytest.raises(BudgetError, match=f"a single step needs {least_bytes(flow):,}"):
         plan_memory(flow, budget_bytes=least_bytes(flow) - 1)
 
@@ -101,9 +101,9 @@ def test_budgets_that_a_refusal_names_can_be_met(
         "optimizer": optimizer,
     }
     with pytest.raises(BudgetError, match=r"was found; .* are needed") as refused:
-        survey(model, **asked, budget_bytes=round(1e6 * megabytes))
+        survey(model, **asked, budget=round(1e6 * megabytes))
     _, *named = re.findall(r"(\d+\.\d+) MB", str(refused.value))
     assert named == sorted(named, key=float)
     for text in named:
-        found = survey(model, **asked, budget_bytes=round(1e6 * float(text)))
+        found = survey(model, **asked, budget=round(1e6 * float(text)))
         assert found.needs.total <= round(1e6 * float(text))
