@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.long import usually
+from workbench.graphs import inputs_of
 from workbench.profiles import analytic, moved_bytes, profile_model
 from workbench.profiles.analytic import KEPT, stored_costs, zoo_as_json
 from workbench.zoo import MODELS, build
@@ -22,7 +23,7 @@ def test_every_model_is_stored() -> None:
 
 @pytest.mark.parametrize("name", usually(("lenet5", "resnet20_cifar"), MODELS))
 def test_what_is_stored_is_what_tracing_gives(name: str) -> None:
-    shape, module = MODELS[name].input_shape, build(name, device="meta")
+    shape, module = inputs_of(name, None), build(name, device="meta")
     kept = stored_costs(KEPT, name)
     assert kept is not None
     assert kept.profile == profile_model(name) == profile_model(module, shape, name=name)

@@ -16,6 +16,7 @@ from tests.long import usually
 from tests.profiles.modules import DataDependent, RandomGraph
 from tests.training.modules import Awkward
 from workbench import zoo
+from workbench.graphs import inputs_of
 from workbench.profiles import ModelProfile, profile_model
 from workbench.training import (
     Layout,
@@ -53,7 +54,7 @@ def check_covers(layout: Layout, profile: ModelProfile) -> None:
 
 @pytest.mark.parametrize("name", usually(("lenet5", "resnet20_cifar"), zoo.MODELS))
 def test_every_model_of_the_zoo_lies_as_its_profile_says(name: str) -> None:
-    flat = flatten(zoo.build(name, "meta"), zoo.MODELS[name].input_shape)
+    flat = flatten(zoo.build(name, "meta"), inputs_of(name, None))
     check_covers(flat.layout, profile_model(name))
     assert flat.parameters.shape == (zoo.MODELS[name].parameters,)
     assert flat.parameters.is_contiguous()
