@@ -16,6 +16,8 @@ from tests.reproduce.helpers import write_notebook
 from tests.test_results import store
 from workbench import cli, profiles, systems
 from workbench.datasets import load as load_data
+from workbench.memory import report, stored_dataflow
+from workbench.memory.process import beside_bytes
 from workbench.profiles import LayerTimes, ModelProfile
 from workbench.utils.parallel import as_finished
 
@@ -124,10 +126,14 @@ def test_unknown_parameter_is_answered_with_names_and_ranges(notebooks: Path) ->
         ("memory resnet51", "Did you mean 'resnet50'?"),
         ("memory lenet5 --batch-size 0", "from 1 to 65536"),
         ("memory lenet5 --planner peble", "Did you mean 'pebble'?"),
+        ("profile lenet5 --batch-size 1,0", "from 1 to 65536"),
+        ("profile lenet5 --inputs a=int64[3],int64[3]", "give every input a name of its own"),
+        ("memory lenet5 --budget 120%", "'120%' is no budget; give a share between 0% and 100%"),
+        ("memory lenet5 --optimizer adan", "Did you mean 'adam'?"),
         ("memory lenet5 --budget 64XB", "'64XB' is not a size; give bytes, as in 64MB"),
         ("memory lenet5 --time-limit 0", "--time-limit 0: give seconds above 0"),
         ("memory lenet5 --time-limit inf", "--time-limit inf: give seconds above 0"),
-        ("memory lenet5 --input-shape 3,32,32", "does not fit"),
+        ("memory lenet5 --inputs 3,32,32", "does not fit"),
     ],
 )
 def test_a_command_refuses(line: str, message: str, tmp_path: Path) -> None:
@@ -140,7 +146,7 @@ def raise_outside() -> None:
 
 
 def fail_inside() -> None:
-    workbench.cli._parse_shape(3)  # type: ignore[arg-type]  # an AttributeError
+    workbench.cli._batch_sizes(3)  # type: ignore[arg-type]  # an AttributeError
 
 
 def convert_inside() -> None:
@@ -280,7 +286,7 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    shape = ("--input-shape", "3,8,8")
+    shape = ("--inputs", "3,8,8")
     assert "1 layer, one sample" in workbench_command("profile", "my_models:one", *shape).stdout
     for named in ("my_models.py:net", "my_models:net"):
         result = workbench_command("profile", named, *shape)
@@ -301,9 +307,9 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert said.startswith("workbench: Choosy cannot be traced: ")
     assert said.endswith("its memory cannot be planned before its operators are known\n")
     assert "is frozen, so there is nothing to train" in own("frozen", *shape)
-    assert "as in --input-shape 3,224,224" in own("net")
-    assert "--input-shape 3,x,8: give whole numbers" in own("net", "--input-shape", "3,x,8")
-    assert "does not fit" in own("net", "--input-shape", "4,8,8")
+    assert "as in --inputs 3,224,224" in own("net")
+    assert "--inputs 3,x,8: give a type and a shape" in own("net", "--inputs", "3,x,8")
+    assert "does not fit" in own("net", "--inputs", "4,8,8")
     assert "name your own model as file.py:Name" in refused("profile", "my_models.py", *shape)
 
 
@@ -321,6 +327,43 @@ def test_memory_prints_every_planner_beside_the_bound() -> None:
     assert re.fullmatch(r"needs \d+\.\d{3} MB", result.stdout.splitlines()[-1])
 
 
+def test_several_batch_sizes_give_a_row_each() -> None:
+    result = workbench_command("profile", "gpt_tiny", "--batch-size", "1,8")
+    assert result.exit_code == 0, result.output
+    assert "gpt_tiny: 9 layers, samples of 32" in result.stdout
+    rows = [
+        line.split() for line in result.stdout.splitlines() if line.split()[:1] in (["1"], ["8"])
+    ]
+    assert [row[0] for row in rows] == ["1", "8"]
+    assert float(rows[1][1]) == pytest.approx(8 * float(rows[0][1]), rel=0.01)
+    asked = ("memory", "lenet5", "--training", "--planner", "workbench", "--budget", "2MB")
+    result = workbench_command(*asked, "--batch-size", "8,512", "--optimizer", "adamw")
+    assert result.exit_code == 0, result.output
+    small, large = (
+        next(line for line in result.stdout.splitlines() if line.startswith(f"  {size:>7}"))
+        for size in (8, 512)
+    )
+    assert "within 2.000 MB: nothing computed again" in small
+    assert "no: no plan within 2.000 MB" in large
+    assert float(large.split()[1]) > 10 * float(small.split()[1])
+    said = refused("profile", "lenet5", "--measure", "--batch-size", "1,2", "--save", "x.parquet")
+    assert "it takes the times of one batch size" in said
+
+
+def test_a_budget_may_be_a_share_and_adamw_keeps_what_adam_does() -> None:
+    asked = ("memory", "resnet20_cifar", "--batch-size", "64", "--training", "--planner", "pebble")
+    outputs = [
+        workbench_command(*asked, "--optimizer", name, "--budget", "75%").stdout
+        for name in ("adam", "adamw")
+    ]
+    needed = [float(output.split()[-2]) for output in outputs]
+    assert needed[0] == needed[1]
+    survey = report.survey("resnet20_cifar", batch_size=64, training=True, planner="pebble")
+    flow = stored_dataflow("resnet20_cifar", 64, True, optimised=False)
+    whole = survey.plain_bytes + beside_bytes(flow, "adam")
+    assert 0.6 * whole < needed[0] * 1e6 <= 0.75 * whole + 1000
+
+
 def test_memory_within_a_budget() -> None:
     asked = ("memory", "resnet20_cifar", "--batch-size", "8", "--training", "--planner", "pebble")
     result = workbench_command(*asked, "--budget", "0.014 GB")
@@ -336,12 +379,12 @@ def test_memory_within_a_budget() -> None:
 def test_memory_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine[b].py").write_text("import torch\nkey = torch.nn.Linear(8, 2)\n")
     monkeypatch.chdir(tmp_path)
-    result = workbench_command("memory", "mine[b].py:key", "--input-shape", "8")
+    result = workbench_command("memory", "mine[b].py:key", "--inputs", "8")
     assert result.exit_code == 0, result.output
     # The name is no markup: neither a style nor the picture of a key.
     assert "mine[b].py:key: inference, one sample of 8, 1 operator " in result.stdout
     assert "parameters 72 bytes" in " ".join(result.stdout.split())
-    assert "as in --input-shape 3,224,224" in refused("memory", "mine[b].py:key")
+    assert "as in --inputs 3,224,224" in refused("memory", "mine[b].py:key")
 
 
 def test_help_shows_defaults() -> None:

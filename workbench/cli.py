@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 import workbench
-from workbench.utils.checks import UserError, check_name, check_whole, parse_bytes
+from workbench.utils.checks import UserError, check_name, check_whole, parse_budget
 from workbench.zoo.own_model import load_model
 
 if TYPE_CHECKING:
@@ -81,14 +81,20 @@ Model = Annotated[
         "torch.nn.Module or what makes one when called without arguments."
     ),
 ]
-InputShape = Annotated[
-    list[str] | None,
+Inputs = Annotated[
+    str | None,
     typer.Option(
-        metavar="C,H,W",
-        help="Shape of one sample, without the batch; once for each input of the model.",
+        metavar="TYPE[SHAPE]",
+        help="What the model takes, for one sample, without the batch: 3,224,224 or int64[128]; "
+        "several in their order, or by name: input_ids=int64[128],attention_mask=int64[128].",
     ),
 ]
-BatchSize = Annotated[int, Number(help="Samples in a batch; at most 65536.")]
+BatchSize = Annotated[
+    str,
+    typer.Option(
+        metavar="N", help="Samples in a batch; at most 65536. Several, as 1,8,32, give a table."
+    ),
+]
 
 
 def main() -> None:
@@ -363,8 +369,8 @@ def _summary(algorithm: Any) -> str:
 def profile(
     model: Model,
     *,
-    input_shape: InputShape = None,
-    batch_size: BatchSize = 1,
+    inputs: Inputs = None,
+    batch_size: BatchSize = "1",
     by: Annotated[
         str,
         typer.Option(
@@ -387,7 +393,10 @@ def profile(
             raise UserError(f"--save {save}: give a file that ends in .parquet")
         if not save.resolve().parent.is_dir():
             raise UserError(f"--save {save}: there is no folder {save.resolve().parent}")
-    module, shape = _model(model, input_shape or (), batch_size)
+    sizes = _batch_sizes(batch_size)
+    if save is not None and measure and len(sizes) > 1:
+        raise UserError(f"--save {save}: it takes the times of one batch size")
+    module, taken = _model(model, inputs)
 
     from workbench import profiles
     from workbench.profiles import measured
@@ -395,11 +404,14 @@ def profile(
     check_name("way", by, ("graph", "modules"))
     measured.check_device(device)
     with _traced("profile it module by module, which runs it: --by modules"):
-        costs = profiles.profile_model(module, shape, by=by)  # type: ignore[arg-type]
-    times = _measured(module, batch_size, shape, device, by) if measure else None
-    _print(_profile_table(costs, batch_size, times))
+        costs = profiles.profile_model(module, taken, by=by)  # type: ignore[arg-type]
+    times = {size: _measured(module, size, taken, device, by) for size in sizes if measure}
+    if len(sizes) > 1:
+        _print(_batches_table(costs, sizes, times))
+    else:
+        _print(_profile_table(costs, sizes[0], times.get(sizes[0])))
     if save is not None:
-        (costs if times is None else times).save(save)
+        times.get(sizes[0], costs).save(save)
 
 
 @app.command()
@@ -429,8 +441,8 @@ def measure(
 def memory(
     model: Model,
     *,
-    input_shape: InputShape = None,
-    batch_size: BatchSize = 1,
+    inputs: Inputs = None,
+    batch_size: BatchSize = "1",
     training: Annotated[
         bool, typer.Option("--training", help="A step of SGD in the place of inference.")
     ] = False,
@@ -438,11 +450,11 @@ def memory(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Also plan a process within so much, as 64MB or 64 MiB, by computing again what "
-            "does not fit.",
+            help="Also plan a process within so much, as 64MB, 64 MiB or 50% of what plain "
+            "execution takes, by computing again what does not fit.",
         ),
     ] = None,
-    optimizer: Annotated[str, Name(help="sgd, momentum or adam: its state counts.")] = "sgd",
+    optimizer: Annotated[str, Name(help="sgd, momentum, adam or adamw: its state counts.")] = "sgd",
     planner: Annotated[
         str | None,
         Name(help="Only this planner; workbench planners lists them.  \\[default: all]"),
@@ -462,24 +474,29 @@ def memory(
 
     if time_limit is not None and not 0 < time_limit < math.inf:
         raise UserError(f"--time-limit {time_limit:g}: give seconds above 0")
-    budget_bytes = None if budget is None else parse_bytes(budget)
-    module, shape = _model(model, input_shape or (), batch_size)
-    with _traced("its memory cannot be planned before its operators are known"):
-        survey = report.survey(
-            module,
-            shape,
-            batch_size=batch_size,
-            training=training,
-            planner=planner,
-            budget_bytes=budget_bytes,
-            optimizer=optimizer,
-            time_limit_s=time_limit,
-        )
+    sizes = _batch_sizes(batch_size)
+    limit = None if budget is None else parse_budget(budget)
+    module, taken = _model(model, inputs)
     what = "a step of training" if training else "inference"
-    batch = _batch(batch_size, shape or MODELS[model].input_shape)
-    operators = _counted(len(survey.flow.steps), "operator")
-    _print(report.table(survey, f"{model}: {what}, {batch}, {operators}"))
-    print(report.total(survey))
+    survey = partial(
+        report.survey,
+        module,
+        taken,
+        training=training,
+        planner=planner,
+        budget=limit,
+        optimizer=optimizer,
+        time_limit_s=time_limit,
+    )
+    with _traced("its memory cannot be planned before its operators are known"):
+        if len(sizes) > 1:
+            _print(report.by_batch(survey, sizes, f"{model}: {what}", limit))
+            return
+        found = survey(batch_size=sizes[0])
+    shapes = [one.shape for one in taken] if taken else [MODELS[model].input_shape]
+    batch, operators = _batch(sizes[0], shapes), _counted(len(found.flow.steps), "operator")
+    _print(report.table(found, f"{model}: {what}, {batch}, {operators}"))
+    print(report.total(found))
 
 
 @app.command()
@@ -487,13 +504,8 @@ def compare(
     model: Model,
     *,
     cluster: Annotated[Path, typer.Option(metavar="FILE", help="Nodes, links and rules, in TOML.")],
-    inputs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TYPE[SHAPE]", help="Of one sample, without the batch: float32[3,32,32]."
-        ),
-    ] = None,
-    batch_size: BatchSize = 32,
+    inputs: Inputs = None,
+    batch_size: BatchSize = "32",
     times: Annotated[
         list[str] | None,
         typer.Option(
@@ -552,8 +564,10 @@ def compare(
     from workbench.comparison import WAYS, answer, learning, text
 
     machines = load_cluster(cluster)
-    dtype, shape = text.parse_inputs(inputs)
-    module = _module(model, shape, batch_size, "--inputs 'float32[3,224,224]'")
+    sizes = _batch_sizes(batch_size)
+    module, taken = _model(model, inputs)
+    if len(sizes) > 1:
+        _check_one_size({"--train": train, "--simulate": simulate, "--csv": csv})
     _check_file("--csv", csv)
     for name in way or ():
         check_name("way", name, WAYS)
@@ -565,19 +579,26 @@ def compare(
             raise UserError(f"{option} counts with --train alone; add --train")
     if train:
         dataset = datasets.load(data).limit(samples, max(1, samples // 4))
-        dataset = dataset if shape is None else dataset.fitted(shape)
+        is_image = taken is not None and len(taken[0].shape) == 3
+        dataset = dataset.fitted(taken[0].shape) if is_image else dataset
     with _traced("profile it module by module: workbench profile --by modules"):
-        found = answer(
-            module,
-            machines,
-            batch_size,
-            input_shape=shape,
-            input_dtype=dtype,
-            times=measured,
-            epochs=epochs,
-            simulate=simulate,
-        )
-    about = f"{model}: {len(machines)} nodes, a batch of {batch_size} a worker, {epochs} epochs"
+        answers = {
+            size: answer(
+                module,
+                machines,
+                size,
+                input_shape=taken,
+                times=measured,
+                epochs=epochs,
+                simulate=simulate,
+            )
+            for size in sizes
+        }
+    if len(sizes) > 1:
+        _print(text.by_batch(answers, f"{model}: {len(machines)} nodes, {epochs} epochs"))
+        return
+    found = answers[sizes[0]]
+    about = f"{model}: {len(machines)} nodes, a batch of {sizes[0]} a worker, {epochs} epochs"
     for each in text.tables(found.frame, about, _console().width):
         _print(each)
     _print(str(found))
@@ -587,7 +608,7 @@ def compare(
             module,
             machines,
             dataset,
-            batch_size,
+            sizes[0],
             epochs=epochs,
             seeds=seeds,
             learning_rates=learning_rate or learning.LEARNING_RATES,
@@ -632,23 +653,38 @@ def _traced(otherwise: str) -> Iterator[None]:
         raise UserError(f"{error.reason}; {otherwise}") from None
 
 
-def _model(name: str, shapes: Sequence[str], batch_size: int) -> tuple[Any, Any]:
-    """Return the user's own module, or the name of one of the zoo, and the shape of its input."""
-    shape = _parse_shapes(shapes)
-    return _module(name, shape, batch_size, "--input-shape 3,224,224"), shape
+def _model(name: str, inputs: str | None) -> tuple[Any, Any]:
+    """Return the name of a model of the zoo or the user's own module, and what it takes.
+
+    That is None where the zoo knows it.
+    """
+    from workbench.zoo import MODELS
+
+    is_own = ":" in name or name.endswith(".py")
+    model = load_model(name) if is_own else name
+    if inputs is None:
+        if is_own:
+            raise UserError(
+                f"{name}: give what it takes, as in --inputs 3,224,224 or --inputs 'int64[128]'"
+            )
+        return model, None
+    from workbench.graphs.inputs import read_inputs
+
+    known = MODELS.get(name)
+    return model, read_inputs("--inputs", inputs, known.input_dtype if known else "float32")
 
 
-def _module(name: str, shape: Any, batch_size: int, example: str) -> Any:
-    """Return the user's own module, which needs a shape, or the name of one of the zoo."""
+def _batch_sizes(text: str) -> tuple[int, ...]:
     from workbench.parameters import PARAMETERS
 
-    PARAMETERS["batch_size"].parse(str(batch_size))
-    if ":" not in name and not name.endswith(".py"):
-        return name
-    module = load_model(name)
-    if shape is None:
-        raise UserError(f"{name}: give the shape of a sample, as in {example}")
-    return module
+    return tuple(int(PARAMETERS["batch_size"].parse(size)) for size in text.split(","))
+
+
+def _check_one_size(options: dict[str, Any]) -> None:
+    """Refuse options that show more of one batch size than a row of a table."""
+    for option, value in options.items():
+        if value not in (None, False):
+            raise UserError(f"{option} takes one batch size")
 
 
 def _measured(module: Any, batch_size: int, shape: Any, device: str, by: Any) -> LayerTimes:
@@ -726,6 +762,31 @@ def _profile_table(profile: ModelProfile, batch_size: int, times: LayerTimes | N
     return table
 
 
+def _batches_table(
+    profile: ModelProfile, sizes: Sequence[int], times: dict[int, LayerTimes]
+) -> Any:
+    columns = ["samples", "outputs\nMB", "forward\nGFLOP", "backward\nGFLOP"]
+    if times:
+        columns += ["forward\nms", "backward\nms", "update\nms", "samples\n/s"]
+    table = _table(*columns)
+    inputs = _shape(profile.input_shape)
+    table.title = f"{profile.name}: {_counted(len(profile), 'layer')}, samples of {inputs}"
+    table.caption = (
+        f"{profile.param_bytes / 1e6:,.3f} MB of parameters; 1 MB = 10⁶ bytes; "
+        "a multiply-add is 2 FLOP"
+    )
+    made = int(profile.table["output_bytes"].sum()) / 1e6
+    for size in sizes:
+        flops = (profile.forward_flops, profile.backward_flops)
+        row = [size, size * made, *(size * each / 1e9 for each in flops)]
+        if size in times:
+            measured = times[size].table.select("forward_s", "backward_s", "update_s")
+            seconds = [float(column.sum()) for column in measured]
+            row += [*(1e3 * each_s for each_s in seconds), size / sum(seconds)]
+        table.add_row(*_cells(row))
+    return table
+
+
 def _cells(row: Sequence[float]) -> list[str]:
     return [
         f"{row[0]:,}",
@@ -756,19 +817,6 @@ def _batch(size: int, shape: Any) -> str:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _parse_shapes(texts: Sequence[str]) -> Any:
-    """Return the shape of one input, a tuple of several inputs' shapes, None without any."""
-    shapes = tuple(map(_parse_shape, texts))
-    return shapes[0] if len(shapes) == 1 else shapes or None
-
-
-def _parse_shape(text: str) -> tuple[int, ...]:
-    sizes = text.replace("x", ",").replace("×", ",").split(",")
-    if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
-        raise UserError(f"--input-shape {text}: give whole numbers, as in --input-shape 3,224,224")
-    return tuple(map(int, sizes))
 
 
 def _stored(folder: Path | None) -> Path:

@@ -17,7 +17,7 @@ from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, UnknownNodeError, full_mesh, star
 from workbench.comparison import WAYS, Question, answer, compare
 from workbench.comparison.memory import memory_of
-from workbench.comparison.text import parse_inputs, parse_times, tables
+from workbench.comparison.text import parse_times, tables
 from workbench.comparison.threshold import threshold
 from workbench.comparison.ways import EXACT, Option, Way, options
 from workbench.comparison.ways.way import EQUAL
@@ -272,23 +272,6 @@ class TestText:
         for word in ("layer_by_layer", "jointdnn_plus", "dynacomm"):
             assert word in text
 
-    @pytest.mark.parametrize(
-        ("text", "expected"),
-        [
-            ("float32[3,32,32]", ("float32", (3, 32, 32))),
-            ("3,32,32", ("float32", (3, 32, 32))),
-            ("int64[128]", ("int64", (128,))),
-            (None, ("float32", None)),
-        ],
-    )
-    def test_inputs_are_a_type_and_a_shape(self, text: str | None, expected: object) -> None:
-        assert parse_inputs(text) == expected
-
-    @pytest.mark.parametrize("text", ["", "float32", "float32[0]", "float32[3,-1]", "[a]"])
-    def test_other_inputs_are_refused(self, text: str) -> None:
-        with pytest.raises(UserError, match="give a type and a shape"):
-            parse_inputs(text)
-
     def test_times_of_a_group_are_those_of_all_its_nodes(self, tmp_path) -> None:  # type: ignore[no-untyped-def]
         times = LayerTimes.from_flops(profile_model("lenet5"), flops_per_s=1e9, batch_size=4)
         path = tmp_path / "board.parquet"
@@ -351,9 +334,18 @@ class TestCommand:
         assert "device, edge and cloud take three nodes" in result.stdout
         assert pl.read_csv(csv)["way"].unique().to_list() == ["all-reduce"]
 
+    def test_several_batch_sizes_give_a_row_each(self, file: Path) -> None:
+        result = self.run("gpt_tiny", "--cluster", file, "--batch-size", "1,64")
+        assert result.exit_code == 0, result.output
+        rows = [line.split() for line in result.stdout.splitlines()]
+        sizes = [row for row in rows if row[:1] in (["1"], ["64"])]
+        assert [row[0] for row in sizes] == ["1", "64"]
+        assert float(sizes[0][1]) < float(sizes[1][1])
+
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
+            (["lenet5", "--train", "--batch-size", "1,8"], "--train takes one batch size"),
             (["lenet5", "--train", "--data", "digitss"], "Did you mean 'digits'"),
             (["lenet5", "--train", "--way", "gosip"], "Did you mean 'gossip'"),
             (["lenet5", "--train", "--way", "one nod"], "Known: one node; one node, samples"),

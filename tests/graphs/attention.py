@@ -37,13 +37,13 @@ class Attending(nn.Module):
 class Encoder(nn.Module):
     """Two layers, samples or positions first."""
 
-    def __init__(self, *, samples_first: bool, norm_first: bool = False) -> None:
+    def __init__(self, *, samples_first: bool, norm_first: bool = False, classes: int = 5) -> None:
         super().__init__()
         layer = nn.TransformerEncoderLayer(
             16, 4, 32, batch_first=samples_first, norm_first=norm_first
         )
         self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-        self.head = nn.Linear(16, 5)
+        self.head = nn.Linear(16, classes)
         self.samples_first = samples_first
 
     def forward(self, x: Tensor) -> Tensor:

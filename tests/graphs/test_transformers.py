@@ -16,7 +16,7 @@ from workbench.graphs.functional import default_loss
 from workbench.graphs.recorder import tensors_in
 from workbench.profiles import profile_model
 from workbench.training.pieces import cut
-from workbench.zoo import build
+from workbench.zoo import MODELS as ZOO
 
 VOCABULARY, LENGTH = 97, 8
 _SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
@@ -25,32 +25,32 @@ _ENDS = {"bos_token_id": 0, "eos_token_id": 0}
 
 
 class Foreign(NamedTuple):
-    make: Callable[[], nn.Module]
+    make: Callable[[], Any]
     inputs: str
 
 
-def gpt2() -> nn.Module:
+def gpt2() -> Any:
     config = transformers.GPT2Config(
         vocab_size=VOCABULARY, n_positions=64, n_embd=32, n_layer=2, n_head=2, **_ENDS
     )
     return transformers.GPT2LMHeadModel(config)
 
 
-def llama() -> nn.Module:
+def llama() -> Any:
     return transformers.LlamaForCausalLM(
         transformers.LlamaConfig(**_SIZES, **_ENDS, num_key_value_heads=2)
     )
 
 
-def bert() -> nn.Module:
+def bert() -> Any:
     return transformers.BertForMaskedLM(transformers.BertConfig(**_SIZES))
 
 
-def classes() -> nn.Module:
+def classes() -> Any:
     return transformers.BertForSequenceClassification(transformers.BertConfig(**_SIZES))
 
 
-def t5() -> nn.Module:
+def t5() -> Any:
     config = transformers.T5Config(
         vocab_size=VOCABULARY,
         d_model=32,
@@ -77,7 +77,7 @@ MODELS = {
 def made(name: str) -> tuple[nn.Module, dict[str, Tensor]]:
     """A model, and a batch of tokens for each of its inputs; of a mask, all but the last."""
     torch.manual_seed(0)
-    module = MODELS[name].make()
+    module: nn.Module = MODELS[name].make()
     names = [part.partition("=int64")[0] for part in MODELS[name].inputs.split(",")]
     tokens = {key: torch.randint(VOCABULARY, (3, LENGTH)) for key in names}
     if "attention_mask" in tokens:
@@ -136,14 +136,7 @@ def test_gpt2_of_the_zoo_costs_what_theirs_does() -> None:
     assert ours.table.select(columns).equals(theirs.table.select(columns))
 
 
-@pytest.mark.parametrize("name", ["gpt2", "vit_b_16"])
-def test_the_zoo_has_their_parameters(name: str) -> None:
-    config = {"gpt2": transformers.GPT2Config(), "vit_b_16": transformers.ViTConfig()}[name]
+def test_vit_of_the_zoo_has_their_parameters() -> None:
     with torch.device("meta"):
-        theirs = (
-            transformers.GPT2LMHeadModel(config)
-            if name == "gpt2"
-            else transformers.ViTForImageClassification(transformers.ViTConfig(num_labels=1000))
-        )
-    counts = [sum(p.numel() for p in one.parameters()) for one in (theirs, build(name, "meta"))]
-    assert counts[0] == counts[1]
+        theirs = transformers.ViTForImageClassification(transformers.ViTConfig(num_labels=1000))
+    assert sum(p.numel() for p in theirs.parameters()) == ZOO["vit_b_16"].parameters

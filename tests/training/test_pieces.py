@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from tests.graphs.attention import MODULES as ATTENTION
+from tests.graphs.attention import SHAPE as ATTENTION_SHAPE
 from tests.long import usually
 from tests.profiles.modules import (
     Autoencoder,
@@ -220,6 +222,24 @@ def test_every_cut_of_awkward_modules(make: Any, shape: Any, samples: int) -> No
     module = make().double().eval()
     check_layers(module, shape, "float64")
     check_cuts(module, shape, samples)
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+@pytest.mark.parametrize("samples", [1, 5])
+def test_every_cut_of_attention(name: str, samples: int) -> None:
+    torch.manual_seed(0)
+    check_cuts(ATTENTION[name]().double().eval(), ATTENTION_SHAPE, samples)
+
+
+@pytest.mark.parametrize("name", ["weights", "no weights", "encoder", "encoder, positions first"])
+def test_what_crosses_within_attention_is_the_profiles(name: str) -> None:
+    check_layers(ATTENTION[name](), ATTENTION_SHAPE, "float32")
+
+
+def test_samples_come_first_wherever_they_are() -> None:
+    pieces = cut(ATTENTION["encoder, positions first"](), ATTENTION_SHAPE)
+    (sent,) = pieces.run(1, len(pieces) - 1, [torch.randn(7, *ATTENTION_SHAPE)])
+    assert len(sent) == 7
 
 
 @settings(max_examples=40, deadline=None)

@@ -18,6 +18,8 @@ from workbench.utils.numbers import three_digits
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from workbench.comparison.answer import Answer
+
 HEADINGS = {
     "way": "way",
     "samples_per_s": "samples\n/s",
@@ -168,18 +170,24 @@ def _cell(name: str, row: Mapping[str, Any]) -> str:
     return three_digits(value) if isinstance(value, float) else str(value)
 
 
-def parse_inputs(text: str | None) -> tuple[str, tuple[int, ...] | None]:
-    """Type and shape of one sample as ``float32[3,32,32]``; the type may be left out.
+def by_batch(answers: Mapping[int, Answer], title: str) -> Table:
+    """The fastest way by the samples in a batch."""
+    from rich import box
+    from rich.table import Table
 
-    Raises UserError: anything else.
-    """
-    if text is None:
-        return "float32", None
-    match = re.fullmatch(r"\s*(?:([a-z]\w*)\s*\[([\d\s,x×]+)\]|([\d\s,x×]+))\s*", text)
-    sizes = [size.strip() for size in re.split(r"[,x×]", match[2] or match[3])] if match else []
-    if match is None or not all(size.isdecimal() and int(size) for size in sizes):
-        raise UserError(f"--inputs {text}: give a type and a shape, as in float32[3,32,32]")
-    return match[1] or "float32", tuple(map(int, sizes))
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    for name in ("a batch\nof", "samples\n/s"):
+        table.add_column(name, justify="right")
+    for name in ("fastest of those equal to SGD", "limited by"):
+        table.add_column(name)
+    for size, found in answers.items():
+        if found.way is None:
+            table.add_row(f"{size:,}", "", "none fits in memory", "")
+            continue
+        row = found.frame.row(by_predicate=pl.col("way") == found.way, named=True)
+        cells = [_cell(name, row) for name in ("samples_per_s", "way", "limited_by")]
+        table.add_row(f"{size:,}", *cells)
+    return table
 
 
 def parse_times(texts: Sequence[str], cluster: Cluster) -> dict[str, LayerTimes]:

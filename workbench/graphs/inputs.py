@@ -105,11 +105,11 @@ def read_inputs(name: str, given: InputShape, dtype: str = "float32") -> Inputs:
 
 
 def _read_text(name: str, text: str, dtype: str) -> Inputs:
-    if "[" not in text:
+    if "[" not in text and text.strip():
         return (Input(_sizes(name, text, text), dtype),)
     found: list[Input] = []
     at = 0
-    while at < len(text):
+    while at < len(text) or not found:
         match = _TYPED.match(text, at)
         if match is None:
             raise UserError(f"{name} {text}: give a type and a shape, as in {_EXAMPLE}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from workbench.graphs.inputs import InputShape
 from workbench.memory.budgets import least_reachable, reachable
 from workbench.memory.checkpointing import least_staged
 from workbench.memory.dataflow import Dataflow, dataflow
@@ -54,27 +55,32 @@ class Survey:
 
 def survey(
     model: str | torch.nn.Module,
-    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    input_shape: InputShape | None = None,
     *,
     batch_size: int = 1,
     training: bool = False,
     planner: str | None = None,
-    budget_bytes: int | None = None,
+    budget: float | None = None,
     optimizer: str = "sgd",
     time_limit_s: float | None = None,
 ) -> Survey:
     """Plan the memory of a model, by one planner or by all.
 
-    A budget is of the whole process (see `Needs`). What is stored of the zoo is not traced. Raises
-    ValueError: a model that cannot be traced, an unknown planner or optimizer, or a budget that
-    cannot be met; the message says what can.
+    A budget is of the whole process (see `Needs`), in bytes, or below 1 as a share of what it takes
+    with nothing overwritten. What is stored of the zoo is not traced. Raises ValueError: a model
+    that cannot be traced, an unknown planner or optimizer, or a budget that cannot be met; the
+    message says what can.
     """
     choose("optimizer", optimizer, OPTIMIZERS)
     names = list(PLANNERS) if planner is None else [planner]
     for name in names:
         choose("planner", name, PLANNERS)
     plain, flow = _flows(model, input_shape, batch_size, training)
+    plain_bytes = lifetimes(plain, range(len(plain.steps)), overwriting=False).bound_bytes
     beside = beside_bytes(flow, optimizer)
+    budget_bytes = None if budget is None else int(budget)
+    if budget is not None and budget < 1:
+        budget_bytes = int(budget * (plain_bytes + beside_bytes(plain, optimizer)))
     if budget_bytes is not None and budget_bytes < (needed := least_bytes(flow) + beside):
         raise BudgetError(
             f"no plan within {_mb(budget_bytes)} is possible: a single operator, with what it "
@@ -85,7 +91,6 @@ def survey(
     budgeted = None
     if budget_bytes is not None:
         budgeted = _within(plans[names[-1]], budget_bytes, beside, time_limit_s)
-    plain_bytes = lifetimes(plain, range(len(plain.steps)), overwriting=False).bound_bytes
     return Survey(flow, plans, plain_bytes, budget_bytes, budgeted, optimizer)
 
 
@@ -157,6 +162,40 @@ def table(survey: Survey, title: str) -> Any:
         lines.append(price(survey))
     accounts = ", ".join(f"{name} {_mb(size_bytes)}" for name, size_bytes in _accounts(survey))
     rows.caption = "\n".join([*lines, f"the process: {accounts}", "1 MB = 10⁶ bytes"])
+    return rows
+
+
+def by_batch(
+    survey: Callable[..., Survey], sizes: Sequence[int], title: str, budget: float | None
+) -> Any:
+    """A table of rich: a row for each batch size, ``survey(batch_size=…)`` of each.
+
+    Where no plan within the budget is found, the row says so.
+    """
+    from rich import box
+    from rich.table import Table
+
+    rows = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", caption_justify="left")
+    names = ["samples", "plain\nMB", "results\nMB", "process\nMB"]
+    for name in names:
+        rows.add_column(name, justify="right")
+    if budget is not None:
+        rows.add_column("within the budget")
+    for size in sizes:
+        try:
+            found, said = survey(batch_size=size, budget=budget), ""
+        except BudgetError as error:
+            found, said = survey(batch_size=size, budget=None), f"no: {error}"
+        best = [*found.plans.values()][-1]
+        whole = needs(best, found.optimizer).total
+        cells = [f"{each / 1e6:,.3f}" for each in (found.plain_bytes, best.total_bytes, whole)]
+        if found.budgeted is not None:
+            said = price(found)
+        rows.add_row(f"{size:,}", *cells, *([said] if budget is not None else []))
+    rows.caption = (
+        "plain: results, nothing overwritten; results: by the workbench's plan, or the chosen "
+        "one; process: all that training or inference needs by it\n1 MB = 10⁶ bytes"
+    )
     return rows
 
 

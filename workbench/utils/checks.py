@@ -158,6 +158,16 @@ def check_layers(name: str, values: object, columns: int | None = None) -> NDArr
     return array
 
 
+def parse_budget(text: str) -> int | float:
+    """Bytes, as `parse_bytes` reads them, or a share below 1 of a text such as ``50%``."""
+    share = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*", text)
+    if share is None:
+        return parse_bytes(text)
+    if not 0 < float(share[1]) < 100:
+        raise UserError(f"{text!r} is no budget; give a share between 0% and 100%")
+    return float(share[1]) / 100
+
+
 def parse_bytes(text: str) -> int:
     """Bytes of a size such as ``64MB``, ``64 MiB``, ``0.5GB`` or ``64000000``.
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from tests.graphs.attention import SHAPE, Encoder
 from tests.hiertrain.strategies import chains, hybrids
 from tests.oracles.training import train_alone
 from workbench import datasets, training, zoo
@@ -175,9 +176,15 @@ def slim_alexnet() -> nn.Module:
     return model
 
 
+def encoder() -> nn.Module:
+    """An encoder that reads an image row by row, positions first inside."""
+    return nn.Sequential(nn.Flatten(1, 2), Encoder(samples_first=False, classes=10))
+
+
 @pytest.mark.parametrize(
     ("make", "layers", "shape"),
     [
+        pytest.param(encoder, 9, (1, *SHAPE), id="attention"),
         pytest.param(slim_alexnet, 8, (3, 63, 63), marks=pytest.mark.long, id="alexnet"),
         pytest.param(zoo.MODELS["resnet20_cifar"].factory, 20, (3, 32, 32), id="resnet20"),
     ],

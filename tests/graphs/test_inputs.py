@@ -1,0 +1,94 @@
+"""What a module takes is said in one way for all, and refused in the user's terms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from workbench.graphs import Input, inputs_of, trace
+from workbench.profiles import measure_layer_times, profile_model
+from workbench.training.pieces import cut
+from workbench.utils.checks import UserError
+
+TWO = (Input((128,), "int64", "input_ids"), Input((128,), "bool", "mask"))
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ((3, 8, 8), (Input((3, 8, 8)),)),
+        ("3,8,8", (Input((3, 8, 8)),)),
+        ("3x8×8", (Input((3, 8, 8)),)),
+        ("int64[128]", (Input((128,), "int64"),)),
+        (" int64 [ 128 ] ", (Input((128,), "int64"),)),
+        ("[4]", (Input((4,)),)),
+        ("int64[]", (Input((), "int64"),)),
+        ([(3, 8), (5,)], (Input((3, 8)), Input((5,)))),
+        ("float32[3,8],int64[5]", (Input((3, 8)), Input((5,), "int64"))),
+        ([(3, 8), "int64[5]"], (Input((3, 8)), Input((5,), "int64"))),
+        ("input_ids=int64[128], mask=bool[128]", TWO),
+        ({"input_ids": "int64[128]", "mask": "bool[128]"}, TWO),
+        (TWO, TWO),
+    ],
+)
+def test_inputs_are_read(given: Any, wanted: tuple[Input, ...]) -> None:
+    assert inputs_of(nn.Identity(), given) == wanted
+    text = ",".join(map(str, wanted))
+    assert inputs_of(nn.Identity(), text) == wanted
+
+
+def test_a_type_stands_for_shapes_without_one_and_the_zoo_knows_its_own() -> None:
+    assert inputs_of(nn.Identity(), "4", "float64") == (Input((4,), "float64"),)
+    assert inputs_of(nn.Identity(), "int64[4]", "float64") == (Input((4,), "int64"),)
+    assert inputs_of("gpt_tiny", None) == (Input((32,), "int64"),)
+    assert inputs_of("gpt_tiny", (8,)) == (Input((8,), "int64"),)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (None, "input_shape is missing: Identity does not tell"),
+        ((3, 0), "not made of positive whole numbers"),
+        ("3,x", "give a type and a shape, as in"),
+        ("", "give a type and a shape"),
+        ("float32", "give a type and a shape"),
+        ("float32[0]", "give a type and a shape"),
+        ("int64[3", "give a type and a shape"),
+        ("int64[-3]", "give a type and a shape"),
+        ("a=int64[3],a=int64[3]", "give every input a name of its own, or none"),
+        ("a=int64[3],int64[3]", "give every input a name of its own, or none"),
+        (7, "input_shape is 7; give"),
+    ],
+)
+def test_other_inputs_are_refused(given: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        inputs_of(nn.Identity(), given)
+
+
+class Named(nn.Module):
+    """Takes its inputs by name alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.layer = nn.Embedding(5, 4), nn.Linear(4, 3)
+
+    def forward(self, *, gain: Tensor, tokens: Tensor) -> Tensor:
+        return self.layer(self.tokens(tokens).sum(1)) * gain  # type: ignore[no-any-return]
+
+
+def test_inputs_by_name_are_traced_profiled_measured_and_cut() -> None:
+    torch.manual_seed(0)
+    module, inputs = Named(), "tokens=int64[6],gain=float32[3]"
+    tokens, gain = torch.randint(5, (2, 6)), torch.randn(2, 3)
+    wanted = module(tokens=tokens, gain=gain)
+    graph = trace(module, inputs, 2)
+    assert torch.equal(graph.run((tokens, gain))[0], wanted)
+    assert {"tokens", "gain"} <= set(graph.nodes.filter(kind="input")["name"])
+    profile = profile_model(module, inputs)
+    assert profile.sample_bytes == 6 * 8 + 3 * 4
+    assert measure_layer_times(module, 2, inputs, warmup=0, repeats=1).layers == profile.layers
+    pieces = cut(module, inputs)
+    assert torch.equal(pieces.run(2, 2, pieces.run(1, 1, (tokens, gain)))[0], wanted)
