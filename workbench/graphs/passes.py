@@ -101,9 +101,8 @@ def trace_passes(
         plain = copied(*args, **kwargs)
     numbers = _check_written(name, copied, others)
     returned, outputs = _returned(name, plain), tensors_in(plain)
-    if gradients is None:
-        forms = {at: outputs[at].stride() for at in returned.differentiable}
-    else:
+    forms = {at: outputs[at].stride() for at in returned.differentiable}
+    if gradients is not None and forms:
         forms = dict(gradients(returned, outputs))
     if not forms:
         raise UserError(f"{name} returns nothing that has a gradient: there is nothing to train")
