@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from dataclasses import fields
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from workbench.comparison.measured import Measuring, Trial, over
 from workbench.comparison.ways import Option, options
 from workbench.profiles import profile_model
 from workbench.runtime import Program, Run, simulate
-from workbench.runtime.measured import sessions
+from workbench.runtime.measured import MeasuredRun, sessions
 from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
@@ -211,6 +212,28 @@ class TestTable:
         assert option.dry is not None
         for run, count in zip(carrier.runs, (option.dry.first, option.dry.first + 2), strict=True):
             assert run.end_s >= simulate(option.dry.cluster, option.dry.programs(count)).end_s
+
+    @pytest.mark.parametrize(("steal", "note"), [(0.0, ""), (0.5, measured.DISTURBED)])
+    def test_rate_of_a_disturbed_run_has_a_note(
+        self, monkeypatch: pytest.MonkeyPatch, steal: float, note: str
+    ) -> None:
+        found = {"kind": ["transfer", "work"], "count": [10, 10], "late": [0, 9]}
+        calm = pl.DataFrame(found | {"total_s": [0.0, 9.0]})
+
+        def run(self: measured.Measured, cluster: Cluster, programs: Any, *, trace: bool) -> Run:
+            ran = simulate(cluster, programs, trace=trace)
+            known = {each.name: getattr(ran, each.name) for each in fields(Run)}
+            self.runs.append(
+                MeasuredRun(**known, late=calm, steal=steal, clock_error_s=0, refused=0)
+            )
+            return ran
+
+        monkeypatch.setattr(measured.Measured, "__call__", run)
+        question = Question(LENET, mesh(), 8)
+        trial = Trial.of(question, usable(question)["all-reduce"], 60)
+        row = trial.measure()
+        assert row["measured_samples_per_s"] == trial.simulated.samples_per_s
+        assert (row["measured_note"], row["late"], row["deadlines"]) == (note, 0, 20)
 
     def test_table_fits_a_hundred_columns(self) -> None:
         rate = {"samples_per_s": 123456.0, "simulated_samples_per_s": 123456.0}

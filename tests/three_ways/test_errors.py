@@ -135,13 +135,23 @@ def test_the_goal_is_about_long_iterations_that_fit() -> None:
         *measured("overloaded", 1.0, *[3.0] * 10, fits=False),
     )
     assert errors.within_goal(runs)["choice"].unique().to_list() == ["long"]
-    assert errors.goals(runs)["simulated"]
-    assert "simulated: the goal is met, by 10 runs\n" in errors.verdict(runs)
+    assert errors.goals(runs)["met"].all()
+    assert "padded, simulated: median -1.0 %, p95 1.0 %; the goal is met" in errors.verdict(runs)
     assert "not about 20 usable runs" in errors.verdict(runs)
     missed = frame(*measured("long", 1.0, *[1.2] * 10))
-    assert not errors.goals(missed)["simulated"]
-    assert not any(errors.goals(frame(run(void=True))).values())
+    assert errors.goals(missed).filter(way="simulated")["met"].to_list() == [False]
+    assert errors.goals(frame(run(void=True))).is_empty()
     assert errors.over(missed)["percent"].to_list() == pytest.approx([-100 / 6])
+
+
+def test_an_arm_that_misses_the_goal_is_not_hidden_by_the_other() -> None:
+    runs = frame(
+        *measured("long", 1.0, *[1.01] * 90),
+        *measured("long", 1.0, *[1.2] * 4, arm="unpadded"),
+    )
+    assert errors.summary(runs).filter(way="simulated")["p95"].item() < 10
+    met = errors.goals(runs).filter(way="simulated").select("arm", "met")
+    assert met.rows() == [("padded", True), ("unpadded", False)]
 
 
 def test_weights_are_counted_by_whether_the_order_of_arrival_decides() -> None:

@@ -102,9 +102,10 @@ def compare(
         ``fits`` is false where no such plan was found, and null where a node that takes part does
         not state its memory while all others fit.
         With `measure` columns are added, null for other ways: ``measured_samples_per_s`` and
-        ``simulated_samples_per_s`` of the same ``measured_iterations``; how many ``deadlines`` of
-        messages and work were ``late`` by over 1 ms; ``steal``, the share of the machine's time
-        that others took; ``measured_note``, why a way was not measured, or what was left out.
+        ``simulated_samples_per_s`` of the same ``measured_iterations``; how many ``deadlines``,
+        ends of messages and of computing, were ``late`` by over 1 ms; ``steal``, the share of the
+        machine's time that others took; ``measured_note``, why a way was not measured, what was
+        left out, or that the machine disturbed it.
 
     Raises
     ------

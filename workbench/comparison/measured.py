@@ -60,6 +60,7 @@ SCHEMA: dict[str, Any] = {
     "measured_note": pl.String,
 }
 INTERRUPTED = "interrupted"
+DISTURBED = "disturbed: the machine was too busy; measure again"
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ def measured(
 
     Rates are those of the same iterations, simulated and measured, so that they can be compared.
     ``late`` of all ``deadlines`` were missed by over 1 ms; ``steal`` is the share of the machine's
-    time that others took. What could not be measured has no rate, and its reason as a note.
+    time that others took. What could not be measured has no rate, and its reason as a note; where
+    the machine disturbed a run (`MeasuredRun.disturbed`), a note stands beside the rate.
     """
     from workbench.runtime.measured.sessions import current_or_new
 
@@ -180,10 +182,12 @@ class Trial:
             use = self.option.run(carrier, self.count)
         except (UserError, SimulationError) as error:
             return {"measured_note": str(error)}
+        notes = [self.note, DISTURBED if carrier.disturbed else ""]
         return carrier.late() | {
             "simulated_samples_per_s": self.simulated.samples_per_s,
             "measured_samples_per_s": use.samples_per_s,
             "measured_iterations": self.count,
+            "measured_note": "; ".join(filter(None, notes)),
         }
 
 
@@ -224,9 +228,14 @@ class Measured:
         self.runs.append(run)
         return run
 
+    @property
+    def disturbed(self) -> bool:
+        """Whether the machine disturbed one of the runs."""
+        return any(run.disturbed for run in self.runs)
+
     def late(self) -> dict[str, Any]:
         """How many deadlines were late, and the largest share of time that others took."""
-        late = pl.concat(run.late for run in self.runs)
+        late = pl.concat(run.late for run in self.runs).filter(pl.col("kind") != "work")
         return {
             "deadlines": late["count"].sum(),
             "late": late["late"].sum(),

@@ -48,6 +48,12 @@ MEASURED = (
     "steal",
 )
 
+MEASURED_LEGEND = (
+    "Programs without learning: links are real, computing is waiting.",
+    "Late: ends of messages and of computing that came over 1 ms late.",
+    "Steal: the share of the machine's time that others took.",
+)
+
 WIDTHS = {"way": (14, 25), "limited_by": (12, 18), "update": (15, 18), "notes": (8, 9)}
 """Least and most characters of columns that wrap."""
 
@@ -149,8 +155,7 @@ def measured(frame: pl.DataFrame) -> Iterator[Table]:
             late = f"{row['late']} of {row['deadlines']}"
             table.add_row(row["way"], *cells, late, f"{row['steal']:.1%}")
             notes += [f"{row['way']}: {row['measured_note']}"] if row["measured_note"] else []
-        notes = ["Programs without learning: links are real, computing is waiting.", *notes]
-        table.caption = "\n".join(notes)
+        table.caption = "\n".join((*MEASURED_LEGEND, *notes))
         yield table
     unmeasured = frame.filter(~has_rate & pl.col("measured_note").is_not_null())
     yield from refusals(unmeasured.with_columns(reason=pl.col("measured_note")), "Not measured")

@@ -123,7 +123,12 @@ def summary(runs: pl.DataFrame, *groups: str) -> pl.DataFrame:
         found = {name: 100 * value for name, value in spread(each)._asdict().items()}
         names = dict(zip(("way", *groups), key, strict=True))
         rows.append(names | {"cases": len(each), "runs": len(group)} | found)
-    return pl.DataFrame(rows, infer_schema_length=None)
+    schema = {
+        **dict.fromkeys(("way", *groups), pl.String),
+        **dict.fromkeys(("cases", "runs"), pl.Int64),
+        **dict.fromkeys(Spread._fields, pl.Float64),
+    }
+    return pl.DataFrame(rows, schema=schema)
 
 
 def within_goal(runs: pl.DataFrame) -> pl.DataFrame:
@@ -182,23 +187,21 @@ def agreement(pairs: pl.DataFrame) -> str:
     return f"{agree} of {len(apart)} pairs that are apart were measured in the order predicted"
 
 
-def goals(runs: pl.DataFrame) -> dict[str, bool]:
-    """Whether each way meets the goal; none is met without usable runs."""
-    met = dict.fromkeys(WAYS, False)
-    for row in summary(within_goal(runs)).iter_rows(named=True):
-        median, p95 = abs(row["median"]), row["p95"]
-        met[row["way"]] = median <= 100 * MEDIAN_BAR and p95 <= 100 * P95_BAR
-    return met
+def goals(runs: pl.DataFrame) -> pl.DataFrame:
+    """`summary` of the runs that the goal is about, by arm, and whether it is ``met``."""
+    met = (pl.col("median").abs() <= 100 * MEDIAN_BAR) & (pl.col("p95") <= 100 * P95_BAR)
+    return summary(within_goal(runs), "arm").with_columns(met=met).sort("arm", maintain_order=True)
 
 
 def verdict(runs: pl.DataFrame) -> str:
-    """Say which ways meet the goal, and how many runs it is not about."""
-    within = usable(within_goal(runs))
+    """Say by arm which ways meet the goal, and how many runs it is not about."""
     lines = [
-        f"{way}: the goal is {'met' if met else 'missed'}, by {len(within)} runs"
-        for way, met in goals(runs).items()
+        f"{row['arm']}, {row['way']}: median {row['median']:+.1f} %, p95 {row['p95']:.1f} %; the "
+        f"goal is {'met' if row['met'] else 'missed'}, by {row['runs']} runs"
+        for row in goals(runs).iter_rows(named=True)
     ]
-    return "\n".join([*lines, f"not about {len(usable(runs)) - len(within)} usable runs"])
+    beside = len(usable(runs)) - len(usable(within_goal(runs)))
+    return "\n".join([*lines, f"not about {beside} usable runs"])
 
 
 def weights(runs: pl.DataFrame) -> pl.DataFrame:

@@ -29,11 +29,11 @@ class Option:
     training
         Its programs over a whole training, where `dry` shows only a part of it.
     again
-        Runs iterations in the place of `dry`, so many if a number is given.
+        Runs iterations in the place of `dry`: a given number, or as many as it chooses.
     fewest
-        Iterations in which all happens that a mean is over.
+        Iterations that a mean needs, so that each device has its turn.
     within
-        Holds what programs take against links that they do not share; see `use.within_links`.
+        Makes an iteration as long as its busiest link is busy; see `use.within_links`.
     learns_from
         Nodes whose samples are learnt from.
     batches

@@ -109,8 +109,8 @@ def check(
             )
         else:
             say(
-                f"carries {best.total_gbps:g} Gbit/s in all, within {MOST_OFF:.0%} of the model's "
-                "time"
+                f"carries {best.total_gbps:g} Gbit/s in all: the median is within {MOST_OFF:.0%} "
+                "of the model's time"
             )
         if opened.address is None:
             say("on one machine: its cores and its memory are shared by all nodes")
