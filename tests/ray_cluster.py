@@ -232,6 +232,20 @@ def test_nodes_are_placed_by_resources_and_exchange_messages(address: str, phone
             assert set(run.late["kind"]) == {"start", "transfer", "announcement"}
 
 
+def test_a_session_whose_runs_want_other_resources(address: str, phone: Started) -> None:
+    with session(address=address) as kept:
+        for wanted in ({"phone": 1.0}, {"phone": 1.0, "CPU": 1.5}, {"desk": 0.5}):
+            nodes = [Node(f"n{index}") for index in range(2)]
+            resources: dict[Name, dict[str, float]] = dict.fromkeys(range(2), wanted)
+            run = measure(Cluster(nodes), [idle] * 2, address=address, resources=resources)
+            assert run.ended == "done"
+            assert len(kept.free) == 2
+        with pytest.raises(UserError, match=r"needs 99 of the resource 'phone', and the Ray clus"):
+            measure(pair(), [idle] * 2, address=address, resources={0: {"phone": 99}})
+        with pytest.raises(UserError, match=r"needs 1 of the resource 'gpu', .* has 0; start Ray"):
+            measure(pair(), [idle] * 2, address=address, resources={0: {"gpu": 1}})
+
+
 def test_a_machine_that_dies_in_the_middle_is_named(address: str, phone: Started) -> None:
     async def waits(context: Context) -> None:
         if context.node == 1:

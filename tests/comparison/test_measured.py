@@ -141,6 +141,22 @@ class TestTable:
         with pytest.raises(UserError, match=r"Ray, which is not installed: pip install"):
             compare("lenet5", mesh(), measure=["gossip"])
 
+    @pytest.mark.parametrize("measure", ["gossip", [], 1, None])
+    def test_what_to_measure_is_names(self, measure: Any) -> None:
+        with pytest.raises(UserError, match=r"measure is .*; give True, False, or a list of names"):
+            compare("lenet5", mesh(), measure=measure)
+
+    def test_ctrl_c_while_ray_starts_leaves_the_table(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def start(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(sessions, "current_or_new", start)
+        frame = compare("lenet5", mesh(), 8, measure=["gossip"])
+        assert frame.filter(way="gossip")["measured_note"].to_list() == ["interrupted"]
+        assert frame["samples_per_s"].is_not_null().any()
+
     def test_best_are_of_different_systems_and_one_that_differs_from_sgd(self) -> None:
         question = Question(LENET, mesh(), 8)
         frame = compare("lenet5", mesh(), 8)

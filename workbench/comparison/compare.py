@@ -17,7 +17,7 @@ from workbench.comparison.ways import WAYS, Option, Way, options
 from workbench.comparison.ways.way import EQUAL
 from workbench.graphs.inputs import InputShape
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
-from workbench.utils.checks import check_name
+from workbench.utils.checks import UserError, check_name
 
 if TYPE_CHECKING:
     import torch
@@ -128,7 +128,10 @@ def measuring_of(
     """Which ways to measure, if any."""
     if measure is False:
         return None
-    ways = () if measure is True else tuple(measure)
+    names = isinstance(measure, Collection) and not isinstance(measure, str) and len(measure)
+    if measure is not True and not names:
+        raise UserError(f"measure is {measure!r}; give True, False, or a list of names of ways")
+    ways = () if isinstance(measure, bool) else tuple(measure)
     for name in ways:
         check_name("way", name, WAYS)
     return Measuring(ways, at_most_s, say)

@@ -74,7 +74,7 @@ class Measuring:
     def __post_init__(self) -> None:
         at_most_s = check_number("measure_at_most_s", self.at_most_s)
         if not 0 < at_most_s < math.inf:
-            raise UserError(f"measure_at_most_s is {at_most_s:g}; give seconds above 0")
+            raise UserError(f"measure_at_most_s is {at_most_s:g}; give finite seconds above 0")
 
 
 def measured(
@@ -103,15 +103,15 @@ def measured(
         plans = [trial.plan for trial in trials.values()]
         whole_s = math.ceil(sum(plan.seconds for plan in plans))
         say(f"measuring {len(trials)} ways as real processes: about {whole_s} s, and starting")
-        with current_or_new(max(plan.nodes for plan in plans), None):
-            try:
+        try:
+            with current_or_new(max(plan.nodes for plan in plans), None):
                 for name, trial in trials.items():
                     nodes, seconds = trial.plan.nodes, trial.plan.seconds
                     say(f"  {name}: {trial.count} iterations on {nodes} nodes, {seconds:.3g} s")
                     rows[name] |= trial.measure()
                     left.remove(name)
-            except KeyboardInterrupt:
-                rows |= {name: {"measured_note": INTERRUPTED} for name in left}
+        except KeyboardInterrupt:
+            rows |= {name: {"measured_note": INTERRUPTED} for name in left}
     return pl.DataFrame([{"way": name, **row} for name, row in rows.items()], schema=SCHEMA)
 
 

@@ -164,6 +164,11 @@ def connected(address: str) -> Iterator[Any]:
 
     Raises UserError: Ray is not installed, or there is no such cluster.
     """
+    if not isinstance(address, str) or address in ("", "local"):  # which would start one
+        raise UserError(
+            f"address is {address!r}; give that of a Ray cluster that is there: 'auto', "
+            "'HOST:PORT' or 'ray://HOST:PORT'"
+        )
     ray = import_ray()
     if ray.is_initialized():
         own = ray.get_runtime_context().gcs_address

@@ -64,7 +64,7 @@ def wait_for(what: Callable[[], Any]) -> Any:
 
 
 class Driver:
-    """A driver as a process, whose children bear a mark."""
+    """A driver as a process, whose children bear a mark, as long as no title overwrites it."""
 
     def __init__(self, how: str, folder: Path) -> None:
         script = folder / "driver.py"
@@ -80,14 +80,16 @@ class Driver:
         )
         assert self.process.stdout is not None
         self.folder = Path(self.process.stdout.readline().strip())
+        self.descendants = psutil.Process(self.process.pid).children(recursive=True)
 
-    def marked(self) -> list[psutil.Process]:
-        """What has inherited the mark and runs."""
-        found = []
-        for process in psutil.process_iter():
+    def left(self) -> set[psutil.Process]:
+        """What it had started when its session was open and what has inherited the mark, if up."""
+        found = set()
+        for process in {*self.descendants, *psutil.process_iter()}:
             try:
-                if process.environ().get(MARK) == self.mark:
-                    found.append(process)
+                own = process in self.descendants or process.environ().get(MARK) == self.mark
+                if own and process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                    found.add(process)
             except (psutil.Error, OSError):
                 continue
         return found
@@ -101,7 +103,7 @@ class Driver:
         """Where its processes listen."""
         return [
             (connection.laddr.ip, connection.laddr.port)
-            for process in self.marked()
+            for process in self.left()
             for connection in process.net_connections("inet")
             if connection.status == psutil.CONN_LISTEN
         ]
@@ -117,8 +119,8 @@ def is_open(address: tuple[str, int]) -> bool:
 
 
 def assert_nothing_left(driver: Driver, ports: list[tuple[str, int]]) -> None:
-    wait_for(lambda: not driver.marked())
-    assert driver.marked() == []
+    wait_for(lambda: not driver.left())
+    assert driver.left() == set()
     assert wait_for(lambda: not driver.folder.exists())
     assert not any(map(is_open, ports))
 
@@ -157,6 +159,29 @@ def test_after_a_run_that_ends(how: str, said: str, tmp_path: Path) -> None:
         assert "my last words" in output
     assert driver.process.returncode == (0 if said == "done" else 1)
     assert_nothing_left(driver, ports)
+
+
+def test_guard_ends_agents_whose_title_overwrote_the_mark(tmp_path: Path) -> None:
+    code = "import sys; log = open(sys.argv[1], 'w'); print(flush=True); sys.stdin.read()"
+    folders = tmp_path / "its", tmp_path / "another's"
+    agents = []
+    for folder in folders:
+        folder.mkdir()
+        agents.append(
+            subprocess.Popen(
+                ["ray::DashboardAgent", "-c", code, folder / "agent.log"],
+                executable=sys.executable,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+        )
+    for agent in agents:
+        assert agent.stdout is not None
+        agent.stdout.readline()
+    guard.end_all("mark", str(folders[0]))
+    assert [psutil.pid_exists(agent.pid) for agent in agents] == [False, True]
+    for agent in agents:
+        agent.communicate()
 
 
 def test_folders_of_killed_drivers_go_at_the_next_start(

@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 from typing import Any
 
@@ -51,6 +52,15 @@ def with_lock() -> Any:
             "one is down already",
         ),
         (lambda: measure(pair(), [idle] * 2, resources={0: {"arm": 1}}), "give its address"),
+        (lambda: measure(pair(), [idle] * 2, resources=3), "resources is 3"),  # type: ignore[arg-type]
+        (
+            lambda: measure(pair(), [idle] * 2, resources={0: 3}),  # type: ignore[dict-item]
+            "such as {'phone': {'arm': 1}}",
+        ),
+        (lambda: measure(pair(), [idle] * 2, resources={0: {"arm": -1}}), "0 wants -1 of"),
+        (lambda: measure(pair(), [idle] * 2, resources={"x": {"arm": 1}}), "unknown node 'x'"),
+        (lambda: measure(pair(), [idle] * 2, address=""), "address is ''; give that of a Ray"),
+        (lambda: measure(pair(), [idle] * 2, address="local"), "address is 'local'"),
         (lambda: measure(pair(Link(1e15)), [idle] * 2), r"has 1,000,000,000 Mbit/s; this machine"),
     ],
 )
@@ -109,6 +119,13 @@ def test_a_session_within_a_session(ray_session: Session) -> None:
         pass
     with pytest.raises(UserError, match="a session of another Ray is open"):
         measure(pair(), [idle] * 2, address="auto")
+
+
+def test_runs_in_two_threads_wait_for_each_other(ray_session: Session) -> None:
+    nodes = [Node(f"n{index}") for index in range(ray_session.places // 2 + 1)]
+    with ThreadPoolExecutor(2) as threads:
+        runs = [threads.submit(measure, Cluster(nodes), [idle] * len(nodes)) for _ in range(2)]
+        assert [run.result().ended for run in runs] == ["done"] * 2
 
 
 def test_a_payload_that_cannot_be_pickled(ray_session: Session) -> None:

@@ -26,7 +26,6 @@ from workbench.utils.checks import UserError
 Process = tuple[int, int]
 """A node, and how often it was restarted."""
 
-MOST_PROCESSES = 256
 _START_IN_S = 0.1
 _LOOK_EVERY_S = 0.5
 _READINGS = 10

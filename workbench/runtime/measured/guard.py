@@ -1,7 +1,8 @@
 """Ends what a measured run started once its driver is gone, however the driver ended.
 
 Run as a process of its own, with a pipe from the driver as its standard input: the pipe ends when
-the driver does, even by ``kill -9``. All that Ray starts inherits a mark in its environment.
+the driver does, even by ``kill -9``. All that Ray starts inherits a mark in its environment. Where
+Ray gives a process a title, that overwrites the mark: there the log files that it writes count.
 """
 
 from __future__ import annotations
@@ -19,19 +20,27 @@ PREFIX = "workbench-ray-"
 _PATIENCE_S = 5.0
 
 
-def marked(mark: str) -> list[psutil.Process]:
-    """Processes that bear the mark."""
+def started(mark: str, folder: str) -> list[psutil.Process]:
+    """Processes that Ray started: they bear the mark, or write to the folder under Ray's title."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK) == mark:
+            if process.environ().get(MARK) == mark or _writes(process, folder):
                 found.append(process)
     return found
 
 
-def end_all(mark: str) -> None:
+def _writes(process: psutil.Process, folder: str) -> bool:
+    """Whether a process with a title of Ray's has a file in the folder open."""
+    if not "".join(process.cmdline()[:1]).startswith("ray::"):
+        return False
+    inside = Path(folder).resolve()
+    return any(Path(file.path).is_relative_to(inside) for file in process.open_files())
+
+
+def end_all(mark: str, folder: str) -> None:
     """Kill them, those that they start meanwhile included."""
-    while processes := marked(mark):
+    while processes := started(mark, folder):
         for process in processes:
             with contextlib.suppress(psutil.Error):
                 process.kill()
@@ -50,7 +59,7 @@ def main(mark: str, folder: str) -> None:
     """Wait for the driver's end, end the rest and remove its folder."""
     with contextlib.suppress(KeyboardInterrupt):
         sys.stdin.buffer.read()
-    end_all(mark)
+    end_all(mark, folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import Name
@@ -100,7 +100,7 @@ def measure(
         trace,
         as_measured,
         end_s,
-        {cluster.index(node): dict(wanted) for node, wanted in (resources or {}).items()},
+        check_resources(cluster, {} if resources is None else resources),
         home,
     )
     if plan.resources and address is None:
@@ -114,6 +114,29 @@ def measure(
     overload = check_bandwidth(cluster) if address is None else ""
     with current_or_new(len(processes), address) as session:
         return replace(Driver(plan, session).run(), overload=overload)
+
+
+def check_resources(cluster: Cluster, resources: Any) -> dict[int, dict[str, float]]:
+    """Return what nodes need of Ray's resources, by their indices."""
+    if not (
+        isinstance(resources, Mapping)
+        and all(isinstance(wanted, Mapping) for wanted in resources.values())
+    ):
+        raise UserError(
+            f"resources is {resources!r}; give what a node needs by its name, such as "
+            "{'phone': {'arm': 1}}"
+        )
+    for node, wanted in resources.items():
+        for name, count in wanted.items():
+            if (
+                not isinstance(name, str)
+                or not 0 <= check_number(f"resource {name}", count) < math.inf
+            ):
+                raise UserError(
+                    f"{node} wants {count} of the resource {name!r}; give a name and a number of "
+                    "at least 0"
+                )
+    return {cluster.index(node): dict(wanted) for node, wanted in resources.items()}
 
 
 def check_crashes(cluster: Cluster, faults: tuple[Fault, ...]) -> None:

@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,19 +62,37 @@ class Session:
 
         Those that earlier runs left are used again.
         """
-        driver = os.getpid() if self.address is None else None
-        kind = self.ray.remote(max_concurrency=CALLS_AT_ONCE, max_restarts=0)(Worker)
-        taken = []
-        for resources in map(dict, wanted):
+        self._check_there_are(wanted)
+        taken: list[Any] = []
+        for resources in wanted:
             actor = next((each for each in self.free if self._placed[each] == resources), None)
-            if actor is None:
-                own = {name: count for name, count in resources.items() if name != "CPU"}
-                actor = kind.options(num_cpus=resources.get("CPU", 1), resources=own).remote(driver)
-                self._placed[actor] = resources
-            else:
+            if actor is not None:
                 self.free.remove(actor)
             taken.append(actor)
+        if self.address is not None and None in taken:
+            self.end()  # they hold what the new ones may need
+        driver = os.getpid() if self.address is None else None
+        kind = self.ray.remote(max_concurrency=CALLS_AT_ONCE, max_restarts=0)(Worker)
+        for place, resources in enumerate(map(dict, wanted)):
+            if taken[place] is None:
+                own = {name: count for name, count in resources.items() if name != "CPU"}
+                options = kind.options(num_cpus=resources.get("CPU", 1), resources=own)
+                actor = taken[place] = options.remote(driver)
+                self._placed[actor] = resources
         return taken
+
+    def _check_there_are(self, wanted: Sequence[Mapping[str, float]]) -> None:
+        """Refuse to wait for resources that the cluster does not have."""
+        needed: Counter[str] = Counter()
+        for resources in wanted:
+            needed.update(resources)
+        there = self.ray.cluster_resources() if needed else {}
+        for name, count in needed.items():
+            if count > there.get(name, 0):
+                raise UserError(
+                    f"the run needs {count:g} of the resource {name!r}, and the Ray cluster has "
+                    f"{there.get(name, 0):g}; start Ray with more of it, or ask for less"
+                )
 
     def leave(self, actors: list[Any], *, whole: bool) -> None:
         """Keep the actors for the next run, or end them if their run did not end as it should."""
@@ -102,6 +122,8 @@ class Session:
 
 
 _current: Session | None = None
+_one_at_a_time = threading.RLock()
+"""Held by runs, which would disturb each other, and where Ray starts and ends."""
 
 
 @contextmanager
@@ -121,31 +143,40 @@ def session(places: int = PLACES, *, address: str | None = None) -> Iterator[Ses
     """
     global _current  # noqa: PLW0603
     check_whole("places", places, 1)
-    if _current is not None:
-        raise UserError("a session is open already; use it, or leave it first")
-    with _started(places) if address is None else _connected(address) as _current:
+    with ExitStack() as stack:
+        with _one_at_a_time:
+            if _current is not None:
+                raise UserError("a session is open already; use it, or leave it first")
+            opened = _started(places) if address is None else _connected(address)
+            _current = stack.enter_context(opened)
         try:
             yield _current
         finally:
-            _current = None
+            with _one_at_a_time:
+                _current = None
+                stack.close()
 
 
 @contextmanager
 def current_or_new(places: int, address: str | None) -> Iterator[Session]:
-    """The session that is open, or one of its own."""
-    if _current is None:
-        with session(places, address=address), current_or_new(places, address) as own:
-            yield own
-        return
-    if address is not None and address != _current.address:
-        raise UserError(f"address is {address!r}, but a session of another Ray is open; leave it")
-    if places > _current.places:
-        more = f"open it with places={places}" if _current.address is None else "give it more cores"
-        raise UserError(
-            f"the run has {places} processes, nodes and restarts together, but the session has "
-            f"places for {_current.places}; {more}"
-        )
-    yield _current
+    """The session that is open, or one of its own; other threads wait until the block ends."""
+    with _one_at_a_time:
+        if _current is None:
+            with session(places, address=address), current_or_new(places, address) as own:
+                yield own
+            return
+        if address is not None and address != _current.address:
+            raise UserError(
+                f"address is {address!r}, but a session of another Ray is open; leave it"
+            )
+        if places > _current.places:
+            local = _current.address is None
+            more = f"open it with places={places}" if local else "give it more cores"
+            raise UserError(
+                f"the run has {places} processes, nodes and restarts together, but the session has "
+                f"places for {_current.places}; {more}"
+            )
+        yield _current
 
 
 @contextmanager
