@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections import ChainMap
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench import dlion, dynacomm, edgegossip, hiertrain, olpb
 from workbench.parameters import PARAMETERS, Parameter, declared
@@ -10,7 +11,7 @@ from workbench.system import SystemInfo
 from workbench.utils.checks import choose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from workbench.experiments.figure import Figure, Together
     from workbench.parameters import Parameters
@@ -44,7 +45,7 @@ def _setting() -> type[Parameters]:
 
 
 ROOMS = {"three_ways": Room(_figures, _setting)}
-_ALL: dict[str, SystemInfo | Room] = {**SYSTEMS, **ROOMS}
+_ALL: Mapping[str, SystemInfo | Room] = ChainMap[str, Any](ROOMS, SYSTEMS)
 
 
 def parameters(system: str) -> dict[str, Parameter]:

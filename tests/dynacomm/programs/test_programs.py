@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import methodcaller
 
 import numpy as np
 import polars as pl
@@ -73,6 +74,9 @@ class Counting:
         for where, values in pieces:
             assert len(values) == where.stop - where.start
             self.counts[-1][where] += 1
+
+    def work(self, direction: str, number: int, first: int, last: int) -> methodcaller | None:
+        return methodcaller("learn", number) if direction == "backward" and last == 3 else None
 
     def learn(self, number: int) -> None:
         self.learnt.append(number)
