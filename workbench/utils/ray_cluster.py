@@ -158,17 +158,22 @@ def _knock(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
 
 
+def check_address(address: object) -> None:
+    """Refuse what is not the address of a cluster that is there."""
+    if not isinstance(address, str) or address in ("", "local"):  # which would start one
+        raise UserError(
+            f"address is {address!r}; give that of a Ray cluster that is there: 'auto', "
+            "'HOST:PORT' or 'ray://HOST:PORT'"
+        )
+
+
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
     """Yield Ray, connected to a cluster until the block ends, or longer if it was before.
 
     Raises UserError: Ray is not installed, or there is no such cluster.
     """
-    if not isinstance(address, str) or address in ("", "local"):  # which would start one
-        raise UserError(
-            f"address is {address!r}; give that of a Ray cluster that is there: 'auto', "
-            "'HOST:PORT' or 'ray://HOST:PORT'"
-        )
+    check_address(address)
     ray = import_ray()
     if ray.is_initialized():
         own = ray.get_runtime_context().gcs_address

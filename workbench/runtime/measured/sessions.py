@@ -160,6 +160,8 @@ def session(places: int = PLACES, *, address: str | None = None) -> Iterator[Ses
 @contextmanager
 def current_or_new(places: int, address: str | None) -> Iterator[Session]:
     """The session that is open, or one of its own; other threads wait until the block ends."""
+    if address is not None:
+        ray_cluster.check_address(address)
     with _one_at_a_time:
         if _current is None:
             with session(places, address=address), current_or_new(places, address) as own:
