@@ -64,5 +64,4 @@ def test_the_chart_says_how_far_both_are_off() -> None:
     title = str(draw_measured(frame).to_dict()["title"])
     assert "measured on one machine" in title
     assert "2 of 3 runs" in title
-    assert "measured from the cost model up to -10.0 % off" in title
-    assert "from the simulation up to +5.6 % off" in title
+    assert "medians at most -10.0 % from the cost model and +5.6 % from the simulation" in title

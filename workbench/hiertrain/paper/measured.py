@@ -97,10 +97,10 @@ def draw_measured(frame: pl.DataFrame) -> alt.LayerChart:
         alt.Chart(kept).mark_point(filled=True, size=40, color=figures.PALETTE[1]).encode(x=x, y=y)
     )
     apart = [
-        f"{name} up to {percent:+.1f} % off"
+        f"{percent:+.1f} % from the {name}"
         for name, percent in (
-            ("measured from the cost model", farthest(kept, "predicted_s")),
-            ("from the simulation", farthest(kept, "simulated_s")),
+            ("cost model", farthest(kept, "predicted_s")),
+            ("simulation", farthest(kept, "simulated_s")),
         )
         if percent is not None
     ]
@@ -108,7 +108,8 @@ def draw_measured(frame: pl.DataFrame) -> alt.LayerChart:
         frame,
         "HierTrain, by cost model and measured on one machine",
         "line: cost model; dashed: simulated; points: runs of processes",
-        f"{len(kept)} of {len(frame)} runs, others were disturbed; {', '.join(apart)}",
+        f"{len(kept)} of {len(frame)} runs, others were disturbed; "
+        f"medians at most {' and '.join(apart)}",
     )
     return (line + dashed + points).properties(height=200, title=lines)
 
