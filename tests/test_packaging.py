@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -11,7 +10,6 @@ import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,6 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.scripts import script
 from workbench.utils.files import ROOT
 
 CONDA_NAMES = {"torch": "pytorch", "jupyter-client": "jupyter_client", "ray": "ray-core"}
@@ -26,15 +25,6 @@ CONDA_NAMES = {"torch": "pytorch", "jupyter-client": "jupyter_client", "ray": "r
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCK_TEXT = (ROOT / "requirements.lock").read_text()
 CONDA: dict[str, Any] = yaml.safe_load((ROOT / "environment.yml").read_text())
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def wanted() -> list[Requirement]:

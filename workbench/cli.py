@@ -285,6 +285,10 @@ def record(
 def scorecard(
     *,
     system: Annotated[str | None, Name(help="Of one system only: dynacomm, 01, …")] = None,
+    claim: Annotated[
+        str | None,
+        typer.Option(metavar="CLAIM", help="Of one claim only, with its evidence and its command."),
+    ] = None,
     format: Annotated[
         str, typer.Option(metavar="FORMAT", help="table, json or markdown.")
     ] = "table",
@@ -294,6 +298,9 @@ def scorecard(
     """Print each claim of the papers beside what the stored results say; nothing is run."""
     from workbench import scorecard as judged
 
+    if claim is not None:
+        typer.echo(judged.one_claim(claim, _stored(results)))
+        return
     card = judged.of_results(_stored(results), system)
     text = judged.render(card, format)
     if picture is not None:

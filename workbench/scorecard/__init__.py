@@ -4,6 +4,7 @@
 """
 
 from workbench.scorecard.judging import fitted_on, of_frames, of_results
+from workbench.scorecard.one_claim import one_claim
 from workbench.scorecard.picture import picture, show, write
 from workbench.scorecard.scorecard import ROLES, Row, Scorecard
 from workbench.scorecard.text import render
@@ -15,6 +16,7 @@ __all__ = [
     "fitted_on",
     "of_frames",
     "of_results",
+    "one_claim",
     "picture",
     "render",
     "show",

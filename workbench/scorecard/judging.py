@@ -148,7 +148,7 @@ def of_frames(
     return Scorecard(
         rows=tuple(_judged(claim, judged_by) for claim in own.values()),
         scales={system: scale or "an unknown"} if frames else {},
-        missing={system: _reproduce_command(system)} if here and not (frames or damaged) else {},
+        missing={system: reproduce_command(system)} if here and not (frames or damaged) else {},
         not_built={},
         unanswered=tuple(waiting) if frames and not damaged else (),
         recorded=made,
@@ -300,7 +300,7 @@ def _why_unanswered(
     damaged: Sequence[Path],
 ) -> str:
     """Say what unanswered claims wait for, with the command that helps."""
-    command = _reproduce_command(system)
+    command = reproduce_command(system)
     if damaged:
         named = ", ".join(map(str, damaged))
         are = "are" if len(damaged) > 1 else "is"
@@ -315,7 +315,8 @@ def _why_unanswered(
     return f"the stored results have no answer to it: run `{command} --force`"
 
 
-def _reproduce_command(system: str) -> str:
+def reproduce_command(system: str) -> str:
+    """Return the command that makes a system's results."""
     path = _notebook(system)
     return f"workbench reproduce {path.stem if path else system}"
 

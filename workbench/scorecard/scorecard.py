@@ -86,7 +86,12 @@ class Row:
         if self.check == "order":
             return "true"
         sign = {"at_most": "<= ", "at_least": ">= "}.get(self.check, "")
-        return f"{sign}{text_of(self.paper)} {_SYMBOLS.get(self.unit, self.unit)}".rstrip()
+        return f"{sign}{text_of(self.paper)} {self.symbol}".rstrip()
+
+    @property
+    def symbol(self) -> str:
+        """The unit as it is written behind a number."""
+        return _SYMBOLS.get(self.unit, self.unit)
 
     @property
     def ours_text(self) -> str:

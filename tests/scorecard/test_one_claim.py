@@ -1,0 +1,68 @@
+"""One claim in full, and the table of ARTIFACT.md that is made of the same parts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.scripts import script
+from workbench import systems
+from workbench.claims import claims_of
+from workbench.reproduce.notebooks import find, notebooks_folder
+from workbench.scorecard.one_claim import claims_named, commands, one_claim
+from workbench.utils.checks import UnknownNameError
+
+
+@pytest.mark.parametrize("system", systems.SYSTEMS)
+def test_every_claim_has_its_rule_and_a_command_that_exists(system: str, tmp_path: Path) -> None:
+    text = one_claim(system, tmp_path)
+    assert max(map(len, text.splitlines())) <= 100
+    described = text.split("\n\n")
+    assert [one.partition("\n")[0] for one in described] == list(claims_of(system))
+    assert all(re.search(r"^  rule +\S", one, re.MULTILINE) for one in described)
+    for name, claim in claims_of(system).items():
+        assert commands(name) or claim.check == "input"
+        for command in commands(name):
+            match command.split():
+                case ["workbench", "record", of, figure, *_]:
+                    assert (of, figure in systems.recordable(of)) == (system, True)
+                case ["workbench", "reproduce", notebook]:
+                    assert find(notebooks_folder(None), [notebook])
+                case _:
+                    pytest.fail(command)
+
+
+def test_recorded_claim_names_value_evidence_cause_and_the_arguments_of_its_recording() -> None:
+    lines = dict(
+        line[2:].split(None, 1) for line in one_claim("dlion.fig16.max10").splitlines()[1:]
+    )
+    assert lines["paper"] == "true"
+    assert lines["recorded"].startswith("fig16: recorded on")
+    assert lines["again"].startswith("workbench record dlion fig16 ")
+    assert lines["shown"] == "in  figures/dlion_fig16.svg"
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("dlion.fig11.hop", "dlion.fig11.homo_a.hop"),
+        ("dlion.fig1", "dlion.fig11"),
+        ("dlion.", "dlion.fig11"),
+        ("nonsense", "dynacomm, hiertrain"),
+        ("", "dynacomm, hiertrain"),
+    ],
+)
+def test_unknown_claim_is_refused_with_those_nearby(name: str, known: str) -> None:
+    with pytest.raises(UnknownNameError, match=re.escape(known)):
+        claims_named(name)
+
+
+def test_table_of_the_artifact_is_as_the_script_writes_it() -> None:
+    artifact = script("artifact")
+    table = artifact.PAGE.read_text().partition(artifact.MARK)[2].strip().splitlines()[2:]
+    stored = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table]
+    fresh = [[cell.strip() for cell in line] for line in artifact.rows()]
+    without_minutes = [[cells[:2] + cells[3:] for cells in lines] for lines in (stored, fresh)]
+    assert without_minutes[0] == without_minutes[1], "run scripts/artifact.py"
