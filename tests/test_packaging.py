@@ -345,6 +345,9 @@ class TestCitation:
         assert str(self.CITATION["version"]) == PYPROJECT["project"]["version"]
         assert self.CITATION["license"] == PYPROJECT["project"]["license"]
         assert self.CITATION["cff-version"] == "1.2.0"
+        log = (ROOT / "CHANGELOG.md").read_text()
+        assert f"## {self.CITATION['version']} " in log
+        assert self.CITATION["date-released"]
 
     def test_cites_the_paper_of_each_system(self) -> None:
         references = self.CITATION["references"]

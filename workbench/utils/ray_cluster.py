@@ -96,8 +96,9 @@ def import_ray() -> Any:
         import ray
     except ImportError as error:
         raise UserError(
-            "this needs Ray, which is not installed: pip install 'workbench[measured]'; sweeps "
-            "without an address, and simulations, go without it"
+            "this needs Ray, which is not installed: pip install "
+            "'edge-training-workbench[measured]'; sweeps without an address, and simulations, go "
+            "without it"
         ) from error
     return ray
 

@@ -97,7 +97,7 @@ def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(builtins, "__import__", without)
     monkeypatch.setattr(sessions, "_current", None)
-    with pytest.raises(UserError, match=r"pip install 'workbench\[measured\]'"):
+    with pytest.raises(UserError, match=r"pip install 'edge-training-workbench\[measured\]'"):
         measure(pair(), [idle] * 2)
 
 

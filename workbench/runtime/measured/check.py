@@ -162,7 +162,7 @@ def _about() -> str:
     late_s.sort()
     clock = time.get_clock_info("monotonic")
     memory = psutil.virtual_memory()
-    versions = ", ".join(of(package) for package in ("workbench", "torch", "numpy"))
+    versions = ", ".join(of(package) for package in ("edge-training-workbench", "torch", "numpy"))
     return (
         f"{socket.gethostname()}, {psutil.cpu_count()} cores, {memory.available / 2**30:.1f} of "
         f"{memory.total / 2**30:.1f} GiB free, Python {platform.python_version()}, {versions}; "
