@@ -62,7 +62,7 @@ lab: set-up ## open the notebooks in JupyterLab, for this machine only
 	    $(BIN)/jupyter lab --ServerApp.ip=localhost --ServerApp.root_dir=$(NOTEBOOKS) \
 	    $$([ "$$(id -u)" = 0 ] && echo --allow-root) $(ARGS)
 
-lock: ## resolve pyproject.toml again and write requirements.lock
+lock: ## resolve pyproject.toml again, write requirements.lock and constraints.txt
 	@$(PYTHON) scripts/lock.py
 
 set-up: ## create .venv and install the locked packages

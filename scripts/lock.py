@@ -1,8 +1,10 @@
-"""Write requirements.lock: one exact version of everything that pyproject.toml asks for.
+"""Write one exact version of everything that pyproject.toml asks for, with and without hashes.
 
 Run by ``make lock``. pip resolves the run-time, development and build requirements, without
 installing them, in an empty environment made for the purpose: nothing that happens to be
-installed sways it, and a lock that cannot be installed can still be replaced.
+installed sways it, and a lock that cannot be installed can still be replaced. ``constraints.txt``
+has the versions, for who installs beside other packages; ``requirements.lock`` also the SHA-256 of
+every file of each that the package index has.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK = ROOT / "requirements.lock"
+LOCK, CONSTRAINTS = ROOT / "requirements.lock", ROOT / "constraints.txt"
 # Some packages ask for a later 3.11 than the one a distribution has (Debian 12: 3.11.2), so the
 # lock is resolved for the very first.
 OLDEST = "3.11.0"
@@ -53,13 +55,30 @@ def resolve(wanted: list[str]) -> dict[str, str]:
     return {canonical(one["name"]): one["version"] for one in found}
 
 
+def hashes(pins: str) -> dict[str, list[str]]:
+    """Return the SHA-256 of every file that the package index has of these pins, by name."""
+    with tempfile.TemporaryDirectory() as empty:
+        venv.create(empty, with_pip=True)
+        python = [f"{empty}/bin/python", "-m"]
+        subprocess.run([*python, "pip", "install", "--quiet", "uv"], check=True)
+        command = [*python, "uv", "pip", "compile", "--quiet", "--no-deps", "--generate-hashes"]
+        command += ["--no-header", "--no-annotate", "--python-version", OLDEST, "-"]
+        uv = subprocess.run(command, input=pins, check=True, capture_output=True, text=True)
+    found: dict[str, list[str]] = {}
+    for line in uv.stdout.splitlines():
+        if "==" in line:
+            name = line.partition("==")[0]
+        found.setdefault(name, []).extend(re.findall("--hash=sha256:([0-9a-f]{64})", line))
+    return found
+
+
 def canonical(name: str) -> str:
     """Return a distribution's name as package indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def lock_text(versions: dict[str, str]) -> str:
-    """Return the lock file's text for name -> version.
+def constraints_text(versions: dict[str, str]) -> str:
+    """Return the constraints for name -> version.
 
     A local label (``2.13.0+cpu``) says which build this machine found; the lock leaves it out so
     that other machines find theirs. The GPU libraries that some builds of torch ask for are left
@@ -73,6 +92,21 @@ def lock_text(versions: dict[str, str]) -> str:
     return HEADER + "\n".join(pins) + "\n"
 
 
+def lock_text(constraints: str, archives: dict[str, list[str]]) -> str:
+    """Return the lock: each pin with the SHA-256 of its files, as pip reads it.
+
+    PyTorch is left to the constraints: which build of it a machine gets, and with which libraries,
+    is up to its pip settings, and pip would prefer a file with a known hash to the one that is set.
+    """
+    lines = []
+    for line in constraints.splitlines():
+        name = line.partition("==")[0]
+        if name != "torch":
+            sums = sorted(set(archives.get(name, ())))
+            lines.append(" \\\n".join([line, *(f"    --hash=sha256:{one}" for one in sums)]))
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Resolve and write; the old lock stays if pip finds no solution."""
     here = ".".join(map(str, sys.version_info[:2]))
@@ -84,12 +118,13 @@ def main() -> None:
     wanted = requirements(tomllib.loads((ROOT / "pyproject.toml").read_text()))
     print(f"lock: resolving {len(wanted)} requirements of pyproject.toml", flush=True)
     try:
-        versions = resolve(wanted)
+        constraints = constraints_text(resolve(wanted))
+        text = lock_text(constraints, hashes(constraints))
     except subprocess.CalledProcessError as error:
-        sys.exit(f"lock: pip found no solution, {LOCK.name} is unchanged:\n{error.stderr}")
-    text = lock_text(versions)
+        sys.exit(f"lock: no solution was found, {LOCK.name} is unchanged:\n{error.stderr}")
+    CONSTRAINTS.write_text(constraints)
     LOCK.write_text(text)
-    print(f"lock: {text.count('==')} packages pinned in {LOCK.name}")
+    print(f"lock: {text.count('==')} packages pinned in {LOCK.name}, {text.count('--hash')} files")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def check_python(version: tuple[int, int, int], has_venv: bool) -> None:
 def fingerprint(root: Path) -> str:
     """Return a hash of all that an installed environment depends on."""
     digest = hashlib.sha256(f"{root}\n{sys.version}\n".encode())
-    for name in ("requirements.lock", "pyproject.toml"):
+    for name in ("requirements.lock", "constraints.txt", "pyproject.toml"):
         digest.update((root / name).read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -120,7 +120,10 @@ def install_lock(root: Path, venv: Path) -> None:
     say(f"installing {total} locked packages; the first time this takes some minutes")
     pip = [str(venv / "bin/python"), "-m", "pip", "--disable-pip-version-check", "--no-input"]
     options = ["--progress-bar", "off", "--no-compile"]
-    run_pip([*pip, "install", *options, "-r", str(lock)], venv, total)
+    checked = ["--require-hashes", "--no-deps", "-r", str(lock)]
+    run_pip([*pip, "install", *options, *checked], venv, total)
+    say("installing PyTorch")
+    run_pip([*pip, "install", *options, "-r", str(root / "constraints.txt")], venv, total)
     # In all cores, where pip compiles in one. Its status does not count: some packages hold files
     # that no Python compiles.
     say("compiling them")

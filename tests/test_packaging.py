@@ -23,6 +23,7 @@ from workbench.utils.files import ROOT
 CONDA_NAMES = {"torch": "pytorch", "jupyter-client": "jupyter_client", "ray": "ray-core"}
 
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CONSTRAINTS = (ROOT / "constraints.txt").read_text()
 LOCK_TEXT = (ROOT / "requirements.lock").read_text()
 CONDA: dict[str, Any] = yaml.safe_load((ROOT / "environment.yml").read_text())
 
@@ -32,7 +33,7 @@ def wanted() -> list[Requirement]:
 
 
 def locked() -> dict[str, str]:
-    pins = [line.split("==") for line in LOCK_TEXT.splitlines() if not line.startswith("#")]
+    pins = [line.split("==") for line in CONSTRAINTS.splitlines() if not line.startswith("#")]
     return {canonicalize_name(name): version for name, version in pins}
 
 
@@ -72,15 +73,26 @@ class TestRequirements:
         assert locked()["torch"] == "2.13.0"
         assert "+" not in LOCK_TEXT
         assert "://" not in LOCK_TEXT
-        assert "--" not in LOCK_TEXT
-        assert not re.search(r"^(nvidia|cuda|triton)", LOCK_TEXT, re.MULTILINE)
+        assert "--" not in CONSTRAINTS
+        assert not re.search(r"^(nvidia|cuda|triton)", CONSTRAINTS, re.MULTILINE)
 
     def test_the_lock_leaves_out_build_labels_and_gpu_libraries(self) -> None:
-        text = script("lock").lock_text(
+        text = script("lock").constraints_text(
             {"torch": "2.13.0+cpu", "nvidia-nccl": "2", "triton": "3", "numpy": "2.4"}
         )
         pins = [line for line in text.splitlines() if not line.startswith("#")]
         assert pins == ["numpy==2.4", "torch==2.13.0"]
+
+    def test_every_pin_but_pytorch_has_the_hashes_of_its_files(self) -> None:
+        names = ("requirements.lock", "constraints.txt")
+        pins = {
+            name: set(re.findall(r"^\S+==\S+", (ROOT / name).read_text(), re.M)) for name in names
+        }
+        assert pins["constraints.txt"] - pins["requirements.lock"] == {"torch==2.13.0"}
+        hashed = re.findall(
+            r"^(\S+==\S+) \\\n    --hash=sha256:[0-9a-f]{64}(?: \\)?$", LOCK_TEXT, re.M
+        )
+        assert set(hashed) == pins["requirements.lock"]
 
     def test_conda_asks_for_the_same(self) -> None:
         asked = {name: str(one.specifier) for name, one in conda().items()}
@@ -110,7 +122,7 @@ class TestSetUp:
 
     @pytest.fixture
     def clone(self, tmp_path: Path) -> Path:
-        for name in ("requirements.lock", "pyproject.toml"):
+        for name in ("requirements.lock", "constraints.txt", "pyproject.toml"):
             shutil.copy(ROOT / name, tmp_path)
         return tmp_path
 
@@ -143,7 +155,7 @@ class TestSetUp:
         set_up()
         assert done == ["create", "install"]
 
-    @pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml"])
+    @pytest.mark.parametrize("name", ["requirements.lock", "constraints.txt", "pyproject.toml"])
     def test_installs_again_into_the_same_venv_when_requirements_change(
         self, name: str, set_up: Any, done: list[str], clone: Path
     ) -> None:
