@@ -246,6 +246,12 @@ def record(
         bool,
         typer.Option("--force", help="Replace another recording, or do again what is finished."),
     ] = False,
+    allow_dirty: Annotated[
+        bool,
+        typer.Option(
+            "--allow-dirty", help="Record though it cannot be traced to a commit of main."
+        ),
+    ] = False,
     output: Annotated[
         Path | None, Folder(help="Where it goes.  \\[default: data/recorded]")
     ] = None,
@@ -272,6 +278,7 @@ def record(
                 processes=processes,
                 options=_assignments(parameter or ()),
                 force=force,
+                allow_dirty=allow_dirty,
                 folder=home,
             )
             typer.echo(f"{folder}: {recorded.load(folder.parent.name, name, home)}")

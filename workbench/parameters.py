@@ -27,7 +27,7 @@ SCALES = {
 
 TRAININGS = ("one", "all")
 
-DATASETS = ("digits", "cluttered_digits", "mnist", "fashion_mnist", "cifar10")
+DATASETS = ("digits", "cluttered_digits", "mnist", "fashion_mnist", "cifar10", "cifar10_10k")
 
 DRIVER_PARAMETER = "output"
 """Where a notebook keeps its results; `workbench reproduce` alone sets it."""

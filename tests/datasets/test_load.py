@@ -122,6 +122,18 @@ def test_the_real_mnist_is_the_published_one(real_mnist: Path | None) -> None:
     assert data.y_train[:5].tolist() == [5, 0, 4, 1, 9]
 
 
+def test_part_of_cifar10_is_refused_unless_it_is_the_very_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"cifar10_10k is not in .*SHA-256 9cd10b.*WORKBENCH_DATA"):
+        load("cifar10_10k", folder=tmp_path)
+    (tmp_path / "cifar10_10k.npz").write_bytes(b"other")
+    with pytest.raises(ValueError, match="another file: its SHA-256 is not 9cd10b"):
+        load("cifar10_10k", folder=tmp_path)
+    here = REAL / "cifar10_10k.npz"
+    if here.exists():
+        data = load("cifar10_10k", folder=here.parent)
+        assert (data.name, len(data.y_train), len(data.y_test)) == ("cifar10_10k", 10_000, 2_000)
+
+
 def test_a_home_folder_that_is_not_there_is_one_clear_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

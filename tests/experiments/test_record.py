@@ -255,6 +255,18 @@ def test_data_that_changed_is_learnt_from_again(tmp_path: Path) -> None:
     assert recorded.changed(loaded("toy", "mean", tmp_path), MEAN) == []  # nobody can tell
 
 
+def test_what_cannot_be_traced_is_refused_for_the_committed_folder_unless_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.experiments.record.FOLDER", tmp_path)
+    monkeypatch.setattr(provenance, "untraceable", lambda *_: "this is not a git checkout")
+    with pytest.raises(UserError, match=r"not a git checkout, so nobody.*clean clone"):
+        record_fleet(tmp_path)
+    assert not (tmp_path / "toy").exists()
+    record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path, allow_dirty=True)
+    record_fleet(tmp_path / "other")
+
+
 def test_another_recording_is_not_replaced_unasked(tmp_path: Path) -> None:
     def again(**arguments: object) -> int:
         record("toy", "mean", processes=1, folder=tmp_path, **arguments)  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -109,14 +110,19 @@ def test_a_data_set_that_arrives_changes_nothing(
     assert fingerprint(notebook, {"dataset": "auto"}, tmp_path, {}) == before
 
 
+def git_in(folder: Path) -> Callable[..., str]:
+    def git(*arguments: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        command = ["git", "-C", str(folder), *who, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    return git
+
+
 def test_revision_tells_whether_inputs_differ_from_it(tmp_path: Path) -> None:
     assert provenance.revision(tmp_path) == (None, None)
 
-    def git(*arguments: str) -> str:
-        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        command = ["git", "-C", str(tmp_path), *who, *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
+    git = git_in(tmp_path)
     git("init")
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "a.svg").write_text("old")
@@ -133,12 +139,32 @@ def test_revision_tells_whether_inputs_differ_from_it(tmp_path: Path) -> None:
     assert provenance.revision(tmp_path) == (revision, True)
 
 
+def test_rows_are_traced_to_a_commit_of_main_alone(tmp_path: Path) -> None:
+    assert provenance.untraceable(tmp_path) == "this is not a git checkout"
+    git = git_in(tmp_path)
+    git("init", "--initial-branch=main")
+    (tmp_path / "input").write_text("old")
+    git("add", ".")
+    git("commit", "-m", "first")
+    assert provenance.untraceable(tmp_path) == ""
+    (tmp_path / "input").write_text("new")
+    assert "the working tree differs" in provenance.untraceable(tmp_path)
+    git("checkout", "-b", "other")
+    git("commit", "-am", "second")
+    assert "is not on the branch main" in provenance.untraceable(tmp_path)
+    git("checkout", "main")
+    git("merge", "other")
+    git("checkout", "other")
+    assert provenance.untraceable(tmp_path) == ""
+
+
 def test_what_changes_during_a_run_does_not_pass_for_its_input(tmp_path: Path) -> None:
     """A waiting notebook runs as it was checked; mixed results stand for no input at all."""
     claims, later = tmp_path / "data" / "claims.csv", tmp_path / "notebooks" / "02_y.ipynb"
     claims.parent.mkdir()
     claims.write_text("old")
     edit = f"""\
+from collections.abc import Callable
 from pathlib import Path
 Path({str(claims)!r}).write_text("new")
 Path({str(later)!r}).write_text(Path({str(later)!r}).read_text().replace("before", "after"))

@@ -49,6 +49,11 @@ SOURCES = {
         lambda folder, mirror: cifar10.load(cifar10.CIFAR10, folder(), mirror),
         cifar10.present,
     ),
+    "cifar10_10k": Source(
+        "a part of CIFAR-10",
+        lambda folder, mirror: cifar10.load_part(folder()),
+        lambda folder: (folder / cifar10.PART).is_file(),
+    ),
     "imagenet8": Source(
         "ImageNet 8x8",
         lambda folder, mirror: imagenet8.load(folder() / imagenet8.LAYOUT),

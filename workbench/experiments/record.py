@@ -44,6 +44,7 @@ def record(
     processes: int | None = None,
     options: Mapping[str, str] | None = None,
     force: bool = False,
+    allow_dirty: bool = False,
     folder: Path = FOLDER,
 ) -> Path:
     """Record a figure's rows, going on where an earlier run was stopped.
@@ -63,14 +64,17 @@ def record(
         Parameters of the figure, as the user writes them.
     force
         Replace a recording made with other arguments; else repeat finished points.
+    allow_dirty
+        Record also what cannot be traced to a commit of main; the manifest says ``dirty``.
     folder
         Of all recorded results. Returned is the one in it that holds rows and manifest.
 
     Raises
     ------
     UserError
-        A value that is not allowed; a folder that cannot be written, or that holds another
-        recording; or what the rows rest on changed meanwhile.
+        A value that is not allowed; rows for ``data/recorded`` that could not be traced; a folder
+        that cannot be written, or that holds another recording; or what the rows rest on changed
+        meanwhile.
     ExperimentInterrupted
         Ctrl-C; what is finished is kept for the next run.
     """
@@ -100,6 +104,12 @@ def record(
         return home / name
     of_data = {f"data set {source}": sha for source, sha in data.items()}
     revision, dirty = provenance.revision(files.ROOT, "data/recorded")
+    kept = folder == FOLDER and not allow_dirty
+    if kept and (why := provenance.untraceable(files.ROOT, "data/recorded")):
+        raise UserError(
+            f"{why}, so nobody could make {name} again: record from a clean clone at a commit of "
+            "main. To try it out, give another folder by --output, or --allow-dirty"
+        )
 
     def rests_on(measure: finished.Measure) -> dict[str, str]:
         return provenance.inputs_of_rows(system, measure) | of_data

@@ -57,6 +57,20 @@ def revision(root: Path, *unread: str) -> tuple[str | None, bool | None]:
     return head, bool(changed)
 
 
+def untraceable(root: Path, *unread: str) -> str:
+    """Say why rows made in `root` cannot be traced to a commit of its branch main; else nothing."""
+    head, dirty = revision(root, *unread)
+    if head is None:
+        return "this is not a git checkout"
+    if dirty:
+        return f"the working tree differs from its revision, {head[:8]}"
+    for branch in ("main", "origin/main"):
+        with contextlib.suppress(subprocess.CalledProcessError):
+            _git(root, "merge-base", "--is-ancestor", "HEAD", branch)
+            return ""
+    return f"its revision, {head[:8]}, is not on the branch main"
+
+
 def _git(root: Path, *arguments: str) -> str:
     # Without optional locks, or a `git commit` of the user's at this moment would be refused.
     command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
