@@ -252,6 +252,14 @@ def record(
             "--allow-dirty", help="Record though it cannot be traced to a commit of main."
         ),
     ] = False,
+    carry_over: Annotated[
+        bool,
+        typer.Option(
+            "--carry-over",
+            help="Run nothing but scale smoke, at the recording's revision and the present one: "
+            "if the rows are the same, the recording counts as of both.",
+        ),
+    ] = False,
     output: Annotated[
         Path | None, Folder(help="Where it goes.  \\[default: data/recorded]")
     ] = None,
@@ -260,6 +268,9 @@ def record(
 
     What was interrupted goes on.
     """
+    if carry_over:
+        _carry_over(system, experiment, output)
+        return
     from workbench.experiments import ExperimentInterrupted, recorded
     from workbench.experiments.record import record as run
     from workbench.experiments.record import unrecorded
@@ -286,6 +297,24 @@ def record(
         rows = _counted(len(stopped.frame), "row")
         typer.echo(f"stopped with {rows} finished; the same command goes on", err=True)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _carry_over(system: str, experiment: str | None, output: Path | None) -> None:
+    """Carry over one recording or all of a system; those that do not are named at the end."""
+    from workbench import results, systems
+    from workbench.experiments import recorded
+    from workbench.experiments.carry_over import carry_over
+
+    home, failed = output or recorded.FOLDER, 0
+    names = [experiment] if experiment else list(systems.recordable(results.system_named(system)))
+    for name in names:
+        try:
+            typer.echo(carry_over(system, name, folder=home))
+        except UserError as error:
+            failed += 1
+            typer.echo(f"workbench: {error}", err=True)
+    if failed:
+        raise typer.Exit(1)
 
 
 @app.command()

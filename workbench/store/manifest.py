@@ -51,6 +51,9 @@ class Manifest:
         In the rows.
     processes
         In which points were computed; None for one a core.
+    carried_over_to
+        A later revision with whose code the same rows come out; see
+        `workbench.experiments.carry_over`.
     """
 
     of: str
@@ -68,6 +71,7 @@ class Manifest:
     data: Mapping[str, str] = field(default_factory=dict)
     seeds: Sequence[int] = ()
     processes: int | None = None
+    carried_over_to: str | None = None
 
     @property
     def scale(self) -> str | None:
