@@ -130,6 +130,8 @@ def _recordings(claim: str) -> Iterator[str]:
             made = recording.manifest
             commit = (made.revision or "no revision")[:12]
             altered = ", of a working tree with changes" if made.dirty else ""
+            later = made.carried_over_to
+            altered += f", the same rows at scale smoke at {later[:12]}" if later else ""
             yield f"{figure.id}: {recorded.told(recording, figure)}; at {commit}{altered}"
 
 
