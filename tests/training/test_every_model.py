@@ -1,0 +1,206 @@
+"""Models of others and of the zoo work in every room: plans, predictions, memory, trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from torch import nn
+
+from tests.graphs import test_transformers as others
+from tests.graphs.test_functional import same
+from tests.long import usually
+from tests.training.systems import (
+    ALONE,
+    BATCH,
+    PART,
+    RING,
+    check_plain_loop,
+    each,
+    gossip,
+    platforms,
+    pool,
+    servers,
+    strategy,
+    tensors_of,
+    tiers,
+    workers,
+)
+from workbench import datasets, decentralised, dlion, dynacomm, edgegossip, graphs, hiertrain, olpb
+from workbench.clusters import Link, Node, full_mesh
+from workbench.comparison import compare
+from workbench.comparison.learning import train_ways
+from workbench.datasets import IGNORED, Dataset, NamedArrays, markov
+from workbench.memory import Arena, plan_memory
+from workbench.training.models import make_model
+from workbench.utils.checks import UserError
+
+SAMPLES, TESTED = 24, 8
+CLUSTER = full_mesh(
+    [Node(f"n{at}", flops_per_s=(1 + at) * 1e9, samples=8) for at in range(3)], Link(50e6)
+)
+
+
+def of_others(name: str) -> tuple[Any, Dataset]:
+    """A module of the package transformers without dropout, and tokens for each of its inputs."""
+    module, _ = others.made(name)
+    for part in module.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.0
+        if isinstance(getattr(part, "dropout", None), float):
+            part.dropout = 0.0  # type: ignore[assignment]
+    draw = np.random.default_rng(0)
+    count, length = SAMPLES + TESTED, others.LENGTH
+    names = [part.partition("=int64")[0] for part in others.MODELS[name].inputs.split(",")]
+    x = {key: draw.integers(others.VOCABULARY, size=(count, length)) for key in names}
+    if "attention_mask" in x:
+        x["attention_mask"] = (np.arange(length) < draw.integers(4, 9, (count, 1))).astype(np.int64)
+    if name == "classes":
+        y, classes = draw.integers(2, size=count), ("no", "yes")
+    else:
+        y = draw.integers(others.VOCABULARY, size=(count, length))
+        classes = tuple(map(str, range(others.VOCABULARY)))
+        if name.startswith("bert"):  # learns what is behind a mask, and nothing of the rest
+            y[draw.random(y.shape) < 0.5] = IGNORED
+    arrays: Any = NamedArrays(x) if "=" in others.MODELS[name].inputs else next(iter(x.values()))
+    learnt, tested = slice(SAMPLES), slice(SAMPLES, None)
+    return module, Dataset(name, arrays[learnt], y[learnt], arrays[tested], y[tested], classes)
+
+
+def tokens(name: str, length: int) -> tuple[Any, Dataset]:
+    return name, markov.load(tokens=8, length=length, train=SAMPLES, test=TESTED)
+
+
+def images(name: str) -> tuple[Any, Dataset]:
+    return name, datasets.load("digits").limit(SAMPLES, TESTED).fitted((3, 32, 32))
+
+
+MODELS: dict[str, Callable[[], tuple[Any, Dataset]]] = {
+    **{name: partial(of_others, name) for name in others.MODELS},
+    "gpt_tiny": partial(tokens, "gpt_tiny", 32),
+    "bert_tiny": partial(tokens, "bert_tiny", 128),
+    "vit_tiny_cifar": partial(images, "vit_tiny_cifar"),
+}
+TIED = ("gpt2", "bert", "bert, masked", "t5", "gpt_tiny")
+"""Models with a weight of the first layer in one of the last."""
+
+each_model = pytest.mark.parametrize(
+    "name", usually(("llama, masked", "bert, masked", "t5", "gpt_tiny"), MODELS)
+)
+
+
+@each_model
+@pytest.mark.parametrize("system", ALONE)
+def test_one_machine_has_the_weights_of_a_plain_loop(
+    system: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And so have tiers that pass a batch on to each other."""
+    model, data = MODELS[name]()
+    if system == "hiertrain, three tiers" and name in TIED:
+        with pytest.raises(UserError, match=r"uses '.*weight' in layer .* on the cloud and in an"):
+            ALONE[system](model, data)
+        return
+    check_plain_loop(system, model, data, monkeypatch)
+
+
+@each_model
+def test_plans_take_in_simulation_what_is_predicted(name: str) -> None:
+    model, data = MODELS[name]()
+    iterations = SAMPLES // BATCH
+    setup = servers(model, data)
+    predicted_s = {
+        planner: iterations * dynacomm.iteration(setup.costs, plan(setup.costs)).total_s
+        for planner, plan in dynacomm.PLANNERS.items()
+    }
+    assert min(predicted_s.values()) == predicted_s["dynacomm"]
+    run = dynacomm.train(setup, "dynacomm", replan_every=None).run
+    assert run.end_s == pytest.approx(predicted_s["dynacomm"], rel=1e-12)
+    on_tiers = tiers(model, data)
+    predicted_s = {
+        planner: iterations * hiertrain.iteration(on_tiers.problem, plan(on_tiers.problem)).total_s
+        for planner, plan in hiertrain.PLANNERS.items()
+    }
+    exact_s = {name: seconds for name, seconds in predicted_s.items() if name != "jalad"}
+    assert min(exact_s.values()) == predicted_s["hiertrain"]
+    run = hiertrain.train(on_tiers).run
+    assert run.end_s == pytest.approx(predicted_s["hiertrain"], rel=1e-12)
+
+
+@each_model
+def test_all_ways_are_compared_and_simulated(name: str) -> None:
+    """What a scan of Jacobians takes is known of the zoo's models alone."""
+    model, data = MODELS[name]()
+    inputs = None if isinstance(model, str) else data.inputs
+    table = compare(model, CLUSTER, BATCH, input_shape=inputs, simulate=True)
+    left = table.filter(pl.col("reason").is_not_null())["way"].to_list()
+    assert left == ([] if isinstance(model, str) else ["olpb", "bppsa"])
+    of_cost_models = table.filter(pl.col("system").is_in(["DynaComm", "HierTrain", "OLPB"]))
+    ratio = of_cost_models["simulated_samples_per_s"] / of_cost_models["samples_per_s"]
+    assert ratio.drop_nulls().is_between(0.9, 1.1).all()
+
+
+@each_model
+def test_a_step_by_a_memory_plan_is_the_models_own(name: str) -> None:
+    model, data = MODELS[name]()
+    module = make_model(model, data, 0)
+    graph = graphs.trace(module, data.inputs, 2, training=True)
+    args, named = tensors_of(data.x_train[:2])
+    given = (*args, *named.values(), torch.zeros(graph.inputs[-1].shape, dtype=torch.int64))
+    plan = plan_memory(graph, time_limit_s=0.1)
+    assert plan.total_bytes < sum(plan.flow.sizes)
+    same(tuple(Arena(plan, module).run(given)), list(graph.run(given)))
+
+
+SEVERAL: dict[str, Callable[[Any, Dataset], Any]] = {
+    "dynacomm": lambda *of: dynacomm.train(servers(*of, workers=2, servers=2)),
+    "hiertrain": lambda *of: hiertrain.train(
+        tiers(*of), hiertrain.Hybrid(("edge", "device", "cloud"), 2, 4, 3, 2, 3)
+    ),
+    "gossip": lambda *of: decentralised.train(gossip(*of, 3, mixing=RING)),
+    "gosgd": lambda *of: decentralised.train(gossip(*of, 3, probability=0.5)),
+    "edgegossip": lambda *of: edgegossip.train(platforms(*of, 3), strategy(of[1])),
+    "bppsa": lambda *of: olpb.train(pool(*of), "bppsa"),
+    **{
+        system: lambda *of, system=system: dlion.train(workers(*of, 3), system)
+        for system in dlion.SYSTEMS
+    },
+}
+
+
+@each_model
+@pytest.mark.parametrize(
+    "system", usually(("dynacomm", "hiertrain", "edgegossip", "dlion"), SEVERAL)
+)
+def test_several_machines_learn_finite_weights(system: str, name: str) -> None:
+    model, data = MODELS[name]()
+    found = SEVERAL[system](model, data)
+    for weights in each(found.weights):
+        assert weights.isfinite().all()
+    assert found.epochs["loss"].is_finite().all()
+
+
+@each_model
+def test_late_gradients_take_what_no_two_modules_share(name: str) -> None:
+    model, data = MODELS[name]()
+    setup = pool(model, data, modules=3)
+    if name in TIED:
+        with pytest.raises(UserError, match=r"weight' is used in module 0 and in module"):
+            olpb.train(setup, "dpb")
+    else:
+        assert olpb.train(setup, "dpb").epochs["loss"].is_finite().all()
+
+
+FEW = ("parameter server, dynacomm", "hiertrain", "dlion", "gossip", "edgegossip", "fedavg")
+
+
+@each_model
+def test_ways_are_trained_and_ranked(name: str) -> None:
+    model, data = MODELS[name]()
+    found = train_ways(model, CLUSTER, data, PART, epochs=1, seeds=1, ways=FEW, processes=1)
+    assert found.summary["reason"].null_count() == len(FEW)
+    assert found.summary["end_loss"].is_finite().all()
