@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from workbench.clusters import Link, full_mesh
 from workbench.datasets import Dataset, NamedArrays, partition
 from workbench.decentralised import learner
 from workbench.edgegossip import Platform, Predictor
+from workbench.edgegossip.programs.trainer import has_means
 from workbench.hiertrain import Chain, Problem, problem_of
 from workbench.profiles import profile_model
 from workbench.training import FlatModel, Sgd, Trained, batches, gradient_step, model_layout
@@ -33,21 +34,21 @@ def servers(module: Any, data: Dataset, **options: Any) -> dynacomm.Setup:
     return dynacomm.Setup(module, data, Link(20e6, 0.02), **given)
 
 
-def problem(module: Any, data: Dataset, batch: int = BATCH) -> Problem:
+def problem(module: Any, data: Dataset, outputs: Any = None) -> Problem:
     return problem_of(
-        profile_model(make_model(module, data, 0), data.inputs),
+        profile_model(make_model(module, data, 0, outputs), data.inputs),
         flops_per_s={"device": 1e8, "edge": 1e9, "cloud": 1e10},
         device_edge_bps=8e6,
         edge_cloud_bps=4e6,
-        batch=batch,
+        batch=BATCH,
         backward_over_forward=2.0,
         overhead_s=0.01,
     )
 
 
-def tiers(module: Any, data: Dataset, *, batch: int = BATCH, **options: Any) -> hiertrain.Setup:
+def tiers(module: Any, data: Dataset, **options: Any) -> hiertrain.Setup:
     given: dict[str, Any] = {"sgd": SGD, **options}
-    return hiertrain.Setup(module, data, problem(module, data, batch), **given)
+    return hiertrain.Setup(module, data, problem(module, data, options.get("outputs")), **given)
 
 
 def placed(setup: hiertrain.Setup, *names: str) -> Trained[Any]:
@@ -87,20 +88,24 @@ def workers(module: Any, data: Dataset, nodes: int, **options: Any) -> dlion.Set
 
 def strategy(data: Dataset) -> str:
     """Of EdgeGossip: images have means, tokens have none."""
-    return "accuracy_aware" if data.y_train.ndim == 1 else "importance"
+    return "accuracy_aware" if has_means(data) else "importance"
 
 
 ALONE: dict[str, Callable[..., Trained[Any]]] = {
-    "dynacomm": lambda *of, **how: dynacomm.train(servers(*of, servers=2, **how)),
-    "hiertrain, one tier": lambda *of, **how: placed(tiers(*of, **how), "edge"),
-    "hiertrain, three tiers": lambda *of, **how: placed(
-        tiers(*of, **how), "device", "edge", "cloud"
+    "dynacomm": lambda model, data, **how: dynacomm.train(servers(model, data, servers=2, **how)),
+    "hiertrain, one tier": lambda model, data, **how: placed(tiers(model, data, **how), "edge"),
+    "hiertrain, three tiers": lambda model, data, **how: placed(
+        tiers(model, data, **how), "device", "edge", "cloud"
     ),
-    "decentralised": lambda *of, **how: decentralised.train(gossip(*of, 1, mixing=[[1.0]], **how)),
-    "edgegossip": lambda *of, **how: edgegossip.train(platforms(*of, 1, **how), strategy(of[1])),
-    "dlion": lambda *of, **how: dlion.train(workers(*of, 1, **how), "baseline"),
-    "olpb": lambda *of, **how: olpb.train(pool(*of, **how)),
-    "sequential": lambda *of, **how: olpb.train(pool(*of, **how), "sequential"),
+    "decentralised": lambda model, data, **how: decentralised.train(
+        gossip(model, data, 1, mixing=[[1.0]], **how)
+    ),
+    "edgegossip": lambda model, data, **how: edgegossip.train(
+        platforms(model, data, 1, **how), strategy(data)
+    ),
+    "dlion": lambda model, data, **how: dlion.train(workers(model, data, 1, **how), "baseline"),
+    "olpb": lambda model, data, **how: olpb.train(pool(model, data, **how)),
+    "sequential": lambda model, data, **how: olpb.train(pool(model, data, **how), "sequential"),
 }
 """Of a model and a data set: by one machine, or by several that pass a batch on to each other."""
 
@@ -126,15 +131,38 @@ def entropy(module: nn.Module, x: Any, y: Any) -> Tensor:
     return F.cross_entropy(scores.flatten(0, -2), torch.tensor(y).flatten())
 
 
-def check_plain_loop(
-    system: str,
-    model: Any,
+def plain_loop(
+    module: nn.Module,
     data: Dataset,
-    monkeypatch: pytest.MonkeyPatch,
+    sgd: Sgd = SGD,
     loss_of: Callable[[nn.Module, Any, Any], Tensor] = entropy,
-    **options: Any,
+    *,
+    epochs: int = 1,
+    learnt: Sequence[tuple[Any, Any]] = (),
+) -> Tensor:
+    """The flat vector behind PyTorch's own steps on a training's batches, or on others."""
+    trained = {name: one for name, one in module.named_parameters() if one.requires_grad}
+    theirs = torch.optim.SGD(
+        trained.values(),
+        lr=sgd.learning_rate,
+        momentum=sgd.momentum,
+        weight_decay=sgd.weight_decay,
+        foreach=False,
+    )
+    drawn = [one for epoch in range(epochs) for one in batches(data, BATCH, 0, epoch)]
+    for x, y in learnt or [(data.x_train[one], data.y_train[one]) for one in drawn]:
+        theirs.zero_grad()
+        loss_of(module, x, y).backward()  # type: ignore[no-untyped-call]
+        theirs.step()
+    slices = model_layout(module, data.inputs).tensor_slices
+    assert slices.keys() == trained.keys()
+    return torch.cat([trained[name].detach().reshape(-1) for name in slices])
+
+
+def check_plain_loop(
+    system: str, model: Any, data: Dataset, monkeypatch: pytest.MonkeyPatch, *, epochs: int = 1
 ) -> None:
-    """Weights are those of PyTorch's own steps on the same batches, bit for bit."""
+    """Weights are those of a plain loop on the same batches, bit for bit."""
     learnt: list[tuple[Any, Any]] = []
 
     def noted(flat: FlatModel, x: Any, y: Any, **how: Any) -> float:
@@ -143,28 +171,8 @@ def check_plain_loop(
 
     monkeypatch.setattr(learner, "gradient_step", noted)
     module = make_model(model, data, 0)
-    (found,) = each(ALONE[system](model, data, **options).weights)
-    if not learnt:
-        drawn = (
-            one
-            for epoch in range(options.get("epochs", 1))
-            for one in batches(data, BATCH, 0, epoch)
-        )
-        learnt = [(data.x_train[one], data.y_train[one]) for one in drawn]
-    trained = {name: one for name, one in module.named_parameters() if one.requires_grad}
+    (found,) = each(ALONE[system](model, data, epochs=epochs).weights)
     sgd = PLAIN if system == "dlion" else SGD
-    theirs = torch.optim.SGD(
-        trained.values(),
-        lr=sgd.learning_rate,
-        momentum=sgd.momentum,
-        weight_decay=sgd.weight_decay,
-        foreach=False,
+    assert torch.equal(
+        found.reshape(-1), plain_loop(module, data, sgd, epochs=epochs, learnt=learnt)
     )
-    for x, y in learnt:
-        theirs.zero_grad()
-        loss_of(module, x, y).backward()  # type: ignore[no-untyped-call]
-        theirs.step()
-    slices = model_layout(module, data.inputs).tensor_slices
-    assert slices.keys() == trained.keys()
-    for name, one in trained.items():
-        assert torch.equal(found.reshape(-1)[slices[name]], one.detach().reshape(-1)), name

@@ -40,7 +40,7 @@ from workbench.memory import Arena, plan_memory
 from workbench.training.models import make_model
 from workbench.utils.checks import UserError
 
-SAMPLES, TESTED = 24, 8
+SAMPLES, TESTED = 32, 8
 CLUSTER = full_mesh(
     [Node(f"n{at}", flops_per_s=(1 + at) * 1e9, samples=8) for at in range(3)], Link(50e6)
 )
@@ -61,19 +61,25 @@ def of_others(name: str) -> tuple[Any, Dataset]:
     if "attention_mask" in x:
         x["attention_mask"] = (np.arange(length) < draw.integers(4, 9, (count, 1))).astype(np.int64)
     if name == "classes":
-        y, classes = draw.integers(2, size=count), ("no", "yes")
+        y, labels = draw.integers(2, size=count), 2
     else:
-        y = draw.integers(others.VOCABULARY, size=(count, length))
-        classes = tuple(map(str, range(others.VOCABULARY)))
+        y, labels = draw.integers(others.VOCABULARY, size=(count, length)), others.VOCABULARY
         if name.startswith("bert"):  # learns what is behind a mask, and nothing of the rest
             y[draw.random(y.shape) < 0.5] = IGNORED
     arrays: Any = NamedArrays(x) if "=" in others.MODELS[name].inputs else next(iter(x.values()))
-    learnt, tested = slice(SAMPLES), slice(SAMPLES, None)
+    learnt, tested, classes = slice(SAMPLES), slice(SAMPLES, None), tuple(map(str, range(labels)))
     return module, Dataset(name, arrays[learnt], y[learnt], arrays[tested], y[tested], classes)
 
 
 def tokens(name: str, length: int) -> tuple[Any, Dataset]:
     return name, markov.load(tokens=8, length=length, train=SAMPLES, test=TESTED)
+
+
+def sentences(name: str, length: int) -> tuple[Any, Dataset]:
+    """A class for each text: its first token."""
+    _, data = tokens(name, length)
+    x, tested = data.x_train, data.x_test
+    return name, Dataset("sentences", x, x[:, 0], tested, tested[:, 0], data.classes)
 
 
 def images(name: str) -> tuple[Any, Dataset]:
@@ -83,7 +89,7 @@ def images(name: str) -> tuple[Any, Dataset]:
 MODELS: dict[str, Callable[[], tuple[Any, Dataset]]] = {
     **{name: partial(of_others, name) for name in others.MODELS},
     "gpt_tiny": partial(tokens, "gpt_tiny", 32),
-    "bert_tiny": partial(tokens, "bert_tiny", 128),
+    "bert_tiny": partial(sentences, "bert_tiny", 128),
     "vit_tiny_cifar": partial(images, "vit_tiny_cifar"),
 }
 TIED = ("gpt2", "bert", "bert, masked", "t5", "gpt_tiny")
@@ -156,19 +162,20 @@ def test_a_step_by_a_memory_plan_is_the_models_own(name: str) -> None:
     same(tuple(Arena(plan, module).run(given)), list(graph.run(given)))
 
 
+def by_exchange(system: str, model: Any, data: Dataset) -> dlion.Trained:
+    return dlion.train(workers(model, data, 3), system)
+
+
 SEVERAL: dict[str, Callable[[Any, Dataset], Any]] = {
-    "dynacomm": lambda *of: dynacomm.train(servers(*of, workers=2, servers=2)),
-    "hiertrain": lambda *of: hiertrain.train(
-        tiers(*of), hiertrain.Hybrid(("edge", "device", "cloud"), 2, 4, 3, 2, 3)
+    "dynacomm": lambda model, data: dynacomm.train(servers(model, data, workers=2, servers=2)),
+    "hiertrain": lambda model, data: hiertrain.train(
+        tiers(model, data), hiertrain.Hybrid(("edge", "device", "cloud"), 2, 4, 3, 2, 3)
     ),
-    "gossip": lambda *of: decentralised.train(gossip(*of, 3, mixing=RING)),
-    "gosgd": lambda *of: decentralised.train(gossip(*of, 3, probability=0.5)),
-    "edgegossip": lambda *of: edgegossip.train(platforms(*of, 3), strategy(of[1])),
-    "bppsa": lambda *of: olpb.train(pool(*of), "bppsa"),
-    **{
-        system: lambda *of, system=system: dlion.train(workers(*of, 3), system)
-        for system in dlion.SYSTEMS
-    },
+    "gossip": lambda model, data: decentralised.train(gossip(model, data, 3, mixing=RING)),
+    "gosgd": lambda model, data: decentralised.train(gossip(model, data, 3, probability=0.5)),
+    "edgegossip": lambda model, data: edgegossip.train(platforms(model, data, 3), strategy(data)),
+    "bppsa": lambda model, data: olpb.train(pool(model, data), "bppsa"),
+    **{system: partial(by_exchange, system) for system in dlion.SYSTEMS},
 }
 
 

@@ -325,7 +325,7 @@ def _tape(
         unfreeze(module := copy.deepcopy(module))
     with training.seeded(setup.seed):
         tensors, labels = batches(0)
-        x = batches.as_given(tensors)
+        x: Any = batches.as_given(tensors)
         given = x.arrays if isinstance(x, NamedArrays) else x
         return record(module, given, labels, loss=setup.objective.loss)
 
