@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tests.graphs import test_transformers as others
 from tests.graphs.test_functional import same
@@ -23,6 +23,7 @@ from tests.training.systems import (
     check_plain_loop,
     each,
     gossip,
+    plain_loop,
     platforms,
     pool,
     servers,
@@ -37,6 +38,7 @@ from workbench.comparison import compare
 from workbench.comparison.learning import train_ways
 from workbench.datasets import IGNORED, Dataset, NamedArrays, markov
 from workbench.memory import Arena, plan_memory
+from workbench.training import initialise
 from workbench.training.models import make_model
 from workbench.utils.checks import UserError
 
@@ -46,14 +48,20 @@ CLUSTER = full_mesh(
 )
 
 
-def of_others(name: str) -> tuple[Any, Dataset]:
-    """A module of the package transformers without dropout, and tokens for each of its inputs."""
-    module, _ = others.made(name)
+def without_dropout(module: nn.Module) -> nn.Module:
     for part in module.modules():
         if isinstance(part, nn.Dropout):
             part.p = 0.0
-        if isinstance(getattr(part, "dropout", None), float):
-            part.dropout = 0.0  # type: ignore[assignment]
+        for name in ("dropout", "drop"):
+            if isinstance(getattr(part, name, None), float):
+                setattr(part, name, 0.0)
+    return module
+
+
+def of_others(name: str) -> tuple[Any, Dataset]:
+    """A module of the package transformers without dropout, and tokens for each of its inputs."""
+    module, _ = others.made(name)
+    without_dropout(module)
     draw = np.random.default_rng(0)
     count, length = SAMPLES + TESTED, others.LENGTH
     names = [part.partition("=int64")[0] for part in others.MODELS[name].inputs.split(",")]
@@ -71,6 +79,50 @@ def of_others(name: str) -> tuple[Any, Dataset]:
     return module, Dataset(name, arrays[learnt], y[learnt], arrays[tested], y[tested], classes)
 
 
+class Causal(nn.Module):
+    """PyTorch's encoder with a mask of which nobody says that it is causal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(8, 8)
+        layer = nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True)
+        self.encoder, self.head = nn.TransformerEncoder(layer, 2), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        out: Tensor = self.head(self.encoder(self.tokens(x), mask=mask))
+        return out
+
+
+class Translator(nn.Module):
+    """PyTorch's encoder and decoder, of which one weight projects what comes from both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = nn.Transformer(8, 2, 1, 1, 16, 0.0, batch_first=True)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        out: Tensor = self.head(self.both(source, target))
+        return out
+
+
+def causal() -> tuple[Any, Dataset]:
+    return initialise(Causal, 0), tokens("gpt_tiny", 6)[1]
+
+
+def translator() -> tuple[Any, Dataset]:
+    draw = np.random.default_rng(0)
+    x = NamedArrays(
+        {name: draw.normal(size=(SAMPLES, 5, 8)).astype(np.float32) for name in SEQUENCES}
+    )
+    y = draw.integers(3, size=(SAMPLES, 5))
+    return initialise(Translator, 0), Dataset("pairs", x, y, x[:8], y[:8], tuple("abc"))
+
+
+SEQUENCES = ("source", "target")
+
+
 def tokens(name: str, length: int) -> tuple[Any, Dataset]:
     return name, markov.load(tokens=8, length=length, train=SAMPLES, test=TESTED)
 
@@ -79,7 +131,8 @@ def sentences(name: str, length: int) -> tuple[Any, Dataset]:
     """A class for each text: its first token."""
     _, data = tokens(name, length)
     x, tested = data.x_train, data.x_test
-    return name, Dataset("sentences", x, x[:, 0], tested, tested[:, 0], data.classes)
+    module = without_dropout(initialise(name, 0, classes=8))
+    return module, Dataset("sentences", x, x[:, 0], tested, tested[:, 0], data.classes)
 
 
 def images(name: str) -> tuple[Any, Dataset]:
@@ -88,12 +141,14 @@ def images(name: str) -> tuple[Any, Dataset]:
 
 MODELS: dict[str, Callable[[], tuple[Any, Dataset]]] = {
     **{name: partial(of_others, name) for name in others.MODELS},
+    "nn.TransformerEncoder": causal,
+    "nn.Transformer": translator,
     "gpt_tiny": partial(tokens, "gpt_tiny", 32),
     "bert_tiny": partial(sentences, "bert_tiny", 128),
     "vit_tiny_cifar": partial(images, "vit_tiny_cifar"),
 }
 TIED = ("gpt2", "bert", "bert, masked", "t5", "gpt_tiny")
-"""Models with a weight of the first layer in one of the last."""
+"""Models of which the first layers and the last use the same weight."""
 
 each_model = pytest.mark.parametrize(
     "name", usually(("llama, masked", "bert, masked", "t5", "gpt_tiny"), MODELS)
@@ -107,11 +162,25 @@ def test_one_machine_has_the_weights_of_a_plain_loop(
 ) -> None:
     """And so have tiers that pass a batch on to each other."""
     model, data = MODELS[name]()
-    if system == "hiertrain, three tiers" and name in TIED:
-        with pytest.raises(UserError, match=r"uses '.*weight' in layer .* on the cloud and in an"):
+    if system == "hiertrain, three tiers" and name in (*TIED, "nn.Transformer"):
+        with pytest.raises(UserError, match=r"uses '.*' in layer .* and in an earlier one"):
             ALONE[system](model, data)
         return
     check_plain_loop(system, model, data, monkeypatch)
+
+
+@pytest.mark.parametrize("cut", range(1, 8))
+def test_a_cut_through_a_shared_weight_is_refused_and_any_other_learns(cut: int) -> None:
+    """A decoder projects queries in the layer before that of keys and values."""
+    model, data = translator()
+    setup = tiers(model, data)
+    policy = hiertrain.Chain(("edge",) * cut + ("cloud",) * (8 - cut), BATCH)
+    if cut == 3:
+        with pytest.raises(UserError, match=r"uses '.*in_proj_bias' in layer 4 on the cloud"):
+            hiertrain.train(setup, policy)
+    else:
+        weights = hiertrain.train(setup, policy).weights
+        assert torch.equal(weights, plain_loop(translator()[0], data))
 
 
 @each_model
@@ -196,7 +265,7 @@ def test_late_gradients_take_what_no_two_modules_share(name: str) -> None:
     model, data = MODELS[name]()
     setup = pool(model, data, modules=3)
     if name in TIED:
-        with pytest.raises(UserError, match=r"weight' is used in module 0 and in module"):
+        with pytest.raises(UserError, match=r"' is used in module \d and in module"):
             olpb.train(setup, "dpb")
     else:
         assert olpb.train(setup, "dpb").epochs["loss"].is_finite().all()
