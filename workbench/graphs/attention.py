@@ -40,7 +40,7 @@ def multi_head(call: Callable[..., Any], named: dict[str, Any]) -> tuple[Tensor,
         weights = [named[f"{name}_proj_weight"] for name in "qkv"]
         biases = (None,) * 3 if bias is None else call(Tensor.chunk, bias, 3)
         pairs = zip(given, weights, biases, strict=True)
-        heads = [call(functional.linear, *each) for each in pairs]
+        heads = tuple(call(functional.linear, *each) for each in pairs)
     else:
         heads = _projected(call, given, named["in_proj_weight"], bias)
     mixed, *weights = call(
@@ -82,7 +82,8 @@ def _projected(
 
 def _halves(both: Tensor) -> tuple[Tensor, Tensor]:
     """Keys and values out of what was projected at once, each as PyTorch lays it out."""
-    apart = both.unflatten(-1, (2, both.shape[-1] // 2)).unsqueeze(0).transpose(0, -2)
+    halves = both.unflatten(-1, (2, both.shape[-1] // 2))  # type: ignore[no-untyped-call]
+    apart = halves.unsqueeze(0).transpose(0, -2)
     apart = apart.squeeze(-2).contiguous()
     return apart[0], apart[1]
 
