@@ -24,6 +24,7 @@ from workbench.zoo.own_model import load_model
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from workbench import datasets
     from workbench.profiles import LayerTimes, ModelProfile
 
 WRONG_INPUT = 2
@@ -593,7 +594,11 @@ def compare(
         ),
     ] = None,
     data: Annotated[
-        str | None, Name(help="Data set to train on: a name, or a path.  \\[default: digits]")
+        str | None,
+        Name(
+            help="Data set to train on: a name, or a path.  \\[default: markov for texts, else "
+            "digits]"
+        ),
     ] = None,
     samples: Annotated[
         int | None,
@@ -626,7 +631,6 @@ def compare(
     ] = None,
 ) -> None:
     """Compare all ways of training a model on a cluster, and say which is the fastest, and why."""
-    from workbench import datasets
     from workbench.clusters import load_cluster
     from workbench.comparison import WAYS, answer, learning, text
     from workbench.comparison import measured as measuring
@@ -652,10 +656,7 @@ def compare(
     _count_with("--train or --measure", train or measure, {"--way": way})
     dataset = None
     if train:
-        data, samples = data or "digits", 2000 if samples is None else samples
-        dataset = datasets.load(data).limit(samples, max(1, samples // 4))
-        is_image = taken is not None and len(taken[0].shape) == 3
-        dataset = dataset.fitted(taken[0].shape) if is_image else dataset
+        data, dataset = _to_train_on(data, module, taken, 2000 if samples is None else samples)
     with _traced("profile it module by module: workbench profile --by modules"):
         answers = {
             size: answer(
@@ -715,6 +716,23 @@ def compare(
             raise UserError(f"--csv {csv}: it cannot be written there ({error.strerror})") from None
     if interrupted or (trained is not None and trained.interrupted):
         raise typer.Exit(INTERRUPTED)
+
+
+def _to_train_on(
+    data: str | None, model: Any, taken: Any, samples: int
+) -> tuple[str, datasets.Dataset]:
+    """The name of a data set, and as many of its samples; by default one that the model takes."""
+    from workbench import datasets
+    from workbench.graphs.inputs import inputs_of
+
+    given, *others = inputs_of(model, taken)
+    is_text = not others and given.dtype == "int64" and len(given.shape) == 1
+    data = data or ("markov" if is_text else "digits")
+    as_long = data == "markov" and is_text
+    chosen = datasets.markov.load(length=given.shape[0]) if as_long else datasets.load(data)
+    chosen = chosen.limit(samples, max(1, samples // 4))
+    is_image = taken is not None and len(taken[0].shape) == 3
+    return data, chosen.fitted(taken[0].shape) if is_image else chosen
 
 
 def _count_with(flag: str, given: bool, options: dict[str, Any]) -> None:

@@ -118,6 +118,7 @@ def test_every_cut_has_the_models_bits(name: str) -> None:
     pieces = cut(module.eval(), MODELS[name].inputs)
     profile = profile_model(module, MODELS[name].inputs)
     assert pieces.layers == profile.layers
+    assert list(pieces.crossing_bytes) == profile.table["output_bytes"].to_list()[:-1]
     given = tuple(tokens.values())
     with torch.no_grad():
         wanted = tensors_in(called(module, tokens))

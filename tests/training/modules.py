@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -38,17 +40,23 @@ class Dropping(nn.Sequential):
 
 
 class Lora(nn.Module):
-    """A linear layer that is frozen, and an adapter of low rank beside it (Hu et al. 2021)."""
+    """A frozen linear layer with adapters of low rank by name (Hu et al. 2021), as peft has it."""
 
     def __init__(self, frozen: nn.Linear, rank: int) -> None:
         super().__init__()
-        self.frozen = frozen
-        self.down = nn.Linear(frozen.in_features, rank, bias=False)
-        self.up = nn.Linear(rank, frozen.out_features, bias=False)
-        nn.init.zeros_(self.up.weight)
+        self.base_layer = frozen
+        down = nn.Linear(frozen.in_features, rank, bias=False)
+        up = nn.Linear(rank, frozen.out_features, bias=False)
+        nn.init.zeros_(up.weight)
+        self.lora_A, self.lora_B = nn.ModuleDict({"default": down}), nn.ModuleDict({"default": up})
+        self.lora_dropout = nn.ModuleDict({"default": nn.Identity()})
+        self.scaling, self.active_adapters = {"default": 2.0}, ["default"]
 
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.frozen(x) + self.up(self.down(x))
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        out: Tensor = self.base_layer(x, *args, **kwargs)
+        for name in self.active_adapters:
+            narrow = self.lora_A[name](self.lora_dropout[name](x).to(out.dtype))
+            out = out + self.lora_B[name](narrow) * self.scaling[name]
         return out
 
 

@@ -15,27 +15,20 @@ from torch.nn import functional as F  # noqa: N812
 
 from tests.refusals import refusals
 from tests.short_trainings import DIGITS
-from workbench import dynacomm, edgegossip, hiertrain, olpb
-from workbench.clusters import Link
+from tests.training.systems import placed, plain_loop, pool, servers, tiers
+from workbench import dynacomm, edgegossip, olpb
 from workbench.datasets import IGNORED, Dataset, NamedArrays, markov
 from workbench.edgegossip import Platform, Predictor
-from workbench.hiertrain import Chain, problem_of
-from workbench.profiles import profile_model
 from workbench.training import (
     OBJECTIVES,
     Metric,
     Objective,
-    Sgd,
-    Trained,
-    batches,
     evaluate,
     initialise,
-    model_layout,
 )
 from workbench.utils.checks import UserError
 
 RANDOM = np.random.default_rng(0)
-SGD, BATCH, EPOCHS = Sgd(0.05, momentum=0.9), 8, 2
 TOKENS = RANDOM.integers(0, 9, (32, 5))
 MASKS = RANDOM.random((32, 5)) < 0.7
 INPUTS = NamedArrays({"ids": TOKENS, "mask": MASKS})
@@ -69,41 +62,6 @@ class Output(NamedTuple):
     pooled: Tensor
 
 
-def servers(module: Any, data: Dataset, **options: Any) -> dynacomm.Setup:
-    given: Any = {"batch_size": BATCH, "epochs": EPOCHS, "sgd": SGD, **options}
-    return dynacomm.Setup(module, data, Link(20e6, 0.02), **given)
-
-
-def tiers(module: nn.Module, data: Dataset, **options: Any) -> Trained[Any]:
-    problem = problem_of(
-        profile_model(module, data.inputs),
-        flops_per_s={"device": 1e8, "edge": 1e9, "cloud": 1e10},
-        device_edge_bps=8e6,
-        edge_cloud_bps=4e6,
-        batch=BATCH,
-        backward_over_forward=2.0,
-    )
-    setup = hiertrain.Setup(module, data, problem, epochs=EPOCHS, sgd=SGD, **options)
-    layers = problem.layers
-    names = [("device", "edge", "cloud")[3 * layer // layers] for layer in range(layers)]
-    return hiertrain.train(setup, Chain(tuple(names), BATCH))
-
-
-def plain_loop(
-    module: nn.Module, data: Dataset, loss_of: Callable[[nn.Module, Any, Tensor], Tensor]
-) -> Tensor:
-    theirs = torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9, foreach=False)
-    for epoch in range(EPOCHS):
-        for batch in batches(data, BATCH, 0, epoch):
-            theirs.zero_grad()
-            loss: Any = loss_of(module, data.x_train[batch], torch.tensor(data.y_train[batch]))
-            loss.backward()
-            theirs.step()
-    named = dict(module.named_parameters())
-    names = model_layout(module, data.inputs).tensor_slices
-    return torch.cat([named[name].detach().reshape(-1) for name in names])
-
-
 WRAPPED: dict[str, tuple[Callable[[Tensor, Tensor], Any], Any]] = {
     "a tensor": (lambda scores, pooled: scores, None),
     "a dictionary": (lambda scores, pooled: {"pooled": pooled, "logits": scores}, None),
@@ -129,15 +87,16 @@ def test_inputs_by_name_and_outputs_in_any_wrapping(wrapping: str) -> None:
     wrap, outputs = WRAPPED[wrapping]
     module = initialise(lambda: Pooled(wrap), 0)
 
-    def loss_of(module: nn.Module, x: NamedArrays, y: Tensor) -> Tensor:
+    def loss_of(module: nn.Module, x: NamedArrays, y: Any) -> Tensor:
         returned = module(**{name: torch.tensor(array) for name, array in x.arrays.items()})
-        return F.cross_entropy(READ[wrapping](returned), y)
+        return F.cross_entropy(READ[wrapping](returned), torch.tensor(y))
 
-    expected = plain_loop(initialise(lambda: Pooled(wrap), 0), MASKED, loss_of)
+    expected = plain_loop(initialise(lambda: Pooled(wrap), 0), MASKED, loss_of=loss_of)
     found = dynacomm.train(servers(module, MASKED, outputs=outputs))
     assert torch.equal(found.weights, expected)
     assert found.epochs.columns[3:] == ["train_top1", "train_top5", "top1", "top5"]
-    assert torch.equal(tiers(module, MASKED, outputs=outputs).weights, expected)
+    on_tiers = tiers(module, MASKED, outputs=outputs)
+    assert torch.equal(placed(on_tiers, "device", "edge", "cloud").weights, expected)
 
 
 def test_regression_has_errors_in_the_units_of_its_labels() -> None:
@@ -146,7 +105,7 @@ def test_regression_has_errors_in_the_units_of_its_labels() -> None:
     expected = plain_loop(
         initialise(lambda: nn.Linear(4, 1), 0),
         NUMBERS,
-        lambda module, x, y: F.mse_loss(module(torch.tensor(x)), y),
+        loss_of=lambda module, x, y: F.mse_loss(module(torch.tensor(x)), torch.tensor(y)),
     )
     assert torch.equal(found.weights, expected)
     row = found.epochs.row(-1, named=True)
@@ -173,7 +132,9 @@ def test_a_loss_and_metrics_of_ones_own() -> None:
     )
     made = lambda: nn.Linear(4, 1)  # noqa: E731
     expected = plain_loop(
-        initialise(made, 0), NUMBERS, lambda module, x, y: loss(module(torch.tensor(x)), y)
+        initialise(made, 0),
+        NUMBERS,
+        loss_of=lambda module, x, y: loss(module(torch.tensor(x)), torch.tensor(y)),
     )
     found = dynacomm.train(servers(made, NUMBERS, objective=objective))
     assert torch.equal(found.weights, expected)
@@ -188,10 +149,8 @@ def test_a_loss_and_metrics_of_ones_own() -> None:
 
 def test_scan_finds_the_gradients_of_any_objective() -> None:
     module = initialise(lambda: nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 1)), 0)
-    pool = olpb.Pool((olpb.Node(1e9),) * 2)
-    setup = olpb.Setup(module, NUMBERS, pool, batch_size=BATCH, epochs=EPOCHS, sgd=SGD)
     expected = dynacomm.train(servers(module, NUMBERS))
-    found = olpb.train(setup)
+    found = olpb.train(pool(module, NUMBERS))
     assert torch.equal(found.weights, expected.weights)
     assert found.epochs["rmse"].to_list() == expected.epochs["rmse"].to_list()
 

@@ -231,7 +231,7 @@ def test_every_cut_of_attention(name: str, samples: int) -> None:
     check_cuts(ATTENTION[name]().double().eval(), ATTENTION_SHAPE, samples)
 
 
-@pytest.mark.parametrize("name", ["weights", "no weights", "encoder", "encoder, positions first"])
+@pytest.mark.parametrize("name", ATTENTION)
 def test_what_crosses_within_attention_is_the_profiles(name: str) -> None:
     check_layers(ATTENTION[name](), ATTENTION_SHAPE, "float32")
 

@@ -285,7 +285,9 @@ def check_dataset(
             f"{dataset.name} has images {had.shape}, {model} takes {wanted.shape}; "
             f"use dataset{fitted}"
         )
-    tokens = " as datasets.load('markov') has" if wanted.dtype == "int64" else ""
+    tokens = ""
+    if wanted.dtype == "int64" and len(wanted.shape) == 1:
+        tokens = f", as datasets.markov.load(length={wanted.shape[0]}) has"
     raise UserError(
         f"{dataset.name} has {_described([had, *others])} a sample, {model} takes {wanted}{tokens}"
     )

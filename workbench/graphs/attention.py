@@ -40,10 +40,9 @@ def multi_head(call: Callable[..., Any], named: dict[str, Any]) -> tuple[Tensor,
         weights = [named[f"{name}_proj_weight"] for name in "qkv"]
         biases = (None,) * 3 if bias is None else call(Tensor.chunk, bias, 3)
         pairs = zip(given, weights, biases, strict=True)
-        heads = [call(functional.linear, *each) for each in pairs]
+        heads = tuple(call(functional.linear, *each) for each in pairs)
     else:
-        project = functional._in_projection_packed  # type: ignore[attr-defined]
-        heads = call(project, *given, named["in_proj_weight"], bias)
+        heads = _projected(call, given, named["in_proj_weight"], bias)
     mixed, *weights = call(
         attend,
         *heads,
@@ -61,6 +60,32 @@ def multi_head(call: Callable[..., Any], named: dict[str, Any]) -> tuple[Tensor,
     out = call(functional.linear, mixed, named["out_proj_weight"], named["out_proj_bias"])
     out = call(Tensor.view, out, (positions, samples, -1))
     return out, weights[0] if weights else None
+
+
+def _projected(
+    call: Callable[..., Any], given: list[Tensor], weight: Tensor, bias: Tensor | None
+) -> tuple[Tensor, ...]:
+    """Project by packed weights; by a call for each input, which may be of different layers."""
+    query, key, value = given
+    if query is key and key is value:
+        project = functional._in_projection_packed  # type: ignore[attr-defined]
+        return tuple(call(project, *given, weight, bias))
+    width = query.shape[-1]
+    widths = [width, 2 * width] if key is value else [width] * 3
+    weights = call(Tensor.split, weight, widths)
+    biases = [None] * len(widths) if bias is None else call(Tensor.split, bias, widths)
+    projected = [
+        call(functional.linear, *each) for each in zip(given, weights, biases, strict=False)
+    ]
+    return (projected[0], *(call(_halves, projected[1]) if key is value else projected[1:]))
+
+
+def _halves(both: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and values out of what was projected at once, each as PyTorch lays it out."""
+    halves = both.unflatten(-1, (2, both.shape[-1] // 2))  # type: ignore[no-untyped-call]
+    apart = halves.unsqueeze(0).transpose(0, -2)
+    apart = apart.squeeze(-2).contiguous()
+    return apart[0], apart[1]
 
 
 def attend(

@@ -113,6 +113,7 @@ class Recording:
     targets: int = 0  # of the inputs, the last ones: what a loss compares with
     preparation: tuple[Operator, ...] = ()  # on constants alone: run once, before all runs
     written_down: Mapping[int, torch.Tensor] = field(default_factory=dict)  # by the module's code
+    whole: tuple[range, ...] = ()  # operators of one call of PyTorch's attention each
     name: str = ""  # of the model
     module: Callable[[], torch.nn.Module] | None = None  # with the weights to run with
 

@@ -55,6 +55,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.phase: Phase = "forward"
         self.operators: list[Operator] = []
+        self.whole: list[range] = []  # operators of one call of PyTorch's attention each
         self.modules: list[str] | None = [] if by_modules else None  # called so far
         self.in_backward = False
         self._parameters = tuple(
@@ -91,6 +92,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             None if self.modules is None else tuple(self.modules),
             self._inputs,
             written_down=self._written_down,
+            whole=tuple(self.whole),
         )
 
     def view(self, tensor: Tensor) -> View:

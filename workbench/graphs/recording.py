@@ -11,11 +11,22 @@ from functools import partial
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.modules import transformer
 from torch.nn.modules.batchnorm import _NormBase
+from torch.overrides import TorchFunctionMode
 
+from workbench.graphs.attention import (
+    MULTI_HEAD,
+    arguments_by_name,
+    attend,
+    is_plain,
+    multi_head,
+)
 from workbench.graphs.graph import Recording, UntraceableError
 from workbench.graphs.inputs import arguments
 from workbench.graphs.recorder import Recorder, tensors_in
@@ -38,7 +49,7 @@ def record(
     The module is used as it is and keeps gradients: give it a copy.
     """
     recorder = Recorder(dict(module.named_parameters()), inputs, names=names, by_modules=by_modules)
-    outputs = run(name, module, inputs, recorder, names=names)
+    outputs = run(name, module, inputs, recorder, _Attention(recorder), names=names)
     if backward:
         recorder.in_backward = True
         try:
@@ -47,6 +58,30 @@ def record(
         except RuntimeError as error:
             raise UserError(f"the backward pass of {name} fails: {error}") from error
     return recorder.graph(outputs)
+
+
+class _Attention(TorchFunctionMode):
+    """Notes which operators do one call of attention: they are never on two sides of a cut."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func is MULTI_HEAD:
+            named = arguments_by_name(args, kwargs or {})
+            if is_plain(named):
+                return multi_head(self._call, named)
+        return self._call(func, *args, **(kwargs or {}))
+
+    def _call(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+        first = len(self._recorder.operators)
+        result = func(*args, **kwargs)
+        if func in (attend, functional.scaled_dot_product_attention):
+            self._recorder.whole.append(range(first, len(self._recorder.operators)))
+        return result
 
 
 def run(
@@ -189,19 +224,25 @@ def as_compiled(trace: Callable[[], T]) -> T:
     """Trace a module; if it asks for numbers, again as `torch.compile` does.
 
     Code that looks into masks, to leave out those that hide nothing, does not do so when it is
-    asked whether it is compiled.
+    asked whether it is compiled. PyTorch's encoders and decoders look whether a mask is causal; in
+    the graph they use it as it is.
     """
     try:
         return trace()
     except UntraceableError as error:
-        compiler: Any = torch.compiler
-        was_compiling, compiler._is_compiling_flag = compiler._is_compiling_flag, True
         try:
-            return trace()
+            with (
+                patch.object(torch.compiler, "_is_compiling_flag", True),
+                patch.object(transformer, "_detect_is_causal_mask", _said_to_be_causal),
+            ):
+                return trace()
         except UserError:
             raise error from error.__cause__
-        finally:
-            compiler._is_compiling_flag = was_compiling
+
+
+def _said_to_be_causal(mask: Tensor | None, is_causal: bool | None, size: int | None) -> bool:
+    """Whether the caller says so, where PyTorch would look into the mask."""
+    return is_causal is True
 
 
 @contextmanager
@@ -239,7 +280,9 @@ def explained(name: str, module: nn.Module) -> Iterator[None]:
         log.disabled = was_quiet
 
 
-_NUMBERLESS = re.compile(r"\bmeta\b|doesn't have storage|unallocated storage", re.I)
+_NUMBERLESS = re.compile(
+    r"\bmeta\b|doesn't have storage|unallocated storage|_local_scalar_dense", re.I
+)
 """What PyTorch says where a tensor of shapes alone is asked for its numbers."""
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench import training
+from workbench.datasets import NamedArrays
 from workbench.graphs.recording import unfreeze
 from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.levels import LEVEL, METHODS, MODULES, groups
@@ -323,12 +324,9 @@ def _tape(
     if unfrozen:
         unfreeze(module := copy.deepcopy(module))
     with training.seeded(setup.seed):
-        (given, *others), labels = batches(0)
-        if others:
-            raise UserError(
-                f"{type(module).__name__} has {1 + len(others)} inputs, and OLPB follows the "
-                "gradient to one; train it with another system"
-            )
+        tensors, labels = batches(0)
+        x: Any = batches.as_given(tensors)
+        given = x.arrays if isinstance(x, NamedArrays) else x
         return record(module, given, labels, loss=setup.objective.loss)
 
 

@@ -209,9 +209,16 @@ def _moved_bytes(graph: Recording, layers: Layers) -> list[int]:
 def _output_bytes(graph: Recording, layers: Layers) -> list[int]:
     """Bytes of a batch that cross the cut after each layer: made up to it, used beyond it.
 
-    A copy does not cross: what it is made of does.
+    A copy does not cross: what it is made of does; nor does what attention makes within one call.
     """
     count = len(layers.names)
+    run_in, made_in = list(layers.of_operators), list(layers.of_values)
+    for part in graph.whole:
+        layer = max((run_in[at] for at in part), default=1)
+        for at in part:
+            run_in[at] = layer
+            for view in graph.operators[at].makes:
+                made_in[view.value] = layer
     copied = {
         operator.makes[0].value: operator.reads[0]
         for operator in graph.operators
@@ -224,7 +231,7 @@ def _output_bytes(graph: Recording, layers: Layers) -> list[int]:
     readers = [
         *(
             (original(view), layer)
-            for operator, layer in zip(graph.operators, layers.of_operators, strict=True)
+            for operator, layer in zip(graph.operators, run_in, strict=True)
             for view in operator.reads
         ),
         *((original(view), count + 1) for view in graph.outputs),
@@ -236,7 +243,7 @@ def _output_bytes(graph: Recording, layers: Layers) -> list[int]:
             uses[view] = max(layer, uses.get(view, 0))
     crossing = [0] * count
     for value, uses in last_use.items():
-        for cut in range(layers.of_values[value], min(max(uses.values()) - 1, count) + 1):
+        for cut in range(made_in[value], min(max(uses.values()) - 1, count) + 1):
             needed = sum(view.size_bytes for view, last in uses.items() if last > cut)
             crossing[cut - 1] += min(needed, graph.values[value].storage_bytes)
     return crossing

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from workbench.datasets import NamedArrays
 from workbench.training.evaluation import as_tensor, tensors_of
 from workbench.training.objective import CLASSES, Objective
 from workbench.training.trained import DivergedError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.datasets import Dataset
+    from workbench.training.evaluation import Samples
     from workbench.training.pieces import Pieces
 
     Tensors = tuple[Tensor, ...]
@@ -64,6 +66,11 @@ class Batches:
         chosen, like = self.indices[iteration][part], self.like
         inputs = tensors_of(self.dataset.x_train[chosen], like.device, like.dtype)
         return Features(tuple(inputs), as_tensor(self.dataset.y_train[chosen], like.device))
+
+    def as_given(self, tensors: Tensors) -> Samples:
+        """Those of a batch as the whole model is given them: by their names, if they have any."""
+        names = [one.name for one in self.dataset.inputs]
+        return NamedArrays(dict(zip(names, tensors, strict=True))) if all(names) else tensors[0]
 
 
 def forward(run: Callable[[Tensors], Tensors], features: Features, *, trains_below: bool) -> Pass:

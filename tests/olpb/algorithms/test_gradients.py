@@ -98,6 +98,14 @@ def test_tokens() -> None:
     check(module, torch.tensor([[1, 2], [2, 2]]), torch.tensor([0, 2]))
 
 
+def test_inputs_by_name_are_those_in_order() -> None:
+    module, y = nn.Bilinear(2, 3, 2), torch.randn(4, 2)
+    one, other = torch.randn(4, 2), torch.randn(4, 3)
+    named = scan_gradients(module, {"input2": other, "input1": one}, y)
+    in_order = scan_gradients(module, (one, other), y)
+    assert all(torch.equal(named[name], in_order[name]) for name in in_order)
+
+
 def test_what_it_takes() -> None:
     module, x, y = example("chain")
     alone, many = (scan_gradients(module, x, y, level=1, nodes=nodes) for nodes in (1, None))

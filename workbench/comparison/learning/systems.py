@@ -20,6 +20,7 @@ from workbench.comparison.learning.trial import Trial, finished, own_models
 from workbench.comparison.ways import rounds
 from workbench.decentralised.topologies import ring
 from workbench.edgegossip.prediction.predictor import Predictor
+from workbench.edgegossip.programs.trainer import has_means
 
 if TYPE_CHECKING:
     from workbench.training import Trained
@@ -77,7 +78,10 @@ def of_gossip(trial: Trial) -> pl.DataFrame:
 
 
 def of_edgegossip(trial: Trial) -> pl.DataFrame:
-    """EdgeGossip: nobody but the training uses the nodes."""
+    """EdgeGossip: nobody but the training uses the nodes.
+
+    Samples that have no means, such as tokens, are chosen by their own losses.
+    """
     cluster = trial.cluster(trial.nodes)
     platforms = [
         edgegossip.Platform(name, replace(UNSLOWED, baseline_s=seconds))
@@ -90,7 +94,11 @@ def of_edgegossip(trial: Trial) -> pl.DataFrame:
         cluster=cluster,
         mixing=ring(len(trial.nodes)),
     )
-    how = edgegossip.EdgeGossip(ratio=rounds.RATIO, forward_share=rounds.FORWARD_SHARE)
+    how = edgegossip.EdgeGossip(
+        strategy="accuracy_aware" if has_means(setup.dataset) else "importance",
+        ratio=rounds.RATIO,
+        forward_share=rounds.FORWARD_SHARE,
+    )
     return _of_epochs(trial, trial.train(setup, how))
 
 

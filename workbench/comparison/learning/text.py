@@ -59,11 +59,14 @@ def _cells(row: dict[str, Any]) -> list[str]:
     else:
         reached = f"{row['reached']} of {row['seeds']} seeds" if row["reached"] else ""
         to_loss = [f"not in {row['end_s']:.3g}", reached, "", ""]
-    low, high = 100 * row["end_top1_min"], 100 * row["end_top1_max"]
+    accuracy = ["", ""]  # a regression has none
+    if row["end_top1"] is not None:
+        low, high = 100 * row["end_top1_min"], 100 * row["end_top1_max"]
+        spread = f"{low:.1f} to {high:.1f}" if several else ""
+        accuracy = [f"{100 * row['end_top1']:.1f}", spread]
     return [
         row["way"],
         *to_loss,
         f"{row['end_loss']:.3g}",
-        f"{100 * row['end_top1']:.1f}",
-        f"{low:.1f} to {high:.1f}" if several else "",
+        *accuracy,
     ]

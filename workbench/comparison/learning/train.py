@@ -75,6 +75,9 @@ def train_ways(
     root of their number (Krizhevsky 2014, Sec. 3.2); of several `learning_rates` each way counts
     with its best.
 
+    EdgeGossip chooses samples by the losses of aggregated ones, or where samples have no means, as
+    tokens, by their own losses.
+
     Nodes with a model each are evaluated each by itself, and the mean over nodes is taken, as in
     the papers of these systems. Evaluations take no virtual time. All seconds are virtual; wall
     seconds will join where ``runtime.measure`` runs the same programs in real processes.

@@ -34,6 +34,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.datasets import Dataset
 from workbench.decentralised import Mixing, View
 from workbench.decentralised.selecting import Batches, shuffled
 from workbench.decentralised.setup import Gossip
@@ -72,6 +73,13 @@ class State:
     failed: tuple[int, ...] = ()  # platforms that counted as failed when `held` was set
     aggregation: Aggregation | None = None  # of `held`
     began: int | None = None  # first epoch since it (re)started
+
+
+def has_means(dataset: Dataset) -> bool:
+    """Whether points of a class can be aggregated: they are floats, with a class each."""
+    inputs, labels = dataset.inputs, dataset.y_train
+    floats = len(inputs) == 1 and inputs[0].dtype.startswith("float")
+    return floats and labels.ndim == 1 and labels.dtype == np.int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,8 +174,7 @@ class EdgeGossip:
                 "edgegossip.Setup"
             )
         inputs, labels = setup.dataset.inputs, setup.dataset.y_train
-        floats = len(inputs) == 1 and inputs[0].dtype.startswith("float")
-        if self.how.aggregates and not (floats and labels.ndim == 1 and labels.dtype == np.int64):
+        if self.how.aggregates and not has_means(setup.dataset):
             without = [name for name, one in STRATEGIES.items() if not one.aggregates]
             raise UserError(
                 f"{self.strategy} aggregates points by means of their features, class by class; "

@@ -35,7 +35,7 @@ from workbench.graphs.graph import View
 from workbench.olpb.algorithms.jacobians import from_entries, transposed_jacobian
 from workbench.olpb.algorithms.levels import UNITS, Group, groups
 from workbench.olpb.algorithms.schedules import ALGORITHMS, run, schedule
-from workbench.olpb.algorithms.tape import Loss, Tape, places, record
+from workbench.olpb.algorithms.tape import Loss, Samples, Tape, places, record
 from workbench.utils.checks import check_name, check_whole
 
 Element: TypeAlias = csr_array | NDArray[np.float64]
@@ -83,7 +83,7 @@ class ScanGradients(Mapping[str, torch.Tensor]):
 
 def scan_gradients(
     module: torch.nn.Module,
-    x: torch.Tensor | Sequence[torch.Tensor],
+    x: Samples,
     y: torch.Tensor,
     unit: str = "operator",
     *,
@@ -100,7 +100,7 @@ def scan_gradients(
     Parameters
     ----------
     x, y
-        A batch, of inputs if there are several, and what is to be found.
+        A batch, of inputs in their order or by name if there are several, and what is to be found.
     unit, level
         What starts a level, ``"operator"`` or ``"layer"``; and l, levels in a group.
     scan

@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_map_only
 
 from workbench.graphs.autograd_nodes import nodes_behind
 from workbench.graphs.graph import Operator, Recording, UntraceableError, View
+from workbench.graphs.inputs import arguments
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.graphs.recording import check_has_parameters, explained, learning, real_copy
 from workbench.olpb.algorithms.levels import Flow
@@ -31,6 +32,9 @@ from workbench.utils.checks import UserError, check_kind
 
 Loss = Callable[[Any, Tensor], Tensor]
 """From what a module returns, and what is to be found, to a number."""
+
+Samples = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
+"""A batch: one input of the module, several in their order, or by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +197,7 @@ def written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[T
     return tensors_in([values.get(name) for name, info in infos.items() if info and info.is_write])
 
 
-def record(
-    module: nn.Module, x: Tensor | Sequence[Tensor], y: Tensor, loss: Loss | None = None
-) -> Tape:
+def record(module: nn.Module, x: Samples, y: Tensor, loss: Loss | None = None) -> Tape:
     """Run a copy of a module and its loss; see `gradients.scan_gradients`."""
     name = type(check_kind("module", module, nn.Module, "a module")).__name__
     check_has_parameters(name, module)
@@ -206,7 +208,8 @@ def record(
         # Tensors that are neither parameters nor buffers:
         apart = {key: held for key, held in vars(part).items() if isinstance(held, Tensor)}
         vars(part).update({key: _double(held) for key, held in apart.items()})
-    given = x if isinstance(x, list | tuple) else (x,)
+    named = x if isinstance(x, Mapping) else {}
+    given = x if isinstance(x, list | tuple) else tuple(named.values()) if named else (x,)
     inputs = tuple(_double(check_kind("x", one, Tensor, "a tensor")) for one in given)
     parameters = dict(copied.named_parameters())
     target = _double(check_kind("y", y, Tensor, "a tensor"))
@@ -216,7 +219,8 @@ def record(
 
     def forward(held: dict[str, Tensor], y: Tensor, *inputs: Tensor) -> Tensor:
         with explained(name, copied):
-            returned = functional_call(copied, held, inputs)
+            taken = arguments(tuple(named) or ("",) * len(inputs), inputs)
+            returned = functional_call(copied, held, *taken)
         return (loss or _loss_for(name, returned, y))(returned, y)
 
     held = {**parameters, **dict(copied.named_buffers())}

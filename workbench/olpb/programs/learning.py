@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from workbench.datasets import NamedArrays
 from workbench.olpb.programs.scan import Learner
 from workbench.training import (
     CLASSES,
@@ -79,7 +78,7 @@ class Evaluations(Epochs):
         if len(waiting) < self._parts:
             return
         del self._waiting[iteration]
-        merged: dict[str, Tensor] = {}
+        merged = get_buffers(self.flat.module)  # those that no part uses stay as they are
         for part, part_weights, part_buffers, _ in waiting:
             self.flat.parameters[part].copy_(part_weights)
             merged |= part_buffers
@@ -125,9 +124,8 @@ class ServerModel(Learner):
 
     def begin(self, iteration: int) -> None:
         """Find the gradients of a batch at once; they are used when the scan is over."""
-        (*tensors,), labels = self.batches(iteration)
-        names = [one.name for one in self.batches.dataset.inputs]
-        x = NamedArrays(dict(zip(names, tensors, strict=True))) if len(names) > 1 else tensors[0]
+        tensors, labels = self.batches(iteration)
+        x = self.batches.as_given(tensors)
         with seeded(self.seed, STEP, 0, iteration):
             loss = gradient_step(self.flat, x, labels, objective=self.evaluations.objective)
         self.losses.append(check_finite(loss, f"in iteration {len(self.losses) + 1}"))

@@ -1,0 +1,178 @@
+"""Small trainings of every system, of any module on any data set; and a plain loop beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, olpb
+from workbench.clusters import Link, full_mesh
+from workbench.datasets import Dataset, NamedArrays, partition
+from workbench.decentralised import learner
+from workbench.edgegossip import Platform, Predictor
+from workbench.edgegossip.programs.trainer import has_means
+from workbench.hiertrain import Chain, Problem, problem_of
+from workbench.profiles import profile_model
+from workbench.training import FlatModel, Sgd, Trained, batches, gradient_step, model_layout
+from workbench.training.models import make_model
+
+BATCH, PART = 8, 4
+"""Samples of an iteration of one model; of a node that has one of its own."""
+
+SGD, PLAIN = Sgd(0.05, momentum=0.9, weight_decay=1e-3), Sgd(0.05)
+RING = decentralised.metropolis_hastings(decentralised.ring(3))
+
+
+def servers(module: Any, data: Dataset, **options: Any) -> dynacomm.Setup:
+    given: dict[str, Any] = {"batch_size": BATCH, "sgd": SGD, **options}
+    return dynacomm.Setup(module, data, Link(20e6, 0.02), **given)
+
+
+def problem(module: Any, data: Dataset, outputs: Any = None) -> Problem:
+    return problem_of(
+        profile_model(make_model(module, data, 0, outputs), data.inputs),
+        flops_per_s={"device": 1e8, "edge": 1e9, "cloud": 1e10},
+        device_edge_bps=8e6,
+        edge_cloud_bps=4e6,
+        batch=BATCH,
+        backward_over_forward=2.0,
+        overhead_s=0.01,
+    )
+
+
+def tiers(module: Any, data: Dataset, **options: Any) -> hiertrain.Setup:
+    given: dict[str, Any] = {"sgd": SGD, **options}
+    return hiertrain.Setup(module, data, problem(module, data, options.get("outputs")), **given)
+
+
+def placed(setup: hiertrain.Setup, *names: str) -> Trained[Any]:
+    """Train with layers on these tiers, as many on each."""
+    layers = setup.problem.layers
+    each = (names[layer * len(names) // layers] for layer in range(layers))
+    return hiertrain.train(setup, Chain(tuple(each), setup.problem.batch))
+
+
+def pool(module: Any, data: Dataset, **options: Any) -> olpb.Setup:
+    given: dict[str, Any] = {"batch_size": BATCH, "sgd": SGD, **options}
+    return olpb.Setup(module, data, olpb.Pool((olpb.Node(1e9),) * 3), **given)
+
+
+def gossip(module: Any, data: Dataset, nodes: int, **options: Any) -> decentralised.GossipSetup:
+    given: dict[str, Any] = {"batch_size": PART, "sgd": SGD, **options}
+    shards = partition.by_size(data.y_train, [1] * nodes, seed=0)
+    return decentralised.GossipSetup(
+        module, data, shards, full_mesh(nodes, Link(math.inf)), **given
+    )
+
+
+def platforms(module: Any, data: Dataset, nodes: int, **options: Any) -> edgegossip.Setup:
+    given: dict[str, Any] = {"batch_size": PART, "sgd": SGD, **options}
+    each = [
+        Platform(f"p{node}", Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), 0.01 * (node + 1)))
+        for node in range(nodes)
+    ]
+    return edgegossip.Setup(module, data, each, **given)
+
+
+def workers(module: Any, data: Dataset, nodes: int, **options: Any) -> dlion.Setup:
+    given: dict[str, Any] = {"local_batch": PART, "sgd": PLAIN, "sample_s": 0.01}
+    given |= {"first_weights": "shared", **options}
+    return dlion.Setup(module, data, cluster=full_mesh(nodes, Link(math.inf)), **given)
+
+
+def strategy(data: Dataset) -> str:
+    """Of EdgeGossip: images have means, tokens have none."""
+    return "accuracy_aware" if has_means(data) else "importance"
+
+
+ALONE: dict[str, Callable[..., Trained[Any]]] = {
+    "dynacomm": lambda model, data, **how: dynacomm.train(servers(model, data, servers=2, **how)),
+    "hiertrain, one tier": lambda model, data, **how: placed(tiers(model, data, **how), "edge"),
+    "hiertrain, three tiers": lambda model, data, **how: placed(
+        tiers(model, data, **how), "device", "edge", "cloud"
+    ),
+    "decentralised": lambda model, data, **how: decentralised.train(
+        gossip(model, data, 1, mixing=[[1.0]], **how)
+    ),
+    "edgegossip": lambda model, data, **how: edgegossip.train(
+        platforms(model, data, 1, **how), strategy(data)
+    ),
+    "dlion": lambda model, data, **how: dlion.train(workers(model, data, 1, **how), "baseline"),
+    "olpb": lambda model, data, **how: olpb.train(pool(model, data, **how)),
+    "sequential": lambda model, data, **how: olpb.train(pool(model, data, **how), "sequential"),
+}
+"""Of a model and a data set: by one machine, or by several that pass a batch on to each other."""
+
+
+def each(weights: Any) -> list[Tensor]:
+    """Flat vectors of all nodes."""
+    several = isinstance(weights, tuple) or weights.ndim == 2
+    return [torch.as_tensor(one) for one in (weights if several else [weights])]
+
+
+def tensors_of(x: Any) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+    """Arguments of a module, in their order and by name."""
+    if isinstance(x, NamedArrays):
+        return (), {name: torch.tensor(array) for name, array in x.arrays.items()}
+    return (torch.tensor(x),), {}
+
+
+def entropy(module: nn.Module, x: Any, y: Any) -> Tensor:
+    """Cross entropy of classes, or of tokens at positions."""
+    args, named = tensors_of(x)
+    returned = module(*args, **named)
+    scores = getattr(returned, "logits", returned)
+    return F.cross_entropy(scores.flatten(0, -2), torch.tensor(y).flatten())
+
+
+def plain_loop(
+    module: nn.Module,
+    data: Dataset,
+    sgd: Sgd = SGD,
+    loss_of: Callable[[nn.Module, Any, Any], Tensor] = entropy,
+    *,
+    epochs: int = 1,
+    learnt: Sequence[tuple[Any, Any]] = (),
+) -> Tensor:
+    """The flat vector behind PyTorch's own steps on a training's batches, or on others."""
+    trained = {name: one for name, one in module.named_parameters() if one.requires_grad}
+    theirs = torch.optim.SGD(
+        trained.values(),
+        lr=sgd.learning_rate,
+        momentum=sgd.momentum,
+        weight_decay=sgd.weight_decay,
+        foreach=False,
+    )
+    drawn = [one for epoch in range(epochs) for one in batches(data, BATCH, 0, epoch)]
+    for x, y in learnt or [(data.x_train[one], data.y_train[one]) for one in drawn]:
+        theirs.zero_grad()
+        loss_of(module, x, y).backward()  # type: ignore[no-untyped-call]
+        theirs.step()
+    slices = model_layout(module, data.inputs).tensor_slices
+    assert slices.keys() == trained.keys()
+    return torch.cat([trained[name].detach().reshape(-1) for name in slices])
+
+
+def check_plain_loop(
+    system: str, model: Any, data: Dataset, monkeypatch: pytest.MonkeyPatch, *, epochs: int = 1
+) -> None:
+    """Weights are those of a plain loop on the same batches, bit for bit."""
+    learnt: list[tuple[Any, Any]] = []
+
+    def noted(flat: FlatModel, x: Any, y: Any, **how: Any) -> float:
+        learnt.append((x, y))
+        return gradient_step(flat, x, y, **how)
+
+    monkeypatch.setattr(learner, "gradient_step", noted)
+    module = make_model(model, data, 0)
+    (found,) = each(ALONE[system](model, data, epochs=epochs).weights)
+    sgd = PLAIN if system == "dlion" else SGD
+    assert torch.equal(
+        found.reshape(-1), plain_loop(module, data, sgd, epochs=epochs, learnt=learnt)
+    )
