@@ -76,7 +76,7 @@ class TestOtherKinds:
         ("y", "message"),
         [
             (np.array([[0, 3], [1, 2]]), "labels from 0 to 3, but there are 3 classes"),
-            (np.full((2, 2), IGNORED), "labels of none"),
+            (np.full((2, 2), IGNORED), "y_train has no label that counts"),
             (np.array([0, IGNORED]), "labels from -100 to 0"),
             (np.zeros(2), "float64; labels of 3 classes are int64"),
             ([0, 1], "y_train is list; it must be an array of labels"),

@@ -329,7 +329,9 @@ def _tape(
                 f"{type(module).__name__} has {1 + len(others)} inputs, and OLPB follows the "
                 "gradient to one; train it with another system"
             )
-        return record(module, given, labels, loss=setup.objective.loss)
+        name = setup.dataset.inputs[0].name
+        x = {name: given} if name else given
+        return record(module, x, labels, loss=setup.objective.loss)
 
 
 def _set_up_flops(setup: Setup, tape: Tape, layers: int) -> list[float]:

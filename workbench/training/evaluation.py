@@ -188,9 +188,8 @@ def evaluate(
             sums["loss"] += float(objective.value(returned, labels)) * counted
             labelled += counted
             outputs = plain(returned)
-            for name, metric in objective.metrics.items():
-                if metric.each is not None:
-                    sums[name] += _sum(metric.each(outputs, labels), counted)
+            for name, values in objective.each(outputs, labels).items():
+                sums[name] += _sum(values, counted)
     means = {name: total / max(labelled, 1) for name, total in sums.items()}
     metrics = {
         name: metric.of_mean(means["loss" if metric.each is None else name])

@@ -194,7 +194,10 @@ def written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[T
 
 
 def record(
-    module: nn.Module, x: Tensor | Sequence[Tensor], y: Tensor, loss: Loss | None = None
+    module: nn.Module,
+    x: Tensor | Sequence[Tensor] | Mapping[str, Tensor],
+    y: Tensor,
+    loss: Loss | None = None,
 ) -> Tape:
     """Run a copy of a module and its loss; see `gradients.scan_gradients`."""
     name = type(check_kind("module", module, nn.Module, "a module")).__name__
@@ -206,7 +209,8 @@ def record(
         # Tensors that are neither parameters nor buffers:
         apart = {key: held for key, held in vars(part).items() if isinstance(held, Tensor)}
         vars(part).update({key: _double(held) for key, held in apart.items()})
-    given = x if isinstance(x, list | tuple) else (x,)
+    names = tuple(x) if isinstance(x, Mapping) else ()
+    given = x if isinstance(x, list | tuple) else [x[name] for name in names] or (x,)
     inputs = tuple(_double(check_kind("x", one, Tensor, "a tensor")) for one in given)
     parameters = dict(copied.named_parameters())
     target = _double(check_kind("y", y, Tensor, "a tensor"))
@@ -216,7 +220,8 @@ def record(
 
     def forward(held: dict[str, Tensor], y: Tensor, *inputs: Tensor) -> Tensor:
         with explained(name, copied):
-            returned = functional_call(copied, held, inputs)
+            args = ((), dict(zip(names, inputs, strict=True))) if names else (inputs,)
+            returned = functional_call(copied, held, *args)
         return (loss or _loss_for(name, returned, y))(returned, y)
 
     held = {**parameters, **dict(copied.named_buffers())}

@@ -127,7 +127,7 @@ class ServerModel(Learner):
         """Find the gradients of a batch at once; they are used when the scan is over."""
         (*tensors,), labels = self.batches(iteration)
         names = [one.name for one in self.batches.dataset.inputs]
-        x = NamedArrays(dict(zip(names, tensors, strict=True))) if len(names) > 1 else tensors[0]
+        x = NamedArrays(dict(zip(names, tensors, strict=True))) if names[0] else tensors[0]
         with seeded(self.seed, STEP, 0, iteration):
             loss = gradient_step(self.flat, x, labels, objective=self.evaluations.objective)
         self.losses.append(check_finite(loss, f"in iteration {len(self.losses) + 1}"))
