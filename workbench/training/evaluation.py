@@ -177,20 +177,23 @@ def evaluate(
         )
     device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
     sums = dict.fromkeys(("loss", *objective.metrics), 0.0)
-    labelled = 0
+    counts = dict.fromkeys(sums, 0)
     with evaluating(model), torch.no_grad():
         for start in range(0, count, batch_size):
             part = slice(start, start + batch_size)
             labels = as_tensor(y[part], device)
-            if not (counted := _counted(labels)):
-                continue
-            returned = applied(model, x[part], device)
-            sums["loss"] += float(objective.value(returned, labels)) * counted
-            labelled += counted
-            outputs = plain(returned)
-            for name, values in objective.each(outputs, labels).items():
-                sums[name] += _sum(values, counted)
-    means = {name: total / max(labelled, 1) for name, total in sums.items()}
+            returned, counted = applied(model, x[part], device), _counted(labels)
+            if counted:
+                sums["loss"] += float(objective.value(returned, labels)) * counted
+                counts["loss"] += counted
+            for name, values in objective.each(plain(returned), labels).items():
+                if values.dim():
+                    sums[name] += float(values.sum())
+                    counts[name] += values.numel()
+                elif counted:  # a mean over the labels
+                    sums[name] += float(values) * counted
+                    counts[name] += counted
+    means = {name: total / max(counts[name], 1) for name, total in sums.items()}
     metrics = {
         name: metric.of_mean(means["loss" if metric.each is None else name])
         for name, metric in objective.metrics.items()
@@ -203,13 +206,6 @@ def _counted(labels: Tensor) -> int:
     if labels.dim() > 1 and not labels.is_floating_point():
         return int((labels != IGNORED).sum())
     return len(labels)
-
-
-def _sum(values: Tensor, counted: int) -> float:
-    """Sum over labels, of a number for each, or of means over some."""
-    if values.numel() == counted:
-        return float(values.sum())
-    return float(values.float().mean()) * counted
 
 
 @contextmanager

@@ -113,7 +113,7 @@ class Objective:
             if metric.each is not None
         }
         for name, values in found.items():
-            if not isinstance(values, torch.Tensor) or not values.numel():
+            if not isinstance(values, torch.Tensor):
                 raise UserError(
                     f"metric {name!r} gives {type(values).__name__}; give a tensor with a number "
                     "for each label, or for each sample"
