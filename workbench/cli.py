@@ -24,6 +24,7 @@ from workbench.zoo.own_model import load_model
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from workbench.datasets import Dataset
     from workbench.profiles import LayerTimes, ModelProfile
 
 WRONG_INPUT = 2
@@ -583,7 +584,6 @@ def compare(
     ] = None,
 ) -> None:
     """Compare all ways of training a model on a cluster, and say which is the fastest, and why."""
-    from workbench import datasets
     from workbench.clusters import load_cluster
     from workbench.comparison import WAYS, answer, learning, text
     from workbench.comparison import measured as measuring
@@ -610,9 +610,7 @@ def compare(
     dataset = None
     if train:
         data, samples = data or "digits", 2000 if samples is None else samples
-        dataset = datasets.load(data).limit(samples, max(1, samples // 4))
-        is_image = taken is not None and len(taken[0].shape) == 3
-        dataset = dataset.fitted(taken[0].shape) if is_image else dataset
+        dataset = _dataset(data, samples, taken)
     with _traced("profile it module by module: workbench profile --by modules"):
         answers = {
             size: answer(
@@ -672,6 +670,22 @@ def compare(
             raise UserError(f"--csv {csv}: it cannot be written there ({error.strerror})") from None
     if interrupted or (trained is not None and trained.interrupted):
         raise typer.Exit(INTERRUPTED)
+
+
+def _dataset(data: str, samples: int, taken: Any) -> Dataset:
+    """Load samples that have the shapes that were given; images are fitted to them."""
+    from workbench import datasets
+
+    dataset = datasets.load(data).limit(samples, max(1, samples // 4))
+    shapes = [one.shape for one in taken or dataset.inputs]
+    if taken and len(shapes[0]) == 3:
+        dataset = dataset.fitted(shapes[0])
+    if shapes != [one.shape for one in dataset.inputs]:
+        raise UserError(
+            f"{data} has {', '.join(map(str, dataset.inputs))} a sample, and --inputs is "
+            f"{', '.join(map(str, taken))}; give both alike"
+        )
+    return dataset
 
 
 def _count_with(flag: str, given: bool, options: dict[str, Any]) -> None:

@@ -210,7 +210,9 @@ def record(
         apart = {key: held for key, held in vars(part).items() if isinstance(held, Tensor)}
         vars(part).update({key: _double(held) for key, held in apart.items()})
     names = tuple(x) if isinstance(x, Mapping) else ()
-    given = x if isinstance(x, list | tuple) else [x[name] for name in names] or (x,)
+    if isinstance(x, Mapping):
+        x = tuple(x.values())
+    given = x if isinstance(x, list | tuple) else (x,)
     inputs = tuple(_double(check_kind("x", one, Tensor, "a tensor")) for one in given)
     parameters = dict(copied.named_parameters())
     target = _double(check_kind("y", y, Tensor, "a tensor"))
