@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -73,6 +73,12 @@ class Output(NamedTuple):
     pooled: Tensor
 
 
+@dataclass(slots=True)
+class Slotted:
+    logits: Tensor
+    pooled: Tensor
+
+
 def servers(module: Any, data: Dataset, **options: Any) -> dynacomm.Setup:
     given: Any = {"batch_size": BATCH, "epochs": EPOCHS, "sgd": SGD, **options}
     return dynacomm.Setup(module, data, Link(20e6, 0.02), **given)
@@ -116,6 +122,7 @@ WRAPPED: dict[str, tuple[Callable[[Tensor, Tensor], Any], Any]] = {
     "a dictionary": (lambda scores, pooled: {"pooled": pooled, "logits": scores}, None),
     "an object": (lambda scores, pooled: SimpleNamespace(pooled=pooled, logits=scores), None),
     "a named tuple": (Output, None),
+    "an object with slots": (Slotted, None),
     "a tensor and more": (lambda scores, pooled: (scores, None), None),
     "two tensors": (lambda scores, pooled: (pooled, scores), lambda returned: returned[1]),
 }
@@ -126,6 +133,7 @@ READ: dict[str, Callable[[Any], Tensor]] = {
     "a dictionary": lambda returned: returned["logits"],
     "an object": lambda returned: returned.logits,
     "a named tuple": lambda returned: returned.logits,
+    "an object with slots": lambda returned: returned.logits,
     "a tensor and more": lambda returned: returned[0],
     "two tensors": lambda returned: returned[1],
 }
@@ -300,6 +308,10 @@ class TestTokens:
             expected = r"numbers from (-1|.* to 8)" if field[0] == "x" else "labels go from"
             self.refused(EMBEDDED, data, expected)
 
+    def test_whose_embedding_is_scaled_in_the_forward_are_refused(self) -> None:
+        scaled = nn.Sequential(nn.Embedding(8, 4, max_norm=0.1), nn.Linear(4, 8))
+        self.refused(scaled, CHAIN, "forward of Sequential changes its parameter '0.weight'")
+
     def test_have_an_output_each(self) -> None:
         few = nn.Sequential(nn.Embedding(8, 4), nn.Linear(4, 7))
         self.refused(few, CHAIN, "the model has 7 outputs, markov has 8 classes")
@@ -352,6 +364,14 @@ def test_metrics_weigh_what_they_count_whatever_the_batch(batch_size: int) -> No
     assert found.metrics["position"] == pytest.approx(scores.amax(-1).mean().item(), rel=1e-6)
 
 
+def test_tiers_train_and_evaluate_in_bfloat16() -> None:
+    module = initialise(lambda: nn.Linear(4, 1), 0).bfloat16()
+    first = evaluate(
+        module, POINTS, HEIGHTS, objective=OBJECTIVES["regression"], dtype=torch.bfloat16
+    )
+    assert tiers(module, NUMBERS).epochs["loss"][-1] < first.loss
+
+
 def test_one_input_by_name_is_followed_by_a_scan() -> None:
     class Named(nn.Linear):
         def forward(self, *, points: Tensor) -> Tensor:  # type: ignore[override]
@@ -371,6 +391,6 @@ def test_images_of_ones_own_may_have_some_positions_ignored() -> None:
     y = (x[:, 0] > 0.5).astype(np.int64)
     y[:, :2] = IGNORED
     data = Dataset("pixels", x, y, x[:4], y[:4], ("dark", "light"))
-    module = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1))
+    module = initialise(lambda: nn.Sequential(nn.Conv2d(1, 2, 3, padding=1)), 0)
     setup = servers(module, data, outputs=lambda scores: scores.movedim(1, -1))
     assert dynacomm.train(setup).epochs["top1"][-1] > 0.5

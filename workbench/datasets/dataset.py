@@ -235,14 +235,6 @@ def _changed(x: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
     return change(x)
 
 
-def floats_as(x: Samples, dtype: str) -> Samples:
-    """Return samples with all floats in one type, copied only where they have another."""
-    changed: Samples = _changed(
-        x, lambda array: array.astype(dtype, copy=False) if array.dtype.kind == "f" else array
-    )
-    return changed
-
-
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False

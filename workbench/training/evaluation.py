@@ -160,11 +160,13 @@ def evaluate(
     batch_size: int = 256,
     *,
     objective: Objective = CLASSES,
+    dtype: torch.dtype | None = None,
 ) -> Evaluation:
     """Evaluate a model, in evaluation mode; afterwards every part has its mode back.
 
     By default it is a classifier, of samples or of positions in them, and labels `y` are int64.
-    `batch_size` changes nothing but the rounding. Labels that are ignored count nowhere.
+    `batch_size` changes nothing but the rounding. Labels that are ignored count nowhere. Floats of
+    samples are converted to `dtype`, if one is given.
     """
     import torch
 
@@ -182,7 +184,7 @@ def evaluate(
         for start in range(0, count, batch_size):
             part = slice(start, start + batch_size)
             labels = as_tensor(y[part], device)
-            returned, counted = applied(model, x[part], device), _counted(labels)
+            returned, counted = applied(model, x[part], device, dtype), _counted(labels)
             if counted:
                 sums["loss"] += float(objective.value(returned, labels)) * counted
                 counts["loss"] += counted

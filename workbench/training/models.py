@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 from workbench.datasets.dataset import IGNORED, NamedArrays, check_dataset
 from workbench.profiles import profile_model
 from workbench.training.evaluation import applied, as_tensor, number_type
+from workbench.training.flat_model import copied
 from workbench.training.objective import (
     CLASSES,
     Objective,
@@ -104,17 +104,6 @@ def make_model(
     return made
 
 
-def copied(module: torch.nn.Module) -> torch.nn.Module:
-    """Return a copy of a user's module."""
-    try:
-        return copy.deepcopy(module)
-    except Exception as error:
-        raise UserError(
-            f"this {type(module).__name__} cannot be copied: {error}; give the function that makes "
-            "it, in place of the module"
-        ) from error
-
-
 @dataclass(frozen=True)
 class Chosen:
     """Lets a module return what is compared with labels alone."""
@@ -195,9 +184,28 @@ def check_model(
                 f"the model has {count} outputs, {dataset.name} has {classes} classes; "
                 "each class needs an output"
             )
+    _check_learning(name, module, dataset, seed, objective, dtype)
+
+
+def _check_learning(
+    name: str,
+    module: torch.nn.Module,
+    dataset: Dataset,
+    seed: int,
+    objective: Objective,
+    dtype: torch.dtype | None,
+) -> None:
+    """Refuse what a step on two samples shows: of the module, its loss, metrics and gradients."""
     rows = _labelled(dataset.y_train)[:2]  # batch normalisation refuses a single one
     module.train(len(rows) > 1)
+    before = {key: one._version for key, one in module.named_parameters()}
     scores = _tried(module, dataset, seed, dataset.x_train[rows], dtype, learns=True)
+    for key, one in module.named_parameters():
+        if one._version != before[key]:
+            raise UserError(
+                f"the forward of {name} changes its parameter {key!r}, which other nodes would not "
+                "see: keep it as it is (an embedding without max_norm), or make it a buffer"
+            )
     labels = as_tensor(dataset.y_train[rows], scores.device)
     loss = objective.value(scores, labels)
     if objective.loss is cross_entropy:

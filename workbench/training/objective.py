@@ -158,7 +158,8 @@ def plain(returned: Any) -> Tensor:
     elif isinstance(returned, tuple | list) and not hasattr(returned, "_fields"):
         named = dict(enumerate(returned))
     else:
-        named = dict(getattr(returned, "__dict__", {}))
+        names: Any = getattr(returned, "__dict__", None) or getattr(returned, "__slots__", ())
+        named = {name: getattr(returned, name) for name in names}
         named |= getattr(returned, "_asdict", dict)()
     tensors = [value for value in named.values() if isinstance(value, torch.Tensor)]
     chosen = named.get("logits", tensors[0] if len(tensors) == 1 else None)

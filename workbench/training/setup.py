@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from workbench.runtime.threads import GlobalGenerators
 from workbench.training.batches import batches
 from workbench.training.evaluation import evaluate, gradient_step
-from workbench.training.flat_model import FlatModel, flatten
+from workbench.training.flat_model import FlatModel, copied, flatten
 from workbench.training.models import (
     Chosen,
     check_model,
-    copied,
     inputs_in_type,
     make_model,
     profile_of,
