@@ -184,7 +184,7 @@ def check_model(
                 f"the model has {count} outputs, {dataset.name} has {classes} classes; "
                 "each class needs an output"
             )
-    _check_learning(name, module, dataset, seed, objective, dtype)
+    _check_learning(name, module, dataset, seed, objective, dtype=dtype)
 
 
 def _check_learning(
@@ -193,6 +193,7 @@ def _check_learning(
     dataset: Dataset,
     seed: int,
     objective: Objective,
+    *,
     dtype: torch.dtype | None,
 ) -> None:
     """Refuse what a step on two samples shows: of the module, its loss, metrics and gradients."""
