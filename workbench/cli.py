@@ -24,7 +24,7 @@ from workbench.zoo.own_model import load_model
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from workbench import datasets
+    from workbench.datasets import Dataset
     from workbench.profiles import LayerTimes, ModelProfile
 
 WRONG_INPUT = 2
@@ -718,9 +718,7 @@ def compare(
         raise typer.Exit(INTERRUPTED)
 
 
-def _to_train_on(
-    data: str | None, model: Any, taken: Any, samples: int
-) -> tuple[str, datasets.Dataset]:
+def _to_train_on(data: str | None, model: Any, taken: Any, samples: int) -> tuple[str, Dataset]:
     """The name of a data set, and as many of its samples; by default one that the model takes."""
     from workbench import datasets
     from workbench.graphs.inputs import inputs_of
@@ -729,10 +727,17 @@ def _to_train_on(
     is_text = not others and given.dtype == "int64" and len(given.shape) == 1
     data = data or ("markov" if is_text else "digits")
     as_long = data == "markov" and is_text
-    chosen = datasets.markov.load(length=given.shape[0]) if as_long else datasets.load(data)
-    chosen = chosen.limit(samples, max(1, samples // 4))
-    is_image = taken is not None and len(taken[0].shape) == 3
-    return data, chosen.fitted(taken[0].shape) if is_image else chosen
+    dataset = datasets.markov.load(length=given.shape[0]) if as_long else datasets.load(data)
+    dataset = dataset.limit(samples, max(1, samples // 4))
+    shapes = [one.shape for one in taken or dataset.inputs]
+    if taken and len(shapes[0]) == 3:
+        dataset = dataset.fitted(shapes[0])
+    if shapes != [one.shape for one in dataset.inputs]:
+        raise UserError(
+            f"{data} has {', '.join(map(str, dataset.inputs))} a sample, and --inputs is "
+            f"{', '.join(map(str, taken))}; give both alike"
+        )
+    return data, dataset
 
 
 def _count_with(flag: str, given: bool, options: dict[str, Any]) -> None:

@@ -354,6 +354,10 @@ class TestCommand:
         [
             (["lenet5", "--train", "--batch-size", "1,8"], "--train takes one batch size"),
             (["lenet5", "--train", "--data", "digitss"], "Did you mean 'digits'"),
+            (
+                ["gpt_tiny", "--train", "--data", "markov", "--inputs", "int64[16]"],
+                "markov has int64[32] a sample, and --inputs is int64[16]; give both alike",
+            ),
             (["lenet5", "--train", "--way", "gosip"], "Did you mean 'gossip'"),
             (["lenet5", "--train", "--way", "one nod"], "Known: one node; one node, samples"),
             (["lenet5", "--way", "gossip"], "--way counts with --train or --measure alone"),

@@ -76,10 +76,12 @@ class TestOtherKinds:
         ("y", "message"),
         [
             (np.array([[0, 3], [1, 2]]), "labels from 0 to 3, but there are 3 classes"),
-            (np.full((2, 2), IGNORED), "labels of none"),
+            (np.full((2, 2), IGNORED), "y_train has no label that counts"),
             (np.array([0, IGNORED]), "labels from -100 to 0"),
             (np.zeros(2), "float64; labels of 3 classes are int64"),
             ([0, 1], "y_train is list; it must be an array of labels"),
+            (np.array([0, 1], ">i8"), r">i8, which PyTorch does not have.*astype\('int64'\)"),
+            (np.zeros(2, np.longdouble), r"PyTorch does not have.*astype\('float64'\)"),
         ],
     )
     def test_wrong_labels_are_refused(self, y: Any, message: str) -> None:
@@ -93,7 +95,10 @@ class TestOtherKinds:
                 change()
 
     def test_inputs_have_as_many_rows_each(self) -> None:
-        for arrays in ({}, {"a": X, "b": X[:1]}):
+        for wrong in ([X], {3: X}):
+            with pytest.raises(ValueError, match="takes arrays by the names that the model's"):
+                NamedArrays(wrong)  # type: ignore[arg-type]
+        for arrays in ({}, {"a": X, "b": X[:1]}, {"a": 3}):
             with pytest.raises(ValueError, match="give at least one input, and each as many rows"):
                 NamedArrays(arrays)
 

@@ -186,9 +186,14 @@ def test_buffers_are_no_part_of_the_vector_but_follow_training() -> None:
 
 def test_buffers_are_averaged_over_workers() -> None:
     sets = [
-        {"mean": torch.tensor([1.0, 3.0]), "count": torch.tensor(4)},
-        {"mean": torch.tensor([2.0, 5.0]), "count": torch.tensor(7)},
+        {"mean": torch.tensor([1.0, 3.0]), "count": torch.tensor(4), "turn": torch.tensor([1j])},
+        {
+            "mean": torch.tensor([2.0, 5.0]),
+            "count": torch.tensor(7),
+            "turn": torch.tensor([1 + 0j]),
+        },
     ]
     averaged = average_buffers(sets)
     assert averaged["mean"].tolist() == [1.5, 4.0]
     assert int(averaged["count"]) == 7
+    assert averaged["turn"].tolist() == [0.5 + 0.5j]

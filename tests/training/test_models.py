@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from tests.training.modules import Dropping
-from workbench import datasets
+from workbench import datasets, dynacomm
+from workbench.clusters import Link
 from workbench.profiles import profile_model
 from workbench.training.models import check_model, initialise, make_model, profile_of
+from workbench.utils.checks import UserError
 
 DIGITS = datasets.load("digits")
 
@@ -28,6 +33,29 @@ def test_a_module_is_copied_with_its_weights_and_a_function_draws_them() -> None
     drawn = weights(make_model(own, DIGITS, 3))
     assert torch.equal(drawn, weights(make_model(own, DIGITS, 3)))
     assert not torch.equal(drawn, weights(make_model(own, DIGITS, 4)))
+
+
+def test_a_setup_keeps_a_copy_of_its_module() -> None:
+    module = own()
+    setup = dynacomm.Setup(module, DIGITS, Link(1e6))
+    kept = weights(module).clone()
+    nn.init.zeros_(module.requires_grad_(False)[1].weight)  # type: ignore[index]
+    assert torch.equal(setup.flat().parameters, kept)
+
+
+def test_a_module_that_cannot_be_copied_is_refused() -> None:
+    module = own()
+    module.seen = module(torch.zeros(1, 64))
+    with pytest.raises(UserError, match="Sequential cannot be copied for each node"):
+        dynacomm.Setup(module, DIGITS, Link(1e6))
+
+
+def test_one_of_the_zoo_needs_classes_and_tokens_that_it_knows() -> None:
+    with pytest.raises(UserError, match="digits has no classes, and a model of the zoo gets"):
+        check_model("lenet5", replace(DIGITS.fitted((1, 28, 28)), classes=()), 0)
+    x, y = np.full((2, 128), 30522), np.zeros(2, np.int64)
+    with pytest.raises(UserError, match="with numbers from 30522 to 30522, as texts has: index"):
+        check_model("bert_tiny", datasets.Dataset("texts", x, y, x, y, ("a", "b")), 0)
 
 
 def test_one_of_the_zoo_gets_an_output_for_each_class() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -15,17 +17,20 @@ from torch.nn import functional as F  # noqa: N812
 
 from tests.refusals import refusals
 from tests.short_trainings import DIGITS
-from tests.training.systems import placed, plain_loop, pool, servers, tiers
+from tests.training.systems import BATCH, SGD, placed, plain_loop, pool, servers, tiers
 from workbench import dynacomm, edgegossip, olpb
 from workbench.datasets import IGNORED, Dataset, NamedArrays, markov
+from workbench.decentralised.recorder import ITERATIONS
 from workbench.edgegossip import Platform, Predictor
 from workbench.training import (
     OBJECTIVES,
     Metric,
     Objective,
+    batches,
     evaluate,
     initialise,
 )
+from workbench.training.trained import COLUMNS
 from workbench.utils.checks import UserError
 
 RANDOM = np.random.default_rng(0)
@@ -62,11 +67,18 @@ class Output(NamedTuple):
     pooled: Tensor
 
 
+@dataclass(slots=True)
+class Slotted:
+    logits: Tensor
+    pooled: Tensor
+
+
 WRAPPED: dict[str, tuple[Callable[[Tensor, Tensor], Any], Any]] = {
     "a tensor": (lambda scores, pooled: scores, None),
     "a dictionary": (lambda scores, pooled: {"pooled": pooled, "logits": scores}, None),
     "an object": (lambda scores, pooled: SimpleNamespace(pooled=pooled, logits=scores), None),
     "a named tuple": (Output, None),
+    "an object with slots": (Slotted, None),
     "a tensor and more": (lambda scores, pooled: (scores, None), None),
     "two tensors": (lambda scores, pooled: (pooled, scores), lambda returned: returned[1]),
 }
@@ -77,6 +89,7 @@ READ: dict[str, Callable[[Any], Tensor]] = {
     "a dictionary": lambda returned: returned["logits"],
     "an object": lambda returned: returned.logits,
     "a named tuple": lambda returned: returned.logits,
+    "an object with slots": lambda returned: returned.logits,
     "a tensor and more": lambda returned: returned[0],
     "two tensors": lambda returned: returned[1],
 }
@@ -177,9 +190,14 @@ def numbers(x: Tensor, y: Tensor) -> Tensor:
     return x - y
 
 
+def mean(x: Tensor, y: Tensor) -> Tensor:
+    return x.mean()
+
+
+NAN = math.nan
+TAKEN_NAMES = (*sorted({*COLUMNS, *ITERATIONS} - {"top1", "top5", "global_batch"}), "train_top1", 5)
+
 CHAIN = markov.load(tokens=8, length=6, train=8, test=2)
-RARE = Dataset("rare", CHAIN.x_train.copy(), CHAIN.y_train, CHAIN.x_test, CHAIN.y_test)
-RARE.x_train.flags.writeable = True
 EMBEDDED = nn.Sequential(nn.Embedding(8, 4), nn.Linear(4, 8))
 
 test_what_no_training_takes = refusals(
@@ -200,10 +218,22 @@ test_what_no_training_takes = refusals(
             r"the loss is a tensor of shape \(2, 1\); give one that is a tensor of one": [numbers],
             "the loss is float; give": [lambda x, y: 1.0],
             "has no gradient": [lambda x, y: x.detach().mean()],
+            "of complex numbers; give": [lambda x, y: x.mean().to(torch.complex64)],
+            "the loss of Linear is nan before anything is learnt": [lambda x, y: x.mean() * NAN],
+            r"the loss fails on outputs of shape \(2, 1\) and labels.*(Type|Runtime)Error": [
+                lambda x: x,
+                nn.MSELoss,
+            ],
+            "metric 'm' gives float; give a tensor": [Objective(mean, {"m": lambda x, y: 0.5})],
+            "metric 'm' fails on outputs.*shape": [Objective(mean, {"m": torch.addmm})],
             "Did you mean 'regression'": ["regresion"],
             "objective is 5; give one of classes, next_token, regression, a loss": [5],
         },
-        "outputs": {"outputs is 'logits'; give a function": ["logits"]},
+        "outputs": {
+            "outputs is 'logits'; give a function": ["logits"],
+            "outputs fails on the Tensor that the model returns.*'logits'": [lambda x: x.logits],
+            "outputs makes (tuple|NoneType) of the Tensor": [lambda x: (x, x), lambda x: None],
+        },
     },
 )
 test_objectives = refusals(
@@ -211,7 +241,11 @@ test_objectives = refusals(
     {"loss": numbers},
     {
         "loss": {"loss is 5; give a function of outputs": [5]},
-        "metrics": {"error is 'mae'; give a function of": [{"error": "mae"}]},
+        "metrics": {
+            "error is 'mae'; give a function of": [{"error": "mae"}],
+            "metrics is .*; give functions by name": [[numbers]],
+            "a metric cannot be called": [{name: numbers} for name in TAKEN_NAMES],
+        },
     },
 )
 
@@ -222,13 +256,18 @@ class TestTokens:
         with pytest.raises(UserError, match=message):
             servers(module, data, **options)
 
-    def test_beyond_the_vocabulary_are_found_wherever_they_are(self) -> None:
-        x = CHAIN.x_train.copy()
-        x[5, 3] = 8
-        data = Dataset("rare", x, CHAIN.y_train, CHAIN.x_test, CHAIN.y_test, CHAIN.classes)
-        self.refused(EMBEDDED, data, r"int64\[6\] with numbers from 0 to 8, as rare has: index out")
-        x[5, 3] = -1
-        self.refused(EMBEDDED, data, "numbers from -1 to 7")
+    @pytest.mark.parametrize("field", ["x_train", "x_test", "y_train", "y_test"])
+    def test_beyond_the_vocabulary_are_found_wherever_they_are(self, field: str) -> None:
+        changed = getattr(CHAIN, field).copy()
+        data = replace(CHAIN, classes=(), **{field: changed})
+        for wrong in (8, -1):
+            changed[-1, 3] = wrong
+            expected = r"numbers from (-1|.* to 8)" if field[0] == "x" else "labels go from"
+            self.refused(EMBEDDED, data, expected)
+
+    def test_whose_embedding_is_scaled_in_the_forward_are_refused(self) -> None:
+        scaled = nn.Sequential(nn.Embedding(8, 4, max_norm=0.1), nn.Linear(4, 8))
+        self.refused(scaled, CHAIN, "forward of Sequential changes its parameter '0.weight'")
 
     def test_have_an_output_each(self) -> None:
         few = nn.Sequential(nn.Embedding(8, 4), nn.Linear(4, 7))
@@ -248,12 +287,69 @@ class TestTokens:
         assert edgegossip.train(setup, "importance").epochs["perplexity"][-1] > 1
 
 
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_a_batch_without_a_label_that_counts_teaches_nothing(batch_size: int) -> None:
+    y = CHAIN.y_train.copy()
+    y[:4] = IGNORED
+    data = replace(CHAIN, y_train=y)
+    module = copy.deepcopy(EMBEDDED)
+
+    def loss_of(module: nn.Module, x: Any, y: Tensor) -> Tensor:
+        losses = F.cross_entropy(
+            module(torch.tensor(x)).flatten(0, 1), y.flatten(), reduction="none"
+        )
+        return losses.sum() / max(int((y != IGNORED).sum()), 1)
+
+    found = dynacomm.train(servers(EMBEDDED, data, batch_size=batch_size)).weights
+    order = batches(data, batch_size, 0, 0)
+    learnt = [(data.x_train[one], torch.tensor(data.y_train[one])) for one in order]
+    expected = plain_loop(module, data, SGD, loss_of, learnt=learnt)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 7])
+def test_metrics_weigh_what_they_count_whatever_the_batch(batch_size: int) -> None:
+    scores = torch.randn(7, 4, 3, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(28).reshape(7, 4) % 3
+    y[:3], y[4, 1:] = IGNORED, IGNORED
+    objective = Objective(
+        OBJECTIVES["next_token"].loss,
+        {"sample": lambda x, y: x.mean((1, 2)), "position": lambda x, y: x.amax(-1)},
+    )
+    found = evaluate(nn.Identity(), scores, y, batch_size, objective=objective)
+    counted = F.cross_entropy(scores[y != IGNORED], y[y != IGNORED]).item()
+    assert found.loss == pytest.approx(counted, rel=1e-6)
+    assert found.metrics["sample"] == pytest.approx(scores.mean().item(), rel=1e-5)
+    assert found.metrics["position"] == pytest.approx(scores.amax(-1).mean().item(), rel=1e-6)
+
+
+def test_tiers_train_and_evaluate_in_bfloat16() -> None:
+    module = initialise(lambda: nn.Linear(4, 1), 0).bfloat16()
+    first = evaluate(
+        module, POINTS, HEIGHTS, objective=OBJECTIVES["regression"], dtype=torch.bfloat16
+    )
+    assert placed(tiers(module, NUMBERS), "device", "edge", "cloud").epochs["loss"][-1] < first.loss
+
+
+def test_one_input_by_name_is_followed_by_a_scan() -> None:
+    class Named(nn.Linear):
+        def forward(self, *, points: Tensor) -> Tensor:  # type: ignore[override]
+            return super().forward(points)
+
+    module = initialise(lambda: Named(4, 1), 0)
+    x = NamedArrays({"points": POINTS})
+    data = Dataset("named", x, HEIGHTS, x[:8], HEIGHTS[:8])
+    pool = olpb.Pool((olpb.Node(1e9),) * 2)
+    found = olpb.train(olpb.Setup(module, data, pool, batch_size=BATCH, sgd=SGD))
+    assert torch.equal(found.weights, dynacomm.train(servers(module, data)).weights)
+
+
 def test_images_of_ones_own_may_have_some_positions_ignored() -> None:
     """A class for each pixel, as in segmentation."""
     x = DIGITS.x_train[:16]
     y = (x[:, 0] > 0.5).astype(np.int64)
     y[:, :2] = IGNORED
     data = Dataset("pixels", x, y, x[:4], y[:4], ("dark", "light"))
-    module = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1))
+    module = initialise(lambda: nn.Sequential(nn.Conv2d(1, 2, 3, padding=1)), 0)
     setup = servers(module, data, outputs=lambda scores: scores.movedim(1, -1))
     assert dynacomm.train(setup).epochs["top1"][-1] > 0.5

@@ -40,8 +40,14 @@ class NamedArrays:
     arrays: Mapping[str, Any]
 
     def __post_init__(self) -> None:
+        names = self.arrays if isinstance(self.arrays, Mapping) else [None]
+        if not all(isinstance(name, str) for name in names):
+            raise UserError(
+                "NamedArrays takes arrays by the names that the model's forward has for them, as "
+                "in NamedArrays({'input_ids': tokens, 'attention_mask': mask})"
+            )
         lengths = {name: np.shape(array)[:1] for name, array in self.arrays.items()}
-        if len(set(lengths.values())) != 1:
+        if len(set(lengths.values())) != 1 or () in lengths.values():
             raise UserError(
                 f"inputs have {lengths} samples; give at least one input, and each as many rows"
             )
@@ -114,6 +120,7 @@ class Dataset:
                     f"{called} is {given}; it must be an array of numbers, a row for each of at "
                     "least one sample"
                 )
+            _check_type(called, array)
             if kind == "f" and not (np.isfinite(array.min()) and np.isfinite(array.max())):
                 raise DatasetError(f"{called} holds NaN or infinite numbers")
         called = f"{self.name}: y_{part}"
@@ -123,6 +130,7 @@ class Dataset:
                 f"{called} is {given}; it must be an array of labels, a row for each of the "
                 f"{len(x)} samples"
             )
+        _check_type(called, y)
         if y.dtype.kind == "f":
             if self.classes or not np.isfinite(y).all():
                 raise DatasetError(
@@ -133,12 +141,13 @@ class Dataset:
             raise DatasetError(
                 f"{called} is {y.dtype}; labels are int64, or floats for a regression"
             )
-        elif self.classes:
+        else:
             counted = y if y.ndim == 1 else y[y != IGNORED]
-            if not counted.size or counted.min() < 0 or counted.max() >= len(self.classes):
-                found = f"from {counted.min()} to {counted.max()}" if counted.size else "of none"
+            if not counted.size:
+                raise DatasetError(f"{called} has no label that counts: all are {IGNORED}")
+            if self.classes and not 0 <= counted.min() <= counted.max() < len(self.classes):
                 raise DatasetError(
-                    f"{called} has labels {found}, "
+                    f"{called} has labels from {counted.min()} to {counted.max()}, "
                     f"but there are {len(self.classes)} classes, numbered from 0"
                 )
 
@@ -207,6 +216,15 @@ class Dataset:
             raise DatasetError(f"{self.name} has {_described(self.inputs)} a sample, no images")
 
 
+def _check_type(called: str, array: NDArray[Any]) -> None:
+    if array.dtype.itemsize > 8 or not array.dtype.isnative:
+        instead = "float64" if array.dtype.kind == "f" else "int64"
+        raise DatasetError(
+            f"{called} is {array.dtype}, which PyTorch does not have; convert it, as by "
+            f".astype('{instead}')"
+        )
+
+
 def _named(x: Samples) -> Iterator[tuple[str, Any]]:
     yield from x.arrays.items() if isinstance(x, NamedArrays) else [("", x)]
 
@@ -215,14 +233,6 @@ def _changed(x: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
     if isinstance(x, NamedArrays):
         return NamedArrays({name: change(array) for name, array in x.arrays.items()})
     return change(x)
-
-
-def floats_as(x: Samples, dtype: str) -> Samples:
-    """Return samples with all floats in one type, copied only where they have another."""
-    changed: Samples = _changed(
-        x, lambda array: array.astype(dtype, copy=False) if array.dtype.kind == "f" else array
-    )
-    return changed
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -139,7 +139,10 @@ def make_inputs(inputs: Inputs, batch_size: int, device: str) -> tuple[torch.Ten
                 f"unknown input_dtype {one.dtype!r}; PyTorch's names are right: 'float32'"
             )
         make = torch.randn if kind.is_floating_point or kind.is_complex else torch.zeros
-        return make((batch_size, *one.shape), dtype=kind, device=device)
+        try:
+            return make((batch_size, *one.shape), dtype=kind, device=device)
+        except (RuntimeError, TypeError) as error:
+            raise UserError(f"PyTorch has no tensor {one}; give another type or shape") from error
 
     return tuple(map(made, inputs))
 

@@ -195,7 +195,9 @@ def tensors_in(tree: object) -> list[Tensor]:
         if isinstance(leaf, Tensor):
             found.append(leaf)
         elif isinstance(getattr(leaf, "logits", None), Tensor):
-            found += (one for one in vars(leaf).values() if isinstance(one, Tensor))
+            names: Any = getattr(leaf, "__dict__", None) or getattr(leaf, "__slots__", ())
+            held = (getattr(leaf, name) for name in names)
+            found += (one for one in held if isinstance(one, Tensor))
     return found
 
 

@@ -160,11 +160,13 @@ def evaluate(
     batch_size: int = 256,
     *,
     objective: Objective = CLASSES,
+    dtype: torch.dtype | None = None,
 ) -> Evaluation:
     """Evaluate a model, in evaluation mode; afterwards every part has its mode back.
 
     By default it is a classifier, of samples or of positions in them, and labels `y` are int64.
-    `batch_size` changes nothing but the rounding. Labels that are ignored count nowhere.
+    `batch_size` changes nothing but the rounding. Labels that are ignored count nowhere. Floats of
+    samples are converted to `dtype`, if one is given.
     """
     import torch
 
@@ -177,21 +179,23 @@ def evaluate(
         )
     device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
     sums = dict.fromkeys(("loss", *objective.metrics), 0.0)
-    labelled = 0
+    counts = dict.fromkeys(sums, 0)
     with evaluating(model), torch.no_grad():
         for start in range(0, count, batch_size):
             part = slice(start, start + batch_size)
             labels = as_tensor(y[part], device)
-            if not (counted := _counted(labels)):
-                continue
-            returned = applied(model, x[part], device)
-            sums["loss"] += float(objective.value(returned, labels)) * counted
-            labelled += counted
-            outputs = plain(returned)
-            for name, metric in objective.metrics.items():
-                if metric.each is not None:
-                    sums[name] += _sum(metric.each(outputs, labels), counted)
-    means = {name: total / max(labelled, 1) for name, total in sums.items()}
+            returned, counted = applied(model, x[part], device, dtype), _counted(labels)
+            if counted:
+                sums["loss"] += float(objective.value(returned, labels)) * counted
+                counts["loss"] += counted
+            for name, values in objective.each(plain(returned), labels).items():
+                if values.dim():
+                    sums[name] += float(values.sum())
+                    counts[name] += values.numel()
+                elif counted:  # a mean over the labels
+                    sums[name] += float(values) * counted
+                    counts[name] += counted
+    means = {name: total / max(counts[name], 1) for name, total in sums.items()}
     metrics = {
         name: metric.of_mean(means["loss" if metric.each is None else name])
         for name, metric in objective.metrics.items()
@@ -204,13 +208,6 @@ def _counted(labels: Tensor) -> int:
     if labels.dim() > 1 and not labels.is_floating_point():
         return int((labels != IGNORED).sum())
     return len(labels)
-
-
-def _sum(values: Tensor, counted: int) -> float:
-    """Sum over labels, of a number for each, or of means over some."""
-    if values.numel() == counted:
-        return float(values.sum())
-    return float(values.float().mean()) * counted
 
 
 @contextmanager

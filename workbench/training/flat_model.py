@@ -168,7 +168,7 @@ class FlatModel:
 
     def replica(self) -> FlatModel:
         """Return a copy with a module, buffers and vectors of its own."""
-        return _attach(copy.deepcopy(self.module), self.layout)
+        return _attach(copied(self.module), self.layout)
 
     def adopt(self, other: torch.nn.Module) -> None:
         """Take the values of the trained parameters from a module of the same structure."""
@@ -208,6 +208,19 @@ def flatten(
     `workbench.profiles.profile_model`, errors those of `model_layout`.
     """
     return _attach(module, model_layout(module, input_shape, input_dtype=input_dtype, by=by))
+
+
+def copied(module: torch.nn.Module) -> torch.nn.Module:
+    """Return a copy of a user's module."""
+    try:
+        return copy.deepcopy(module)
+    except Exception as error:
+        reason = str(error).partition(". ")[0]
+        raise UserError(
+            f"{type(module).__name__} cannot be copied for each node ({reason}): build it so that "
+            "copy.deepcopy takes it, without tensors that were computed with gradients, as the old "
+            "torch.nn.utils.weight_norm has them"
+        ) from error
 
 
 def _attach(module: torch.nn.Module, layout: Layout) -> FlatModel:
@@ -260,5 +273,6 @@ def average_buffers(sets: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, tor
     averaged: dict[str, torch.Tensor] = {}
     for name, first in sets[0].items():
         stacked = torch.stack([buffers[name] for buffers in sets])
-        averaged[name] = stacked.mean(0) if first.is_floating_point() else stacked.amax(0)
+        is_whole = not (first.is_floating_point() or first.is_complex())
+        averaged[name] = stacked.amax(0) if is_whole else stacked.mean(0)
     return averaged

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import copy
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.datasets.dataset import NamedArrays, check_dataset
+from workbench.datasets.dataset import IGNORED, NamedArrays, check_dataset
 from workbench.profiles import profile_model
 from workbench.training.evaluation import applied, as_tensor, number_type
-from workbench.training.objective import CLASSES, Objective, Outputs, cross_entropy, plain
+from workbench.training.flat_model import copied
+from workbench.training.objective import (
+    CLASSES,
+    Objective,
+    Outputs,
+    check_classes,
+    cross_entropy,
+    plain,
+)
 from workbench.training.repeatable import FIRST_WEIGHTS, seeded
 from workbench.utils.checks import UserError, check_whole, choose
 from workbench.zoo import MODELS
@@ -90,7 +98,7 @@ def make_model(
     if isinstance(model, str):
         made = initialise(model, seed, classes=len(dataset.classes))
     else:
-        made = copy.deepcopy(model) if isinstance(model, nn.Module) else initialise(model, seed)
+        made = copied(model) if isinstance(model, nn.Module) else initialise(model, seed)
     if outputs is not None or not isinstance(model, str):
         made.register_forward_hook(Chosen(outputs or plain))
     return made
@@ -104,7 +112,22 @@ class Chosen:
 
     def __call__(self, module: object, given: object, returned: Any) -> Tensor:
         """What the module returns instead."""
-        return self.outputs(returned)
+        import torch
+
+        kind = type(returned).__name__
+        try:
+            chosen = self.outputs(returned)
+        except (AttributeError, LookupError, TypeError) as error:
+            raise UserError(
+                f"outputs fails on the {kind} that the model returns: {type(error).__name__}: "
+                f"{error}"
+            ) from error
+        if not isinstance(chosen, torch.Tensor):
+            raise UserError(
+                f"outputs makes {type(chosen).__name__} of the {kind} that the model returns; give "
+                "a function that makes one tensor"
+            )
+        return chosen
 
 
 def inputs_in_type(module: torch.nn.Module, dataset: Dataset) -> tuple[Input, ...]:
@@ -138,7 +161,12 @@ def check_model(
     if isinstance(model, str):
         named = choose("model", model, MODELS)
         dataset = check_dataset(dataset, named.name, named.input_shape, named.input_dtype)
-        if objective is CLASSES and outputs is None:
+        if not dataset.classes:
+            raise UserError(
+                f"{dataset.name} has no classes, and a model of the zoo gets an output for each: "
+                f"give it classes, or as model lambda: zoo.MODELS[{model!r}].factory(classes=1)"
+            )
+        if objective is CLASSES and outputs is None and named.input_dtype == "float32":
             return
     model, dataset = _check_kind(model), check_dataset(dataset)
     from workbench.graphs.recording import check_has_parameters
@@ -147,7 +175,8 @@ def check_model(
     name = model if isinstance(model, str) else type(module).__name__
     check_has_parameters(name, module)
     dtype = number_type(module) if in_own_type else None
-    scores = _tried(module.eval(), dataset, seed, _extremes(dataset.x_train), dtype)
+    for x in (dataset.x_test, dataset.x_train):
+        scores = _tried(module.eval(), dataset, seed, x[_extremes(x)], dtype)
     if objective.loss is cross_entropy and (classes := len(dataset.classes)):
         count = scores.shape[-1] if scores.dim() else 0
         if scores.dim() == dataset.y_train.ndim + 1 and count < classes:
@@ -155,10 +184,40 @@ def check_model(
                 f"the model has {count} outputs, {dataset.name} has {classes} classes; "
                 "each class needs an output"
             )
-    rows = np.arange(min(2, len(dataset.y_train)))  # batch normalisation refuses a single one
-    scores = _tried(module.train(len(rows) > 1), dataset, seed, rows, dtype, learns=True)
+    _check_learning(name, module, dataset, seed, objective, dtype=dtype)
+
+
+def _check_learning(
+    name: str,
+    module: torch.nn.Module,
+    dataset: Dataset,
+    seed: int,
+    objective: Objective,
+    *,
+    dtype: torch.dtype | None,
+) -> None:
+    """Refuse what a step on two samples shows: of the module, its loss, metrics and gradients."""
+    rows = _labelled(dataset.y_train)[:2]  # batch normalisation refuses a single one
+    module.train(len(rows) > 1)
+    before = {key: one._version for key, one in module.named_parameters()}
+    scores = _tried(module, dataset, seed, dataset.x_train[rows], dtype, learns=True)
+    for key, one in module.named_parameters():
+        if one._version != before[key]:
+            raise UserError(
+                f"the forward of {name} changes its parameter {key!r}, which other nodes would not "
+                "see: keep it as it is (an embedding without max_norm), or make it a buffer"
+            )
     labels = as_tensor(dataset.y_train[rows], scores.device)
     loss = objective.value(scores, labels)
+    if objective.loss is cross_entropy:
+        for part in (dataset.y_train, dataset.y_test):
+            check_classes(part, scores.shape[-1])
+    if not math.isfinite(loss.item()):
+        raise UserError(
+            f"the loss of {name} is {loss.item()} before anything is learnt: see what the model "
+            f"gives for the first samples of {dataset.name}, and the loss for that"
+        )
+    objective.each(scores.detach(), labels)
     if not loss.requires_grad:
         raise UserError(f"the loss of {name} has no gradient: compute it by PyTorch's functions")
     loss.backward()  # type: ignore[no-untyped-call]
@@ -180,11 +239,18 @@ def _extremes(x: Any) -> Any:
     return np.array(sorted(rows))
 
 
+def _labelled(y: Any) -> Any:
+    """Rows with a label that counts."""
+    if y.ndim == 1 or y.dtype.kind == "f":
+        return np.arange(len(y))
+    return np.flatnonzero((y != IGNORED).reshape(len(y), -1).any(1))
+
+
 def _tried(
     module: torch.nn.Module,
     dataset: Dataset,
     seed: int,
-    rows: Any,
+    x: Any,
     dtype: torch.dtype | None,
     *,
     learns: bool = False,
@@ -193,7 +259,6 @@ def _tried(
     import torch
 
     device = next(module.parameters()).device
-    x = dataset.x_train[rows]
     try:
         with torch.set_grad_enabled(learns), seeded(seed):
             returned = applied(module, x, device, dtype)

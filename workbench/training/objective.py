@@ -24,12 +24,15 @@ Outputs = Callable[[Any], "Tensor"]
 def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
     """Negative logarithm of the label's softmax probability.
 
-    Outputs are scores, N x classes for a label a sample, N x T x classes for one a position.
+    Outputs are scores, N x classes for a label a sample, N x T x classes for one a position. It is
+    0 where no label counts.
     """
     from torch.nn import functional
 
     if labels.dim() > 1:
         outputs, labels = outputs.flatten(0, -2), labels.flatten()
+        if not (labels != IGNORED).any():
+            return 0 * outputs.sum()
     return functional.cross_entropy(outputs, labels, ignore_index=IGNORED)
 
 
@@ -70,12 +73,17 @@ class Objective:
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.metrics, Mapping):
+            raise UserError(f"metrics is {self.metrics!r}; give functions by name, in a dictionary")
         for name, value in {"loss": self.loss, **self.metrics}.items():
             if not callable(value) and not isinstance(value, Metric):
                 raise UserError(f"{name} is {value!r}; give a function of outputs and labels")
+        for name in self.metrics:
+            if not isinstance(name, str) or name in TAKEN or name.startswith("train_"):
+                raise UserError(f"a metric cannot be called {name!r}, as results have that column")
         metrics = {
             name: metric if isinstance(metric, Metric) else Metric(metric)
-            for name, metric in dict(self.metrics).items()
+            for name, metric in self.metrics.items()
         }
         object.__setattr__(self, "metrics", metrics)
 
@@ -86,13 +94,53 @@ class Objective:
         outputs = plain(returned)
         if self.loss is cross_entropy:
             check_scores(outputs, labels)
-        loss = self.loss(outputs, labels)
-        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+        loss = _called("the loss", self.loss, outputs, labels)
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or loss.is_complex():
             given = type(loss).__name__
             if isinstance(loss, torch.Tensor):
                 given = f"a tensor of shape {tuple(loss.shape)}"
+                given += " of complex numbers" * loss.is_complex()
             raise UserError(f"the loss is {given}; give one that is a tensor of one number, a mean")
         return loss
+
+    def each(self, outputs: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """Metrics that have a number for each label or sample; refused if they give none."""
+        import torch
+
+        found = {
+            name: _called(f"metric {name!r}", metric.each, outputs, labels)
+            for name, metric in self.metrics.items()
+            if metric.each is not None
+        }
+        for name, values in found.items():
+            if not isinstance(values, torch.Tensor):
+                raise UserError(
+                    f"metric {name!r} gives {type(values).__name__}; give a tensor with a number "
+                    "for each label, or for each sample"
+                )
+        return found
+
+
+TAKEN = frozenset(
+    (
+        *("epoch", "iteration", "node", "name", "at_s", "loss", "test_loss"),
+        *("consensus_error", "samples", "restarts"),
+    )
+)
+"""Columns of results that no metric may have."""
+
+
+def _called(what: str, function: Callable[..., Any], outputs: Tensor, labels: Tensor) -> Any:
+    """Call a user's function of outputs and labels."""
+    try:
+        return function(outputs, labels)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f"{what} fails on outputs of shape {tuple(outputs.shape)} and labels of shape "
+            f"{tuple(labels.shape)}: {type(error).__name__}: {error}"
+        ) from error
 
 
 def plain(returned: Any) -> Tensor:
@@ -110,7 +158,8 @@ def plain(returned: Any) -> Tensor:
     elif isinstance(returned, tuple | list) and not hasattr(returned, "_fields"):
         named = dict(enumerate(returned))
     else:
-        named = dict(getattr(returned, "__dict__", {}))
+        names: Any = getattr(returned, "__dict__", None) or getattr(returned, "__slots__", ())
+        named = {name: getattr(returned, name) for name in names}
         named |= getattr(returned, "_asdict", dict)()
     tensors = [value for value in named.values() if isinstance(value, torch.Tensor)]
     chosen = named.get("logits", tensors[0] if len(tensors) == 1 else None)
@@ -133,11 +182,16 @@ def check_scores(outputs: Tensor, labels: Tensor) -> None:
         raise UserError(
             f"the model gives outputs of {given} for {of}; a classifier gives a tensor of {wanted}"
         )
-    counted = labels if labels.dim() == 1 else labels[labels != IGNORED]
-    if len(counted) and not 0 <= int(counted.min()) <= int(counted.max()) < outputs.shape[-1]:
+    check_classes(labels, outputs.shape[-1])
+
+
+def check_classes(labels: Any, classes: int) -> None:
+    """Refuse labels, an array or a tensor, that are not among a model's classes."""
+    counted = labels if labels.ndim == 1 else labels[labels != IGNORED]
+    if len(counted) and not 0 <= int(counted.min()) <= int(counted.max()) < classes:
         raise UserError(
             f"labels go from {int(counted.min())} to {int(counted.max())}, but the model has "
-            f"{outputs.shape[-1]} outputs, for labels from 0"
+            f"{classes} outputs, for labels from 0"
         )
 
 

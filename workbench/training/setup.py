@@ -15,8 +15,14 @@ from numpy.typing import NDArray
 from workbench.runtime.threads import GlobalGenerators
 from workbench.training.batches import batches
 from workbench.training.evaluation import evaluate, gradient_step
-from workbench.training.flat_model import FlatModel, flatten
-from workbench.training.models import Chosen, check_model, inputs_in_type, make_model, profile_of
+from workbench.training.flat_model import FlatModel, copied, flatten
+from workbench.training.models import (
+    Chosen,
+    check_model,
+    inputs_in_type,
+    make_model,
+    profile_of,
+)
 from workbench.training.objective import CLASSES, Objective, objective_of
 from workbench.training.passes import Batches
 from workbench.training.pieces import Pieces, cut
@@ -43,9 +49,10 @@ class Setup:
     ----------
     model
         Name in the zoo, or a function that makes one's own module: their weights are drawn from the
-        seed. Or a module: a copy goes on from the weights that it has, as for fine-tuning. Frozen
-        parameters (``requires_grad`` is false) stay as they are, and no message carries them. Tried
-        on a sample, without learning.
+        seed. Or a module: a copy goes on from the weights that it has now, as for fine-tuning, its
+        parts in the modes that they have, training or evaluation. Frozen parameters
+        (``requires_grad`` is false) stay as they are, and no message carries them. Tried on
+        samples, without learning.
     dataset
         Fitted to the model's input; a model of the zoo gets as many outputs as it has classes.
     objective
@@ -97,6 +104,11 @@ class Setup:
             raise UserError(
                 f"outputs is {self.outputs!r}; give a function of what the model returns"
             )
+        if not isinstance(self.model, str):
+            from torch import nn
+
+            if isinstance(self.model, nn.Module):
+                object.__setattr__(self, "model", copied(self.model))
         check_model(
             *(self.model, self.dataset, self.seed, self.objective, self.outputs),
             in_own_type=self.in_own_type,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import polars as pl
 
-from workbench.datasets.dataset import floats_as
 from workbench.runtime import Run, SimulationError
 from workbench.training.evaluation import Evaluation, evaluate
 from workbench.training.flat_model import set_buffers
@@ -164,5 +163,5 @@ class Epochs:
         self._rows.append(tuple(row[name] for name in self._schema))
 
     def _evaluated(self, x: Samples, y: NDArray[Any]) -> Evaluation:
-        dtype = str(self.flat.parameters.dtype).removeprefix("torch.")
-        return evaluate(self.flat.module, floats_as(x, dtype), y, objective=self.objective)
+        module, dtype = self.flat.module, self.flat.parameters.dtype
+        return evaluate(module, x, y, objective=self.objective, dtype=dtype)

@@ -162,7 +162,13 @@ def parse_budget(text: str) -> int | float:
     """Bytes, as `parse_bytes` reads them, or a share below 1 of a text such as ``50%``."""
     share = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*", text)
     if share is None:
-        return parse_bytes(text)
+        try:
+            return parse_bytes(text)
+        except UserError:
+            raise UserError(
+                f"{text!r} is no budget; give bytes, as in 64MB, 64 MiB or 0.5GB, or a share, as "
+                "in 50%"
+            ) from None
     if not 0 < float(share[1]) < 100:
         raise UserError(f"{text!r} is no budget; give a share between 0% and 100%")
     return float(share[1]) / 100

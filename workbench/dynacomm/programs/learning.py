@@ -132,9 +132,10 @@ class WorkerReplica:
 
 @dataclass
 class LayerwiseReplica(WorkerReplica):
-    """Computes each layer when its turn comes, forward, too: the same gradient, bit for bit.
+    """Computes each layer when its turn comes, forward, too: the same gradient.
 
-    What the module draws is another: a layer draws by itself.
+    It rounds differently where layers share a weight, or a batch is normalised. What the module
+    draws is another: a layer draws by itself.
     """
 
     pieces: training.Pieces = field(kw_only=True)
