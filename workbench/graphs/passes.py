@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.func import functional_call
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
 
 from workbench.graphs.functional import DrawingInPlace, faked, functional
 from workbench.graphs.graph import Operand, Operator, Recording, Value
@@ -114,9 +114,7 @@ def trace_passes(
     held = {key: one.detach() for key, one in parameters.items() if key not in trained} | others
     given = tuple(tensor.detach() for tensor in tensors_in(fakes))
     tangents = tuple(seen.tangents.values())
-    recorder = Recorder(parameters, (*given, *tangents), others=others)
-
-    recurrent = any(isinstance(part, nn.RNNBase) for part in copied.modules())
+    recorder = _Keeping(parameters, (*given, *tangents), others=others)
 
     def passes(
         learnt: tuple[dict[str, Tensor], dict[int, Tensor]],
@@ -133,24 +131,55 @@ def trace_passes(
         outputs = tensors_in(result)
         outputs = [one.clone() if at in copies else one for at, one in enumerate(outputs)]
         sources = [*trained.values(), *of_inputs.values()]
-        found = torch.autograd.grad(
-            [outputs[at] for at in used], sources, tangents, create_graph=recurrent
-        )
+        found = torch.autograd.grad([outputs[at] for at in used], sources, tangents)
         return [*outputs, *found]
 
     with _explained(name, copied), learning(), mode, recorder:
         learnt = (trained, {at: given[at] for at in seen.inputs})
         results = functional(passes, recorder)(torch.empty(()), learnt, held, given, tangents)
     _check_written(name, copied, others, numbers)
-    if any(operator.name == "mkldnn_rnn_layer" for operator in recorder.operators):
-        raise UserError(
-            f"{name} has an LSTM, whose kernel on a CPU keeps what it needs out of sight; a plan "
-            "would round otherwise: nn.GRU and cells of one's own can be planned"
-        )
     strides = [one.stride() for one in (*trained.values(), *(given[at] for at in seen.inputs))]
     first = len(results) - len(strides)
     graph = _with_own_memory(recorder.graph(results), dict(enumerate(strides, first)))
     return Passes(OperatorGraph(**vars(graph)), returned, used, seen.parameters, seen.inputs)
+
+
+_aten = torch.ops.aten
+
+
+class _Keeping(Recorder):
+    """Records what an LSTM's kernel keeps for its backward pass, whose size no shape tells."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        if func is not _aten.mkldnn_rnn_layer.default:
+            return out
+        kept = torch.empty(_kept_bytes(args), dtype=torch.uint8, device="cpu")
+        self._hold(kept, "operator")
+        layer, view = self.operators[-1], self.view(kept)
+        results, makes = (*layer.results, view), (*layer.makes, view)
+        self.operators[-1] = replace(layer, function=lstm_layer, results=results, makes=makes)
+        return (*out[:3], kept)
+
+
+def lstm_layer(*args: Any) -> tuple[Tensor, ...]:
+    """A layer of an LSTM, and what its kernel keeps: nothing, where gradients are off."""
+    with torch.enable_grad():
+        found: tuple[Tensor, ...] = _aten.mkldnn_rnn_layer.default(*args)
+    return found
+
+
+def _kept_bytes(args: tuple[Any, ...]) -> int:
+    """Of a layer of an LSTM that is run to see."""
+    with unset_fake_temporarily():
+        real = tree_map_only(
+            Tensor,
+            lambda one: torch.empty_strided(one.shape, one.stride(), dtype=one.dtype).zero_(),
+            args,
+        )
+        return lstm_layer(*real)[3].nbytes
 
 
 @contextmanager
