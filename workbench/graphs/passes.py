@@ -110,6 +110,7 @@ def trace_passes(
         seen = _seen(outputs, forms, parameters, others, tensors_in(fakes))
     del plain, outputs
     used, copies = tuple(seen.tangents), seen.copies
+    aliases = _aliases(copied, parameters | others)
     trained = {key: parameters[key] for key in seen.parameters}
     held = {key: one.detach() for key, one in parameters.items() if key not in trained} | others
     given = tuple(tensor.detach() for tensor in tensors_in(fakes))
@@ -127,7 +128,9 @@ def trace_passes(
         filled = [next(tensors) if isinstance(leaf, Tensor) else leaf for leaf in fakes]
         args, kwargs = tree_unflatten(filled, tree)
         with DrawingInPlace():
-            result = functional_call(copied, {**trained, **held}, args, kwargs)
+            own = {**trained, **held}
+            own = {name: own[key] for name, key in aliases.items()}
+            result = functional_call(copied, own, args, kwargs, tie_weights=False)
         outputs = tensors_in(result)
         outputs = [one.clone() if at in copies else one for at, one in enumerate(outputs)]
         sources = [*trained.values(), *of_inputs.values()]
@@ -144,10 +147,24 @@ def trace_passes(
     return Passes(OperatorGraph(**vars(graph)), returned, used, seen.parameters, seen.inputs)
 
 
+def _aliases(module: nn.Module, held: Mapping[str, Tensor]) -> Mapping[str, str]:
+    """By name in a part, each part once: under which name a tensor is held.
+
+    PyTorch's own way with tied tensors leaves the substitutes in a part that is used twice.
+    """
+    keys = {id(tensor): key for key, tensor in held.items()}
+    names = [
+        (f"{prefix}.{name}".lstrip("."), id(tensor))
+        for prefix, part in module.named_modules()
+        for name, tensor in (*part._parameters.items(), *part._buffers.items())
+    ]
+    return {key: key for key in held} | {name: keys[at] for name, at in names if at in keys}
+
+
 _aten = torch.ops.aten
 
 
-class _Keeping(Recorder):
+class _Keeping(Recorder):  # type: ignore[no-untyped-call]
     """Records what an LSTM's kernel keeps for its backward pass, whose size no shape tells."""
 
     def __torch_dispatch__(

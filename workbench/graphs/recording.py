@@ -223,7 +223,9 @@ def explained(name: str, module: nn.Module) -> Iterator[None]:
             where = f"at layer {names[part]!r} ({part})"
         where += _line(error)
         why = f"{type(error).__name__}: {str(error).rstrip('.')}"
-        if isinstance(error, RuntimeError | TypeError) and _NUMBERLESS.search(str(error)):
+        if isinstance(error, RuntimeError | TypeError) and _NUMBERLESS.search(
+            f"{type(error).__name__}: {error}"
+        ):
             raise UntraceableError(
                 f"{name} cannot be traced: {where}, {why}. Its control flow depends on data, or "
                 "it leaves PyTorch",
@@ -239,7 +241,7 @@ def explained(name: str, module: nn.Module) -> Iterator[None]:
         log.disabled = was_quiet
 
 
-_NUMBERLESS = re.compile(r"\bmeta\b|doesn't have storage|unallocated storage", re.I)
+_NUMBERLESS = re.compile(r"\bmeta\b|DataDependent|doesn't have storage|unallocated storage", re.I)
 """What PyTorch says where a tensor of shapes alone is asked for its numbers."""
 
 
