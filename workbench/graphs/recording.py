@@ -223,9 +223,7 @@ def explained(name: str, module: nn.Module) -> Iterator[None]:
             where = f"at layer {names[part]!r} ({part})"
         where += _line(error)
         why = f"{type(error).__name__}: {str(error).rstrip('.')}"
-        if isinstance(error, RuntimeError | TypeError) and _NUMBERLESS.search(
-            f"{type(error).__name__}: {error}"
-        ):
+        if isinstance(error, RuntimeError | TypeError) and _NUMBERLESS.search(why):
             raise UntraceableError(
                 f"{name} cannot be traced: {where}, {why}. Its control flow depends on data, or "
                 "it leaves PyTorch",
