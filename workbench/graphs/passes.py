@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -115,7 +116,7 @@ def trace_passes(
     held = {key: one.detach() for key, one in parameters.items() if key not in trained} | others
     given = tuple(tensor.detach() for tensor in tensors_in(fakes))
     tangents = tuple(seen.tangents.values())
-    recorder = _Keeping(parameters, (*given, *tangents), others=others)
+    recorder = _AsKernelsDo(parameters, (*given, *tangents), others=others)
 
     def passes(
         learnt: tuple[dict[str, Tensor], dict[int, Tensor]],
@@ -161,42 +162,75 @@ def _aliases(module: nn.Module, held: Mapping[str, Tensor]) -> Mapping[str, str]
     return {key: key for key in held} | {name: keys[at] for name, at in names if at in keys}
 
 
-_aten = torch.ops.aten
+class _AsKernelsDo(Recorder):  # type: ignore[no-untyped-call]
+    """Records results in the form in which a CPU's kernels give them.
 
-
-class _Keeping(Recorder):  # type: ignore[no-untyped-call]
-    """Records what an LSTM's kernel keeps for its backward pass, whose size no shape tells."""
+    PyTorch's forms for shapes alone are others where operands are not contiguous, and so would be
+    the order in which numbers are drawn and added up. What an LSTM's kernel keeps for its backward
+    pass has a size that no shape tells. Such operators are run once, on zeros, to see.
+    """
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         out = super().__torch_dispatch__(func, types, args, kwargs)
-        if func is not _aten.mkldnn_rnn_layer.default:
+        if func is _LSTM:
+            self._hold(out[3], "operator")
+            layer, view = self.operators[-1], self.view(out[3])
+            results, makes = (*layer.results, view), (*layer.makes, view)
+            self.operators[-1] = replace(layer, function=lstm_layer, results=results, makes=makes)
+        return out
+
+    def _called(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        out = func(*args, **kwargs)
+        given, made = tensors_in((args, kwargs)), tensors_in(out)
+        held = {tensor.untyped_storage()._cdata for tensor in given}
+        is_new = not any(tensor.untyped_storage()._cdata in held for tensor in made)
+        plain = all(tensor.is_contiguous() for tensor in given) and func is not _LSTM
+        if plain or not is_new or not made or func._schema.is_mutable:
             return out
-        kept = torch.empty(_kept_bytes(args), dtype=torch.uint8, device="cpu")
-        self._hold(kept, "operator")
-        layer, view = self.operators[-1], self.view(kept)
-        results, makes = (*layer.results, view), (*layer.makes, view)
-        self.operators[-1] = replace(layer, function=lstm_layer, results=results, makes=makes)
-        return (*out[:3], kept)
+        kind = repr((func, tree_map_only(Tensor, _form, (args, kwargs))))
+        if kind not in self._forms:
+            self._forms[kind] = _real_forms(func, args, kwargs)
+        leaves, tree = tree_flatten(out)
+        pairs = zip(leaves, self._forms[kind], strict=True)
+        return tree_unflatten([_formed(leaf, form) for leaf, form in pairs], tree)
+
+    @cached_property
+    def _forms(self) -> dict[str, list[Any]]:
+        return {}
+
+
+def _form(tensor: Tensor) -> tuple[Any, ...]:
+    return tuple(tensor.shape), tensor.stride(), tensor.dtype
+
+
+def _formed(fake: Any, form: tuple[Any, ...] | None) -> Any:
+    if not isinstance(fake, Tensor) or form is None or _form(fake) == form:
+        return fake
+    return torch.empty_strided(*form[:2], dtype=form[2], device="cpu")
+
+
+def _real_forms(func: Any, args: Any, kwargs: Any) -> list[Any]:
+    """Forms of what an operator returns that runs on zeros."""
+    with unset_fake_temporarily(), torch.random.fork_rng(devices=[]):
+        real = tree_map_only(
+            Tensor,
+            lambda one: torch.empty_strided(one.shape, one.stride(), dtype=one.dtype).zero_(),
+            (args, kwargs),
+        )
+        out = (lstm_layer if func is _LSTM else func)(*real[0], **real[1])
+        return [_form(one) if isinstance(one, Tensor) else None for one in tree_flatten(out)[0]]
+
+
+_LSTM = torch.ops.aten.mkldnn_rnn_layer.default
 
 
 def lstm_layer(*args: Any) -> tuple[Tensor, ...]:
     """A layer of an LSTM, and what its kernel keeps: nothing, where gradients are off."""
     with torch.enable_grad():
-        found: tuple[Tensor, ...] = _aten.mkldnn_rnn_layer.default(*args)
+        found: tuple[Tensor, ...] = _LSTM(*args)
     return found
-
-
-def _kept_bytes(args: tuple[Any, ...]) -> int:
-    """Of a layer of an LSTM that is run to see."""
-    with unset_fake_temporarily():
-        real = tree_map_only(
-            Tensor,
-            lambda one: torch.empty_strided(one.shape, one.stride(), dtype=one.dtype).zero_(),
-            args,
-        )
-        return lstm_layer(*real)[3].nbytes
 
 
 @contextmanager
