@@ -19,6 +19,7 @@ from workbench.graphs.recorder import tensors_in
 from workbench.memory.fitting import Fitted
 from workbench.memory.fitting.planning import plain_bytes, step_of, usual_loss
 from workbench.memory.measured import allocations
+from workbench.memory.process import OPTIMIZERS
 from workbench.memory.recomputation import BudgetError
 
 Make = Callable[[], nn.Module]
@@ -269,6 +270,33 @@ def test_parameters_that_are_frozen_later() -> None:
     assert next(ours.parameters()).grad is None
 
 
+def test_outputs_that_nothing_leads_to_any_more() -> None:
+    plain = Calling(lambda one, x: (one.second(one.first(x)), one.first(x)))
+    ours = memory.fit(copy.deepcopy(plain), torch.randn(64, 32), "1MB", loss=squares)
+    x = torch.randn(64, 32)
+    for module in (plain, ours):
+        for parameter in module.first.parameters():
+            parameter.requires_grad_(False)
+        squares(module(x)).backward()  # type: ignore[no-untyped-call]
+    same(plain, ours)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_update_takes_no_more_than_is_counted(name: str) -> None:
+    made: dict[str, Callable[..., torch.optim.Optimizer]]
+    made = {"sgd": torch.optim.SGD, "momentum": partial(torch.optim.SGD, momentum=0.9)}
+    made |= {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    for sizes in ((64, 64), (64, 48, 3), (3, 64, 48)):
+        parameters = [nn.Parameter(torch.randn(size, 64)) for size in sizes]
+        optimizer = made[name](parameters, 0.1)
+        for parameter in parameters:
+            parameter.grad = torch.randn_like(parameter)
+        optimizer.step()
+        (taken,) = allocations([optimizer.step])
+        counted = OPTIMIZERS[name].scratch_bytes([one.nbytes for one in parameters])
+        assert taken <= counted + 64
+
+
 @pytest.mark.parametrize("way", ["deepcopy", "pickle"])
 def test_copies_train_alone(way: str) -> None:
     plain, ours, x, y = both("convolutional")
@@ -471,6 +499,25 @@ def in_channels_last() -> tuple[nn.Module, Tensor]:
     return module.to(memory_format=torch.channels_last), x  # type: ignore[call-overload]
 
 
+class Normalised(nn.Module):
+    """A normalisation of a view, whose kernel lays out as it likes what is drawn and added up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.scale = nn.BatchNorm1d(32), nn.Parameter(torch.ones(32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(2):
+            x = self.norm((x * self.scale).transpose(1, 2)).transpose(1, 2)
+            x = x + x.mean(1, keepdim=True).expand_as(x) + 0.1 * torch.randn_like(x)
+        return x
+
+
+def with_a_part_twice() -> nn.Module:
+    norm = nn.BatchNorm1d(32)
+    return nn.Sequential(norm, nn.Linear(32, 32), norm, nn.Tanh())
+
+
 def parametrized() -> nn.Module:
     first = nn.utils.parametrizations.weight_norm(nn.Linear(32, 32))
     last = nn.utils.parametrizations.spectral_norm(nn.Linear(32, 8))
@@ -486,6 +533,8 @@ OTHERS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
     "random numbers": lambda: (Calling(noisy), torch.randn(128, 32)),
     "views and what is given": lambda: (Calling(returning_all), torch.randn(128, 32)),
     "channels last": in_channels_last,
+    "normalised": lambda: (Normalised(), torch.randn(4, 9, 32)),
+    "a part twice": lambda: (with_a_part_twice(), torch.randn(64, 32)),
     "parametrized": lambda: (parametrized(), torch.randn(64, 32)),
     "encoder": lambda: (transformer(), torch.randn(4, 16, 32)),
     "double": lambda: (perceptron().double(), torch.randn(64, 32, dtype=torch.float64)),
@@ -524,6 +573,7 @@ def test_modules_of_other_kinds(kind: str) -> None:
         (lambda: Calling(counting), "sets 'count' in its forward pass"),
         (lambda: Calling(assigning), "sets 'seen' in its forward pass"),
         (lambda: Calling(checkpointing), "computes parts again itself"),
+        (lambda: nn.BatchNorm1d(32, momentum=None), "depends on data"),
         (lambda: Calling(lambda one, x: one.first(x).detach()), "nothing that has a gradient"),
         (lambda: Calling(lambda one, x: [object(), one.first(x)]), "an object of object"),
     ],

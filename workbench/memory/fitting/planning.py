@@ -223,7 +223,8 @@ def step_of(
 
     def gradients(returned: Returned, outputs: Sequence[Tensor]) -> Mapping[int, Strides]:
         seen.append(used if isinstance(used, Used) else used_by(used, returned, outputs))
-        return seen[-1].strides(outputs)
+        learnt = set(returned.differentiable)  # fewer, once parameters are frozen
+        return {at: form for at, form in seen[-1].strides(outputs).items() if at in learnt}
 
     passes = as_compiled(partial(trace_passes, name, module, args, kwargs, gradients))
     graph = passes.graph
@@ -239,19 +240,19 @@ def step_of(
     )
     sources = {at: named[key] for at, key in held} | dict(graph.written_down)
     bases |= {at: _as_view(at, tensor) for at, tensor in sources.items()}
-    state, scratch = choose("optimizer", optimizer, OPTIMIZERS)
+    chosen = choose("optimizer", optimizer, OPTIMIZERS)
     trained = [named[key].nbytes for key in passes.parameters]
     returned = graph.outputs[: sum(passes.returned.is_tensor)]
     around = Around(
         round(seen[0].share * sum(view.size_bytes for view in returned)),
-        scratch * max(trained, default=0),
+        chosen.scratch_bytes(trained),
     )
     flow = passes_flow(passes, profiled(graph, bases), around)
     own_bytes = storage_bytes(named.values())
     beside = {
         "parameters and buffers": own_bytes,
         "inputs": storage_bytes([*named.values(), *given]) - own_bytes,
-        f"{optimizer}'s state": _state_bytes(state, trained),
+        f"{optimizer}'s state": _state_bytes(chosen.state, trained),
     }
     return Step(name, passes, flow, bases, held, beside), seen[0]
 
@@ -278,12 +279,12 @@ def plain_bytes(
         (allocated,) = allocations([run])
     for parameter, gradient in zip(module.parameters(), gradients, strict=True):
         parameter.grad = gradient  # that a loss may have reached, beside the copy's
-    state, scratch = choose("optimizer", optimizer, OPTIMIZERS)
+    chosen = choose("optimizer", optimizer, OPTIMIZERS)
     trained = [one.nbytes for one in copied.parameters() if one.grad is not None]
     held = dict(copied.named_parameters()) | held_tensors(copied)
     held_bytes = storage_bytes([*held.values(), *tensors_in((args, kwargs))])
-    updating = sum(trained) + storage_bytes(returned) + scratch * max(trained, default=0)
-    return held_bytes + _state_bytes(state, trained) + max(allocated, updating)
+    updating = sum(trained) + storage_bytes(returned) + chosen.scratch_bytes(trained)
+    return held_bytes + _state_bytes(chosen.state, trained) + max(allocated, updating)
 
 
 def _state_bytes(copies: int, trained: Sequence[int]) -> int:
