@@ -44,6 +44,8 @@ def fit(
 
     It has the parameters, buffers and names of `model`, and computes the same numbers, bit for bit:
     what does not fit is computed again in the backward pass. Its `fit` says what that costs.
+    Of several passes before one backward pass, gradients of a parameter that is used more than once
+    are added up pass by pass, which may round otherwise.
 
     Parameters
     ----------
