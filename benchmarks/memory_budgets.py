@@ -5,7 +5,7 @@ installed, within 75, 50 and 35 % of the most bytes that a step of plain PyTorch
 some. A row says: whether the most bytes counted while a step runs were within the budget, and the
 step equal to PyTorch's bit for bit; what was foretold; and how many times as long as plain steps
 take steps of ours, and of ``torch.compile`` (aot_eager) at the largest
-``activation_memory_budget``, found by bisection, whose counted peak is within the same bytes. Or
+``activation_memory_budget``, in tenths, whose counted peak is within the same bytes. Or
 what is the least, where the budget is refused.
 
 Status 1 if a peak is above its budget, if numbers differ, or if ours is slower than PyTorch's in
@@ -19,7 +19,6 @@ import copy
 import importlib
 import statistics
 import sys
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import process_time
@@ -37,8 +36,8 @@ from workbench.memory.recomputation import BudgetError
 from workbench.zoo import MODELS, build
 
 SHARES = (0.75, 0.5, 0.35)
-PARTS = 16
-"""PyTorch's own budget is found to such a part of the activations that it would keep."""
+PARTS = 10
+"""That PyTorch's own budget is counted in, of the activations that it would keep."""
 ROUNDS, BAR = 5, 0.8
 
 ZOO = {
@@ -191,17 +190,14 @@ def theirs(case: Case, part: int) -> Trainer:
 def most_within(case: Case, peaks: dict[int, int], size_bytes: int) -> int | None:
     """The largest budget of PyTorch's own, in parts, whose peak is within bytes; `peaks` are kept.
 
-    None: not even what keeps nothing is.
+    All are tried in turn: less kept is no smaller peak where all is computed again at once.
     """
-
-    def fits(part: int) -> bool:
+    for part in range(PARTS, -1, -1):
         if part not in peaks:
             peaks[part] = theirs(case, part).peak()
-        return peaks[part] <= size_bytes
-
-    if not fits(0):
-        return None
-    return bisect_left(range(1, PARTS + 1), True, key=lambda part: not fits(part))
+        if peaks[part] <= size_bytes:
+            return part
+    return None
 
 
 def same_step(one: Trainer, other: Trainer) -> bool:
