@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 import workbench
-from workbench.utils.checks import UserError, check_name, check_whole, parse_budget
+from workbench.utils.checks import UserError, check_name, check_whole
 from workbench.zoo.own_model import load_model
 
 if TYPE_CHECKING:
@@ -519,7 +519,6 @@ def memory(
     if time_limit is not None and not 0 < time_limit < math.inf:
         raise UserError(f"--time-limit {time_limit:g}: give seconds above 0")
     sizes = _batch_sizes(batch_size)
-    limit = None if budget is None else parse_budget(budget)
     module, taken = _model(model, inputs)
     what = "a step of training" if training else "inference"
     survey = partial(
@@ -528,13 +527,13 @@ def memory(
         taken,
         training=training,
         planner=planner,
-        budget=limit,
+        budget=budget,
         optimizer=optimizer,
         time_limit_s=time_limit,
     )
     with _traced("its memory cannot be planned before its operators are known"):
         if len(sizes) > 1:
-            _print(report.by_batch(survey, sizes, f"{model}: {what}", limit))
+            _print(report.by_batch(survey, sizes, f"{model}: {what}", budget))
             return
         found = survey(batch_size=sizes[0])
     shapes = [one.shape for one in taken] if taken else [MODELS[model].input_shape]

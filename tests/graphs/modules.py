@@ -116,11 +116,22 @@ def gated() -> nn.Module:
     return nn.GRUCell(4, 4)
 
 
+def frozen() -> nn.Module:
+    """A convolution of which the bias alone learns."""
+    convolution = nn.Conv2d(1, 2, 2, padding=1)
+    convolution.weight.requires_grad_(False)
+    parts = (nn.Linear(4, 4), nn.Unflatten(1, (1, 2, 2)), convolution, nn.ReLU(), nn.Flatten())
+    return nn.Sequential(*parts, nn.Linear(18, 4))
+
+
+MODULES = {"gated": gated, "frozen": frozen}
+
+
 def made(name: str) -> nn.Module:
-    """A module by the name of its function, or `gated`; the same weights at every call."""
+    """A module by name, of `MODULES` or of its function; the same weights at every call."""
     torch.manual_seed(0)
     functions = {one.__name__: one for one in FUNCTIONS}
-    return gated() if name == "gated" else Linear(functions[name])
+    return MODULES[name]() if name in MODULES else Linear(functions[name])
 
 
-NAMES = (*(one.__name__ for one in FUNCTIONS), "gated")
+NAMES = (*(one.__name__ for one in FUNCTIONS), *MODULES)

@@ -84,7 +84,7 @@ def test_arenas_that_run_steps_again_give_the_same(name: str) -> None:
     whole = plan_memory(graph, time_limit_s=0.02).total_bytes
     for budget in range(whole // 2, whole, whole // 10):
         try:
-            plan = plan_memory(graph, budget_bytes=budget, time_limit_s=0.01)
+            plan = plan_memory(graph, budget=budget, time_limit_s=0.01)
         except BudgetError:
             continue
         check(graph, Arena(plan), (x, y))
@@ -96,7 +96,7 @@ def test_training_in_half_of_the_memory(name: str) -> None:
     graph = trace(module, MODELS[name].input_shape, 8, training=True)
     whole = plan_memory(graph, time_limit_s=0.2)
     try:
-        plan = plan_memory(graph, budget_bytes=whole.total_bytes // 2, time_limit_s=0.2)
+        plan = plan_memory(graph, budget=whole.total_bytes // 2, time_limit_s=0.2)
     except ValueError:
         assert name in ("lenet5", "cifarnet")  # one layer's weights are most of it
         return

@@ -82,7 +82,7 @@ test_refused = refusals(
     trade,
     {"graph": chain(4, 4)},
     {
-        "budgets": {"a budget is -1": [(-1,)], "give bytes": [{5, 6}]},
+        "budgets": {"budget is -1": [(-1,)], "give bytes": [{5, 6}]},
         "alignment": {"alignment is 0": [0]},
     },
 )

@@ -51,7 +51,7 @@ def test_an_arena_keeps_its_budget() -> None:
     module, x, y = of_zoo("resnet20_cifar", 8)
     graph = trace(module, (3, 32, 32), 8, training=True)
     whole = measure_memory(graph, (x, y), repeats=1)
-    half = measure_memory(graph, (x, y), budget_bytes=whole.arena_bytes // 2, repeats=1)
+    half = measure_memory(graph, (x, y), budget=whole.arena_bytes // 2, repeats=1)
     assert half.arena_bytes <= whole.arena_bytes // 2 + 64
     assert half.plan.recomputed
     assert half.plain_bytes == pytest.approx(whole.plain_bytes, rel=0.02)

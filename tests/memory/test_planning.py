@@ -91,8 +91,7 @@ def test_a_larger_budget_is_no_worse() -> None:
     flow = stored_dataflow("resnet20_cifar", 8, training=True, optimised=False)
     whole = plan_memory(flow, time_limit_s=0.3).total_bytes
     smaller, larger = (
-        cost(plan_memory(flow, budget_bytes=int(share * whole)).flow).sum()
-        for share in (0.5, 0.525)
+        cost(plan_memory(flow, budget=int(share * whole)).flow).sum() for share in (0.5, 0.525)
     )
     assert larger <= smaller
 
@@ -106,7 +105,7 @@ def test_the_clock_ends_no_search_that_was_given_no_seconds(
 
     def plans() -> list[MemoryPlan]:
         surveyed = survey("lenet5", training=True, batch_size=8).plans["workbench"]
-        return [planned(flow, "workbench"), plan_memory(flow, budget_bytes=budget), surveyed]
+        return [planned(flow, "workbench"), plan_memory(flow, budget=budget), surveyed]
 
     usual, seconds = plans(), itertools.count()
     monkeypatch.setattr(time, "perf_counter", lambda: 1e9 * next(seconds))
@@ -114,7 +113,7 @@ def test_the_clock_ends_no_search_that_was_given_no_seconds(
         assert one.order == other.order
         assert one.offsets.tolist() == other.offsets.tolist()
     with pytest.raises(BudgetError, match="one of"):
-        plan_memory(flow, budget_bytes=budget, time_limit_s=1)
+        plan_memory(flow, budget=budget, time_limit_s=1)
     shown = [*Path(paper.__file__).parent.rglob("*.py"), Path(explorer.__file__)]
     assert not [one for one in shown if "time_limit" in one.read_text()]
 
@@ -141,7 +140,7 @@ def test_within_a_budget(flow: Dataflow, share: float) -> None:
     whole = plan_memory(flow, time_limit_s=QUICK)
     budget = int(share * whole.total_bytes)
     try:
-        plan = plan_memory(flow, budget_bytes=budget, time_limit_s=QUICK)
+        plan = plan_memory(flow, budget=budget, time_limit_s=QUICK)
     except BudgetError as error:
         found = str(error)
         assert "no plan within" in found

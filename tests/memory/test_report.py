@@ -79,7 +79,7 @@ def test_what_no_plan_can_meet_is_refused_without_a_search(monkeypatch: pytest.M
     with pytest.raises(BudgetError, match=f"need {math.ceil(needed / 1e3) / 1e3:.3f} MB"):
         survey("resnet20_cifar", **asked, budget=needed - 1)  # type: ignore[arg-type]
     with pytest.raises(BudgetError, match=f"a single step needs {least_bytes(flow):,}"):
-        plan_memory(flow, budget_bytes=least_bytes(flow) - 1)
+        plan_memory(flow, budget=least_bytes(flow) - 1)
 
 
 @pytest.mark.parametrize(

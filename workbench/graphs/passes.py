@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.func import functional_call
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
 
 from workbench.graphs.functional import DrawingInPlace, faked, functional
 from workbench.graphs.graph import Operand, Operator, Recording, Value
@@ -110,13 +111,12 @@ def trace_passes(
         seen = _seen(outputs, forms, parameters, others, tensors_in(fakes))
     del plain, outputs
     used, copies = tuple(seen.tangents), seen.copies
+    aliases = _aliases(copied, parameters | others)
     trained = {key: parameters[key] for key in seen.parameters}
     held = {key: one.detach() for key, one in parameters.items() if key not in trained} | others
     given = tuple(tensor.detach() for tensor in tensors_in(fakes))
     tangents = tuple(seen.tangents.values())
-    recorder = Recorder(parameters, (*given, *tangents), others=others)
-
-    recurrent = any(isinstance(part, nn.RNNBase) for part in copied.modules())
+    recorder = _AsKernelsDo(parameters, (*given, *tangents), others=others)
 
     def passes(
         learnt: tuple[dict[str, Tensor], dict[int, Tensor]],
@@ -129,28 +129,108 @@ def trace_passes(
         filled = [next(tensors) if isinstance(leaf, Tensor) else leaf for leaf in fakes]
         args, kwargs = tree_unflatten(filled, tree)
         with DrawingInPlace():
-            result = functional_call(copied, {**trained, **held}, args, kwargs)
+            own = {**trained, **held}
+            own = {name: own[key] for name, key in aliases.items()}
+            result = functional_call(copied, own, args, kwargs, tie_weights=False)
         outputs = tensors_in(result)
         outputs = [one.clone() if at in copies else one for at, one in enumerate(outputs)]
         sources = [*trained.values(), *of_inputs.values()]
-        found = torch.autograd.grad(
-            [outputs[at] for at in used], sources, tangents, create_graph=recurrent
-        )
+        found = torch.autograd.grad([outputs[at] for at in used], sources, tangents)
         return [*outputs, *found]
 
     with _explained(name, copied), learning(), mode, recorder:
         learnt = (trained, {at: given[at] for at in seen.inputs})
         results = functional(passes, recorder)(torch.empty(()), learnt, held, given, tangents)
     _check_written(name, copied, others, numbers)
-    if any(operator.name == "mkldnn_rnn_layer" for operator in recorder.operators):
-        raise UserError(
-            f"{name} has an LSTM, whose kernel on a CPU keeps what it needs out of sight; a plan "
-            "would round otherwise: nn.GRU and cells of one's own can be planned"
-        )
     strides = [one.stride() for one in (*trained.values(), *(given[at] for at in seen.inputs))]
     first = len(results) - len(strides)
     graph = _with_own_memory(recorder.graph(results), dict(enumerate(strides, first)))
     return Passes(OperatorGraph(**vars(graph)), returned, used, seen.parameters, seen.inputs)
+
+
+def _aliases(module: nn.Module, held: Mapping[str, Tensor]) -> Mapping[str, str]:
+    """By name in a part, each part once: under which name a tensor is held.
+
+    PyTorch's own way with tied tensors leaves the substitutes in a part that is used twice.
+    """
+    keys = {id(tensor): key for key, tensor in held.items()}
+    names = [
+        (f"{prefix}.{name}".lstrip("."), id(tensor))
+        for prefix, part in module.named_modules()
+        for name, tensor in (*part._parameters.items(), *part._buffers.items())
+    ]
+    return {key: key for key in held} | {name: keys[at] for name, at in names if at in keys}
+
+
+class _AsKernelsDo(Recorder):  # type: ignore[no-untyped-call]
+    """Records results in the form in which a CPU's kernels give them.
+
+    PyTorch's forms for shapes alone are others where operands are not contiguous, and so would be
+    the order in which numbers are drawn and added up. What an LSTM's kernel keeps for its backward
+    pass has a size that no shape tells. Such operators are run once, on zeros, to see.
+    """
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        if func is _LSTM:
+            self._hold(out[3], "operator")
+            layer, view = self.operators[-1], self.view(out[3])
+            results, makes = (*layer.results, view), (*layer.makes, view)
+            self.operators[-1] = replace(layer, function=lstm_layer, results=results, makes=makes)
+        return out
+
+    def _called(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        out = func(*args, **kwargs)
+        given, made = tensors_in((args, kwargs)), tensors_in(out)
+        held = {tensor.untyped_storage()._cdata for tensor in given}
+        is_new = not any(tensor.untyped_storage()._cdata in held for tensor in made)
+        plain = all(tensor.is_contiguous() for tensor in given) and func is not _LSTM
+        if plain or not is_new or not made or func._schema.is_mutable:
+            return out
+        kind = repr((func, tree_map_only(Tensor, _form, (args, kwargs))))
+        if kind not in self._forms:
+            self._forms[kind] = _real_forms(func, args, kwargs)
+        leaves, tree = tree_flatten(out)
+        pairs = zip(leaves, self._forms[kind], strict=True)
+        return tree_unflatten([_formed(leaf, form) for leaf, form in pairs], tree)
+
+    @cached_property
+    def _forms(self) -> dict[str, list[Any]]:
+        return {}
+
+
+def _form(tensor: Tensor) -> tuple[Any, ...]:
+    return tuple(tensor.shape), tensor.stride(), tensor.dtype
+
+
+def _formed(fake: Any, form: tuple[Any, ...] | None) -> Any:
+    if not isinstance(fake, Tensor) or form is None or _form(fake) == form:
+        return fake
+    return torch.empty_strided(*form[:2], dtype=form[2], device="cpu")
+
+
+def _real_forms(func: Any, args: Any, kwargs: Any) -> list[Any]:
+    """Forms of what an operator returns that runs on zeros."""
+    with unset_fake_temporarily(), torch.random.fork_rng(devices=[]):
+        real = tree_map_only(
+            Tensor,
+            lambda one: torch.empty_strided(one.shape, one.stride(), dtype=one.dtype).zero_(),
+            (args, kwargs),
+        )
+        out = (lstm_layer if func is _LSTM else func)(*real[0], **real[1])
+        return [_form(one) if isinstance(one, Tensor) else None for one in tree_flatten(out)[0]]
+
+
+_LSTM = torch.ops.aten.mkldnn_rnn_layer.default
+
+
+def lstm_layer(*args: Any) -> tuple[Tensor, ...]:
+    """A layer of an LSTM, and what its kernel keeps: nothing, where gradients are off."""
+    with torch.enable_grad():
+        found: tuple[Tensor, ...] = _LSTM(*args)
+    return found
 
 
 @contextmanager

@@ -120,7 +120,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         tensors = tensors_in((args, kwargs))
         _refuse_numbers(func, tensors)
-        out = func(*args, **kwargs)
+        out = self._called(func, args, kwargs)
         if func.namespace == "prim":  # asks for a device
             return out
         flops = _flops(func._overloadpacket, args, kwargs, out)
@@ -133,6 +133,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._first_nodes.append(self._nodes.first_node())
             self._add(func, (args, kwargs), out, flops, phase)
         return out
+
+    def _called(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        return func(*args, **kwargs)
 
     def _add(self, func: Any, arguments: Any, out: Any, flops: int, phase: Phase) -> None:
         inputs = tensors_in(arguments)

@@ -264,7 +264,7 @@ def explained(name: str, module: nn.Module) -> Iterator[None]:
             where = f"at layer {names[part]!r} ({part})"
         where += _line(error)
         why = f"{type(error).__name__}: {str(error).rstrip('.')}"
-        if isinstance(error, RuntimeError | TypeError) and _NUMBERLESS.search(str(error)):
+        if isinstance(error, RuntimeError | TypeError) and _NUMBERLESS.search(why):
             raise UntraceableError(
                 f"{name} cannot be traced: {where}, {why}. Its control flow depends on data, or "
                 "it leaves PyTorch",
@@ -281,7 +281,7 @@ def explained(name: str, module: nn.Module) -> Iterator[None]:
 
 
 _NUMBERLESS = re.compile(
-    r"\bmeta\b|doesn't have storage|unallocated storage|_local_scalar_dense", re.I
+    r"\bmeta\b|DataDependent|doesn't have storage|unallocated storage|_local_scalar_dense", re.I
 )
 """What PyTorch says where a tensor of shapes alone is asked for its numbers."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import polars as pl
@@ -12,12 +13,12 @@ import polars as pl
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.checkpointing import checkpointed
 from workbench.memory.dataflow import ALIGNMENT, Dataflow, flow_of
-from workbench.memory.lifetimes import lifetimes
+from workbench.memory.lifetimes import lifetimes, plain_bytes
 from workbench.memory.orders import quick_order
 from workbench.memory.packing import pack
 from workbench.memory.plan import MemoryPlan, certified
 from workbench.memory.recomputation import BudgetError, cost, least_bytes, recomputing
-from workbench.utils.checks import check_whole, listed
+from workbench.utils.checks import listed, parse_budget
 
 TRIES = 6
 """Rooms that a plan within a budget is looked for in, at most."""
@@ -49,7 +50,7 @@ _SCHEMA: dict[str, Any] = {
 
 def trade(
     graph: OperatorGraph | Dataflow,
-    budgets: Iterable[int] | None = None,
+    budgets: Iterable[str | int] | None = None,
     *,
     alignment: int = ALIGNMENT,
 ) -> pl.DataFrame:
@@ -58,10 +59,10 @@ def trade(
     ``extra_work`` is what runs again as a share of all work, in FLOPs plus bytes read and made,
     and so about a share of seconds; ``extra_flops`` its FLOPs; ``recomputed`` counts operators.
     ``total_bytes`` and ``bound_bytes`` are the plan's. Where there is no plan, these are null, and
-    ``reason`` says why. By default budgets go from what is needed without computing again, in
-    even ratios, down to the least that was reached.
+    ``reason`` says why. Budgets are as for `plan_memory`; by default they go from what is needed
+    without computing again, in even ratios, down to the least that was reached.
 
-    Raises ValueError: budgets that are no whole numbers of at least 0.
+    Raises ValueError: a budget that is neither bytes, nor a size, nor a share.
     """
     flow = flow_of(graph, alignment)
     order = quick_order(flow)
@@ -70,7 +71,7 @@ def trade(
         chosen = _budgets(flow, order, once.total_bytes)
     else:
         asked = listed("budgets", budgets, "give bytes, such as (64_000_000, 32_000_000)")
-        chosen = {check_whole("a budget", budget, 0) for budget in asked}
+        chosen = {parse_budget(budget, partial(plain_bytes, flow)) for budget in asked}
     rows: list[tuple[Any, ...]] = []
     best: MemoryPlan | None = None
     for budget in sorted(chosen):  # what fits a smaller budget fits a larger one
@@ -92,38 +93,64 @@ def trade(
 def least_reachable(flow: Dataflow, order: Sequence[int] | None = None) -> int:
     """Bytes alive at once in the smallest plan that computing again reaches, to 2 %."""
     order = quick_order(flow) if order is None else order
-    reached = lifetimes(flow, order).bound_bytes
-    below = least_bytes(flow) - 1
-    while reached - below > max(1, CLOSE * reached):
-        middle = (reached + below) // 2
+
+    def reach(room: int) -> int | None:
         try:
-            smaller = less(flow, order, middle)
+            smaller = less(flow, order, room)
         except BudgetError:
+            return None
+        return min(lifetimes(again, range(len(again.steps))).bound_bytes for again in smaller)
+
+    return least_reached(flow, lifetimes(flow, order).bound_bytes, reach)
+
+
+def least_reached(flow: Dataflow, most_bytes: int, reach: Callable[[int], int | None]) -> int:
+    """The smallest room, to 2 %, that ``reach(room)`` finds a plan in: its bytes, or None."""
+    below = least_bytes(flow) - 1
+    while most_bytes - below > max(1, CLOSE * most_bytes):
+        middle = (most_bytes + below) // 2
+        found = reach(middle)
+        if found is None:
             below = middle
         else:
-            bounds = [lifetimes(again, range(len(again.steps))).bound_bytes for again in smaller]
-            reached = min(*bounds, middle)
-    return reached
+            most_bytes = min(found, middle)
+    return most_bytes
+
+
+class Placed(Protocol):
+    """A dataflow that computes again, and the bytes of its results."""
+
+    @property
+    def flow(self) -> Dataflow:
+        """Steps as they run."""
+
+    @property
+    def total_bytes(self) -> int:
+        """What it needs."""
+
+
+P = TypeVar("P", bound=Placed)
 
 
 def within(
     flow: Dataflow,
     order: Sequence[int],
     budget_bytes: int,
-    place: Callable[[Dataflow], MemoryPlan],
+    place: Callable[[Dataflow], P | None],
     *,
     rounds: float,
     until_s: float = float("inf"),
     patience: int = PATIENCE,
-) -> MemoryPlan:
+) -> P:
     """The plan of least work found that computes again what does not fit.
 
-    `place` plans a dataflow whose steps run as they stand. It is tried with less room, too: packing
-    leaves gaps, and a way may find less work in less memory. The search is over after some `rounds`
-    or seconds, though with no plan yet only after `patience` tries. Raises `BudgetError`.
+    `place` plans a dataflow whose steps run as they stand, if it may run. It is tried with less
+    room, too: packing leaves gaps, and a way may find less work in less memory. The search is over
+    after some `rounds` or seconds, though with no plan yet only after `patience` tries. Raises
+    `BudgetError`.
     """
     room = budget_bytes
-    best: MemoryPlan | None = None
+    best: P | None = None
     least: int | None = None
     for tried in range(TRIES):
         is_over = tried >= rounds or time.perf_counter() > until_s
@@ -138,14 +165,16 @@ def within(
         room = int(_LESS * room)
         for again in smaller:
             plan = place(again)
+            if plan is None:
+                continue
             if plan.total_bytes > budget_bytes:
                 least = min(plan.total_bytes, least or plan.total_bytes)
                 room = min(room, int(room * budget_bytes / plan.total_bytes))
             elif best is None or cost(plan.flow).sum() < cost(best.flow).sum():
                 best = plan
     if best is None:
-        text = f"no plan within {budget_bytes:,} bytes was found; one of {least:,} was"
-        raise BudgetError(text, least)
+        text = f"no plan within {budget_bytes:,} bytes was found"
+        raise BudgetError(text if least is None else f"{text}; one of {least:,} was", least)
     return best
 
 

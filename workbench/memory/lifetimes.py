@@ -85,3 +85,8 @@ def lifetimes(flow: Dataflow, order: Sequence[int], *, overwriting: bool = True)
                     break
     _, places = np.unique(places, return_inverse=True)
     return Lifetimes(flow, tuple(order), first, last, places)
+
+
+def plain_bytes(flow: Dataflow) -> int:
+    """Most bytes alive as the module runs: in traced order, nothing overwritten."""
+    return lifetimes(flow, range(len(flow.steps)), overwriting=False).bound_bytes

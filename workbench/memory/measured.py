@@ -66,7 +66,7 @@ def measure_memory(
     inputs: Sequence[Tensor] | Tensor,
     *,
     planner: str = "workbench",
-    budget_bytes: int | None = None,
+    budget: str | int | None = None,
     repeats: int = 5,
     loss: Loss | None = None,
 ) -> Measured:
@@ -79,7 +79,7 @@ def measure_memory(
         module is not changed.
     inputs
         As `Arena.run` takes them: for a step of training, classes come last.
-    planner, budget_bytes
+    planner, budget
         As for `plan_memory`.
     repeats
         Runs that are timed, of each; one before them is not.
@@ -88,7 +88,7 @@ def measure_memory(
     check_inputs(graph, given)
     check_whole("repeats", repeats, 1)
     began_s = time.perf_counter()
-    plan = plan_memory(graph, planner, budget_bytes)
+    plan = plan_memory(graph, planner, budget)
     arena = Arena(plan)
     build_s = time.perf_counter() - began_s
     plain = _plain(graph, given, loss)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,13 +13,13 @@ from numpy.typing import NDArray
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.budgets import TRIES, within
 from workbench.memory.dataflow import ALIGNMENT, Dataflow, check_order, flow_of
-from workbench.memory.lifetimes import Lifetimes, lifetimes
+from workbench.memory.lifetimes import Lifetimes, lifetimes, plain_bytes
 from workbench.memory.orders import MOST_STATES, ORDERS, STATES, quick_order, searched
 from workbench.memory.packing import Effort, pack
 from workbench.memory.pebble import pebble
 from workbench.memory.plan import MemoryPlan, certified
 from workbench.memory.recomputation import BudgetError, least_bytes
-from workbench.utils.checks import check_whole, choose, listed
+from workbench.utils.checks import check_whole, choose, listed, parse_budget
 
 Place = Callable[[Lifetimes, Effort], NDArray[np.int64]]
 
@@ -56,7 +57,7 @@ V-B); and ``pebble``. Greedy packings of other systems, and the workbench's own.
 def plan_memory(
     graph: OperatorGraph | Dataflow,
     planner: str = "workbench",
-    budget_bytes: int | None = None,
+    budget: str | int | None = None,
     *,
     order: str | Sequence[int] | None = None,
     rounds: int | None = None,
@@ -71,11 +72,13 @@ def plan_memory(
         Of `workbench.graphs.trace`.
     planner
         A name in `PLANNERS`.
-    budget_bytes
-        Most that the block of results may need: of a process's budget, what lies beside it
-        (`workbench.olpb.needs`) goes off. What does not fit is thrown away and computed again, as
-        little as the best of two ways needs: by buffers (`workbench.memory.recomputation`), or
-        by stages, which is optimal on chains (`workbench.memory.checkpointing`).
+    budget
+        Most that the block of results may need: bytes, a size as ``"64MB"``, or ``"50%"`` of the
+        results that are alive at once as traced, nothing overwritten. Of a process's budget, what
+        lies beside the block (`workbench.memory.needs`) goes off. What does not fit is thrown away
+        and computed again, as little as the best of two ways needs: by buffers
+        (`workbench.memory.recomputation`), or by stages, which is optimal on chains
+        (`workbench.memory.checkpointing`).
     order
         A name in `ORDERS`, or steps by number; the planner's own by default.
     rounds
@@ -92,12 +95,11 @@ def plan_memory(
     chosen = choose("planner", planner, PLANNERS)
     effort = Effort(rounds, time_limit_s)
     flow = flow_of(graph, alignment)
-    if budget_bytes is not None:
-        check_whole("budget_bytes", budget_bytes, 0)
-        if budget_bytes < (least := least_bytes(flow)):
-            raise BudgetError(
-                f"no plan within {budget_bytes:,} bytes is possible; a single step needs {least:,}"
-            )
+    budget_bytes = None if budget is None else parse_budget(budget, partial(plain_bytes, flow))
+    if budget_bytes is not None and budget_bytes < (least := least_bytes(flow)):
+        raise BudgetError(
+            f"no plan within {budget_bytes:,} bytes is possible; a single step needs {least:,}"
+        )
     # By the clock, a quarter for the order, a half for places, and what is left within a budget.
     ordered = _ordered(flow, chosen.order if order is None else order, _share(effort, 1 / 4))
     effort = _share(effort, 1 / 2)

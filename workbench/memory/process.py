@@ -6,7 +6,7 @@ so one operator's counts, the one that takes most.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,10 +16,19 @@ from workbench.utils.checks import choose
 
 
 class Optimizer(NamedTuple):
-    """Copies of the trained parameters that it keeps, and that its step takes for a moment."""
+    """Copies of the trained parameters that it keeps, and of one that its step takes beside."""
 
     state: int
     scratch: int
+
+    def scratch_bytes(self, trained: Sequence[int]) -> int:
+        """Most that an update of parameters of these sizes takes, whatever their order.
+
+        PyTorch updates one after the other, and keeps one array of the one before.
+        """
+        if not self.scratch:
+            return 0
+        return self.scratch * max(trained, default=0) + sum(sorted(trained)[-2:-1])
 
 
 OPTIMIZERS: Mapping[str, Optimizer] = {
@@ -28,8 +37,7 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
     "adam": Optimizer(2, 2),
     "adamw": Optimizer(2, 2),
 }
-"""By name: PyTorch's, of which ``momentum`` is SGD with momentum. The scratch is of the largest
-parameter, since they are updated one by one."""
+"""By name: PyTorch's, of which ``momentum`` is SGD with momentum."""
 
 
 @dataclass(frozen=True)
@@ -83,15 +91,15 @@ def beside_bytes(flow: Dataflow, optimizer: str = "sgd") -> int:
 
 
 def _needs(flow: Dataflow, block: int, optimizer: str) -> Needs:
-    state, scratch = choose("optimizer", optimizer, OPTIMIZERS)
+    chosen = choose("optimizer", optimizer, OPTIMIZERS)
     trained = [held.size_bytes for held in flow.held if held.kind == "weight" and held.is_written]
     copied = sum(held.size_bytes for held in flow.held if held.is_written)
     kernels = max((step.scratch_bytes for step in flow.steps), default=0)
     return Needs(
         block=block + ALIGNMENT,
-        kernels=max(kernels, scratch * max(trained, default=0)),
+        kernels=max(kernels, chosen.scratch_bytes(trained)),
         parameters=flow.held_bytes("weight") + sum(trained),
-        state=state * sum(trained),
+        state=chosen.state * sum(trained),
         other=flow.held_bytes("constant") + flow.held_bytes("unused") + copied - sum(trained),
         folded=flow.held_bytes("folded"),
         inputs=2 * flow.held_bytes("input"),

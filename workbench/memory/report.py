@@ -11,13 +11,13 @@ from workbench.graphs.inputs import InputShape
 from workbench.memory.budgets import least_reachable, reachable
 from workbench.memory.checkpointing import least_staged
 from workbench.memory.dataflow import Dataflow, dataflow
-from workbench.memory.lifetimes import lifetimes
+from workbench.memory.lifetimes import plain_bytes
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.process import OPTIMIZERS, Needs, beside_bytes, needs
 from workbench.memory.recomputation import BudgetError, least_bytes
 from workbench.memory.stored_dataflows import stored_dataflow
-from workbench.utils.checks import choose
+from workbench.utils.checks import choose, parse_budget
 
 if TYPE_CHECKING:
     import torch
@@ -60,27 +60,26 @@ def survey(
     batch_size: int = 1,
     training: bool = False,
     planner: str | None = None,
-    budget: float | None = None,
+    budget: str | int | None = None,
     optimizer: str = "sgd",
     time_limit_s: float | None = None,
 ) -> Survey:
     """Plan the memory of a model, by one planner or by all.
 
-    A budget is of the whole process (see `Needs`), in bytes, or below 1 as a share of what it takes
-    with nothing overwritten. What is stored of the zoo is not traced. Raises ValueError: a model
-    that cannot be traced, an unknown planner or optimizer, or a budget that cannot be met; the
-    message says what can.
+    A budget is of the whole process (see `Needs`), as for `plan_memory`; a share is of what it
+    takes with nothing overwritten. What is stored of the zoo is not traced. Raises ValueError: a
+    model that cannot be traced, an unknown planner or optimizer, or a budget that cannot be met;
+    the message says what can.
     """
     choose("optimizer", optimizer, OPTIMIZERS)
     names = list(PLANNERS) if planner is None else [planner]
     for name in names:
         choose("planner", name, PLANNERS)
     plain, flow = _flows(model, input_shape, batch_size, training)
-    plain_bytes = lifetimes(plain, range(len(plain.steps)), overwriting=False).bound_bytes
+    plain_size = plain_bytes(plain)
     beside = beside_bytes(flow, optimizer)
-    budget_bytes = None if budget is None else int(budget)
-    if budget is not None and budget < 1:
-        budget_bytes = int(budget * (plain_bytes + beside_bytes(plain, optimizer)))
+    whole = plain_size + beside_bytes(plain, optimizer)
+    budget_bytes = None if budget is None else parse_budget(budget, lambda: whole)
     if budget_bytes is not None and budget_bytes < (needed := least_bytes(flow) + beside):
         raise BudgetError(
             f"no plan within {_mb(budget_bytes)} is possible: a single operator, with what it "
@@ -91,7 +90,7 @@ def survey(
     budgeted = None
     if budget_bytes is not None:
         budgeted = _within(plans[names[-1]], budget_bytes, beside, time_limit_s)
-    return Survey(flow, plans, plain_bytes, budget_bytes, budgeted, optimizer)
+    return Survey(flow, plans, plain_size, budget_bytes, budgeted, optimizer)
 
 
 def _flows(
@@ -166,7 +165,7 @@ def table(survey: Survey, title: str) -> Any:
 
 
 def by_batch(
-    survey: Callable[..., Survey], sizes: Sequence[int], title: str, budget: float | None
+    survey: Callable[..., Survey], sizes: Sequence[int], title: str, budget: str | None
 ) -> Any:
     """A table of rich: a row for each batch size, ``survey(batch_size=…)`` of each.
 

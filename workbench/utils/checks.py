@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -158,20 +158,25 @@ def check_layers(name: str, values: object, columns: int | None = None) -> NDArr
     return array
 
 
-def parse_budget(text: str) -> int | float:
-    """Bytes, as `parse_bytes` reads them, or a share below 1 of a text such as ``50%``."""
-    share = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*", text)
+def parse_budget(budget: object, whole: Callable[[], int]) -> int:
+    """Bytes of a budget: a number, a size as `parse_bytes` reads it, or a share such as ``50%``.
+
+    `whole` counts what a share is of, in bytes.
+    """
+    if not isinstance(budget, str):
+        return check_whole("budget", budget, 0)
+    share = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*", budget)
     if share is None:
         try:
-            return parse_bytes(text)
+            return parse_bytes(budget)
         except UserError:
             raise UserError(
-                f"{text!r} is no budget; give bytes, as in 64MB, 64 MiB or 0.5GB, or a share, as "
+                f"{budget!r} is no budget; give bytes, as in 64MB, 64 MiB or 0.5GB, or a share, as "
                 "in 50%"
             ) from None
-    if not 0 < float(share[1]) < 100:
-        raise UserError(f"{text!r} is no budget; give a share between 0% and 100%")
-    return float(share[1]) / 100
+    if not 0 < float(share[1]) <= 100:
+        raise UserError(f"the budget {budget!r} is no share of what it takes; give 1% to 100%")
+    return int(float(share[1]) / 100 * whole())
 
 
 def parse_bytes(text: str) -> int:

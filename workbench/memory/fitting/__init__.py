@@ -12,8 +12,7 @@ True
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,7 +24,7 @@ from workbench.memory.fitting.module import Fitted
 from workbench.memory.fitting.planning import Fit, Loss, plain_bytes, step_of, usual_loss
 from workbench.memory.process import OPTIMIZERS
 from workbench.memory.recomputation import BudgetError
-from workbench.utils.checks import UserError, check_kind, check_whole, choose, parse_bytes
+from workbench.utils.checks import UserError, check_kind, choose, parse_budget
 
 __all__ = ["Fit", "Fitted", "fit", "largest_batch"]
 
@@ -45,6 +44,8 @@ def fit(
 
     It has the parameters, buffers and names of `model`, and computes the same numbers, bit for bit:
     what does not fit is computed again in the backward pass. Its `fit` says what that costs.
+    Of several passes before one backward pass, gradients of a parameter that is used more than once
+    are added up pass by pass, which may round otherwise.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ def fit(
     """
     args, kwargs = _checked(model, inputs, optimizer)
     chosen = loss or usual_loss
-    budget_bytes = _budget(budget, lambda: plain_bytes(model, args, kwargs, chosen, optimizer))
+    budget_bytes = parse_budget(budget, lambda: plain_bytes(model, args, kwargs, chosen, optimizer))
     fitted = Fitted(model, budget_bytes, chosen, optimizer)
     with torch.enable_grad():
         fitted.planned(args, kwargs)
@@ -90,7 +91,7 @@ def largest_batch(
     """
     args, kwargs = _checked(model, inputs, optimizer)
     chosen = loss or usual_loss
-    budget_bytes = _budget(budget, lambda: plain_bytes(model, args, kwargs, chosen, optimizer))
+    budget_bytes = parse_budget(budget, lambda: plain_bytes(model, args, kwargs, chosen, optimizer))
     tensors = tensors_in((args, kwargs))
     given = len(tensors[0]) if tensors and tensors[0].dim() else 0
     if not given:
@@ -130,13 +131,3 @@ def _checked(
     if isinstance(inputs, Mapping):
         return (), inputs
     return ((inputs,) if isinstance(inputs, Tensor) else tuple(inputs)), {}
-
-
-def _budget(budget: str | int, plain: Callable[[], int]) -> int:
-    """Bytes of a budget; of a share, of what plain PyTorch holds."""
-    if not isinstance(budget, str):
-        return check_whole("budget", budget, 1)
-    share = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*%\s*", budget)
-    if share is None:
-        return parse_bytes(budget)
-    return int(float(share[1]) / 100 * plain())

@@ -110,8 +110,8 @@ class Step:
 
     Attributes
     ----------
-    held_bytes
-        Of the module, its inputs and the optimiser's state.
+    beside
+        Bytes of the module, its inputs and the optimiser's state, by what they are.
     """
 
     name: str
@@ -119,7 +119,12 @@ class Step:
     flow: PassesFlow
     bases: Mapping[int, View]
     held: tuple[tuple[int, str], ...]
-    held_bytes: int
+    beside: Mapping[str, int]
+
+    @property
+    def held_bytes(self) -> int:
+        """Of what is there whatever the plan."""
+        return sum(self.beside.values())
 
     def plan(self, budget_bytes: int, taken_bytes: int = 0) -> Fit:
         """The fastest plan found within a budget, of which some bytes are taken."""
@@ -135,7 +140,7 @@ class Step:
             )
             raise BudgetError(
                 f"{self.name} does not train within {budget_bytes:,} bytes{held}: the least found, "
-                f"with what can be computed again, is {least:,}",
+                f"with what can be computed again, is {least:,}: {self._parts()}",
                 least,
             ) from None
         return Fit(self, budget_bytes, compiled(self.passes, found, self.bases), beside)
@@ -145,6 +150,21 @@ class Step:
         room = budget_bytes - self.held_bytes - MARGIN_BYTES
         bounds = [lifetimes(self.flow.flow, order).bound_bytes for order in self.flow.orders]
         return min(bounds) <= room or bool(smaller(self.flow, unmeasured(self.flow.flow), room))
+
+    def _parts(self) -> str:
+        """What the least consists of, in words."""
+        flow = self.flow.flow
+        used = [int(flow.sizes[[*{*step.reads, *step.makes}]].sum()) for step in flow.steps]
+        largest = max(range(len(used)), key=used.__getitem__)
+        graph, passes = self.passes.graph, self.passes
+        gradients = graph.outputs[len(graph.outputs) - len(passes.parameters + passes.inputs) :]
+        beside = ", ".join(f"{size:,} {name}" for name, size in self.beside.items() if size)
+        learnt = sum(view.size_bytes for view in gradients)
+        return (
+            f"{beside}; in the passes {learnt:,} gradients, and "
+            f"{used[largest]:,} that {flow.steps[largest].name} alone reads, makes and allocates. "
+            "A smaller batch needs less of the last: memory.largest_batch finds one"
+        )
 
     @cached_property
     def least_bytes(self) -> int:
@@ -203,7 +223,8 @@ def step_of(
 
     def gradients(returned: Returned, outputs: Sequence[Tensor]) -> Mapping[int, Strides]:
         seen.append(used if isinstance(used, Used) else used_by(used, returned, outputs))
-        return seen[-1].strides(outputs)
+        learnt = set(returned.differentiable)  # fewer, once parameters are frozen
+        return {at: form for at, form in seen[-1].strides(outputs).items() if at in learnt}
 
     passes = as_compiled(partial(trace_passes, name, module, args, kwargs, gradients))
     graph = passes.graph
@@ -219,16 +240,21 @@ def step_of(
     )
     sources = {at: named[key] for at, key in held} | dict(graph.written_down)
     bases |= {at: _as_view(at, tensor) for at, tensor in sources.items()}
-    state, scratch = choose("optimizer", optimizer, OPTIMIZERS)
+    chosen = choose("optimizer", optimizer, OPTIMIZERS)
     trained = [named[key].nbytes for key in passes.parameters]
     returned = graph.outputs[: sum(passes.returned.is_tensor)]
     around = Around(
         round(seen[0].share * sum(view.size_bytes for view in returned)),
-        scratch * max(trained, default=0),
+        chosen.scratch_bytes(trained),
     )
     flow = passes_flow(passes, profiled(graph, bases), around)
-    held_bytes = storage_bytes([*named.values(), *given]) + _state_bytes(state, trained)
-    return Step(name, passes, flow, bases, held, held_bytes), seen[0]
+    own_bytes = storage_bytes(named.values())
+    beside = {
+        "parameters and buffers": own_bytes,
+        "inputs": storage_bytes([*named.values(), *given]) - own_bytes,
+        f"{optimizer}'s state": _state_bytes(chosen.state, trained),
+    }
+    return Step(name, passes, flow, bases, held, beside), seen[0]
 
 
 def plain_bytes(
@@ -253,12 +279,12 @@ def plain_bytes(
         (allocated,) = allocations([run])
     for parameter, gradient in zip(module.parameters(), gradients, strict=True):
         parameter.grad = gradient  # that a loss may have reached, beside the copy's
-    state, scratch = choose("optimizer", optimizer, OPTIMIZERS)
+    chosen = choose("optimizer", optimizer, OPTIMIZERS)
     trained = [one.nbytes for one in copied.parameters() if one.grad is not None]
     held = dict(copied.named_parameters()) | held_tensors(copied)
     held_bytes = storage_bytes([*held.values(), *tensors_in((args, kwargs))])
-    updating = sum(trained) + storage_bytes(returned) + scratch * max(trained, default=0)
-    return held_bytes + _state_bytes(state, trained) + max(allocated, updating)
+    updating = sum(trained) + storage_bytes(returned) + chosen.scratch_bytes(trained)
+    return held_bytes + _state_bytes(chosen.state, trained) + max(allocated, updating)
 
 
 def _state_bytes(copies: int, trained: Sequence[int]) -> int:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 
 from workbench.graphs.graph import View
 from workbench.graphs.optimiser.rewriting import is_pure
 from workbench.graphs.passes import Passes
-from workbench.memory.budgets import CLOSE, less
+from workbench.memory import budgets
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.fitting.calls import Call, Registers, arguments_of, call_of, operands_in
 from workbench.memory.fitting.flow import LOSS, PassesFlow
 from workbench.memory.lifetimes import lifetimes
-from workbench.memory.recomputation import BudgetError, cost, least_bytes, unrolled
+from workbench.memory.recomputation import BudgetError, cost, unrolled
 
 STATE_BYTES = torch.get_rng_state().nbytes
 """Of the random generator, which is kept for each operator that draws again."""
-TRIES = 3
-"""With less room, where what is kept to draw again is too much."""
 
 
 def within(passes: PassesFlow, room_bytes: int) -> Dataflow:
@@ -46,22 +46,23 @@ def unmeasured(flow: Dataflow) -> Dataflow:
     return replace(flow, seconds=())
 
 
+class _Alive(NamedTuple):
+    """Steps in their order, and the most bytes alive at once."""
+
+    flow: Dataflow
+    total_bytes: int
+
+
 def smaller(passes: PassesFlow, flow: Dataflow, room_bytes: int) -> list[Dataflow]:
-    """Plans within a room that compute again."""
+    """Plans within a room that compute again, one for each order that has one."""
+
+    def alive(again: Dataflow) -> _Alive | None:
+        return _Alive(again, peak_bytes(again)) if _is_repeatable(again) else None
+
     found: list[Dataflow] = []
     for order in passes.orders:
-        room = room_bytes
-        for _ in range(TRIES):
-            try:
-                plans = less(flow, order, room)
-            except BudgetError:
-                break
-            plans = [plan for plan in plans if _is_repeatable(plan)]
-            fitting = [plan for plan in plans if peak_bytes(plan) <= room_bytes]
-            found += fitting
-            if fitting or not plans:
-                break
-            room -= min(map(peak_bytes, plans)) - room_bytes
+        with suppress(BudgetError):
+            found.append(budgets.within(flow, order, room_bytes, alive, rounds=1).flow)
     return found
 
 
@@ -82,17 +83,12 @@ def _is_repeatable(flow: Dataflow) -> bool:
 
 
 def least_room(passes: PassesFlow) -> int:
-    """Bytes of the smallest room found that there is a plan within, to `CLOSE`."""
+    """Bytes of the smallest room found that there is a plan within, to 2 %."""
     flow = unmeasured(passes.flow)
     fits = min(lifetimes(flow, order).bound_bytes for order in passes.orders)
-    below = least_bytes(flow) - 1
-    while fits - below > max(1, CLOSE * fits):
-        middle = (fits + below) // 2
-        if smaller(passes, flow, middle):
-            fits = middle
-        else:
-            below = middle
-    return fits
+    return budgets.least_reached(
+        flow, fits, lambda room: room if smaller(passes, flow, room) else None
+    )
 
 
 def peak_bytes(flow: Dataflow) -> int:

@@ -135,7 +135,7 @@ def _ran(model: str, share: float, batch_size: int, repeats: int, **_: object) -
     budget_bytes = int(share * planned(flow, "workbench").total_bytes) if share < 1 else None
     inputs = torch.randn(batch_size, *MODELS[model].input_shape)
     classes = torch.zeros(batch_size, dtype=torch.int64)
-    measured = measure_memory(graph, (inputs, classes), budget_bytes=budget_bytes, repeats=repeats)
+    measured = measure_memory(graph, (inputs, classes), budget=budget_bytes, repeats=repeats)
     return {
         "total_bytes": measured.plan.total_bytes,
         "extra_percent": 100 * extra_work(flow, measured.plan),
