@@ -44,17 +44,21 @@ nb_merge_streams = True
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
 numpydoc_show_class_members = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = project
 html_static_path = ["static"]
 html_css_files = ["workbench.css"]
+html_js_files = [("workbench.js", {"defer": "defer"})]
+html_search_scorer = str(HERE / "extensions" / "search.js")
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "navbar_align": "left",
     "navbar_persistent": ["search-button"],
+    "collapse_navigation": True,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": True,

@@ -25,7 +25,15 @@ def pages() -> dict[str, str]:
             said = (import_module(name).__doc__ or "").partition("\n")[0]
             index += [f"- [`{name}`]({room}.md): {said[0].lower()}{said[1:]}"]
             texts[room] = _page(name)
-        index += ["", ":::{toctree}", ":hidden:", "", *rooms, ":::", ""]
+        index += [
+            "",
+            ":::{toctree}",
+            ":hidden:",
+            "",
+            *(f"{one} <{one}>" for one in rooms),
+            ":::",
+            "",
+        ]
     return {**texts, "index": "\n".join(index)}
 
 

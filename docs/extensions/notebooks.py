@@ -87,7 +87,7 @@ def section(notebook: str, heading: str) -> str:
     """Return the text below a heading of a notebook, without it; empty if there is none."""
     for cell in stored(notebook)["cells"]:
         if cell["cell_type"] == "markdown" and source(cell).startswith(f"## {heading}\n"):
-            return source(cell).partition("\n")[2].strip()
+            return re.split(r"^## .+$", source(cell), flags=re.MULTILINE)[1].strip()
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from extensions import notebooks
 from workbench import scorecard, systems
@@ -30,17 +31,13 @@ def _page(system: str, notebook: str) -> str:
     lines += ["mean, in [](../../explanation/scorecard.md).", ""]
     causes = _causes(system)
     for kind, meaning in CAUSES.items():
-        groups = {why: rows for (of, why), rows in causes.items() if of == kind}
+        groups = [(why, rows) for (of, why), rows in causes.items() if of == kind]
         if groups:
             lines += [f"## {meaning.capitalize()}", ""]
-        for why, rows in groups.items():
-            lines += [f"### {', '.join(dict.fromkeys(row.source for row in rows))}", ""]
-            lines += [_sentence(why), "", "| claim | it says | paper | ours | verdict |"]
-            lines += ["| --- | --- | --- | --- | --- |"]
-            for row in rows:
-                cells = (f"`{row.name}`", row.metric, row.paper_text, row.ours_text, row.verdict)
-                lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"]
-            lines += [""]
+        for sources, parts in groupby(groups, lambda group: _sources(group[1])):
+            lines += [f"### {sources}", ""]
+            for why, rows in parts:
+                lines += [f"{why[0].upper()}{why[1:].removesuffix('.')}.", "", *_table(rows), ""]
     return "\n".join([*lines, "## Deviations", "", notebooks.section(notebook, "Deviations"), ""])
 
 
@@ -60,5 +57,13 @@ def _causes(system: str) -> dict[tuple[str, str], list[Row]]:
     return found
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")
+def _sources(rows: list[Row]) -> str:
+    return ", ".join(dict.fromkeys(row.source for row in rows))
+
+
+def _table(rows: list[Row]) -> list[str]:
+    lines = ["| claim | it says | paper | ours | verdict |", "| --- | --- | --- | --- | --- |"]
+    for row in rows:
+        cells = (f"`{row.name}`", row.metric, row.paper_text, row.ours_text, row.verdict)
+        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"]
+    return lines
