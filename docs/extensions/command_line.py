@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import typer
@@ -12,12 +13,13 @@ from workbench.cli import app
 def page() -> str:
     """Return the page: usage, arguments and options of each command."""
     group: Any = typer.main.get_command(app)
-    lines = ["# Command line", "", group.help, "", "Every command prints its own with `--help`."]
+    lines = ["# Command line", "", group.help, "", "Every command prints this with `--help`."]
     lines += ["Wrong input ends with status 2 and one line that says what is allowed, Ctrl-C with"]
     lines += ["130.", ""]
     for name, command in sorted(group.commands.items()):
         context = typer.Context(command, info_name=f"workbench {name}")
-        usage = " ".join(command.collect_usage_pieces(context))
+        pieces = " ".join(command.collect_usage_pieces(context))
+        usage = re.sub(r"{(\w+)}", lambda found: found[1].upper(), pieces)
         lines += [f"## workbench {name}", "", _text(command.help or ""), ""]
         lines += ["```text", f"workbench {name} {usage}", "```", ""]
         for parameter in command.params:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -15,6 +16,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext
 
 from tests.conftest import Clone, Smoke, copy_repository
+from workbench import scorecard
+from workbench.claims import MISSES
+from workbench.systems import SYSTEMS
 
 ASKED = {
     "plan for own model": "how-to/own_model.html",
@@ -76,7 +80,8 @@ def site(clone: Clone) -> Path:
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, Page]:
-    return {path.resolve(): Page(path) for path in site.rglob("*.html")}
+    own = (path for path in site.rglob("*.html") if "_static" not in path.parts)
+    return {path.resolve(): Page(path) for path in own}
 
 
 @pytest.fixture
@@ -107,6 +112,25 @@ def test_nothing_is_loaded_from_elsewhere(site: Path, pages: dict[Path, Page]) -
     for style in site.rglob("*.css"):
         loads = re.findall(r"url\(\s*[\"']?(?!data:|#)([^)\"']+)", style.read_text("utf-8"))
         assert not [link for link in loads if urlsplit(link).scheme or link.startswith("//")], style
+
+
+def test_every_figure_is_in_the_gallery(clone: Clone, pages: dict[Path, Page]) -> None:
+    gallery = [page for path, page in pages.items() if path.parent.name == "gallery"]
+    shown = {Path(link).name for page in gallery for link in page.loaded}
+    figures = {path.name for path in (clone.root / "figures").glob("*.svg")}
+    assert figures - shown == {"scorecard.svg"}  # which no notebook makes alone
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_missed_claim_is_listed(system: str, site: Path, clone: Clone) -> None:
+    text = (site / "generated" / "papers" / f"{system}.html").read_text("utf-8")
+    text = text.replace("’", "'")
+    rows = scorecard.of_results(clone.results, system).rows
+    missed = [row for row in rows if row.verdict in MISSES]
+    assert missed or system == "olpb"  # all of its figures are made here
+    for row in missed:
+        assert f">{row.name}<" in text
+        assert escape(row.cause_reason[1:30], quote=False) in text, row.name
 
 
 @pytest.mark.parametrize(
