@@ -41,6 +41,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "off"  # notebooks stand here as `make reproduce` ran them
 nb_merge_streams = True
 
+maximum_signature_line_length = 100
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import pkgutil
+import re
+from typing import Any
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
@@ -50,8 +52,17 @@ def _is_there(name: str) -> bool:
     return True
 
 
+def plain(*event: Any) -> tuple[str, str] | None:
+    """Shorten names that Sphinx leaves whole, where a default cannot be parsed."""
+    *_, signature, returns = event
+    if signature is None or "~" not in signature:
+        return None
+    return re.sub(r"~(?:\w+\.)+(\w+)", r"\1", signature), returns
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Connect both."""
+    """Connect all of them."""
     app.add_post_transform(ShortNames)
     app.connect("missing-reference", undocumented)
+    app.connect("autodoc-process-signature", plain)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
