@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test test-long lab lock set-up
+.PHONY: help reproduce test test-long docs lab lock set-up
 
 PYTHON ?= python3
 # Test processes beside each other; two suit a laptop and leave it usable.
@@ -61,6 +61,10 @@ lab: set-up ## open the notebooks in JupyterLab, for this machine only
 	@JUPYTER_CONFIG_PATH="$(CURDIR)/scripts/jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
 	    $(BIN)/jupyter lab --ServerApp.ip=localhost --ServerApp.root_dir=$(NOTEBOOKS) \
 	    $$([ "$$(id -u)" = 0 ] && echo --allow-root) $(ARGS)
+
+docs: set-up ## build the documentation, which opens from disk: docs/_build/html/index.html
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -j auto $(ARGS) docs docs/_build/html
+	@echo "docs: open docs/_build/html/index.html"
 
 lock: ## resolve pyproject.toml again, write requirements.lock and constraints.txt
 	@$(PYTHON) scripts/lock.py

@@ -28,6 +28,7 @@ os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 settings.register_profile("ci", settings.get_profile("ci"), max_examples=50)
 settings.register_profile("long", settings.get_profile("ci"), max_examples=1000)
 
+MADE = {ROOT / "data": {"results", "downloads"}, ROOT / "docs": {"_build", "generated"}}
 COMMAND = Path(sys.executable).with_name("workbench")
 RUN = ("reproduce", "--scale", "smoke", "--jobs", "2", "--trainings", "all")
 STUCK_S = 1200.0
@@ -91,7 +92,7 @@ def copy_repository(root: Path) -> Clone:
     """Copy what a fresh clone would hold: nothing hidden, nothing made."""
 
     def left_out(folder: str, names: list[str]) -> list[str]:
-        made = {"results", "downloads"} if Path(folder) == ROOT / "data" else {"__pycache__"}
+        made = MADE.get(Path(folder), {"__pycache__"})
         return [name for name in names if name in made or name.startswith(".")]
 
     shutil.copytree(ROOT, root, ignore=left_out)

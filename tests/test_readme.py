@@ -1,4 +1,4 @@
-"""What the README tells its reader to type works, as it stands there."""
+"""What the README and the guides tell their reader to type works, and prints what stands there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -16,25 +17,70 @@ from workbench.clusters import load_cluster
 from workbench.comparison import compare
 from workbench.utils.files import ROOT
 
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCED = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
-BLOCKS = [(match[1].strip(), match[2]) for match in FENCED.finditer(TEXT)]
-PROSE = FENCED.sub("", TEXT)
+DIRECTIVE = "{eval-rst}"
+MOST_LINES = 120
+"""Of the README: a screen or two, and no paragraph that a guide should hold."""
 
 
-def lines() -> list[str]:
-    """Return every command line of the shell blocks, and those within the text."""
-    shell = "".join(text for language, text in BLOCKS if language in ("sh", "bash"))
-    whole = shell.replace("\\\n", " ").splitlines()
-    found = [line.strip() for line in whole if line.strip() and not line.startswith("#")]
-    return list(dict.fromkeys([*found, *re.findall(r"`((?:workbench|make|python) [^`]+)`", PROSE)]))
+@dataclass(frozen=True)
+class Page:
+    """A page's fenced blocks in order, as language and text, and the prose around them."""
+
+    path: Path
+
+    @property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def blocks(self) -> list[tuple[str, str]]:
+        found = ((match[1].strip(), match[2]) for match in FENCED.finditer(self.text))
+        return [block for block in found if block[0] != DIRECTIVE]
+
+    @property
+    def prose(self) -> str:
+        return FENCED.sub("", self.text)
+
+    @property
+    def name(self) -> str:
+        return str(self.path.relative_to(ROOT))
+
+    def lines(self) -> list[str]:
+        """Return every command line of the shell blocks, and those within the text."""
+        shell = "".join(text for language, text in self.blocks if language in ("sh", "bash"))
+        whole = shell.replace("\\\n", " ").splitlines()
+        typed = [line.strip() for line in whole if line.strip() and not line.startswith("#")]
+        within = re.findall(r"`((?:workbench|make|python) [^`]+)`", self.prose)
+        return [*typed, *(" ".join(line.split()) for line in within)]
+
+    def examples(self) -> list[str]:
+        return [text for language, text in self.blocks if language == "python"]
+
+    def outputs(self) -> dict[int, str]:
+        """Return what is said to be printed, by the place of the example before it."""
+        said, place = {}, -1
+        for language, text in self.blocks:
+            place += language == "python"
+            if language == "text":
+                said[place] = text
+        return said
 
 
-COMMANDS = [line for line in lines() if line.startswith("workbench ")]
-TARGETS = [line for line in lines() if line.startswith("make ")]
-SCRIPTS = [line for line in lines() if line.startswith("python ")]
-EXAMPLES = [text for language, text in BLOCKS if language == "python"]
-CLUSTERS = [text for language, text in BLOCKS if language == "toml"]
+README = Page(ROOT / "README.md")
+GUIDES = sorted(
+    path for path in (ROOT / "docs").rglob("*.md") if not {"generated", "_build"} & {*path.parts}
+)
+PAGES = [README, *map(Page, GUIDES)]
+ELSEWHERE = [ROOT / "docs" / "three_machines.md"]  # a cluster is needed: tests/runtime has it
+HERE = [page for page in PAGES if page.path not in ELSEWHERE]
+LINES = list(dict.fromkeys(line for page in HERE for line in page.lines()))
+COMMANDS = [line for line in LINES if line.startswith("workbench ")]
+TARGETS = [line for line in LINES if line.startswith("make ")]
+SCRIPTS = [line for line in LINES if line.startswith("python ")]
+INSTALLING = [line for line in LINES if line.startswith("pip ")]
+EXAMPLES = [(page.name, text) for page in HERE for text in page.examples()]
+CLUSTERS = [text for page in HERE for language, text in page.blocks if language == "toml"]
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +111,19 @@ def run(clone: Clone, *command: str | Path) -> str:
     return done.stdout
 
 
-def test_nothing_in_it_goes_untested() -> None:
-    fences = re.findall(r"^\s*(?:```|~~~)", TEXT, re.MULTILINE)
-    assert len(fences) == 2 * len(BLOCKS)
-    assert {language for language, _ in BLOCKS} <= {"sh", "bash", "python", "toml"}
-    assert set(lines()) == {*COMMANDS, *TARGETS, *SCRIPTS}
+def test_the_readme_is_short() -> None:
+    assert len(README.text.splitlines()) <= MOST_LINES
+
+
+def test_nothing_goes_untested() -> None:
+    for page in PAGES:
+        fences = re.findall(r"^\s*(?:```|~~~)", page.text, re.MULTILINE)
+        assert len(fences) == 2 * len(FENCED.findall(page.text)), page.name
+        assert {language for language, _ in page.blocks} <= {"sh", "python", "toml", "text"}
+        assert -1 not in page.outputs(), page.name
+    assert set(LINES) == {*COMMANDS, *TARGETS, *SCRIPTS, *INSTALLING}
     assert COMMANDS
-    assert EXAMPLES
-    assert {"make reproduce", "make test", "make lab"} <= set(TARGETS)
+    assert {"make reproduce", "make test", "make lab", "make docs"} <= set(TARGETS)
 
 
 @pytest.mark.parametrize("line", COMMANDS)
@@ -106,32 +157,37 @@ def test_the_cluster_has_joules_and_prices(text: str, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What each example prints, in names of its own, in a clone without results."""
+def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What the examples of each page print, run one after the other in names of the page's own."""
     fresh = copy_repository(tmp_path_factory.mktemp("examples") / "clone")
-    code = "import sys\nfor text in sys.argv[1:]:\n    exec(text, {'__name__': '__main__'})\n"
+    code = "import json, sys\npages = {}\nfor page, text in json.loads(sys.argv[1]):\n"
+    code += "    exec(text, pages.setdefault(page, {'__name__': '__main__'}))\n"
     code += "    print(end='\\0', flush=True)"
-    return run(fresh, sys.executable, "-c", code, *EXAMPLES).split("\0")[:-1]
+    texts = run(fresh, sys.executable, "-c", code, json.dumps(EXAMPLES)).split("\0")[:-1]
+    found: dict[str, list[str]] = {}
+    for (page, _), text in zip(EXAMPLES, texts, strict=True):
+        found.setdefault(page, []).append(text)
+    return found
 
 
-def test_examples_run_each_by_itself(printed: list[str]) -> None:
-    assert len(printed) == len(EXAMPLES)
-    assert all(text.strip() for text in printed)
+def test_examples_print_what_stands_below_them(printed: dict[str, list[str]]) -> None:
+    for page in HERE:
+        for place, said in page.outputs().items():
+            assert printed[page.name][place].rstrip() == said.rstrip(), page.name
+        assert all(text.strip() for text in printed.get(page.name, ())), page.name
 
 
-def test_the_example_of_planners_tells_them_apart(printed: list[str]) -> None:
-    (at,) = (
-        at for at, one in enumerate(EXAMPLES) if "PLANNERS.items()" in one and "dynacomm" in one
+def test_the_example_of_planners_tells_them_apart(printed: dict[str, list[str]]) -> None:
+    found = re.findall(
+        r"^(\w+) +([\d.]+) ms$", printed["docs/how-to/own_model.md"][0], re.MULTILINE
     )
-    found = re.findall(r"^(\w+) +([\d.]+) ms$", printed[at], re.MULTILINE)
     times_ms = {name: float(text) for name, text in found}
     assert len(set(times_ms.values())) == len(times_ms) > 3
     assert min(times_ms, key=lambda name: times_ms[name]) == "dynacomm"
-    assert all(f"{round(one):,}" in PROSE for one in times_ms.values())
 
 
-def test_its_links_lead_somewhere() -> None:
-    links = re.findall(r"\]\(([^)\s]+)\)", PROSE)
+def test_links_of_the_readme_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", README.prose)
     assert links
     here = [link.partition("#")[0] for link in links if not re.match(r"https?://|#", link)]
     assert [link for link in here if not (ROOT / link).exists()] == []

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_readme import GUIDES
 from workbench.systems import SYSTEMS
 from workbench.utils.files import ROOT
 
-README = ROOT / "README.md"
 NAME = re.compile(r"`(workbench(?:\.\w+)+)[`(]")
 PAGES = [
     *ROOT.glob("*.md"),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *GUIDES,
     *sorted((ROOT / "notebooks").glob("*.ipynb")),
     *sorted((ROOT / "workbench").rglob("*.py")),
     *sorted((ROOT / "scripts").glob("*.py")),
@@ -44,8 +44,9 @@ def is_there(name: str) -> bool:
 
 
 def test_examples_import_from_a_systems_public_face() -> None:
-    rooms = re.findall(rf"from workbench\.(?:{'|'.join(SYSTEMS)})\.\S+", README.read_text("utf-8"))
-    assert rooms == []
+    within = re.compile(rf"from workbench\.(?:{'|'.join(SYSTEMS)})\.\S+")
+    for page in (ROOT / "README.md", *GUIDES):
+        assert within.findall(page.read_text("utf-8")) == [], page
 
 
 @pytest.mark.parametrize(

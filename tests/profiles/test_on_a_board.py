@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 ENOUGH = {"torch", "numpy", "polars", "typer", "rich", "psutil", "simpy"}
-"""What the README says to install there."""
+"""What docs/how-to/which_way.md says to install there."""
 
 WITHOUT = """
 import sys

@@ -157,7 +157,7 @@ class Scorecard:
         }
 
     def percent_errors(self, role: str) -> list[float]:
-        """Return |ours - paper| in points of each percent claim of this role that has a number."""
+        """Return ours less the paper's, without sign, of each percent claim of a role (points)."""
         return [
             abs(row.difference)
             for row in self.rows

@@ -37,14 +37,14 @@ def selected(
     Batches are indices of original points, int64; no point is in two. Subsets are added to a batch
     until it has at least `batch_size` points; the last one has fewer where the subsets run out.
 
-    Deviation: line 6 goes on while no more than |X| r points are processed. Met exactly, as always
-    at a ratio of 1, that asks for one more batch. Here it goes on while fewer are. A ratio of 0,
-    that of a failed platform, gives no batch.
+    Deviation: line 6 goes on while no more than ``|X| r`` points are processed. Met exactly, as
+    always at a ratio of 1, that asks for one more batch. Here it goes on while fewer are. A ratio
+    of 0, that of a failed platform, gives no batch.
 
     Parameters
     ----------
     aggregation
-        The platform's data, |X| points in M subsets.
+        The platform's data, ``|X|`` points in M subsets.
     order
         Every subset once, as by `ranked`.
     ratio

@@ -27,7 +27,7 @@ class Balance:
     Parameters
     ----------
     points
-        |X_i|: data points that the platform holds; 0 if it handed them over.
+        ``|X_i|``: data points that the platform holds; 0 if it handed them over.
     throughput
         p_i: data points per second that the platform is predicted to process.
     """
