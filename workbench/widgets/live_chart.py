@@ -36,7 +36,7 @@ class LiveChart(anywidget.AnyWidget):
     values = traitlets.Dict().tag(sync=True)
 
     def __init__(self) -> None:
-        super().__init__(_esm=_bundle())
+        super().__init__(_esm=bundle())
         self.spec: dict[str, Any] | None = None
 
     def show(self, chart: ChartType | Mapping[str, Any]) -> None:
@@ -51,20 +51,26 @@ class LiveChart(anywidget.AnyWidget):
             self.spec = chart.to_dict(validate=False)
         else:
             raise TypeError(f"{chart!r} was drawn; give an altair chart")
-        template, data, signals = split(headed(self.spec, width_px()))
+        template, data, signals = parts(self.spec)
         with self.hold_sync():
             self.template = template
             self.values = {"data": data, "signals": signals}
 
 
 @cache
-def _bundle() -> str:
+def bundle(further: str = "") -> str:
+    """Return a JavaScript module that draws charts, all of Vega in it, with `further` source."""
     import vl_convert
     from altair.utils._importers import vl_version_for_vl_convert
 
-    source = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
-    bundle: str = vl_convert.javascript_bundle(source, vl_version=vl_version_for_vl_convert())
-    return bundle
+    source = Path(__file__).with_suffix(".js").read_text(encoding="utf-8") + further
+    module: str = vl_convert.javascript_bundle(source, vl_version=vl_version_for_vl_convert())
+    return module
+
+
+def parts(spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Split a specification as it is shown: `split`, with titles that fit the double column."""
+    return split(headed(spec, width_px()))
 
 
 def split(spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
