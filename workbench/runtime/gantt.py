@@ -81,8 +81,8 @@ def gantt(
     layers = [_bars(chart, kinds, end, unit, few=few, legend=shown, sized=sized)]
     if few:
         room = pl.col("label").str.len_chars() * (_CHARACTER_PX * end / plot_px)
-        fitting = alt.Chart(spans.filter(pl.col("end") - pl.col("start") > room)).encode(y=_lane(rows))
-        layers.append(_texts(fitting, kinds))
+        fitting = spans.filter(pl.col("end") - pl.col("start") > room)
+        layers.append(_texts(alt.Chart(fitting).encode(y=_lane(rows)), kinds))
     return alt.LayerChart(layer=layers, height=_ROW_PX * max(len(rows), 1), **heading)
 
 
@@ -136,8 +136,8 @@ def _bars(
     border: dict[str, Any] = {} if few else {"strokeWidth": 0}
     shades = [1, 1] if few else [1, 0.72]
     has_legend = legend and len(kinds) <= len(figures.PALETTE)
-    sized_bars = chart.mark_bar(**border).transform_calculate(length="datum.end - datum.start")
-    bars: alt.Chart = sized_bars.encode(
+    with_length = chart.mark_bar(**border).transform_calculate(length="datum.end - datum.start")
+    bars: alt.Chart = with_length.encode(
         x=alt.X(
             "start:Q",
             title=f"time ({unit})",

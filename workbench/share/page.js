@@ -2,6 +2,12 @@
 // widgets/live_chart.js, whose `drawings` it calls, and reads what `page.html` has unpacked.
 const { controls, templates, pool, points } = globalThis.shared;
 const NARROW_PX = 640;
+const LABELS_PX = 130; // left of plots, whose titles begin at them
+const LETTER_PX = 5.9; // mean width in bold of 8 pt
+const PLOT_PX = 160; // the narrowest plot
+// What Vega describes as it is at first, though it changes; without that, its texts are read.
+const GUIDES = ["axis", "legend", "title", "subtitle"]
+    .map(guide => `[aria-roledescription="${guide}"]`).join();
 const AT_HAND = 48; // drawings that are kept: one for each template that a page is likely to need
 
 function column(written, lanes) {
@@ -31,6 +37,53 @@ function chart(positions) {
     return { template, values: { data: rows, signals: named } };
 }
 
+// Templates as they are drawn, on wide and on narrow screens.
+const drawable = { wide: new Map(), narrow: new Map() };
+function adapted(template, screen) {
+    const known = drawable[screen];
+    if (!known.has(template)) {
+        const text = JSON.stringify(template);
+        const made = JSON.parse(screen === "wide" ? text : text
+            .replaceAll('"hconcat":', '"vconcat":').replaceAll('"columns":2', '"columns":1'));
+        if (screen === "narrow") made.config.legend.columns = 2;
+        known.set(template, made);
+    }
+    return known.get(template);
+}
+
+// Titles in lines of so many letters.
+function wrapped(signals, letters) {
+    const line = new RegExp(`.{1,${letters}}(?= |$)|[^ ]+`, "g");
+    return Object.fromEntries(Object.entries(signals).map(([name, value]) => [
+        name,
+        typeof value === "number" ? value
+            : [value].flat().join(" ").match(line).map(text => text.trim()),
+    ]));
+}
+
+function fitting(positions) {
+    const { template, values: { data, signals } } = chart(positions);
+    if (place.clientWidth >= NARROW_PX) {
+        return { template: adapted(template, "wide"), values: { data, signals } };
+    }
+    const letters = Math.floor((place.clientWidth - LABELS_PX) / LETTER_PX);
+    const values = { data, signals: wrapped(signals, letters) };
+    return { template: adapted(template, "narrow"), values };
+}
+
+// Makes plots narrower by what stands out.
+async function fit(view) {
+    const drawn_px = Number(place.querySelector("svg").getAttribute("width"));
+    const excess_px = drawn_px - place.clientWidth;
+    if (excess_px <= 0) return;
+    for (const [name, value] of Object.entries(view.getState().signals)) {
+        if (/(^|_)width$/.test(name) && value >= PLOT_PX) {
+            view.signal(name, Math.max(PLOT_PX, value - Math.ceil(excess_px)));
+        }
+    }
+    await view.resize().runAsync();
+}
+
 const place = document.getElementById("chart");
 const inputs = controls.map(({ name }) => document.getElementById(name));
 const { show, prepare } = drawings(place, AT_HAND);
@@ -39,18 +92,21 @@ function positions() {
     return inputs.map(input => input.selectedIndex ?? Number(input.value));
 }
 
-function draw() {
+async function draw() {
     const now = positions();
+    delete place.dataset.shown;
     inputs.forEach((input, at) => {
         if (input.type !== "range") return;
         const shown = controls[at].shown[now[at]];
         input.setAttribute("aria-valuetext", shown);
         document.querySelector(`output[for=${input.id}]`).textContent = shown;
     });
-    const { template, values } = chart(now);
+    const { template, values } = fitting(now);
     document.getElementById("said").textContent = Object.values(values.signals)
         .filter(Array.isArray).flat().join(" ");
-    return show(template, values);
+    await fit(await show(template, values));
+    for (const guide of place.querySelectorAll(GUIDES)) guide.removeAttribute("aria-label");
+    if (now.every((position, at) => position === positions()[at])) place.dataset.shown = now;
 }
 
 // Draws what one move leads to while nobody moves anything, where it looks different.
@@ -62,7 +118,7 @@ async function look_ahead() {
         const near = inputs[at].type === "range" ? [now[at] + 1, now[at] - 1] : shown.keys();
         for (const position of near) {
             if (!(position in shown)) continue;
-            const { template, values } = chart(now.with(at, position));
+            const { template, values } = fitting(now.with(at, position));
             await new Promise(free => setTimeout(free));
             if (moved !== since) return;
             await prepare(template, values);
@@ -71,15 +127,16 @@ async function look_ahead() {
 }
 
 let waiting;
-for (const input of inputs) {
-    input.addEventListener("input", async () => {
-        moved += 1;
-        clearTimeout(waiting);
-        await draw();
-        clearTimeout(waiting);
-        waiting = setTimeout(look_ahead, 300);
-    });
+async function answer() {
+    moved += 1;
+    await draw();
+    clearTimeout(waiting);
+    waiting = setTimeout(look_ahead, 300);
 }
-await draw();
-waiting = setTimeout(look_ahead, 300);
+for (const input of inputs) input.addEventListener("input", answer);
+let width_px = 0;
+new ResizeObserver(() => {
+    if (place.clientWidth !== width_px) answer();
+    width_px = place.clientWidth;
+}).observe(place);
 globalThis.shared = { ...globalThis.shared, chart };

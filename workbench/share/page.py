@@ -29,7 +29,7 @@ S = TypeVar("S", bound=Parameters)
 Draw = Callable[[S], Any]
 
 
-def page(
+def render(
     draw: Draw[S],
     setting: S,
     shared: Shared,
@@ -38,6 +38,7 @@ def page(
     made_by: str,
     revision: str | None = None,
     processes: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> str:
     """Return a page with the charts of every combination of `values`; all else is as in `setting`.
 
@@ -51,6 +52,8 @@ def page(
         Of the code.
     processes
         That draw beside each other; by default one for each core.
+    progress
+        Called with how many charts are drawn, of how many.
 
     Raises
     ------
@@ -64,7 +67,11 @@ def page(
     ]
     chunks = [settings[at : at + _CHUNK] for at in range(0, len(settings), _CHUNK)]
     calls = [(draw, setting, chunk) for chunk in chunks]
-    drawn = dict(as_finished(_drawn, calls, processes))
+    drawn: dict[int, list[Split]] = {}
+    for at, several in as_finished(_drawn, calls, processes):
+        drawn[at] = several
+        if progress is not None:
+            progress(sum(map(len, drawn.values())), len(settings))
     charts = [chart for at in range(len(chunks)) for chart in drawn[at]]
 
     made = controls(setting)
@@ -82,7 +89,6 @@ def page(
             _control(name, several, made[name], getattr(setting, name))
             for name, several in moved.items()
         ),
-        open="",
         facts=_facts(values, made, len(settings), made_by, revision),
         points=_packed(json.dumps(written, ensure_ascii=False, separators=(",", ":"))),
         code=_packed(_code()),

@@ -36,10 +36,12 @@ def payload(charts: Iterable[Split]) -> dict[str, Any]:
         whole = _text({"template": template, "data": columns, "signals": list(signals)})
         point = [templates.setdefault(whole, len(templates))]
         for name, rows in data.items():
-            lanes = [row[columns[name][0]] for row in rows]
+            lanes: list[Any] = []  # the first column, which is always written in full
             for column in columns[name]:
-                written = _text(_written([row[column] for row in rows], lanes))
+                values = [row[column] for row in rows]
+                written = _text(_written(values, lanes) if lanes else values)
                 point.append(pool.setdefault(written, len(pool)))
+                lanes = lanes or values
         point += (pool.setdefault(_text(value), len(pool)) for value in signals.values())
         points.append(point)
     return {

@@ -2,7 +2,8 @@
 // It is bundled with vegaEmbed by vl-convert, so it imports nothing.
 const KEPT = 8; // drawings that are at hand again, as when a slider comes back
 
-// Returns show(template, values) and prepare(template, values), of a drawing to be shown later.
+// Returns show(template, values), whose promise is Vega's view, and prepare(template, values), of a
+// drawing to be shown later.
 function drawings(el, most = KEPT) {
     const kept = new Map(); // by template, as text: the latest drawings, this one last
     let drawn = null; // {template, embedded, place}
@@ -54,6 +55,7 @@ function drawings(el, most = KEPT) {
                 if (drawn?.template === template) await change(values);
                 else await other(template, values);
             }
+            return drawn.embedded.view;
         } catch (error) {
             drawn = wanted = null;
             kept.clear();

@@ -20,6 +20,9 @@ from workbench.figures import headed, width_px
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
+Layered = dict[tuple[Any, ...], list[dict[str, str]]]
+ROW = "row_number"
+_DISCRETE = ("nominal", "ordinal")
 _VIEW_KEYS = frozenset({"mark", "layer", "hconcat", "vconcat", "concat", "facet", "spec"})
 
 
@@ -77,23 +80,39 @@ def split(spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict
     """Split a specification into a template, its data sets by name, and its signals by name.
 
     A signal is the title of a view, or an end of an axis; the template refers to it by name. Data
-    sets are named in the order in which views use them, not by what they hold.
+    sets are named in the order in which views use them, not by what they hold. Where categories
+    stand as their rows do, rows are numbered: in a drawing that stands, Vega would put categories
+    that come behind those that were there.
     """
     datasets = spec.get("datasets", {})
     names: dict[str, str] = {}
     signals: dict[str, Any] = {}
+    by_row, sorts = {"field": ROW, "op": "min"}, list[dict[str, str]]()
 
     def named(value: Any) -> dict[str, str]:
         name = f"signal_{len(signals)}"
         signals[name] = value
         return {"expr": name}
 
-    def without_values(node: Any) -> Any:
+    def ends_of(domain: list[Any], field: Any, layered: Layered | None) -> list[Any]:
+        if layered is None:
+            return [named(end) for end in domain]
+        key = (field, *domain)
+        if key not in layered:
+            layered[key] = [named(end) for end in domain]
+        return layered[key]
+
+    def without_values(node: Any, layered: Layered | None = None) -> Any:
         if isinstance(node, list):
-            return [without_values(one) for one in node]
+            return [without_values(one, layered) for one in node]
         if not isinstance(node, Mapping):
             return node
-        found = {key: without_values(one) for key, one in node.items() if key != "datasets"}
+        if "layer" in node:
+            # Vega-Lite joins an axis of several layers by what it is called, not by what it is.
+            layered = {}
+        found = {
+            key: without_values(one, layered) for key, one in node.items() if key != "datasets"
+        }
         source = found.get("data")
         if isinstance(source, Mapping) and source.get("name") in datasets:
             name = names.setdefault(source["name"], f"rows_{len(names)}")
@@ -105,11 +124,20 @@ def split(spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict
                 key: named(one) if key in ("text", "subtitle") else one
                 for key, one in title.items()
             }
+        if "sort" in found and found["sort"] is None and found.get("type") in _DISCRETE:
+            found["sort"] = by_row
+            sorts.append(by_row)
         scale = found.get("scale")
         ends = scale.get("domain") if isinstance(scale, Mapping) else None
         if isinstance(ends, list) and all(isinstance(one, int | float) for one in ends):
-            found["scale"] = {**found["scale"], "domain": [named(one) for one in ends]}
+            domain = ends_of(ends, found.get("field"), layered)
+            found["scale"] = {**found["scale"], "domain": domain}
         return found
 
     template = without_values(spec)
-    return template, {name: datasets[old] for old, name in names.items()}, signals
+    data = {name: datasets[old] for old, name in names.items()}
+    if by_row in sorts:
+        data = {
+            name: [{**row, ROW: at} for at, row in enumerate(rows)] for name, rows in data.items()
+        }
+    return template, data, signals

@@ -200,6 +200,7 @@ class Shared:
     about: str
     values: Mapping[str, Sequence[Value]]
 
+
 Controls = Mapping[str, Control] | Parameters
 """Controls by name, or a setting that declares them: then `draw` gets another such setting."""
 
