@@ -23,6 +23,7 @@ from workbench.zoo.own_model import load_model
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.status import Status
 
     from workbench.profiles import LayerTimes, ModelProfile
 
@@ -369,13 +370,11 @@ def share(
     given = _assignments(parameter or ())
     for name, path in pages.items() if every else [(str(notebook), output)]:
         with Console(stderr=True).status(f"{name}: drawing") as status:
-            sharing.share(
-                name,
-                path,
-                given,
-                processes,
-                lambda done, total, name=name: status.update(f"{name}: chart {done} of {total}"),
-            )
+
+            def progress(done: int, total: int, name: str = name, status: Status = status) -> None:
+                status.update(f"{name}: chart {done:,} of {total:,}")
+
+            sharing.share(name, path, given, processes, progress)
         typer.echo(str(path))
 
 

@@ -171,7 +171,7 @@ DRAWN_PX = 0.01
 
 def marks(specification: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What a drawing's marks say, and their shapes, drawn without the page."""
-    root = ElementTree.fromstring(vl_convert.vegalite_to_svg(specification))
+    root = ElementTree.fromstring(vl_convert.vegalite_to_svg(dict(specification)))
     return [
         (mark.attrib["aria-label"], mark.get("d", ""))
         for mark in root.iter()
