@@ -37,18 +37,16 @@ function chart(positions) {
     return { template, values: { data: rows, signals: named } };
 }
 
-// Templates as they are drawn, on wide and on narrow screens.
-const drawable = { wide: new Map(), narrow: new Map() };
-function adapted(template, screen) {
-    const known = drawable[screen];
-    if (!known.has(template)) {
-        const text = JSON.stringify(template);
-        const made = JSON.parse(screen === "wide" ? text : text
+// On a narrow screen views stand below each other, and legends have two columns.
+const narrowed = new Map();
+function narrow(template) {
+    if (!narrowed.has(template)) {
+        const below = JSON.parse(JSON.stringify(template)
             .replaceAll('"hconcat":', '"vconcat":').replaceAll('"columns":2', '"columns":1'));
-        if (screen === "narrow") made.config.legend.columns = 2;
-        known.set(template, made);
+        below.config.legend.columns = 2;
+        narrowed.set(template, below);
     }
-    return known.get(template);
+    return narrowed.get(template);
 }
 
 // Titles in lines of so many letters.
@@ -62,13 +60,11 @@ function wrapped(signals, letters) {
 }
 
 function fitting(positions) {
-    const { template, values: { data, signals } } = chart(positions);
-    if (place.clientWidth >= NARROW_PX) {
-        return { template: adapted(template, "wide"), values: { data, signals } };
-    }
+    const whole = chart(positions);
+    if (place.clientWidth >= NARROW_PX) return whole;
+    const { data, signals } = whole.values;
     const letters = Math.floor((place.clientWidth - LABELS_PX) / LETTER_PX);
-    const values = { data, signals: wrapped(signals, letters) };
-    return { template: adapted(template, "narrow"), values };
+    return { template: narrow(whole.template), values: { data, signals: wrapped(signals, letters) } };
 }
 
 // Makes plots narrower by what stands out.
