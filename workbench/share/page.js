@@ -49,7 +49,7 @@ function narrow(template) {
     return narrowed.get(template);
 }
 
-// Titles in lines of so many letters.
+// Titles in lines of at most that number of letters.
 function wrapped(signals, letters) {
     const line = new RegExp(`.{1,${letters}}(?= |$)|[^ ]+`, "g");
     return Object.fromEntries(Object.entries(signals).map(([name, value]) => [
