@@ -205,46 +205,6 @@ def test_order_does_not_matter(data: st.DataObject, fleet: Fleet) -> None:
         assert lower_bound(other, objective) == lower_bound(fleet, objective)
 
 
-@few
-@given(data=st.data(), fleet=fleets(4, 3))
-def test_names_do_not_matter_to_the_best(data: st.DataObject, fleet: Fleet) -> None:
-    edges = dict(zip(fleet.edges, data.draw(st.permutations(fleet.edges)), strict=True))
-    names = data.draw(st.permutations([device.name for device in fleet.devices]))
-    renamed = Fleet(
-        tuple(
-            Device(name, {edges[edge]: problem for edge, problem in device.problems.items()})
-            for name, device in zip(names, fleet.devices, strict=True)
-        ),
-        fleet.edges,
-        fleet.route,
-    )
-    for objective in OBJECTIVES:
-        best_s, other_s = (
-            objective_s(exact(either, objective), objective) for either in (fleet, renamed)
-        )
-        assert other_s == pytest.approx(best_s, rel=RELATIVE)
-        bound_s = lower_bound(fleet, objective)
-        assert lower_bound(renamed, objective) == pytest.approx(bound_s, rel=RELATIVE)
-
-
-@few
-@given(fleet=fleets(3, 2, all_reached=True))
-def test_another_edge_or_one_device_less_is_never_worse(fleet: Fleet) -> None:
-    best_s = objective_s(exact(fleet, "slowest"), "slowest")
-    if len(fleet.edges) > 1:
-        kept = fleet.edges[:1]
-        near = [
-            Device(device.name, {kept[0]: device.problems[kept[0]]}) for device in fleet.devices
-        ]
-        fewer = Fleet(tuple(near), kept, fleet.route)
-        for objective in OBJECTIVES:
-            before_s = objective_s(exact(fewer, objective), objective)
-            assert objective_s(exact(fleet, objective), objective) <= before_s * (1 + RELATIVE)
-    if len(fleet.devices) > 1:
-        smaller = Fleet(fleet.devices[:-1], fleet.edges, fleet.route)
-        assert exact(smaller, "slowest").slowest_s <= best_s * (1 + RELATIVE)
-
-
 def compute_bound(seconds: float) -> Problem:
     """One layer and one sample, where nothing but computation counts."""
     return Problem(

@@ -116,13 +116,6 @@ def test_every_figure_can_be_printed_and_says_how_it_was_made(figure: str, smoke
         assert "simulated" in svg
 
 
-def test_chart_of_accuracies_names_what_was_learnt_from(stored: Frames) -> None:
-    frame = stored["fig10"].with_columns(dataset=pl.lit("cifar10"), train_samples=pl.lit(50_000))
-    svg = figures.svg(accuracy.draw_learning(frame))
-    assert "ResNet-20 on CIFAR-10" in svg
-    assert "50,000 training, " in svg
-
-
 @pytest.mark.parametrize(
     "figure",
     [

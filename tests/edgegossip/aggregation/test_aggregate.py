@@ -21,7 +21,6 @@ from workbench.edgegossip.aggregation import Technique, timed_aggregate
 from workbench.edgegossip.aggregation.aggregate import shares
 from workbench.edgegossip.aggregation.dividers import lsh
 
-every_technique = pytest.mark.parametrize("technique", TECHNIQUES)
 some_techniques = pytest.mark.parametrize(
     "technique", usually(("incremental_svd_lsh", "hash_kmeans", "svd_kmeans"), TECHNIQUES)
 )
@@ -163,13 +162,6 @@ def test_ratio_1_is_the_data_itself_and_that_of_all_points_their_mean() -> None:
     np.testing.assert_array_equal(made.points[made.members], x)
     made = aggregate(x, np.zeros(20, int), "pca_lsh", 20)
     np.testing.assert_allclose(made.points, x.mean(axis=0, keepdims=True), rtol=1e-14)
-
-
-@every_technique
-def test_one_point_is_its_own_aggregate(technique: str) -> None:
-    made = aggregate([[1.5, 2.5]], [4], technique, 1)
-    np.testing.assert_array_equal(made.points, [[1.5, 2.5]])
-    assert made.labels.tolist() == [4]
 
 
 def test_means_are_of_double_precision() -> None:

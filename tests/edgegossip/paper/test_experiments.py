@@ -25,7 +25,6 @@ from workbench.edgegossip.paper.trainings import final
 from workbench.experiments import ExperimentInterrupted, Scaled
 from workbench.experiments.finished import forget
 from workbench.runtime import progress
-from workbench.utils.checks import UnknownNameError
 
 TRAINED = ("fig5", "fig6_accuracy", "fig12", "fig13", "strategies")
 SIMULATED = (*TRAINED, "dropouts")
@@ -370,12 +369,6 @@ def test_the_papers_own_data_or_what_was_asked_for_and_nothing_falls_back(tmp_pa
     assert source_of("paper", "lenet5", "digits") == "digits"
     with pytest.raises(DatasetError):
         balance.FIG13.frame("smoke", dataset=str(tmp_path / "missing.npz"))
-
-
-def test_unknown_scale_is_refused() -> None:
-    for figure in (*SIMULATED, *LEARNT, "fig3_times", "fig7", "contention"):
-        with pytest.raises(UnknownNameError, match="smoke, default, paper"):
-            systems.figures("edgegossip")[figure].frame("full")
 
 
 @pytest.mark.usefixtures("small")

@@ -217,16 +217,6 @@ class TestFit:
             fit(samples, "linear", ridge=0)
 
 
-@given(predictor=predictors())
-def test_a_predictor_survives_its_text(predictor: Predictor) -> None:
-    assert Predictor.from_toml(predictor.to_toml()) == predictor
-
-
-def test_text_without_a_predictor_is_refused() -> None:
-    with pytest.raises(ValueError, match="no predictor"):
-        Predictor.from_toml("form = 'linear'")
-
-
 test_predictor_refused = refusals(
     Predictor,
     {
