@@ -17,11 +17,10 @@ from tests.refusals import refusals
 from workbench.clusters import Link
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration, layer_costs
 from workbench.dynacomm.algorithms.bellman import bellman
-from workbench.dynacomm.paper.testbed import Constants, variant
+from workbench.dynacomm.paper.testbed import variant
 from workbench.dynacomm.programs.job import Job
 from workbench.dynacomm.training import Planned, train
 from workbench.profiles import LayerTimes, profile_model
-from workbench.utils.checks import UnknownNameError
 
 COSTS = LayerCosts([1, 2], [1, 2], [1, 2], [1, 2], overhead_s=0.5)
 PROFILE = profile_model("lenet5")
@@ -114,13 +113,6 @@ def test_times_of_another_model_are_refused() -> None:
 def test_testbed_without_workers_is_refused() -> None:
     with pytest.raises(ValueError, match="workers is 0"):
         variant(workers=0, bandwidth_mbps=1000)
-
-
-def test_unknown_names_are_refused() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean 'resnet152'"):
-        variant(1, 1000).costs("resnet-152", 32)
-    with pytest.raises(UnknownNameError, match="key_granularity"):
-        Constants.load("key granularity")
 
 
 # Anything else in the place of a public value is a TypeError.

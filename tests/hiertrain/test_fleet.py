@@ -1,7 +1,6 @@
 """Devices and edges: the heuristic between its bound, the exact answer and going it alone."""
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Smoke
-from tests.expectations import printed, stored_frames
+from tests.expectations import stored_frames
 from tests.hiertrain.strategies import NUMBERS, given_of, hybrids, problems
 from tests.oracles import hiertrain_fleet as oracle
 from tests.refusals import refusals
@@ -295,9 +294,6 @@ def test_fleet_from_profiles() -> None:
         assert problem.layer_s[tier][:, 0] == pytest.approx(flops / speed)
     assert problem.bandwidth_bps["device", "cloud"] == 2e6
     assert problem.batch == 32
-    small = fleet_of(machines(2), TOWERS, cloud_flops_per_s=5e11, cloud_capacity_flops_per_s=2e11)
-    crowded = small.by_name["pi 1"].problems["b"]
-    assert crowded.layer_s["cloud"][:, 0] == pytest.approx(flops / 1e11)
 
 
 def test_exact_tells_how_many_it_refuses() -> None:
@@ -381,7 +377,6 @@ test_machines_refused = refusals(
             "at least one edge; none was given": [{}],
             "unknown edge of device 'pi 0' 'b'": [{"a": TOWERS["a"]}],
         },
-        "cloud_capacity_flops_per_s": {"cloud_capacity_flops_per_s is": [0, math.nan]},
     },
 )
 
@@ -450,9 +445,8 @@ def test_too_many_assignments_are_a_row_with_its_reason(monkeypatch: pytest.Monk
     assert "best assignment" not in str(draw_fleets(frame).to_dict())
 
 
-def test_chart_of_fleets(frame: pl.DataFrame, smoke: Smoke) -> None:
-    _, svg = printed(smoke, "hiertrain", "fleet")
+def test_chart_of_fleets(frame: pl.DataFrame) -> None:
+    drawn = str(draw_fleets(frame).to_dict())
     for word in ("1 edge", "2 edges", "by itself", "assigned together", "best assignment"):
-        assert word in svg
-    assert not re.search("nan", svg.partition("</style>")[2], re.IGNORECASE)  # less the font
+        assert word in drawn
     assert '"values": [2, 3, 4]' in draw_fleets(frame).to_json(indent=None)

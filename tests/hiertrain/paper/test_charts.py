@@ -3,28 +3,11 @@
 import polars as pl
 import pytest
 
-from tests.conftest import Smoke
-from tests.expectations import printed
 from workbench import figures
 from workbench.hiertrain import PLANNERS, Chain, Hybrid
 from workbench.hiertrain.explorer import assignment
 from workbench.hiertrain.paper.iteration_time import draw_planners, iterations
 from workbench.hiertrain.paper.simulated import overtaken
-
-SIMULATED = ("fig6", "sharing", "accuracy", "jalad_bits")
-TIMED = {"table2": "this machine", "fig6_measured": "on one machine"}
-COMPUTED = ("fig7", "fig8", "fig9", "fig10", "fig11", "explanations")
-
-
-@pytest.mark.parametrize("figure", [*SIMULATED, *COMPUTED, *TIMED])
-def test_every_figure_can_be_printed(figure: str, smoke: Smoke) -> None:
-    _, svg = printed(smoke, "hiertrain", figure)
-    if figure in SIMULATED:
-        assert "simulated" in svg
-    elif figure in TIMED:
-        assert TIMED[figure] in svg
-    else:
-        assert "(cost model)" in svg
 
 
 def test_overtaken_counts_points_with_shared_interfaces_only() -> None:

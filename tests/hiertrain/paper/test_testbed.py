@@ -18,7 +18,6 @@ from workbench.hiertrain.paper.testbed import (
     variant,
 )
 from workbench.profiles import moved_bytes, profile_model
-from workbench.utils.checks import UnknownNameError
 
 CONSTANTS = Constants(
     device_gflops=2.0, edge_core_gflops=8.0, cloud_over_edge_core=10.0, flops_per_byte=3.0
@@ -84,10 +83,3 @@ test_testbed_refused = refusals(
         },
     },
 )
-
-
-def test_unknown_names_are_refused() -> None:
-    with pytest.raises(UnknownNameError, match="lenet5_cifar"):
-        paper_testbed().problem("lenet5_cifr")
-    with pytest.raises(UnknownNameError, match="flops_only"):
-        Constants.load("stated")
