@@ -235,11 +235,3 @@ test_predictor_refused = refusals(
         "baseline_s": {"baseline_s is": [0.0, math.inf]},
     },
 )
-test_contention_refused = refusals(
-    Contention,
-    {},
-    {
-        "core": {"at most 1": [1.01], "core is -": [-0.1]},
-        "disk_bytes_per_s": {"disk_bytes_per_s is nan": [math.nan]},
-    },
-)
