@@ -235,7 +235,7 @@ def test_curves_begin_with_the_same_model_and_never_go_back(name: str) -> None:
     curve = systems.train(Trial(one, way, way.find(one.question), seed=0))
     first = learn(one, Batches((0,), (16,)), 0)
     assert curve.row(0)[0:3] == (0.0, 0.0, 0.0)
-    assert curve.select("loss", "top1").row(0) == first.select("loss", "top1").row(0)
+    assert curve.select("loss", "metric").row(0) == first.select("loss", "metric").row(0)
     for column in ("at_s", "bytes", "samples"):
         assert curve[column].is_sorted()
     sends_early = name not in ("gosgd", "diloco")
@@ -364,7 +364,7 @@ class TestRanking:
             ("gossip", 0.1, 1, 0.0, 0.0, 0.0, 2.0, 0.1),
             ("gossip", 0.1, 1, 1.0, 1.0, 5.0, 1.1, 0.6),
         ],
-        schema=["way", "learning_rate", "seed", "at_s", "bytes", "samples", "loss", "top1"],
+        schema=["way", "learning_rate", "seed", "at_s", "bytes", "samples", "loss", "metric"],
         orient="row",
     )
 
@@ -374,7 +374,7 @@ class TestRanking:
         assert first["way"] == "all-reduce"
         assert (first["to_loss_s"], first["to_loss_s_min"], first["to_loss_s_max"]) == (3, 2, 4)
         assert (first["to_loss_bytes"], first["to_loss_samples"]) == (15, 7.5)
-        assert (first["end_top1"], first["end_top1_min"]) == (pytest.approx(0.8), 0.7)
+        assert (first["end_metric"], first["end_metric_min"]) == (pytest.approx(0.8), 0.7)
         assert (second["reached"], second["seeds"], second["to_loss_s"]) == (1, 2, None)
         assert second["end_loss"] == pytest.approx(1.0)
 

@@ -114,7 +114,7 @@ class TestColumns:
     @pytest.mark.parametrize("system", ["dynacomm", "hiertrain, one tier"])
     def test_of_a_common_model(self, system: str) -> None:
         epochs = ALONE[system](gpt(adapters=False), DATA).epochs
-        measured = ["train_top1", "train_perplexity", "test_loss", "top1", "perplexity"]
+        measured = ["train_perplexity", "train_top1", "test_loss", "perplexity", "top1"]
         assert epochs.columns == ["epoch", "at_s", "loss", *measured]
         row = epochs.row(-1, named=True)
         assert row["train_perplexity"] == pytest.approx(math.exp(row["loss"]), rel=1e-12)

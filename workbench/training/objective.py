@@ -44,11 +44,25 @@ class Metric(NamedTuple):
     """What models are compared by, beside their loss: a mean over labels.
 
     `each` gives a number for each label, or for each sample; None stands for the loss. The metric
-    is `of_mean` of the mean: its exponential, say.
+    is `of_mean` of the mean: its exponential, say. Charts and tables call it `title`, by default
+    its name; with `percent` they show a fraction as a percentage.
     """
 
     each: Callable[[Tensor, Tensor], Tensor] | None = None
     of_mean: Callable[[float], float] = float
+    title: str = ""
+    percent: bool = False
+    higher_is_better: bool = False
+
+    @property
+    def heading(self) -> str:
+        """Title of an axis or a column."""
+        return f"{self.title}, %" if self.percent else self.title
+
+    @property
+    def scale(self) -> float:
+        """Factor of values where they are shown."""
+        return 100.0 if self.percent else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +77,7 @@ class Objective:
         Given outputs and labels of a batch, the mean over them, from which gradients are taken.
     metrics
         By name, which is that of a column beside ``loss`` in evaluations: a `Metric`, or the
-        function that it has for `each`.
+        function that it has for `each`. Comparisons show the first.
     """
 
     loss: Loss
@@ -77,7 +91,13 @@ class Objective:
             name: metric if isinstance(metric, Metric) else Metric(metric)
             for name, metric in dict(self.metrics).items()
         }
-        object.__setattr__(self, "metrics", metrics)
+        titled = {name: one._replace(title=one.title or name) for name, one in metrics.items()}
+        object.__setattr__(self, "metrics", titled)
+
+    @property
+    def shown(self) -> str | None:
+        """Name of the metric that comparisons show beside the loss."""
+        return next(iter(self.metrics), None)
 
     def value(self, returned: object, labels: Tensor) -> Tensor:
         """The loss of what a model has returned; refused if it is not a number."""
@@ -188,13 +208,20 @@ def exponential(mean: float) -> float:
     return math.exp(mean) if mean < 700 else math.inf
 
 
-CLASSES = Objective(cross_entropy, {"top1": Metric(_in_first), "top5": Metric(_in_five)})
+_FRACTION: dict[str, Any] = {"percent": True, "higher_is_better": True}
+_TOP1 = Metric(_in_first, title="accuracy", **_FRACTION)
+CLASSES = Objective(
+    cross_entropy, {"top1": _TOP1, "top5": Metric(_in_five, title="top-5 accuracy", **_FRACTION)}
+)
 NEXT_TOKEN = Objective(
-    cross_entropy, {"top1": Metric(_in_first), "perplexity": Metric(None, exponential)}
+    cross_entropy, {"perplexity": Metric(None, exponential, "perplexity"), "top1": _TOP1}
 )
 REGRESSION = Objective(
     squared_error,
-    {"rmse": Metric(None, math.sqrt), "mae": Metric(_absolute_error)},
+    {
+        "rmse": Metric(None, math.sqrt, "RMS error"),
+        "mae": Metric(_absolute_error, title="mean absolute error"),
+    },
 )
 
 OBJECTIVES: Mapping[str, Objective] = MappingProxyType(
