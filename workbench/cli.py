@@ -724,6 +724,8 @@ def _to_train_on(
     """The name of a data set, and as many of its samples; by default one that the model takes."""
     from workbench import datasets
     from workbench.graphs.inputs import inputs_of
+    from workbench.training.models import check_model
+    from workbench.training.objective import objective_of
 
     given, *others = inputs_of(model, taken)
     is_text = not others and given.dtype == "int64" and len(given.shape) == 1
@@ -731,8 +733,10 @@ def _to_train_on(
     as_long = data == "markov" and is_text
     chosen = datasets.markov.load(length=given.shape[0]) if as_long else datasets.load(data)
     chosen = chosen.limit(samples, max(1, samples // 4))
-    is_image = taken is not None and len(taken[0].shape) == 3
-    return data, chosen.fitted(taken[0].shape) if is_image else chosen
+    if not others and len(given.shape) == 3:
+        chosen = chosen.fitted(given.shape)
+    check_model(model, chosen, 0, objective_of(None, chosen))
+    return data, chosen
 
 
 def _count_with(flag: str, given: bool, options: dict[str, Any]) -> None:

@@ -148,6 +148,12 @@ def check_scores(outputs: Tensor, labels: Tensor) -> None:
     if outputs.shape[:-1] != labels.shape:
         given = f"shape {tuple(outputs.shape)}"
         several = labels.dim() > 1
+        if several and outputs.dim() == 2 and len(outputs) == len(labels):
+            raise UserError(
+                f"the model gives scores of one class for a whole sample, {given}, for labels of "
+                f"each position, shape {tuple(labels.shape)}; give data with one label for each "
+                "sample, your own as an .npz file"
+            )
         of = f"labels of shape {tuple(labels.shape)}" if several else f"{len(labels)} samples"
         wanted = "samples x positions x classes" if several else "samples x classes"
         raise UserError(

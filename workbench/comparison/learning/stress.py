@@ -201,7 +201,7 @@ def _schema(objective: Objective) -> dict[str, Any]:
 def _row(name: str, objective: Objective, outcome: Outcome, usual: Outcome) -> dict[str, Any]:
     worse, metric = worse_by(objective)
     own, other = (one.loss if objective.shown is None else one.metric for one in (outcome, usual))
-    change = None if own is None or other is None else own - other
+    less, more = (own, other) if metric.higher_is_better else (other, own)
     return {
         "stress": name,
         "stops": False,
@@ -209,7 +209,7 @@ def _row(name: str, objective: Objective, outcome: Outcome, usual: Outcome) -> d
         "rate_share": outcome.samples_per_s / usual.samples_per_s,
         "end_loss": outcome.loss,
         f"end_{objective.shown or 'loss'}": own,
-        worse: -change if change is not None and metric.higher_is_better else change,
+        worse: None if less is None or more is None else more - less,
     }
 
 
