@@ -469,4 +469,6 @@ def test_evaluations_charts_and_tables_show_what_the_objective_measures(kind: st
     usual = stressed.filter(way="gossip", stress="none").row(0, named=True)
     end = f"end_{name or 'loss'}"
     assert gone[worse] == gone[end] - usual[end] != 0
+    with pytest.raises(UserError, match="has no column top1_lost; give the objective"):
+        charts.draw_stress(stressed, ["title"])
     assert f"test {title} added" in str(charts.draw_stress(stressed, ["title"], found.objective))

@@ -211,7 +211,10 @@ test_objectives = refusals(
     {"loss": numbers},
     {
         "loss": {"loss is 5; give a function of outputs": [5]},
-        "metrics": {"error is 'mae'; give a function of": [{"error": "mae"}]},
+        "metrics": {
+            "error is 'mae'; give a function of": [{"error": "mae"}],
+            "a metric has the name loss, as another column": [{"loss": F.l1_loss}],
+        },
     },
 )
 

@@ -58,7 +58,10 @@ def of_others() -> nn.Module:
     return initialise(lambda: peft.get_peft_model(transformers.GPT2LMHeadModel(config), how), 4)
 
 
-ADAPTED: dict[str, Callable[[], nn.Module]] = {"by hand": partial(gpt, adapters=True), "peft": of_others}
+ADAPTED: dict[str, Callable[[], nn.Module]] = {
+    "by hand": partial(gpt, adapters=True),
+    "peft": of_others,
+}
 
 
 @pytest.mark.parametrize("made", ADAPTED)

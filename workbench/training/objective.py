@@ -40,6 +40,12 @@ def squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
     return functional.mse_loss(*check_alike(outputs, labels))
 
 
+COLUMNS = {"at_s", "bytes", "consensus_error", "epoch", "iteration", "learning_rate", "loss"} | {
+    *("name", "node", "restarts", "samples", "seed", "test_loss", "way"),
+}
+"""Of evaluations, beside metrics."""
+
+
 class Metric(NamedTuple):
     """What models are compared by, beside their loss: a mean over labels.
 
@@ -84,6 +90,10 @@ class Objective:
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if taken := sorted(COLUMNS & set(self.metrics)):
+            raise UserError(
+                f"a metric has the name {taken[0]}, as another column of evaluations; give another"
+            )
         for name, value in {"loss": self.loss, **self.metrics}.items():
             if not callable(value) and not isinstance(value, Metric):
                 raise UserError(f"{name} is {value!r}; give a function of outputs and labels")

@@ -14,6 +14,7 @@ from workbench.comparison.ways.way import EQUAL
 from workbench.figures import parts, stacked
 from workbench.figures.style import PALETTE, series
 from workbench.training.objective import CLASSES, Metric, Objective
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     import altair as alt
@@ -120,9 +121,10 @@ def _panel(frame: pl.DataFrame, axis: str, measure: str, order: Sequence[str]) -
 
     encoded = series("way", order)
     encoded["color"] = encoded["color"].legend(symbolOpacity=1)
-    drawn = frame.filter(axis=axis, measure=measure)
     titles = frame.filter(measure=measure)["title"]
-    base = alt.Chart(drawn).encode(x=alt.X(**parts.log_axis("at", AXES[axis], labelSeparation=8)))
+    base = alt.Chart(frame.filter(axis=axis, measure=measure)).encode(
+        x=alt.X(**parts.log_axis("at", AXES[axis], labelSeparation=8))
+    )
     band = base.mark_area(opacity=0.25).encode(
         y=alt.Y("low:Q", title=titles[0]), y2="high:Q", color=encoded["color"]
     )
@@ -140,6 +142,8 @@ def draw_stress(
     Means over seeds, from `stress.stress`; a way that stops with one seed is said to stop.
     """
     worse, metric = worse_by(objective)
+    if worse not in frame.columns:
+        raise UserError(f"the frame has no column {worse}; give the objective of the trainings")
     order = frame["way"].unique(maintain_order=True).to_list()
     stresses = [one for one in STRESSES if one in set(frame["stress"])]
     drawn = (
@@ -151,8 +155,7 @@ def draw_stress(
             lost=metric.scale * pl.col(worse).mean(),
         )
     )
-    stops = pl.col("stops")
-    lost = pl.col("lost")
+    stops, lost = pl.col("stops"), pl.col("lost")
     rounded = lost.round(1) if metric.percent else lost.round_sig_figs(2)
     texts = {
         "kept": pl.format("{} %", pl.col("kept").round(0).cast(pl.Int64)),

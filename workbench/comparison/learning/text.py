@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HEADINGS: tuple[str, ...] = (
     "way",
-    "virtual s to\ntest loss {:.3g}",
+    "virtual s to\ntest loss {target}",
     "least to\nmost",
     "MB",
     "samples",
@@ -42,7 +42,7 @@ def tables(trained: TrainedWays, title: str) -> Iterator[Table]:
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=0)
     for heading, _ in shown:
         justify: JustifyMethod = "left" if heading == "way" else "right"
-        text = heading.format(trained.target_loss)
+        text = heading.replace("{target}", f"{trained.target_loss:.3g}")
         table.add_column(text, justify=justify, no_wrap=heading != "way")
     for cells in zip(*(cells for _, cells in shown), strict=True):
         table.add_row(*cells)
