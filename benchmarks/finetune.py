@@ -1,10 +1,11 @@
 """Every system fine-tunes a small GPT by adapters of low rank: what is sent, and what is learnt.
 
 ``python benchmarks/finetune.py`` trains `gpt_tiny` on one Markov chain, freezes it, puts an adapter
-(Hu et al. 2021) beside each of its linear layers, and lets each system fine-tune it on another
-chain. It ends with status 1 if messages of models and gradients have other bytes than the adapters,
-by more than 1 %, or if a system leaves more than 10 % of the loss that there is to lose: the
-difference between what the model has on the new chain and that chain's entropy.
+of the package peft (Hu et al. 2021) beside each of its linear layers, and lets each system
+fine-tune it on another chain. It ends with status 1 if messages of models and gradients have other
+bytes than the adapters, by more than 1 %, or if a system leaves more than 10 % of the loss that
+there is to lose: the difference between what the model has on the new chain and that chain's
+entropy.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import peft
 import polars as pl
 import torch
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor, nn
+from torch import nn
 
 from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, training
 from workbench.clusters import Link, full_mesh
@@ -33,22 +35,6 @@ BATCH, NODES, EPOCHS = 32, 4, 4
 OLD, NEW = (markov.load(seed, tokens=TOKENS, test=512) for seed in (1, 0))
 SGD, PLAIN = Sgd(0.2, momentum=0.9), Sgd(0.5)
 MOST_MORE_PERCENT, LEAST_GAIN_PERCENT = 1.0, 90.0
-
-
-class Adapter(nn.Module):
-    """A frozen linear layer, and beside it two narrow ones that learn."""
-
-    def __init__(self, frozen: nn.Linear) -> None:
-        super().__init__()
-        self.frozen = frozen
-        self.down = nn.Linear(frozen.in_features, RANK, bias=False)
-        self.up = nn.Linear(RANK, frozen.out_features, bias=False)
-        nn.init.zeros_(self.up.weight)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Both, added."""
-        out: Tensor = self.frozen(x) + self.up(self.down(x))
-        return out
 
 
 def pretrained() -> nn.Module:
@@ -66,15 +52,10 @@ def pretrained() -> nn.Module:
 
 
 def with_adapters(model: nn.Module) -> nn.Module:
-    """The same, frozen, with adapters that do nothing yet."""
-    model.requires_grad_(False)
+    """The same, frozen, with adapters that do nothing yet beside its linear layers."""
     linear = [name for name, part in model.named_modules() if isinstance(part, nn.Linear)]
-    for name in linear:
-        parent, _, key = name.rpartition(".")
-        frozen = model.get_submodule(name)
-        assert isinstance(frozen, nn.Linear)
-        setattr(model.get_submodule(parent), key, Adapter(frozen))
-    return model
+    how = peft.LoraConfig(r=RANK, lora_alpha=RANK, target_modules=linear)
+    return peft.get_peft_model(model, how)  # type: ignore[no-any-return]
 
 
 def of_dynacomm(model: nn.Module, data: Dataset) -> Trained[Any]:

@@ -775,6 +775,8 @@ def _to_train_on(data: str | None, model: Any, taken: Any, samples: int) -> tupl
     """The name of a data set, and as many of its samples; by default one that the model takes."""
     from workbench import datasets
     from workbench.graphs.inputs import inputs_of
+    from workbench.training.models import check_model
+    from workbench.training.objective import objective_of
 
     given, *others = inputs_of(model, taken)
     is_text = not others and given.dtype == "int64" and len(given.shape) == 1
@@ -783,13 +785,14 @@ def _to_train_on(data: str | None, model: Any, taken: Any, samples: int) -> tupl
     dataset = datasets.markov.load(length=given.shape[0]) if as_long else datasets.load(data)
     dataset = dataset.limit(samples, max(1, samples // 4))
     shapes = [one.shape for one in taken or dataset.inputs]
-    if taken and len(shapes[0]) == 3:
-        dataset = dataset.fitted(shapes[0])
-    if shapes != [one.shape for one in dataset.inputs]:
+    if not others and len(given.shape) == 3:
+        dataset = dataset.fitted(given.shape)
+    elif shapes != [one.shape for one in dataset.inputs]:
         raise UserError(
             f"{data} has {', '.join(map(str, dataset.inputs))} a sample, and --inputs is "
             f"{', '.join(map(str, taken))}; give both alike"
         )
+    check_model(model, dataset, 0, objective_of(None, dataset))
     return data, dataset
 
 

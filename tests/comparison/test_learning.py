@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 import pytest
+from torch import nn
 
 from tests.oracles import comparison as oracle
 from workbench import datasets, dynacomm, hiertrain, training
 from workbench.clusters import Cluster, Link, Node, full_mesh, load_cluster, star
 from workbench.comparison import WAYS, Question, federated
-from workbench.comparison.learning import systems, train, train_ways
+from workbench.comparison.learning import charts, stress, systems, tables, train, train_ways
 from workbench.comparison.learning.ranking import default_target, summary
 from workbench.comparison.learning.sgd import Batches, Clock, learn, steps
+from workbench.comparison.learning.stress import STRESSES
 from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.trial import Trial
 from workbench.comparison.ways.tiers import problem_of
 from workbench.profiles import profile_model
 from workbench.training import RunOptions, Sgd
+from workbench.training.objective import squared_error
 from workbench.utils.checks import UserError
 from workbench.utils.files import DATA
+from workbench.zoo.gpt import GPT
 
 if TYPE_CHECKING:
     from workbench.runtime.measured.sessions import Session
@@ -235,7 +240,7 @@ def test_curves_begin_with_the_same_model_and_never_go_back(name: str) -> None:
     curve = systems.train(Trial(one, way, way.find(one.question), seed=0))
     first = learn(one, Batches((0,), (16,)), 0)
     assert curve.row(0)[0:3] == (0.0, 0.0, 0.0)
-    assert curve.select("loss", "top1").row(0) == first.select("loss", "top1").row(0)
+    assert curve.select("loss", "metric").row(0) == first.select("loss", "metric").row(0)
     for column in ("at_s", "bytes", "samples"):
         assert curve[column].is_sorted()
     sends_early = name not in ("gosgd", "diloco")
@@ -364,7 +369,7 @@ class TestRanking:
             ("gossip", 0.1, 1, 0.0, 0.0, 0.0, 2.0, 0.1),
             ("gossip", 0.1, 1, 1.0, 1.0, 5.0, 1.1, 0.6),
         ],
-        schema=["way", "learning_rate", "seed", "at_s", "bytes", "samples", "loss", "top1"],
+        schema=["way", "learning_rate", "seed", "at_s", "bytes", "samples", "loss", "metric"],
         orient="row",
     )
 
@@ -374,7 +379,7 @@ class TestRanking:
         assert first["way"] == "all-reduce"
         assert (first["to_loss_s"], first["to_loss_s_min"], first["to_loss_s_max"]) == (3, 2, 4)
         assert (first["to_loss_bytes"], first["to_loss_samples"]) == (15, 7.5)
-        assert (first["end_top1"], first["end_top1_min"]) == (pytest.approx(0.8), 0.7)
+        assert (first["end_metric"], first["end_metric_min"]) == (pytest.approx(0.8), 0.7)
         assert (second["reached"], second["seeds"], second["to_loss_s"]) == (1, 2, None)
         assert second["end_loss"] == pytest.approx(1.0)
 
@@ -414,3 +419,56 @@ def test_refusals_name_what_is_wrong() -> None:
         train_ways("lenet5", even(), DIGITS, ways=[])
     with pytest.raises(UserError, match="cannot share"):
         train_ways("lenet5", even(), DIGITS.limit(train=2))
+
+
+DRAWN = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+NUMBERS = datasets.Dataset("sums", DRAWN, DRAWN.sum(1), DRAWN[:8], DRAWN[:8].sum(1), ())
+TEXTS = datasets.markov.load(tokens=8, length=6, train=40, test=8)
+MEASURED: dict[str, tuple[Any, datasets.Dataset, Any, str | None, str]] = {
+    "tokens": (
+        lambda: GPT(8, 6, width=8, depth=1, heads=2, dropout=0.0),
+        *(TEXTS, None, "perplexity", "perplexity"),
+    ),
+    "numbers": (lambda: nn.Linear(4, 1), NUMBERS, None, "rmse", "RMS error"),
+    "one's own": (
+        lambda: nn.Linear(4, 1),
+        NUMBERS,
+        training.Objective(squared_error, {"off": lambda made, y: (made[:, 0] - y).abs()}),
+        *("off", "off"),
+    ),
+    "a loss alone": (lambda: nn.Linear(4, 1), NUMBERS, squared_error, None, "loss"),
+}
+
+
+@pytest.mark.parametrize("kind", MEASURED)
+def test_evaluations_charts_and_tables_show_what_the_objective_measures(kind: str) -> None:
+    made, data, objective, name, title = MEASURED[kind]
+    model = training.initialise(made, 0)
+    how: dict[str, Any] = {"epochs": 1, "ways": ["all-reduce", "gossip"], "processes": 1}
+    how["objective"] = objective
+    found = train_ways(model, even(), data, 4, seeds=1, learning_rates=[0.01], **how)
+    measured = [] if name is None else [name]
+    assert found.evaluations.columns[6:] == ["loss", *measured]
+    loss_of = {"perplexity": math.exp, "rmse": math.sqrt}
+    if name in loss_of:
+        (own,) = found.evaluations.filter(way="all-reduce").tail(1).select("loss", name).rows()
+        assert own[1] == pytest.approx(loss_of[str(name)](own[0]))
+    drawn = charts.curves(found)
+    assert drawn["title"].unique(maintain_order=True).to_list() == [
+        f"test {one}" for one in ("loss", *[title] * len(measured))
+    ]
+    assert charts.draw_curves(drawn, ["title"])["vconcat"]
+    headings = [column.header for table in tables(found, "title") for column in table.columns]
+    assert headings[-1] == (title if measured else "test loss\nat the end")
+
+    stressed = stress(model, even(), data, 4, learning_rate=0.01, **how)
+    assert set(stressed["stress"]) == {"none", *STRESSES} - {"labels uneven"}
+    worse = f"{name or 'loss'}_added"
+    assert stressed.filter(way="all-reduce", stress="node slows")[worse].to_list() == [0.0]
+    gone = stressed.filter(way="gossip", stress="node dies").row(0, named=True)
+    usual = stressed.filter(way="gossip", stress="none").row(0, named=True)
+    end = f"end_{name or 'loss'}"
+    assert gone[worse] == gone[end] - usual[end] != 0
+    with pytest.raises(UserError, match="has no column top1_lost; give the objective"):
+        charts.draw_stress(stressed, ["title"])
+    assert f"test {title} added" in str(charts.draw_stress(stressed, ["title"], found.objective))

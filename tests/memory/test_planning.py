@@ -163,7 +163,7 @@ test_refused = refusals(
         "order": {"order": ["fastest"], r"a step of the order is 0\.0": [[0.0, 1.0]]},
         "alignment": {"alignment is": [0, -64]},
         "time_limit_s": {"time_limit_s is 0": [0]},
-        "budget_bytes": {"a single step needs 4": [3]},
+        "budget": {"a single step needs 4": [3]},
     },
 )
 

@@ -351,5 +351,5 @@ def test_images_of_ones_own_may_have_some_positions_ignored() -> None:
     y[:, :2] = IGNORED
     data = Dataset("pixels", x, y, x[:4], y[:4], ("dark", "light"))
     module = initialise(lambda: nn.Sequential(nn.Conv2d(1, 2, 3, padding=1)), 0)
-    setup = servers(module, data, epochs=3, outputs=lambda scores: scores.movedim(1, -1))
+    setup = servers(module, data, outputs=lambda scores: scores.movedim(1, -1), epochs=8)
     assert dynacomm.train(setup).epochs["top1"][-1] > 0.5

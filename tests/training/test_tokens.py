@@ -7,9 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import peft
 import polars as pl
 import pytest
 import torch
+import transformers
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -47,11 +49,27 @@ def gpt(*, adapters: bool) -> nn.Module:
     return initialise(lambda: with_adapters(module), 4) if adapters else module
 
 
+def of_others() -> nn.Module:
+    """A GPT-2 of the package transformers with adapters by the package peft."""
+    size: dict[str, Any] = {"vocab_size": 8, "n_positions": 6, "n_embd": 16, "n_layer": 2}
+    still = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
+    config = transformers.GPT2Config(**size, **still, n_head=2)
+    how = peft.LoraConfig(r=2, target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True)
+    return initialise(lambda: peft.get_peft_model(transformers.GPT2LMHeadModel(config), how), 4)
+
+
+ADAPTED: dict[str, Callable[[], nn.Module]] = {
+    "by hand": partial(gpt, adapters=True),
+    "peft": of_others,
+}
+
+
+@pytest.mark.parametrize("made", ADAPTED)
 @pytest.mark.parametrize("system", ALONE)
 def test_adapters_have_the_weights_of_a_plain_loop(
-    system: str, monkeypatch: pytest.MonkeyPatch
+    system: str, made: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = gpt(adapters=True)
+    module = ADAPTED[made]()
     names = model_layout(module, DATA.inputs).tensor_slices
     assert all(".lora_A." in name or ".lora_B." in name for name in names)
     check_plain_loop(system, module, DATA, monkeypatch)
@@ -85,9 +103,10 @@ SENT: dict[str, tuple[str, Callable[[nn.Module], Trained[Any]]]] = {
 }
 
 
+@pytest.mark.parametrize("made", ADAPTED)
 @pytest.mark.parametrize("system", SENT)
-def test_adapters_alone_are_sent(system: str) -> None:
-    module = gpt(adapters=True)
+def test_adapters_alone_are_sent(system: str, made: str) -> None:
+    module = ADAPTED[made]()
     size = sum(4 * one.numel() for one in module.parameters() if one.requires_grad)
     labels, train = SENT[system]
     trace = train(module).run.trace
@@ -114,7 +133,7 @@ class TestColumns:
     @pytest.mark.parametrize("system", ["dynacomm", "hiertrain, one tier"])
     def test_of_a_common_model(self, system: str) -> None:
         epochs = ALONE[system](gpt(adapters=False), DATA).epochs
-        measured = ["train_top1", "train_perplexity", "test_loss", "top1", "perplexity"]
+        measured = ["train_perplexity", "train_top1", "test_loss", "perplexity", "top1"]
         assert epochs.columns == ["epoch", "at_s", "loss", *measured]
         row = epochs.row(-1, named=True)
         assert row["train_perplexity"] == pytest.approx(math.exp(row["loss"]), rel=1e-12)

@@ -43,15 +43,38 @@ def squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
     return functional.mse_loss(*check_alike(outputs, labels))
 
 
+TAKEN = frozenset(
+    (
+        *("at_s", "bytes", "consensus_error", "epoch", "iteration", "learning_rate", "loss"),
+        *("name", "node", "restarts", "samples", "seed", "test_loss", "way"),
+    )
+)
+"""Columns of results that no metric may have."""
+
+
 class Metric(NamedTuple):
     """What models are compared by, beside their loss: a mean over labels.
 
     `each` gives a number for each label, or for each sample; None stands for the loss. The metric
-    is `of_mean` of the mean: its exponential, say.
+    is `of_mean` of the mean: its exponential, say. Charts and tables call it `title`, by default
+    its name; with `percent` they show a fraction as a percentage.
     """
 
     each: Callable[[Tensor, Tensor], Tensor] | None = None
     of_mean: Callable[[float], float] = float
+    title: str = ""
+    percent: bool = False
+    higher_is_better: bool = False
+
+    @property
+    def heading(self) -> str:
+        """Title of an axis or a column."""
+        return f"{self.title}, %" if self.percent else self.title
+
+    @property
+    def scale(self) -> float:
+        """Factor of values where they are shown."""
+        return 100.0 if self.percent else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +89,7 @@ class Objective:
         Given outputs and labels of a batch, the mean over them, from which gradients are taken.
     metrics
         By name, which is that of a column beside ``loss`` in evaluations: a `Metric`, or the
-        function that it has for `each`.
+        function that it has for `each`. Comparisons show the first.
     """
 
     loss: Loss
@@ -85,7 +108,13 @@ class Objective:
             name: metric if isinstance(metric, Metric) else Metric(metric)
             for name, metric in self.metrics.items()
         }
-        object.__setattr__(self, "metrics", metrics)
+        titled = {name: one._replace(title=one.title or name) for name, one in metrics.items()}
+        object.__setattr__(self, "metrics", titled)
+
+    @property
+    def shown(self) -> str | None:
+        """Name of the metric that comparisons show beside the loss."""
+        return next(iter(self.metrics), None)
 
     def value(self, returned: object, labels: Tensor) -> Tensor:
         """The loss of what a model has returned; refused if it is not a number."""
@@ -119,15 +148,6 @@ class Objective:
                     "for each label, or for each sample"
                 )
         return found
-
-
-TAKEN = frozenset(
-    (
-        *("epoch", "iteration", "node", "name", "at_s", "loss", "test_loss"),
-        *("consensus_error", "samples", "restarts"),
-    )
-)
-"""Columns of results that no metric may have."""
 
 
 def _called(what: str, function: Callable[..., Any], outputs: Tensor, labels: Tensor) -> Any:
@@ -177,6 +197,12 @@ def check_scores(outputs: Tensor, labels: Tensor) -> None:
     if outputs.shape[:-1] != labels.shape:
         given = f"shape {tuple(outputs.shape)}"
         several = labels.dim() > 1
+        if several and outputs.dim() == 2 and len(outputs) == len(labels):
+            raise UserError(
+                f"the model gives scores of one class for a whole sample, {given}, for labels of "
+                f"each position, shape {tuple(labels.shape)}; give data with one label for each "
+                "sample, your own as an .npz file"
+            )
         of = f"labels of shape {tuple(labels.shape)}" if several else f"{len(labels)} samples"
         wanted = "samples x positions x classes" if several else "samples x classes"
         raise UserError(
@@ -242,13 +268,20 @@ def exponential(mean: float) -> float:
     return math.exp(mean) if mean < 700 else math.inf
 
 
-CLASSES = Objective(cross_entropy, {"top1": Metric(_in_first), "top5": Metric(_in_five)})
+_FRACTION: dict[str, Any] = {"percent": True, "higher_is_better": True}
+_TOP1 = Metric(_in_first, title="accuracy", **_FRACTION)
+CLASSES = Objective(
+    cross_entropy, {"top1": _TOP1, "top5": Metric(_in_five, title="top-5 accuracy", **_FRACTION)}
+)
 NEXT_TOKEN = Objective(
-    cross_entropy, {"top1": Metric(_in_first), "perplexity": Metric(None, exponential)}
+    cross_entropy, {"perplexity": Metric(None, exponential, "perplexity"), "top1": _TOP1}
 )
 REGRESSION = Objective(
     squared_error,
-    {"rmse": Metric(None, math.sqrt), "mae": Metric(_absolute_error)},
+    {
+        "rmse": Metric(None, math.sqrt, "RMS error"),
+        "mae": Metric(_absolute_error, title="mean absolute error"),
+    },
 )
 
 OBJECTIVES: Mapping[str, Objective] = MappingProxyType(

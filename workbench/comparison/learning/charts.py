@@ -1,4 +1,4 @@
-"""Charts of trained ways: loss and accuracy against time and bytes, and what stress costs."""
+"""Charts of trained ways: loss and metric against time and bytes, and what stress costs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import numpy as np
 import polars as pl
 
 from workbench.comparison.learning.ranking import KEYS
-from workbench.comparison.learning.stress import STRESSES
+from workbench.comparison.learning.stress import STRESSES, worse_by
 from workbench.comparison.ways.way import EQUAL
 from workbench.figures import parts, stacked
 from workbench.figures.style import PALETTE, series
+from workbench.training.objective import CLASSES, Metric, Objective
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     import altair as alt
@@ -33,11 +35,11 @@ SUBTITLE = "true learning, simulated time"
 """For titles."""
 
 AXES = {"at_s": "virtual seconds", "bytes": "MB over all links"}
-MEASURES = {"loss": "test loss", "top1": "test accuracy, %"}
 CURVES = {
     "way": pl.String,
     "axis": pl.String,
     "measure": pl.String,
+    "title": pl.String,
     **dict.fromkeys(("at", "mean", "low", "high"), pl.Float64),
 }
 
@@ -61,13 +63,17 @@ def shown(trained: TrainedWays, most: int = MOST) -> list[str]:
 def curves(trained: TrainedWays, ways: Sequence[str] | None = None) -> pl.DataFrame:
     """Means over seeds, with the least and the most, at times and bytes that grow by one factor.
 
-    Columns ``way, axis, measure, at, mean, low, high``; axes are ``at_s`` and ``bytes`` (in MB),
-    measures ``loss`` and ``top1`` (in percent). A training counts with its newest evaluation, its
-    last one to the end of the longest. Ways that send nothing have no line by bytes.
+    Columns ``way, axis, measure, title, at, mean, low, high``; axes are ``at_s`` and ``bytes`` (in
+    MB), measures ``loss`` and the metric that the objective shows (accuracies in percent). A
+    training counts with its newest evaluation, its last one to the end of the longest. Ways that
+    send nothing have no line by bytes.
     """
     rows = []
+    measures, name = {"loss": Metric(title="loss")}, trained.objective.shown
+    if name is not None:
+        measures[name] = trained.objective.metrics[name]
     best = trained.evaluations.join(trained.summary, on=KEYS, how="semi", maintain_order="left")
-    scales = {"at_s": 1.0, "bytes": 1e-6, "loss": 1.0, "top1": 100.0}
+    scales = {"at_s": 1.0, "bytes": 1e-6}
     for way in shown(trained) if ways is None else ways:
         runs = best.filter(way=way).partition_by("seed", maintain_order=True)
         for axis in AXES:
@@ -77,24 +83,24 @@ def curves(trained: TrainedWays, ways: Sequence[str] | None = None) -> pl.DataFr
                 continue
             end = max(float(at[-1]) for at in own)
             grid = np.geomspace(max(min(begins), end / LONGEST), end, POINTS)
-            for measure in MEASURES:
+            for measure, metric in measures.items():
                 values = [
                     run[measure].to_numpy()[
                         np.searchsorted(at, grid * (1 + 1e-12), side="right") - 1
                     ]
-                    * scales[measure]
+                    * metric.scale
                     for at, run in zip(own, runs, strict=True)
                 ]
                 low, mean, high = (f(values, axis=0) for f in (np.min, np.mean, np.max))
                 rows += [
-                    (way, axis, measure, *map(float, point))
+                    (way, axis, measure, f"test {metric.heading}", *map(float, point))
                     for point in zip(grid, mean, low, high, strict=True)
                 ]
     return pl.DataFrame(rows, schema=CURVES, orient="row")
 
 
 def draw_curves(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
-    """Loss above, accuracy below; against seconds on the left, bytes on the right.
+    """Loss above, the metric below; against seconds on the left, bytes on the right.
 
     Lines are means over seeds, bands go from the least to the most.
     """
@@ -105,7 +111,7 @@ def draw_curves(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
             how="hconcat",
             independent=("x", "y"),
         )
-        for measure in MEASURES
+        for measure in frame["measure"].unique(maintain_order=True)
     ]
     return stacked(*rows, title=title, independent=("x", "y"))
 
@@ -115,48 +121,59 @@ def _panel(frame: pl.DataFrame, axis: str, measure: str, order: Sequence[str]) -
 
     encoded = series("way", order)
     encoded["color"] = encoded["color"].legend(symbolOpacity=1)
+    titles = frame.filter(measure=measure)["title"]
     base = alt.Chart(frame.filter(axis=axis, measure=measure)).encode(
         x=alt.X(**parts.log_axis("at", AXES[axis], labelSeparation=8))
     )
     band = base.mark_area(opacity=0.25).encode(
-        y=alt.Y("low:Q", title=MEASURES[measure]), y2="high:Q", color=encoded["color"]
+        y=alt.Y("low:Q", title=titles[0]), y2="high:Q", color=encoded["color"]
     )
     line = base.mark_line(point=True).encode(y="mean:Q", **encoded)
     chart: alt.LayerChart = (band + line).properties(height=150, width=210)
     return chart
 
 
-def draw_stress(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
+def draw_stress(
+    frame: pl.DataFrame, title: Sequence[str], objective: Objective = CLASSES
+) -> dict[str, Any]:
     """What each way keeps of its rate under each stress, and how much accuracy it loses.
 
+    Or how much an error of the model grows, or its loss if there is no metric, by the objective.
     Means over seeds, from `stress.stress`; a way that stops with one seed is said to stop.
     """
+    worse, metric = worse_by(objective)
+    if worse not in frame.columns:
+        raise UserError(f"the frame has no column {worse}; give the objective of the trainings")
     order = frame["way"].unique(maintain_order=True).to_list()
-    stresses = list(STRESSES)
+    stresses = [one for one in STRESSES if one in set(frame["stress"])]
     drawn = (
         frame.filter(pl.col("stress").is_in(stresses))
         .group_by("way", "stress", maintain_order=True)
         .agg(
             stops=pl.col("stops").any(),
             kept=100 * pl.col("rate_share").mean(),
-            lost=100 * pl.col("top1_lost").mean(),
+            lost=metric.scale * pl.col(worse).mean(),
         )
     )
-    stops = pl.col("stops")
+    stops, lost = pl.col("stops"), pl.col("lost")
+    rounded = lost.round(1) if metric.percent else lost.round_sig_figs(2)
     texts = {
         "kept": pl.format("{} %", pl.col("kept").round(0).cast(pl.Int64)),
-        "lost": pl.col("lost").round(1).cast(pl.String),
+        "lost": rounded.cast(pl.String),
     }
     headings = {
         "kept": "samples a second, % of undisturbed",
-        "lost": "test accuracy lost, points",
+        "lost": f"test {metric.title} {'lost' if metric.higher_is_better else 'added'}"
+        + ", points" * metric.percent,
     }
+    most = 50.0 if metric.percent else max([0.0, *drawn["lost"].drop_nulls()]) or 1.0
     panels = [
         _cells(
             drawn.with_columns(text=pl.when(stops).then(pl.lit("stops")).otherwise(texts[value])),
             value,
             headings[value],
             (order, stresses),
+            most,
         )
         for value in headings
     ]
@@ -164,7 +181,11 @@ def draw_stress(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
 
 
 def _cells(
-    frame: pl.DataFrame, value: str, heading: str, axes: tuple[Sequence[str], Sequence[str]]
+    frame: pl.DataFrame,
+    value: str,
+    heading: str,
+    axes: tuple[Sequence[str], Sequence[str]],
+    most: float,
 ) -> alt.LayerChart:
     import altair as alt
 
@@ -180,8 +201,8 @@ def _cells(
             axis=alt.Axis(labelLimit=240) if first else alt.Axis(labels=False, ticks=False),
         ),
     )
-    most, ends = (100, [BAD, GOOD]) if first else (50, [GOOD, BAD])
-    scale = alt.Scale(domain=[0, most], range=ends, clamp=True, interpolate="rgb")
+    domain, ends = ([0, 100], [BAD, GOOD]) if first else ([0, most], [GOOD, BAD])
+    scale = alt.Scale(domain=domain, range=ends, clamp=True, interpolate="rgb")
     shade = alt.Color(f"{value}:Q", scale=scale, legend=None)
     cells = base.mark_rect(stroke="white").encode(
         color=alt.when("datum.stops").then(alt.value(parts.GREY)).otherwise(shade)

@@ -10,6 +10,7 @@ import polars as pl
 
 from workbench.comparison.learning.task import CURVE
 from workbench.comparison.ways.way import EQUAL
+from workbench.training.objective import CLASSES, Objective
 
 IMPROVEMENT = 0.9
 """Share of the best SGD's improvement that the default target asks for."""
@@ -30,7 +31,7 @@ SUMMARY = {
     "to_loss_samples": pl.Float64,
     "end_s": pl.Float64,
     "end_loss": pl.Float64,
-    **{f"end_top1{suffix}": pl.Float64 for suffix in ("", "_min", "_max")},
+    **{f"end_metric{suffix}": pl.Float64 for suffix in ("", "_min", "_max")},
     "reason": pl.String,
 }
 
@@ -42,24 +43,28 @@ class TrainedWays:
     Attributes
     ----------
     evaluations
-        ``way, learning_rate, seed, at_s, bytes, samples, loss, top1``: virtual seconds; bytes over
-        all links and samples learnt from by then; loss and accuracy (0 to 1) on the test samples.
+        ``way, learning_rate, seed, at_s, bytes, samples, loss``: virtual seconds; bytes over all
+        links and samples learnt from by then; loss on the test samples. Last the metric on these
+        that the objective shows, by its name: ``top1``, say, a fraction.
     summary
         A row a way, at its best learning rate, the first to reach the loss first. ``to_loss_s`` is
         the mean over seeds, with ``_min`` and ``_max``, of the time of the first evaluation at or
         below the loss, null unless all seeds ``reached`` it, as are ``to_loss_bytes`` and
-        ``to_loss_samples``; ``end_`` is the last evaluation. Last come ways with a ``reason`` for
-        not having been trained.
+        ``to_loss_samples``; ``end_`` is the last evaluation, of the metric with ``_min`` and
+        ``_max``. Last come ways with a ``reason`` for not having been trained.
     target_loss
         That ways are ranked by.
     interrupted
         Whether Ctrl-C ended it.
+    objective
+        What they were trained for.
     """
 
     evaluations: pl.DataFrame
     summary: pl.DataFrame
     target_loss: float
     interrupted: bool = False
+    objective: Objective = CLASSES
 
     def __str__(self) -> str:
         ranked = self.summary.filter(pl.col("to_loss_s").is_not_null())
@@ -99,7 +104,7 @@ def summary(
     evaluations: pl.DataFrame, rows: Sequence[Mapping[str, Any]], target_loss: float
 ) -> pl.DataFrame:
     """Rank ways by their time to a loss, each at its best learning rate; see `TrainedWays`."""
-    each, at_s, top1 = [*KEYS, "seed"], pl.col("at_s"), pl.col("top1")
+    each, at_s, metric = [*KEYS, "seed"], pl.col("at_s"), pl.col("metric")
     met = evaluations.filter(pl.col("loss") <= target_loss)
     met = met.group_by(each, maintain_order=True).first()
     ends = evaluations.group_by(each, maintain_order=True).last()
@@ -115,9 +120,9 @@ def summary(
         seeds=pl.len().cast(pl.Int64),
         end_s=at_s.mean(),
         end_loss=pl.col("loss").mean(),
-        end_top1=top1.mean(),
-        end_top1_min=top1.min(),
-        end_top1_max=top1.max(),
+        end_metric=metric.mean(),
+        end_metric_min=metric.min(),
+        end_metric_max=metric.max(),
     )
     to_loss = [name for name in SUMMARY if name.startswith("to_loss")]
     own = {name: kind for name, kind in SUMMARY.items() if name in ROW}
@@ -139,6 +144,13 @@ def summary(
         .unique("way", keep="first", maintain_order=True)
         .select(*SUMMARY)
     )
+
+
+def named(frame: pl.DataFrame, objective: Objective) -> pl.DataFrame:
+    """Give columns of the metric its name; without one there are none."""
+    if objective.shown is None:
+        return frame.select(pl.exclude("^(end_)?metric.*$"))
+    return frame.rename(lambda column: column.replace("metric", str(objective.shown)))
 
 
 def default_target(evaluations: pl.DataFrame, rows: Sequence[Mapping[str, Any]]) -> float:

@@ -43,7 +43,7 @@ ITERATIONS = {
     "iteration": pl.Int64,
     "samples": pl.Int64,
     "loss": pl.Float64,
-    "top1": pl.Float64,
+    "metric": pl.Float64,
 }
 
 
@@ -127,8 +127,8 @@ def learn(task: Task, batches: Batches, seed: int) -> pl.DataFrame:
         def evaluate(iteration: int) -> None:
             found = training.evaluate(flat.module, data.x_test, data.y_test, objective=objective)
             loss = check_finite(found.loss, f"on the test samples after iteration {iteration}")
-            top1 = found.metrics.get("top1")
-            rows.append((iteration, iteration * batches.samples, loss, top1))
+            metric = found.metrics.get(objective.shown or "")
+            rows.append((iteration, iteration * batches.samples, loss, metric))
 
         evaluate(0)
         taken = steps(flat, data, drawn, sgd, seed, objective=objective)

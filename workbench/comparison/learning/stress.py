@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from workbench.runtime import (
     SlowDown,
     simulate,
 )
-from workbench.training import DivergedError
+from workbench.training import DivergedError, Metric
 from workbench.utils.checks import UserError, check_whole
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from workbench.clusters import Cluster
     from workbench.datasets import Dataset
+    from workbench.training import Objective
 
 SHOWN = (*charts.SHOWN, "gossip", "gosgd", "edgegossip", "dlion", "diloco")
 """Ways that are stressed by default: of each system one, and what learns without a server."""
@@ -49,7 +50,7 @@ STRESSES = {
     "link fails": "the node's link carries nothing from the middle on, and messages are lost",
     "node dies": "the node dies in the middle",
     "node slows": "the node has half its speed from the middle on",
-    "labels uneven": "each node holds few of the classes",
+    "labels uneven": "each node holds few of the classes, where samples have one each",
 }
 """What goes wrong, by name."""
 
@@ -61,9 +62,6 @@ SCHEMA = {
     "samples_per_s": pl.Float64,
     "rate_share": pl.Float64,
     "end_loss": pl.Float64,
-    "end_top1": pl.Float64,
-    "top1_lost": pl.Float64,
-    "reason": pl.String,
 }
 
 
@@ -74,7 +72,7 @@ class Outcome:
     samples_per_s: float
     end_s: float
     loss: float
-    top1: float
+    metric: float | None
 
 
 def stress(
@@ -89,6 +87,8 @@ def stress(
     seed: int = 0,
     learning_rate: float = LEARNING_RATES[0],
     ways: Sequence[str] = SHOWN,
+    objective: Any = None,
+    outputs: Callable[[Any], Any] | None = None,
     processes: int | None = None,
 ) -> pl.DataFrame:
     """Train in each way while something goes wrong, of those in `STRESSES`.
@@ -103,7 +103,7 @@ def stress(
 
     Parameters
     ----------
-    model, cluster, dataset, batch_size, epochs, seeds, seed, processes
+    model, cluster, dataset, batch_size, epochs, seeds, seed, objective, outputs, processes
         As for `train_ways`.
     node
         Name or index of the node that fails or slows down, or whose link does, that to its first
@@ -119,28 +119,28 @@ def stress(
         A row for each way, stress and seed; the stress ``"none"`` comes first. ``stops`` is whether
         the training cannot go on; else ``rate_share`` is its samples a second over those of the
         undisturbed training, ``top1_lost`` how much less its last accuracy on the test samples is
-        (as a fraction). Ways that cannot be used have one row, with a ``reason``.
+        (as a fraction), or by what labels are, ``perplexity_added`` or ``rmse_added``, how much
+        more its error is. Ways that cannot be used have one row, with a ``reason``.
     """
     names = way_names(ways)
     count, first = check_whole("seeds", seeds, 1), check_whole("seed", seed, 0)
-    rates = (learning_rate,)
-    (task,) = tasks_of(model, cluster, dataset, batch_size, None, rates=rates, epochs=epochs)
-    (uneven,) = tasks_of(
-        model, cluster, dataset, batch_size, None, rates=rates, epochs=epochs, alpha=ALPHA
-    )
+    how: dict[str, Any] = {"epochs": epochs, "objective": objective, "outputs": outputs}
+    (task,) = tasks_of(model, cluster, dataset, batch_size, None, rates=(learning_rate,), **how)
+    of_classes = dataset.y_train.ndim == 1 and dataset.y_train.dtype.kind != "f"
+    uneven = replace(task, alpha=ALPHA) if of_classes else None
     victim = max(task.question.holders) if node is None else cluster.index(node)
     points = [{"way": name, "seed": one} for one in range(first, first + count) for name in names]
     return sweep(
         stressed,
         points,
-        SCHEMA,
+        _schema(task.objective),
         title="stress",
         shared={"task": task, "uneven": uneven, "victim": victim},
         processes=processes if isinstance(model, str) else 1,
     )
 
 
-def stressed(task: Task, uneven: Task, victim: int, way: str, seed: int, **_: object) -> Any:
+def stressed(task: Task, uneven: Task | None, victim: int, way: str, seed: int, **_: object) -> Any:
     """Rows of one way: undisturbed, and under each stress."""
     chosen = WAYS[way]
     option = option_of(chosen, task.question)
@@ -149,7 +149,8 @@ def stressed(task: Task, uneven: Task, victim: int, way: str, seed: int, **_: ob
     try:
         try_out = _by_its_training
         if chosen.update in sgd.UPDATES and option.dry is not None:
-            try_out = partial(_as_sgd, _learnt((task, uneven), chosen, option, seed))
+            tasks = [one for one in (task, uneven) if one is not None]
+            try_out = partial(_as_sgd, _learnt(tasks, chosen, option, seed))
         usual = try_out(task, chosen, seed)
     except FAILURES as error:
         return {"reason": _reason(error)}
@@ -162,12 +163,14 @@ def stressed(task: Task, uneven: Task, victim: int, way: str, seed: int, **_: ob
             task,
             (SlowDown(question.cluster.names[victim], end_s / 2, math.inf, 2.0),),
         ),
-        "labels uneven": (uneven, ()),
     }
-    rows = [_row("none", usual, usual)]
+    if uneven is not None:
+        cases["labels uneven"] = uneven, ()
+    rows = [_row("none", task.objective, usual, usual)]
     for name, (changed, faults) in cases.items():
         try:
-            rows.append(_row(name, try_out(changed, chosen, seed, faults), usual))
+            outcome = try_out(changed, chosen, seed, faults)
+            rows.append(_row(name, task.objective, outcome, usual))
         except FAILURES as error:
             rows.append({"stress": name, "stops": True, "reason": _reason(error)})
     return rows
@@ -182,15 +185,31 @@ def _reason(error: Exception) -> str:
     return str(error).partition("\n")[0].partition(" (")[0]
 
 
-def _row(name: str, outcome: Outcome, usual: Outcome) -> dict[str, Any]:
+def worse_by(objective: Objective) -> tuple[str, Metric]:
+    """Column of how much worse a training ends than the undisturbed one, and the metric of it."""
+    name = objective.shown or "loss"
+    metric = objective.metrics.get(name, Metric(title="loss"))
+    return f"{name}_{'lost' if metric.higher_is_better else 'added'}", metric
+
+
+def _schema(objective: Objective) -> dict[str, Any]:
+    """Columns, with the metric that the objective shows."""
+    end = {f"end_{name}": pl.Float64 for name in [objective.shown] if name is not None}
+    return {**SCHEMA, **end, worse_by(objective)[0]: pl.Float64, "reason": pl.String}
+
+
+def _row(name: str, objective: Objective, outcome: Outcome, usual: Outcome) -> dict[str, Any]:
+    worse, metric = worse_by(objective)
+    own, other = (one.loss if objective.shown is None else one.metric for one in (outcome, usual))
+    less, more = (own, other) if metric.higher_is_better else (other, own)
     return {
         "stress": name,
         "stops": False,
         "samples_per_s": outcome.samples_per_s,
         "rate_share": outcome.samples_per_s / usual.samples_per_s,
         "end_loss": outcome.loss,
-        "end_top1": outcome.top1,
-        "top1_lost": usual.top1 - outcome.top1,
+        f"end_{objective.shown or 'loss'}": own,
+        worse: None if less is None or more is None else more - less,
     }
 
 
@@ -215,7 +234,7 @@ def _as_sgd(
     run = simulate(dry.cluster, programs, faults=among(faults, dry.cluster))
     if not run.results:
         raise DeadlockError("nobody is left to learn", run)
-    return Outcome(last["samples"] / run.end_s, run.end_s, last["loss"], last["top1"])
+    return Outcome(last["samples"] / run.end_s, run.end_s, last["loss"], last["metric"])
 
 
 def _by_its_training(task: Task, way: Way, seed: int, faults: Sequence[Fault] = ()) -> Outcome:
@@ -225,4 +244,4 @@ def _by_its_training(task: Task, way: Way, seed: int, faults: Sequence[Fault] = 
     trial = Trial(task, way, option, seed, faults=faults, patience_s=patience_s)
     last = systems.train(trial).row(-1, named=True)
     end_s = last["at_s"]
-    return Outcome(last["samples"] / end_s, end_s / trial.stretch, last["loss"], last["top1"])
+    return Outcome(last["samples"] / end_s, end_s / trial.stretch, last["loss"], last["metric"])

@@ -57,7 +57,7 @@ def of_dlion(trial: Trial) -> pl.DataFrame:
     trained = trial.train(setup, system)
     return own_models(
         trial,
-        _evaluations(trained.evaluations, "at_s", "node", "loss"),
+        _evaluations(trial, trained.evaluations, "at_s", "node", "loss"),
         trained.iterations.select("at_s", "samples").iter_rows(),
         trained,
     )
@@ -124,7 +124,7 @@ def of_fedavg(trial: Trial) -> pl.DataFrame:
     )
     trained = trial.train(setup, None)
     epochs = trained.epochs
-    rows = [(0.0, *first), *_evaluations(epochs, "at_s", "test_loss")]
+    rows = [(0.0, *first), *_evaluations(trial, epochs, "at_s", "test_loss")]
     return finished(trial, rows, epochs.select("at_s", "samples").iter_rows(), trained, nodes)
 
 
@@ -143,17 +143,18 @@ def _sample_s(trial: Trial) -> list[float]:
     return [question.batch_s(node) / question.batch_size for node in trial.nodes]
 
 
-def _evaluations(frame: pl.DataFrame, *columns: str) -> Iterator[Any]:
-    """Rows of these columns and of the accuracy, not a number where it is not measured."""
-    top1 = pl.col("top1") if "top1" in frame.columns else pl.lit(math.nan).alias("top1")
-    return frame.select(*columns, top1).iter_rows()
+def _evaluations(trial: Trial, frame: pl.DataFrame, *columns: str) -> Iterator[Any]:
+    """Rows of these columns and of the metric, not a number where there is none."""
+    name = trial.task.objective.shown or ""
+    metric = pl.col(name) if name in frame.columns else pl.lit(math.nan).alias("metric")
+    return frame.select(*columns, metric).iter_rows()
 
 
 def _of_epochs(trial: Trial, trained: Trained[Any]) -> pl.DataFrame:
     epochs = trained.epochs
     return own_models(
         trial,
-        _evaluations(epochs, "at_s", "node", "test_loss"),
+        _evaluations(trial, epochs, "at_s", "node", "test_loss"),
         epochs.select("at_s", "samples").iter_rows(),
         trained,
     )

@@ -28,10 +28,10 @@ CURVE = {
     "bytes": pl.Float64,
     "samples": pl.Float64,
     "loss": pl.Float64,
-    "top1": pl.Float64,
+    "metric": pl.Float64,
 }
 """Columns of a training's evaluations: virtual seconds, bytes over all links and samples learnt
-from by then, loss and accuracy on the test samples; no accuracy where the objective has none."""
+from by then, loss and metric on the test samples: what `Objective.shown` says, null if nothing."""
 
 PER_EPOCH = 2
 """Evaluations in an epoch of ways that have a model to evaluate within it."""

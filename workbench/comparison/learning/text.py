@@ -14,16 +14,15 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from workbench.comparison.learning.ranking import TrainedWays
+    from workbench.training import Objective
 
-HEADINGS = (
+HEADINGS: tuple[str, ...] = (
     "way",
-    "virtual s to\ntest loss {:.3g}",
+    "virtual s to\ntest loss {target}",
     "least to\nmost",
     "MB",
     "samples",
     "test loss\nat the end",
-    "accuracy\n%",
-    "least to\nmost",
 )
 
 
@@ -33,12 +32,17 @@ def tables(trained: TrainedWays, title: str) -> Iterator[Table]:
     from rich.table import Table
 
     rows = trained.summary.filter(pl.col("reason").is_null())
-    columns = zip(*map(_cells, rows.iter_rows(named=True)), strict=True)
-    shown = [(head, cells) for head, cells in zip(HEADINGS, columns, strict=False) if any(cells)]
+    name, headings = trained.objective.shown, HEADINGS
+    if name is not None:
+        heading = trained.objective.metrics[name].heading.replace(", ", "\n")
+        headings = (*HEADINGS, heading, "least to\nmost")
+    cells_of = [_cells(row, trained.objective) for row in rows.iter_rows(named=True)]
+    columns = zip(*cells_of, strict=True)
+    shown = [(head, cells) for head, cells in zip(headings, columns, strict=False) if any(cells)]
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=0)
     for heading, _ in shown:
         justify: JustifyMethod = "left" if heading == "way" else "right"
-        text = heading.format(trained.target_loss)
+        text = heading.replace("{target}", f"{trained.target_loss:.3g}")
         table.add_column(text, justify=justify, no_wrap=heading != "way")
     for cells in zip(*(cells for _, cells in shown), strict=True):
         table.add_row(*cells)
@@ -47,7 +51,7 @@ def tables(trained: TrainedWays, title: str) -> Iterator[Table]:
     yield from refusals(trained.summary, "Not trained")
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
+def _cells(row: dict[str, Any], objective: Objective) -> list[str]:
     several = row["seeds"] > 1
     if row["to_loss_s"] is not None:
         to_loss = [
@@ -59,14 +63,17 @@ def _cells(row: dict[str, Any]) -> list[str]:
     else:
         reached = f"{row['reached']} of {row['seeds']} seeds" if row["reached"] else ""
         to_loss = [f"not in {row['end_s']:.3g}", reached, "", ""]
-    accuracy = ["", ""]  # a regression has none
-    if row["end_top1"] is not None:
-        low, high = 100 * row["end_top1_min"], 100 * row["end_top1_max"]
-        spread = f"{low:.1f} to {high:.1f}" if several else ""
-        accuracy = [f"{100 * row['end_top1']:.1f}", spread]
+    metric, name = ["", ""], objective.shown
+    if name is not None and row[f"end_{name}"] is not None:
+        one = objective.metrics[name]
+        mean, low, high = (
+            f"{one.scale * row[f'end_{name}{suffix}']:{'.1f' if one.percent else '.3g'}}"
+            for suffix in ("", "_min", "_max")
+        )
+        metric = [mean, f"{low} to {high}" if several else ""]
     return [
         row["way"],
         *to_loss,
         f"{row['end_loss']:.3g}",
-        *accuracy,
+        *metric,
     ]

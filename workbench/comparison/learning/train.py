@@ -9,7 +9,13 @@ import polars as pl
 
 from workbench.clusters import Cluster
 from workbench.comparison.learning import sgd, systems
-from workbench.comparison.learning.ranking import EVALUATIONS, TrainedWays, default_target, summary
+from workbench.comparison.learning.ranking import (
+    EVALUATIONS,
+    TrainedWays,
+    default_target,
+    named,
+    summary,
+)
 from workbench.comparison.learning.sgd import Batches, Clock
 from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.trial import Trial
@@ -143,7 +149,13 @@ def train_ways(
     learnt, interrupted = _learnt(tasks, found, range(first, first + count), processes)
     evaluations, rows = _by_way(tasks, found, learnt, count)
     target = default_target(evaluations, rows) if until_loss is None else until_loss
-    return TrainedWays(evaluations, summary(evaluations, rows, target), target, interrupted)
+    return TrainedWays(
+        named(evaluations, tasks[0].objective),
+        named(summary(evaluations, rows, target), tasks[0].objective),
+        target,
+        interrupted,
+        tasks[0].objective,
+    )
 
 
 def way_names(ways: Sequence[str]) -> list[str]:

@@ -103,12 +103,12 @@ class Trial:
         }
 
     def first(self) -> tuple[float, float]:
-        """Loss and accuracy of the first weights on the test samples."""
+        """Loss and metric of the first weights on the test samples."""
         task, data = self.task, self.task.dataset
         with fixed_threads():
             model = make_model(task.model, data, self.seed, task.outputs)
             found = evaluate(model, data.x_test, data.y_test, objective=task.objective)
-        return found.loss, found.metrics.get("top1", math.nan)
+        return found.loss, found.metrics.get(task.objective.shown or "", math.nan)
 
     def bytes_sent(self, trace: Trace, nodes: Sequence[int]) -> tuple[Any, Any]:
         """Times at which messages had arrived, and the bytes of all by then, on each link."""
@@ -135,16 +135,16 @@ def own_models(
     Parameters
     ----------
     evaluations
-        ``at_s, place, loss, top1`` of a node's model.
+        ``at_s, place, loss, metric`` of a node's model.
     learnt
         ``at_s, samples`` that some node had learnt from, since it said so last.
     """
     count = len(trial.nodes)
-    loss, top1 = trial.first()
-    newest: dict[int, tuple[float, float]] = dict.fromkeys(range(count), (loss, top1))
-    rows, times = [(0.0, loss, top1)], {0.0: 0}
-    for at_s, place, loss, top1 in sorted(evaluations):
-        newest[place] = loss, top1
+    loss, metric = trial.first()
+    newest: dict[int, tuple[float, float]] = dict.fromkeys(range(count), (loss, metric))
+    rows, times = [(0.0, loss, metric)], {0.0: 0}
+    for at_s, place, loss, metric in sorted(evaluations):
+        newest[place] = loss, metric
         for dead in trial.dead(at_s):
             newest.pop(dead, None)
         mean = tuple(np.mean(list(newest.values()), axis=0).tolist())
@@ -163,7 +163,7 @@ def finished(
     trained: Trained[Any],
     nodes: Sequence[int],
 ) -> pl.DataFrame:
-    """The curve of evaluations ``at_s, loss, top1``, with what was sent and learnt by then.
+    """The curve of evaluations ``at_s, loss, metric``, with what was sent and learnt by then.
 
     Times are stretched as the comparison's table does where a link inside the network would carry
     more than it can; see `use.within_links`.
@@ -179,13 +179,13 @@ def finished(
                 _by(arrived_s, sizes, at_s),
                 _by(done_s, samples, at_s),
                 loss,
-                top1,
+                metric,
             )
-            for at_s, loss, top1 in rows
+            for at_s, loss, metric in rows
         ],
         schema=CURVE,
         orient="row",
-    ).with_columns(pl.col("top1").fill_nan(None))
+    ).with_columns(pl.col("metric").fill_nan(None))
 
 
 def _by(times_s: Any, sums: Any, at_s: float) -> float:
