@@ -22,9 +22,10 @@ _NAMES = tuple(inspect.signature(MULTI_HEAD).parameters)
 
 
 def is_plain(named: dict[str, Any]) -> bool:
-    """Whether it attends to what it is given alone, in a batch."""
+    """Whether it attends to what it is given alone, in a batch, in a way that PyTorch accepts."""
     rare = named.get("add_zero_attn") or any(named.get(name) is not None for name in _RARE)
-    return not rare and named["query"].dim() == 3
+    refused = named.get("is_causal") and named.get("attn_mask") is None
+    return not rare and not refused and named["query"].dim() == 3
 
 
 def arguments_by_name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
