@@ -490,7 +490,7 @@ def memory(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Also plan a process within so much, as 64MB, 64 MiB or 50% of what plain "
+            help="Also plan within this memory: 64MB, 64 MiB, or 50% of what plain "
             "execution takes, by computing again what does not fit.",
         ),
     ] = None,

@@ -240,6 +240,11 @@ def _named(x: Samples) -> Iterator[tuple[str, Any]]:
     yield from x.arrays.items() if isinstance(x, NamedArrays) else [("", x)]
 
 
+def arrays_of(x: Any) -> list[Any]:
+    """Arrays, or tensors, of each input that samples have."""
+    return [array for _, array in _named(x)]
+
+
 def _changed(x: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
     if isinstance(x, NamedArrays):
         return NamedArrays({name: change(array) for name, array in x.arrays.items()})

@@ -9,9 +9,6 @@ which a model finds by attention, or by reading two tokens at once.
 No model's mean cross entropy on such samples is below `Dataset.entropy`, the exact conditional
 entropy of a label, 1.339 nats; on a few samples it may be by chance. Predicting from the last token
 alone gives 2.565 nats, guessing 2.773.
-
-The zoo's `gpt_tiny` on one worker, batches of 32, SGD with a learning rate of 0.2 and a momentum of
-0.9, is at a loss of 1.586 on test samples after 5 epochs, and at 1.464 after 10 (seed 0).
 """
 
 from __future__ import annotations

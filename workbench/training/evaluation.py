@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.datasets import IGNORED, NamedArrays
+from workbench.datasets.dataset import arrays_of
 from workbench.training.flat_model import FlatModel
 from workbench.training.objective import CLASSES, Objective, output_tensor
 from workbench.training.repeatable import STEP, seeded
@@ -39,8 +40,7 @@ def as_tensor(samples: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
 
 def tensors_of(x: Samples, device: torch.device, dtype: torch.dtype | None = None) -> list[Tensor]:
     """Return each input of a model as a tensor on a device; floats in a type, if one is given."""
-    arrays = x.arrays.values() if isinstance(x, NamedArrays) else [x]
-    tensors = [as_tensor(array, device) for array in arrays]
+    tensors = [as_tensor(array, device) for array in arrays_of(x)]
     return [
         tensor if dtype is None or not tensor.is_floating_point() else tensor.to(dtype)
         for tensor in tensors

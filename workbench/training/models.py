@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.datasets.dataset import IGNORED, NamedArrays, check_dataset
+from workbench.datasets.dataset import IGNORED, arrays_of, check_dataset
 from workbench.profiles import profile_model
 from workbench.training.evaluation import applied, as_tensor, number_type
 from workbench.training.flat_model import copied
@@ -233,7 +233,7 @@ def _check_learning(
 def _rows_to_try(x: Any) -> Any:
     """Rows with the least and the greatest of each input of whole numbers, and the first row."""
     rows = {0}
-    for array in x.arrays.values() if isinstance(x, NamedArrays) else [x]:
+    for array in arrays_of(x):
         if array.dtype.kind in "iu":
             rows |= {int(at) // array[0].size for at in (array.argmin(), array.argmax())}
     return np.array(sorted(rows))
@@ -265,8 +265,7 @@ def _outputs_of(
     except UserError:
         raise
     except Exception as error:
-        arrays = x.arrays.values() if isinstance(x, NamedArrays) else [x]
-        ranges = [f"from {a.min()} to {a.max()}" for a in arrays if a.dtype.kind in "iu"]
+        ranges = [f"from {a.min()} to {a.max()}" for a in arrays_of(x) if a.dtype.kind in "iu"]
         numbers = f" with numbers {', '.join(ranges)}" if ranges else ""
         shapes = ", ".join(
             str(one.shape) if one.dtype == "float32" else str(one) for one in dataset.inputs

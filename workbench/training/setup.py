@@ -65,7 +65,7 @@ class Setup:
     epochs
         Passes over all samples.
     seed
-        Of weights, batches and whatever the model draws.
+        Seed of the first weights, the batches and whatever the model draws.
     parallel
         Whether steps of several nodes may run beside each other on this machine's cores, where
         a system has such steps; that changes nothing but how long a training takes. True promises
