@@ -375,7 +375,9 @@ def models() -> None:
 
     table = _table("model", "parameters", "input")
     for model in MODELS.values():
-        table.add_row(model.name, f"{model.parameters:,}", _shape(model.input_shape))
+        taken, dtype = _shape(model.input_shape), model.input_dtype
+        taken = taken if dtype == "float32" else f"{dtype}[{taken}]"
+        table.add_row(model.name, f"{model.parameters:,}", taken)
     _print(table)
 
 
