@@ -27,6 +27,7 @@ exclude_patterns = [
     "_build",
     "extensions",
     "static",
+    "pages",
     "generated/front.md",
 ]  # front.md: see index.md
 suppress_warnings = ["myst.strikethrough"]
@@ -51,6 +52,7 @@ numpydoc_show_class_members = False
 html_theme = "pydata_sphinx_theme"
 html_title = project
 html_static_path = ["static"]
+html_extra_path = ["pages"] if (HERE / "pages").is_dir() else []  # of `workbench share`
 html_css_files = ["workbench.css"]
 html_js_files = [("workbench.js", {"defer": "defer"})]
 html_search_scorer = str(HERE / "extensions" / "search.js")

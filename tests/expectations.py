@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -12,13 +11,10 @@ import polars as pl
 import pytest
 
 from tests.conftest import Smoke
-from workbench import figures, results, systems
+from workbench import results
 from workbench.experiments import Scaled
 from workbench.experiments.figure import Figure
 from workbench.runtime import progress
-
-DRAWN = 2
-"""Times, since what rests on a table's hashing differs now and then."""
 
 
 def assert_tells_every_step(make: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,31 +40,8 @@ def stored_frames(smoke: Smoke, system: str) -> dict[str, pl.DataFrame]:
     return results.load(smoke.results, system)
 
 
-def stored_svg(smoke: Smoke, system: str, name: str) -> str:
-    """Read a figure of a system's notebook at smoke scale, double column."""
-    (path,) = smoke.results.glob(f"*_{system}/*/{name}.svg")
-    return path.read_text()
-
-
 def resized(figure: Figure, **sizes: Any) -> Figure:
     """A figure with other sizes, the same at every scale."""
     return replace(
         figure, sizes={**figure.sizes, **{name: Scaled(*[one] * 3) for name, one in sizes.items()}}
     )
-
-
-def printed(smoke: Smoke, system: str, name: str) -> tuple[str, str]:
-    """Expect a stored frame to give the stored figure, and to fit both columns.
-
-    Returns its SVG in a single and in a double column.
-    """
-    (path,) = smoke.results.glob(f"*_{system}/*/{name}.vl.json")
-    stored = json.loads(path.read_text())
-    draw = systems.figures(system)[name].chart
-    assert draw is not None
-    charts = [draw(stored_frames(smoke, system)[name]) for _ in range(DRAWN)]
-    assert all(figures.specification(chart) == stored for chart in charts)
-    single, double = figures.svg(charts[0], "single"), stored_svg(smoke, system, name)
-    for svg in (single, double):
-        assert svg.count("<path") > 10
-    return single, double

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from workbench.clusters import load_constants
+from workbench.systems import SYSTEMS
+from workbench.utils.checks import UnknownNameError
 from workbench.utils.files import DATA, ROOT
 
 TESTBEDS = sorted((DATA / "testbeds").glob("*.toml"))
@@ -31,3 +34,9 @@ def test_every_fact_is_used(path: Path) -> None:
     folders = (ROOT / "workbench" / path.stem, ROOT / "tests" / path.stem)
     files = (file for folder in folders for file in folder.rglob("*.py"))
     assert list(unused(facts, "\n".join(file.read_text(encoding="utf-8") for file in files))) == []
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_unknown_explanation_is_refused(system: str) -> None:
+    with pytest.raises(UnknownNameError, match="unknown explanation 'silent'"):
+        load_constants(system, "silent")

@@ -82,6 +82,36 @@ def test_a_template_leaves_out_rows_titles_and_ends_of_axes() -> None:
     assert split(spec([1], "one", 2.0, "blue"))[0] != template
 
 
+def test_layers_that_share_an_axis_share_its_ends() -> None:
+    """Vega-Lite takes ends of different names for the ends of different axes, and draws neither."""
+    base = alt.Chart(pl.DataFrame({"x": [1.0], "y": [2.0]})).encode(
+        alt.X("x:Q").scale(domain=[0, 100]), alt.Y("y:Q").scale(domain=[0, 100])
+    )
+    layered = (base.mark_bar() + base.mark_text()).to_dict()
+    template, _, signals = split({"vconcat": [layered, layered]})
+    assert list(signals.values()) == [0, 100] * 4  # of each view's x and y
+    first, second = (view["layer"] for view in template["vconcat"])
+    for channel in ("x", "y"):
+        one, other = (layer["encoding"][channel]["scale"]["domain"] for layer in first)
+        assert one == other
+        assert one != second[0]["encoding"][channel]["scale"]["domain"]
+
+
+def test_categories_that_stand_as_their_rows_are_sorted_by_their_number() -> None:
+    def spec(*names: str) -> dict[str, Any]:
+        y = alt.Y("name:N", sort=None)
+        drawn: dict[str, Any] = (
+            alt.Chart(pl.DataFrame({"name": names})).mark_bar().encode(y).to_dict()
+        )
+        return drawn
+
+    template, data, _ = split(spec("b", "a"))
+    assert split(spec("a", "c", "b"))[0] == template
+    assert template["encoding"]["y"]["sort"] == {"field": "row_number", "op": "min"}
+    (rows,) = data.values()
+    assert rows == [{"name": "b", "row_number": 0}, {"name": "a", "row_number": 1}]
+
+
 def test_an_error_is_shown_and_the_last_chart_stays() -> None:
     app = explorer(draw, CONTROLS)
     app.controls["workers"].value = 8

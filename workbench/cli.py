@@ -23,6 +23,7 @@ from workbench.zoo.own_model import load_model
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.status import Status
 
     from workbench.datasets import Dataset
     from workbench.profiles import LayerTimes, ModelProfile
@@ -365,6 +366,59 @@ def figures(
         find(notebooks_folder(None), names or ())  # a wrong name is told before that
     home = output or repository() / "figures"
     for path in export_figures(folder, home, names or (), format=format, column=column):
+        typer.echo(str(path))
+
+
+@app.command()
+def share(
+    notebook: Annotated[
+        str | None,
+        typer.Argument(metavar="NOTEBOOK", help="Whose explorer: 01_dynacomm, dynacomm or 01."),
+    ] = None,
+    *,
+    every: Annotated[
+        bool, typer.Option("--all", help="Those of all notebooks, into a folder: -o DIR.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where the page goes.")
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter",
+            "-p",
+            metavar="NAME=VALUES",
+            help="Values of a control, 10,100,1000 or 1..5; one fixes the parameter; repeatable.",
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None, Number(help="That draw beside each other.  \\[default: one a core]")
+    ] = None,
+) -> None:
+    """Write a notebook's explorer as a page of sliders that needs neither kernel nor network."""
+    from workbench import share as sharing
+
+    if (notebook is None) is not every:
+        raise UserError("name one notebook, or take --all")
+    if every and parameter:
+        raise UserError("-p is for one notebook's page, not for --all")
+    if output is None:
+        raise UserError("say where the page goes: -o NAME.html, or -o DIR with --all")
+    if every and output.suffix == ".html":
+        raise UserError(f"-o {output}: --all writes several pages; give a folder")
+    if not every:
+        _check_file("-o", output)
+    from rich.console import Console
+
+    pages = {name: output / f"{name}.html" for name in sharing.EXPLORERS}
+    given = _assignments(parameter or ())
+    for name, path in pages.items() if every else [(str(notebook), output)]:
+        with Console(stderr=True).status(f"{name}: drawing") as status:
+
+            def progress(done: int, total: int, name: str = name, status: Status = status) -> None:
+                status.update(f"{name}: chart {done:,} of {total:,}")
+
+            sharing.share(name, path, given, processes, progress)
         typer.echo(str(path))
 
 

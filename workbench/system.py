@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.experiments.figure import Figure, Together
@@ -32,3 +33,20 @@ class SystemInfo:
     setup: Callable[[], type]
     setting: Callable[[], type[Parameters]]
     figures: Callable[[], tuple[Figure | Together, ...]]
+
+    @classmethod
+    def of(
+        cls, package: str, title: str, algorithms: Mapping[str, Mapping[str, object]]
+    ) -> SystemInfo:
+        """The system in a package, whose rooms have their usual names."""
+
+        def asked(room: str, name: str) -> Callable[[], Any]:
+            return lambda: getattr(import_module(f"{package}.{room}"), name)
+
+        return cls(
+            title=title,
+            algorithms=algorithms,
+            setup=asked("training", "Setup"),
+            setting=asked("explorer", "Setting"),
+            figures=asked("paper.figures", "FIGURES"),
+        )

@@ -11,12 +11,14 @@ from sphinx.application import Sphinx
 from extensions import api, command_line, gallery, notebooks, papers
 from workbench.utils.files import ROOT
 
+OF_ROOT = ("ARCHITECTURE", "ARTIFACT", "CHANGELOG", "CONTRIBUTING", "SECURITY")
+
 
 def pages() -> Iterator[tuple[str, str]]:
     """Yield the file and the text of each page."""
     yield "front.md", _of_root("README.md", below="generated/")
-    yield "architecture.md", _of_root("ARCHITECTURE.md")
-    yield "contributing.md", _of_root("CONTRIBUTING.md")
+    for name in OF_ROOT:
+        yield f"{name.lower()}.md", _of_root(f"{name}.md")
     yield "command_line.md", command_line.page()
     yield "notebooks/index.md", notebooks.index()
     for name in notebooks.names():
@@ -33,7 +35,7 @@ def _of_root(name: str, below: str = "") -> str:
     """A page of the repository's root, its links as they are from ``generated`` or where it is."""
     up, here = ("../", "") if not below else ("", below)
     text = (ROOT / name).read_text("utf-8").replace("](docs/", f"]({up}")
-    for page in ("ARCHITECTURE", "CONTRIBUTING"):
+    for page in OF_ROOT:
         text = text.replace(f"]({page}.md", f"]({here}{page.lower()}.md")
     return re.sub(r"\]\((?=figures/|data/|CITATION|LICENSE)", f"]({up}../", text)
 

@@ -18,6 +18,11 @@ from workbench.experiments.figure import Figure
 from workbench.utils.files import ROOT
 
 FIGURES = ROOT / "figures"
+EXPLORERS = ROOT / "docs" / "pages" / "explorers"
+_NOT_SHARED = (
+    "can stand here as well, as [pages that need no kernel](../../how-to/share.md): they are drawn "
+    "in about ten minutes, so only when asked for."
+)
 _DRAWN = re.compile(r'results\.(?:show\((\w+)\.(\w+)|draw\("(\w+)")')
 _LEFT_OUT = ("image/png", "application/vnd.jupyter.widget-view+json")
 
@@ -99,6 +104,11 @@ def index() -> str:
         "`make lab` opens them with sliders, `make reproduce` runs them all.",
     ]
     lines += ["", *(f"- [{title(name)}]({name}.ipynb)" for name in names())]
+    if shared := sorted(path.stem for path in EXPLORERS.glob("*.html")):
+        lines += ["", "Their explorers, with sliders that need no kernel:", ""]
+        lines += [f'- <a href="../../explorers/{name}.html">{name}</a>' for name in shared]
+    else:
+        lines += ["", f"Their explorers {_NOT_SHARED}"]
     return "\n".join([*lines, "", ":::{toctree}", ":hidden:", "", *names(), ":::", ""])
 
 

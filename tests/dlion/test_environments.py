@@ -15,8 +15,6 @@ from workbench.dlion.costs.environments import (
     STATED,
     Environment,
     speed_up,
-    stress,
-    tc,
 )
 from workbench.runtime import Context, Message, Program, simulate
 
@@ -256,15 +254,6 @@ def test_more_and_fewer_workers_in_regions_keep_the_links_between_these() -> Non
     assert many.link(0, 6).bandwidth == many.link(12, 6).bandwidth == 1e9  # both in Virginia
 
 
-def test_stress_and_tc_become_cores_and_mbps() -> None:
-    assert stress(24, [(0, 0), (100, 12), (300, 20)]) == ((0, 24), (100, 12), (300, 4))
-    limits = tc([(0, 30), (100, 100), (600, 30)])
-    assert list(limits) == [(0, 30), (100, 100), (600, 30)]
-    made = Environment("emulated", (24, stress(24, [(0, 0), (100, 12)])), (1000, limits))
-    assert at(made.cores, 100) == "24/12"
-    assert at(made.mbps, 100) == "1000/100"
-
-
 def test_a_value_that_never_changes_is_kept_as_a_number() -> None:
     made = Environment("constant", ([(0, 24), (5, 24)], 3), (1, 2))
     assert made.cores == (24.0, 3.0)
@@ -320,31 +309,6 @@ test_cluster = refusals(
 )
 test_speed_up = refusals(
     speed_up, {"cores": 1}, {"cores": {"cores is 0; give a finite number above 0": [0]}}
-)
-test_stress = refusals(
-    stress,
-    {"cores": 24, "occupied": [(0, 0)]},
-    {
-        "cores": {"cores is 0; it must be a whole number": [0]},
-        "occupied": {
-            "occupies 24 of 24 cores from 100 s on": [[(0, 0), (100, 24)]],
-            "occupies -1 of 24 cores": [[(0, -1)]],
-            "occupied is 12; give pairs": [12],
-            "occupied: .*must start at 0 s": [[(10, 2)]],
-        },
-    },
-)
-test_tc = refusals(
-    tc,
-    {"mbps": [(0, 30)]},
-    {
-        "mbps": {
-            "limits to 0 Mbit/s from 100 s on": [[(0, 30), (100, 0)]],
-            "mbps has 5; give pairs": [[(0, 30), 5]],
-            "mbps: .*not in order": [[(0, 30), (200, 5), (100, 8)]],
-            "mbps: the schedule is empty": [[]],
-        }
-    },
 )
 
 

@@ -102,25 +102,14 @@ test_setup_refused = refusals(
             r"a platform is 'pi'; give an edgegossip\.Platform": [["pi"]],
             "there are no platforms": [[]],
         },
-        "dataset": {"dataset is the name 'digits'": ["digits"]},
-        "uplink_bps": {
-            "uplink_bps is .*; it must be finite": [0, float("inf")],
-            "uplink_bps is 'fast'; give a number": ["fast"],
-        },
-        "mixing": {
-            r"mixing is 'ring'; give a Mixing": ["ring"],
-            "mixing is for 3 nodes, not for 2": [decentralised.ring(3)],
-        },
+        "mixing": {"mixing is for 3 nodes, not for 2": [decentralised.ring(3)]},
         "shards": {"1 shards for a cluster of 2 nodes": [[np.arange(9)]]},
-        "overhead_s": {"overhead_s": [-1]},
         "cluster": {
-            "cluster is 5": [5],
             "platforms are p0, p1, the cluster's nodes p.*; give as many, in the same": [
                 cluster(platforms(1, 1)[::-1], 1e9),
                 cluster(platforms(1, 1, 1), 1e9),
             ],
         },
-        "batch_size": {"batch_size is 0": [0]},
     },
 )
 test_options_refused = refusals(

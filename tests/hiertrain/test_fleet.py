@@ -1,7 +1,6 @@
 """Devices and edges: the heuristic between its bound, the exact answer and going it alone."""
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Smoke
-from tests.expectations import printed, stored_frames
+from tests.expectations import stored_frames
 from tests.hiertrain.strategies import NUMBERS, given_of, hybrids, problems
 from tests.oracles import hiertrain_fleet as oracle
 from tests.refusals import refusals
@@ -205,46 +204,6 @@ def test_order_does_not_matter(data: st.DataObject, fleet: Fleet) -> None:
         assert lower_bound(other, objective) == lower_bound(fleet, objective)
 
 
-@few
-@given(data=st.data(), fleet=fleets(4, 3))
-def test_names_do_not_matter_to_the_best(data: st.DataObject, fleet: Fleet) -> None:
-    edges = dict(zip(fleet.edges, data.draw(st.permutations(fleet.edges)), strict=True))
-    names = data.draw(st.permutations([device.name for device in fleet.devices]))
-    renamed = Fleet(
-        tuple(
-            Device(name, {edges[edge]: problem for edge, problem in device.problems.items()})
-            for name, device in zip(names, fleet.devices, strict=True)
-        ),
-        fleet.edges,
-        fleet.route,
-    )
-    for objective in OBJECTIVES:
-        best_s, other_s = (
-            objective_s(exact(either, objective), objective) for either in (fleet, renamed)
-        )
-        assert other_s == pytest.approx(best_s, rel=RELATIVE)
-        bound_s = lower_bound(fleet, objective)
-        assert lower_bound(renamed, objective) == pytest.approx(bound_s, rel=RELATIVE)
-
-
-@few
-@given(fleet=fleets(3, 2, all_reached=True))
-def test_another_edge_or_one_device_less_is_never_worse(fleet: Fleet) -> None:
-    best_s = objective_s(exact(fleet, "slowest"), "slowest")
-    if len(fleet.edges) > 1:
-        kept = fleet.edges[:1]
-        near = [
-            Device(device.name, {kept[0]: device.problems[kept[0]]}) for device in fleet.devices
-        ]
-        fewer = Fleet(tuple(near), kept, fleet.route)
-        for objective in OBJECTIVES:
-            before_s = objective_s(exact(fewer, objective), objective)
-            assert objective_s(exact(fleet, objective), objective) <= before_s * (1 + RELATIVE)
-    if len(fleet.devices) > 1:
-        smaller = Fleet(fleet.devices[:-1], fleet.edges, fleet.route)
-        assert exact(smaller, "slowest").slowest_s <= best_s * (1 + RELATIVE)
-
-
 def compute_bound(seconds: float) -> Problem:
     """One layer and one sample, where nothing but computation counts."""
     return Problem(
@@ -335,9 +294,6 @@ def test_fleet_from_profiles() -> None:
         assert problem.layer_s[tier][:, 0] == pytest.approx(flops / speed)
     assert problem.bandwidth_bps["device", "cloud"] == 2e6
     assert problem.batch == 32
-    small = fleet_of(machines(2), TOWERS, cloud_flops_per_s=5e11, cloud_capacity_flops_per_s=2e11)
-    crowded = small.by_name["pi 1"].problems["b"]
-    assert crowded.layer_s["cloud"][:, 0] == pytest.approx(flops / 1e11)
 
 
 def test_exact_tells_how_many_it_refuses() -> None:
@@ -421,7 +377,6 @@ test_machines_refused = refusals(
             "at least one edge; none was given": [{}],
             "unknown edge of device 'pi 0' 'b'": [{"a": TOWERS["a"]}],
         },
-        "cloud_capacity_flops_per_s": {"cloud_capacity_flops_per_s is": [0, math.nan]},
     },
 )
 
@@ -490,9 +445,8 @@ def test_too_many_assignments_are_a_row_with_its_reason(monkeypatch: pytest.Monk
     assert "best assignment" not in str(draw_fleets(frame).to_dict())
 
 
-def test_chart_of_fleets(frame: pl.DataFrame, smoke: Smoke) -> None:
-    _, svg = printed(smoke, "hiertrain", "fleet")
+def test_chart_of_fleets(frame: pl.DataFrame) -> None:
+    drawn = str(draw_fleets(frame).to_dict())
     for word in ("1 edge", "2 edges", "by itself", "assigned together", "best assignment"):
-        assert word in svg
-    assert not re.search("nan", svg.partition("</style>")[2], re.IGNORECASE)  # less the font
+        assert word in drawn
     assert '"values": [2, 3, 4]' in draw_fleets(frame).to_json(indent=None)

@@ -91,9 +91,3 @@ def test_every_method_has_seconds_in_both_countings(model: str) -> None:
     assert frame["backward_s"].null_count() == 0
     assert frame.filter(pl.col("backward_s") <= 0).is_empty()
     assert len(frame) == 8
-
-
-def test_seconds_are_written_in_a_unit_that_can_be_read() -> None:
-    seconds = (1e-5, 44.6, 2000.0, 13_000.0, 2.046e6, 5.2e12)
-    texts = ["1e-05 s", "44.6 s", "2,000 s", "3.61 h", "23.7 days", "164,778 years"]
-    assert list(map(explorer._seconds, seconds)) == texts

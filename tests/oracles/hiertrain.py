@@ -138,24 +138,6 @@ def best_cut_s(given: Given, bits: int, gradient_bits: int) -> float:
     )
 
 
-def algorithm_1(given: Given) -> tuple[Choice, float]:
-    """The paper's Algorithm 1: a linear programme for every mapping, m_s and m_l, rounded.
-
-    The programme knows no overheads; the rounded policy is judged with them.
-    """
-    best: tuple[Choice, float] | None = None
-    for order in permutations(TIERS):
-        for m_s in range(given.layers + 1):
-            for m_l in range(m_s, given.layers + 1):
-                b_o, b_s, b_l = rounded(linear_programme(given, order, m_s, m_l), given.batch)
-                choice = (order, m_s, m_l, b_o, b_s, b_l)
-                total_s = hybrid_s(given, choice)
-                if best is None or total_s < best[1]:
-                    best = (choice, total_s)
-    assert best is not None
-    return best
-
-
 def linear_programme(given: Given, order: Sequence[str], m_s: int, m_l: int) -> tuple[float, ...]:
     """Relaxed P1 for fixed m_s, m_l; variables b_o, b_s, b_l and the four maxima."""
     o, s, l = order  # noqa: E741
@@ -196,21 +178,3 @@ def linear_programme(given: Given, order: Sequence[str], m_s: int, m_l: int) -> 
     )
     assert found.status == 0, found.message
     return tuple(float(b) for b in found.x[:3])
-
-
-def rounded(real: Sequence[float], batch: int) -> tuple[int, int, int]:
-    """The paper's rounding: one up, or else two, by the size of the fractions.
-
-    The solver's answers are exact to some 1e-7; what is that close to a whole number is one, and
-    an answer that is whole needs no step.
-    """
-    near = [round(b) if abs(b - round(b)) < 1e-6 else b for b in real]
-    whole = [int(b) for b in near]
-    by_fraction = sorted(range(3), key=lambda j: near[j] - whole[j], reverse=True)
-    for steps in range(3):
-        tried = list(whole)
-        for j in by_fraction[:steps]:
-            tried[j] += 1
-        if sum(tried) == batch:
-            return tried[0], tried[1], tried[2]
-    raise AssertionError(f"{real} cannot be rounded to {batch}")

@@ -19,7 +19,7 @@ from workbench.comparison.ways import WAYS, Option, options
 from workbench.figures import stacked
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.profiles import profile_model
-from workbench.widgets import Slider
+from workbench.widgets import Shared, Slider
 
 WORKER_GFLOPS, EDGE_GFLOPS, CLOUD_GFLOPS = 8.0, 200.0, 5000.0
 CLOUD_LINK = Link(100e6, overhead_s=0.030)
@@ -32,7 +32,9 @@ class Setting(Parameters):
     """Parameters with their sliders."""
 
     model: Annotated[str, PARAMETERS["model"]] = "resnet18"
-    bandwidth_mbps: Annotated[float, Slider(1, 10_000, scale="log", step=10**0.05)] = 20.0
+    bandwidth_mbps: Annotated[
+        float, Slider(1, 10_000, scale="log", step=10**0.05, label="bandwidth")
+    ] = 20.0
     batch_size: Annotated[int, Slider(1, 256, scale="log", step=2)] = 32
     workers: Annotated[int, Slider(2, 12)] = 4
     unevenness: Annotated[
@@ -49,6 +51,24 @@ class Setting(Parameters):
     def may_leave(self) -> bool:
         """Whether raw samples may leave the worker that holds them."""
         return self.samples == RULES[0]
+
+
+SHARED = Shared(
+    "Which way should I train this?",
+    f"Workers of {WORKER_GFLOPS:g} GFLOP/s that hold {SAMPLES:,} samples each, an edge server of "
+    f"{EDGE_GFLOPS:g} and a cloud of {CLOUD_GFLOPS:,.0f} behind it, 100 Mbit/s and 30 ms away. The "
+    "last worker is slower than the first by the unevenness. Of each system the way that is hardly "
+    "ever slower than its others; which is the fastest, and why; and what the nodes do under the "
+    "fastest three: computing above, sending below, waiting in between.",
+    {
+        "model": ("mobilenet_v2", "resnet18", "vgg16"),
+        "bandwidth_mbps": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0),
+        "batch_size": (8, 32, 128),
+        "workers": (2, 4, 8),
+        "unevenness": (1.0, 2.0, 4.0, 10.0),
+        "samples": RULES,
+    },
+)
 
 
 def cluster_of(setting: Setting) -> Cluster:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from workbench.runtime.context import Context
 from workbench.runtime.messages import Message
@@ -42,7 +42,6 @@ async def butterfly(
     *,
     chunks: int = 1,
     byte_s: float = 0.0,
-    wire: DTypeLike | None = None,
 ) -> NDArray[Any] | None:
     """Average a vector with all nodes of a group; every one of them calls this.
 
@@ -57,8 +56,6 @@ async def butterfly(
         with 1, handling and transport take turns.
     byte_s
         Seconds of a core for every byte that a node sends, its encoding and decoding together.
-    wire
-        Type in which values travel, such as ``numpy.float16``; by default the vector's own.
 
     Returns
     -------
@@ -74,7 +71,7 @@ async def butterfly(
     vector = own if isinstance(own, np.ndarray) else None
     result = None if vector is None else np.empty_like(vector)
     places = {} if vector is None else _places(vector, members, chunks)
-    value_bytes = 0 if vector is None else np.dtype(wire or vector.dtype).itemsize
+    value_bytes = 0 if vector is None else vector.itemsize
 
     def size_bytes(owner: int, chunk: int) -> float:
         if isinstance(own, np.ndarray):
@@ -83,7 +80,7 @@ async def butterfly(
         return own / len(members) / chunks
 
     def part(owner: int, chunk: int) -> Any:
-        return None if vector is None else vector[places[owner, chunk]].astype(wire or vector.dtype)
+        return None if vector is None else vector[places[owner, chunk]].copy()
 
     async def send_parts() -> None:
         for chunk in range(chunks):
@@ -104,7 +101,7 @@ async def butterfly(
             ]
             mean = None
             if vector is not None and result is not None:
-                mean = np.mean(parts, axis=0, dtype=vector.dtype).astype(wire or vector.dtype)
+                mean = np.mean(parts, axis=0, dtype=vector.dtype)
                 result[places[me, chunk]] = mean
             size = size_bytes(me, chunk)
             await handle(size * len(others))

@@ -8,8 +8,6 @@ Hong and Chandra, "DLion: Decentralized Distributed Deep Learning in Micro-Cloud
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
 from workbench.decentralised.gradient_exchange.part import Part
 from workbench.dlion.algorithms import ALGORITHMS, SYSTEMS, WEIGHTINGS
@@ -25,13 +23,9 @@ from workbench.dlion.algorithms.synchronisation import (
     synchronous,
 )
 from workbench.dlion.algorithms.system import Batching, System
-from workbench.dlion.costs.environments import ENVIRONMENTS, Environment, stress, tc
+from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
 from workbench.dlion.training import Setup, Trained, TrainingError, train
 from workbench.system import SystemInfo
-
-if TYPE_CHECKING:
-    from workbench.experiments.figure import Figure, Together
-    from workbench.parameters import Parameters
 
 __all__ = [
     "ENVIRONMENTS",
@@ -56,25 +50,8 @@ __all__ = [
     "local_batch_sizes",
     "max_n",
     "relative_power",
-    "stress",
     "synchronous",
-    "tc",
     "train",
 ]
 
-
-def _setting() -> type[Parameters]:
-    from workbench.dlion.explorer import Setting
-
-    return Setting
-
-
-def _figures() -> tuple[Figure | Together, ...]:
-    from workbench.dlion.paper.figures import FIGURES
-
-    return FIGURES
-
-
-SYSTEM = SystemInfo(
-    title="DLion", algorithms=ALGORITHMS, setup=lambda: Setup, setting=_setting, figures=_figures
-)
+SYSTEM = SystemInfo.of(__name__, "DLion", ALGORITHMS)

@@ -22,7 +22,7 @@ from workbench.dlion.paper.testbed import LOCAL_BATCH, STATED, paper_testbed
 from workbench.figures import parts
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.profiles import profile_model
-from workbench.widgets import Slider
+from workbench.widgets import Shared, Slider
 
 LAN_MBPS: float = STATED["machines"]["lan_mbps"]
 PARTS = {
@@ -55,6 +55,22 @@ class Setting(Parameters):
         Parameter("0: equal cores, 1: the environment's, 2: more unequal", low=0, high=3),
         Slider(0, 3, step=0.1),
     ] = 1.0
+
+
+SHARED = Shared(
+    "DLion: one iteration of workers in micro-clouds, and what exchange costs it",
+    "Seconds of an iteration by part, each worker's batch, bytes by link, samples a second and "
+    "what exchange costs. Heterogeneity 0 makes the environment's cores equal, 2 more unequal. "
+    "Where all interfaces are the LAN's, the WAN's bandwidth changes nothing.",
+    {
+        "system": ("baseline", "hop", "gaia", "ako", "dlion"),
+        "environment": ("homo_a", "homo_b", "hetero_cpu_a", "hetero_net_a", "hetero_sys_a"),
+        "bandwidth_mbps": (20.0, 50.0, 100.0, 500.0),
+        "batch_size": (8, LOCAL_BATCH, 128),
+        "workers": (2, 6, 12),
+        "heterogeneity": (0.0, 1.0, 2.0),
+    },
+)
 
 
 def cluster_of(setting: Setting) -> Cluster:

@@ -6,8 +6,6 @@ Dynamic Communication Scheduling", 2021.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from workbench.dynacomm.algorithms import ALGORITHMS, PLANNERS
 from workbench.dynacomm.costs.iteration import (
     Iteration,
@@ -20,10 +18,6 @@ from workbench.dynacomm.costs.iteration import (
 from workbench.dynacomm.costs.plan import Plan
 from workbench.dynacomm.training import Setup, Trained, TrainingError, train
 from workbench.system import SystemInfo
-
-if TYPE_CHECKING:
-    from workbench.experiments.figure import Figure, Together
-    from workbench.parameters import Parameters
 
 __all__ = [
     "PLANNERS",
@@ -41,19 +35,4 @@ __all__ = [
     "train",
 ]
 
-
-def _setting() -> type[Parameters]:
-    from workbench.dynacomm.explorer import Setting
-
-    return Setting
-
-
-def _figures() -> tuple[Figure | Together, ...]:
-    from workbench.dynacomm.paper.figures import FIGURES
-
-    return FIGURES
-
-
-SYSTEM = SystemInfo(
-    title="DynaComm", algorithms=ALGORITHMS, setup=lambda: Setup, setting=_setting, figures=_figures
-)
+SYSTEM = SystemInfo.of(__name__, "DynaComm", ALGORITHMS)

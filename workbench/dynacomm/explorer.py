@@ -15,7 +15,7 @@ from workbench.dynacomm.paper import titles
 from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, Constants, variant
 from workbench.parameters import PARAMETERS, Parameters
 from workbench.runtime import Trace
-from workbench.widgets import Slider
+from workbench.widgets import Shared, Slider
 
 _FITTED = Constants.load()
 
@@ -32,6 +32,21 @@ class Setting(Parameters):
     ] = BANDWIDTH_MBPS
     workers: Annotated[int, Slider(1, 32)] = WORKERS
     overhead_ms: Annotated[float, Slider(0, 100, step=0.1, label="overhead")] = _FITTED.overhead_ms
+
+
+SHARED = Shared(
+    "DynaComm: one iteration of a worker at the edge",
+    "The timeline shows one iteration under the chosen plan: parameters are pulled from servers in "
+    "the cloud, gradients pushed back, and the plan cuts both where the iteration becomes "
+    "shortest. The bars show the time under every planner.",
+    {
+        "model": ("vgg19", "googlenet", "inception_v4", "resnet152"),
+        "planner": tuple(PLANNERS),
+        "batch_size": (8, 16, 32, 64),
+        "bandwidth_mbps": (500.0, 1000.0, 2000.0, 5000.0, 10_000.0, 20_000.0, 40_000.0),
+        "workers": (1, 2, 4, 8, 16, 32),
+    },
+)
 
 
 def draw(setting: Setting) -> dict[str, Any]:

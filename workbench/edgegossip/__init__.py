@@ -10,8 +10,6 @@ another).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from workbench.edgegossip.aggregation import TECHNIQUES, Aggregation, aggregate
 from workbench.edgegossip.algorithms import ALGORITHMS, STRATEGIES, Strategy
 from workbench.edgegossip.algorithms.accuracy_aware import ranked, selected
@@ -24,10 +22,6 @@ from workbench.edgegossip.prediction.profiling_runs import profiling_runs
 from workbench.edgegossip.programs.trainer import EdgeGossip
 from workbench.edgegossip.training import Setup, Trained, TrainingError, train
 from workbench.system import SystemInfo
-
-if TYPE_CHECKING:
-    from workbench.experiments.figure import Figure, Together
-    from workbench.parameters import Parameters
 
 __all__ = [
     "POLICIES",
@@ -59,23 +53,4 @@ __all__ = [
     "train",
 ]
 
-
-def _setting() -> type[Parameters]:
-    from workbench.edgegossip.explorer import Setting
-
-    return Setting
-
-
-def _figures() -> tuple[Figure | Together, ...]:
-    from workbench.edgegossip.paper.figures import FIGURES
-
-    return FIGURES
-
-
-SYSTEM = SystemInfo(
-    title="EdgeGossip",
-    algorithms=ALGORITHMS,
-    setup=lambda: Setup,
-    setting=_setting,
-    figures=_figures,
-)
+SYSTEM = SystemInfo.of(__name__, "EdgeGossip", ALGORITHMS)

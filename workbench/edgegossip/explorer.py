@@ -26,7 +26,7 @@ from workbench.edgegossip.prediction.predictor import Contention
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
 from workbench.runtime.trace import Span
-from workbench.widgets import Slider
+from workbench.widgets import Shared, Slider
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,21 @@ class Setting(Parameters):
         Parameter("that co-runners use on CPU platforms", "of all cores", low=0, high=1),
         Slider(0, 1, step=0.01, label="co-runners"),
     ] = 0.3
+
+
+SHARED = Shared(
+    "EdgeGossip: one epoch, before and after balancing",
+    "For each platform one epoch with GoSGD above the same with EdgeGossip. Who waits for whom "
+    "shows as wait; below, what share of its points each platform learns from.",
+    {
+        "model": tuple(MODEL_TITLES),
+        "platforms": (2, PLATFORMS, 8, 12),
+        "imbalance": (1.0, 2.0, 4.0, 10.0),
+        "aggregation_ratio": (2.0, 5.0, RATIO, 20.0, 50.0),
+        "bandwidth_mbps": (100.0, 1000.0, UPLINK_MBPS, 40_000.0),
+        "load": (0.0, 0.3, 0.6, 0.9),
+    },
+)
 
 
 PHASES = ("learn", "wait", "rank")  # each keeps its colour, whichever of them an epoch has

@@ -6,8 +6,6 @@ Mobile-Edge-Cloud Computing", 2020.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from workbench.hiertrain.algorithms import ALGORITHMS, PLANNERS
 from workbench.hiertrain.costs.iteration import (
     ChainIteration,
@@ -20,10 +18,6 @@ from workbench.hiertrain.costs.problem import TIERS, Problem
 from workbench.hiertrain.costs.profiled import problem_of, problem_of_times, through_edge
 from workbench.hiertrain.training import Setup, Trained, TrainingError, train
 from workbench.system import SystemInfo
-
-if TYPE_CHECKING:
-    from workbench.experiments.figure import Figure, Together
-    from workbench.parameters import Parameters
 
 __all__ = [
     "PLANNERS",
@@ -46,23 +40,4 @@ __all__ = [
     "train",
 ]
 
-
-def _setting() -> type[Parameters]:
-    from workbench.hiertrain.explorer import Setting
-
-    return Setting
-
-
-def _figures() -> tuple[Figure | Together, ...]:
-    from workbench.hiertrain.paper.figures import FIGURES
-
-    return FIGURES
-
-
-SYSTEM = SystemInfo(
-    title="HierTrain",
-    algorithms=ALGORITHMS,
-    setup=lambda: Setup,
-    setting=_setting,
-    figures=_figures,
-)
+SYSTEM = SystemInfo.of(__name__, "HierTrain", ALGORITHMS)

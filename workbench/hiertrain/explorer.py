@@ -31,7 +31,7 @@ from workbench.hiertrain.programs.network import SOURCE
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
 from workbench.runtime.gantt import PHASES
-from workbench.widgets import Slider
+from workbench.widgets import Shared, Slider
 
 # Each keeps its colour, whichever of them a setting has.
 LANES = (*PHASES[:3], *(f"to {tier}" for tier in TIERS))
@@ -70,6 +70,22 @@ class Setting(Parameters):
         Parameter("that share the edge server", low=1, high=1024),
         Slider(1, 16, label="devices at the edge"),
     ] = 1
+
+
+SHARED = Shared(
+    "HierTrain: one iteration on device, edge and cloud",
+    "Who trains which layers with how many samples, one iteration of it as a timeline, and every "
+    "planner's time over the bandwidth to the cloud. Devices at the edge share its cores and its "
+    "link to the cloud evenly.",
+    {
+        "model": tuple(MODELS.values()),
+        "planner": tuple(PLANNERS),
+        "batch_size": (32, BATCH_SIZE, 512),
+        "device_edge_mbps": (1.0, DEVICE_EDGE_MBPS, 20.0, 100.0),
+        "edge_cloud_mbps": (0.5, 1.0, 2.0, FIG11_MBPS, 5.0, 10.0, 20.0, 50.0),
+        "devices": (1, 4, 16),
+    },
+)
 
 
 def draw(setting: Setting) -> dict[str, Any]:

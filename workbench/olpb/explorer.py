@@ -34,7 +34,7 @@ from workbench.olpb.paper.testbed import (
 from workbench.olpb.paper.titles import PLANNER_TITLES, megabytes
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.utils.numbers import three_digits
-from workbench.widgets import Slider
+from workbench.widgets import Shared, Slider
 
 PHASES = ("training", "inference")
 _SMALL = 150
@@ -69,6 +69,25 @@ class Setting(Parameters):
     bandwidth_mbps: Annotated[
         float, Slider(1, 10_000, scale="log", step=10**0.02, label="bandwidth")
     ] = 100.0
+
+
+SHARED = Shared(
+    "OLPB: a model's memory under a plan, and its backward pass on many nodes",
+    "Above, every result of the graph as a rectangle: where it lies in the block, and how long. "
+    "What does not fit the memory budget is thrown away and computed again. Below, seconds of a "
+    "backward pass on that many nodes, as the paper counts and as the arithmetic costs; "
+    "bandwidth matters in the latter alone.",
+    {
+        "phase": PHASES,
+        "planner": tuple(PLANNERS),
+        "batch_size": (1, BATCH_SIZE, 32),
+        "budget_percent": (60.0, 100.0),
+        "workers": (4, NODES, 64),
+        "level": (1, 2, 4),
+        "delay_factor": (1.0, DELAY_FACTOR),
+        "bandwidth_mbps": (10.0, 100.0, 1000.0),
+    },
+)
 
 
 _Asked = tuple[str, int, bool]

@@ -37,7 +37,7 @@ def points(
     if scale is not None and "scale" in given:
         raise UserError("the scale is given twice: by --scale and by -p scale=…")
     everywhere = resolve([notebook], scale, {})[notebook.name]
-    axes = {name: _values(notebook.parameters[name], text) for name, text in given.items()}
+    axes = {name: values_of(notebook.parameters[name], text) for name, text in given.items()}
     count = math.prod(map(len, axes.values()))
     if count > MOST_POINTS:
         raise UserError(f"these are {count:,} points; a sweep has at most {MOST_POINTS:,}")
@@ -45,7 +45,7 @@ def points(
     return [(point, {**everywhere, **point}) for point in varied]
 
 
-def _values(parameter: Parameter, text: str) -> list[Value]:
+def values_of(parameter: Parameter, text: str) -> list[Value]:
     """Return the values that a text writes, each once and checked."""
     values: list[Value] = []
     for part in _parts(parameter, text):

@@ -81,8 +81,8 @@ def gantt(
     layers = [_bars(chart, kinds, end, unit, few=few, legend=shown, sized=sized)]
     if few:
         room = pl.col("label").str.len_chars() * (_CHARACTER_PX * end / plot_px)
-        fitting = alt.Chart(spans.filter(pl.col("length") > room)).encode(y=_lane(rows))
-        layers.append(_texts(fitting, kinds))
+        fitting = spans.filter(pl.col("end") - pl.col("start") > room)
+        layers.append(_texts(alt.Chart(fitting).encode(y=_lane(rows)), kinds))
     return alt.LayerChart(layer=layers, height=_ROW_PX * max(len(rows), 1), **heading)
 
 
@@ -100,7 +100,6 @@ def _spans(frame: pl.DataFrame, colour: str, scale: float) -> tuple[pl.DataFrame
         "label",
         (pl.col("start_s") * scale).alias("start"),
         (pl.col("end_s") * scale).alias("end"),
-        ((pl.col("end_s") - pl.col("start_s")) * scale).alias("length"),
         "bytes",
         (pl.int_range(pl.len()).over("row") % 2).alias("turn"),
     )
@@ -137,7 +136,8 @@ def _bars(
     border: dict[str, Any] = {} if few else {"strokeWidth": 0}
     shades = [1, 1] if few else [1, 0.72]
     has_legend = legend and len(kinds) <= len(figures.PALETTE)
-    bars: alt.Chart = chart.mark_bar(**border).encode(
+    with_length = chart.mark_bar(**border).transform_calculate(length="datum.end - datum.start")
+    bars: alt.Chart = with_length.encode(
         x=alt.X(
             "start:Q",
             title=f"time ({unit})",

@@ -1,12 +1,14 @@
-// Draws a Vega-Lite template once; other data and signals then go into the drawing as it stands.
+// Draws Vega-Lite templates, each once; other data and signals then go into a drawing as it stands.
 // It is bundled with vegaEmbed by vl-convert, so it imports nothing.
 const KEPT = 8; // drawings that are at hand again, as when a slider comes back
 
-async function render({ model, el }) {
+// Returns show(template, values), whose promise is Vega's view, and prepare(template, values), of a
+// drawing to be shown later.
+function drawings(el, most = KEPT) {
     const kept = new Map(); // by template, as text: the latest drawings, this one last
     let drawn = null; // {template, embedded, place}
+    let wanted = null;
     let under_way = null;
-    let waiting = false;
 
     async function embed(template, { data, signals }) {
         const named = Object.entries(signals).map(([name, value]) => ({ name, value }));
@@ -20,18 +22,22 @@ async function render({ model, el }) {
         return { template, place, embedded: await vegaEmbed(place, spec, options) };
     }
 
+    function keep(key, drawing) {
+        kept.delete(key);
+        kept.set(key, drawing);
+        for (const [oldest, { embedded }] of [...kept].slice(0, -most)) {
+            embedded.finalize();
+            kept.delete(oldest);
+        }
+    }
+
     async function other(template, values) {
         const key = JSON.stringify(template);
         const found = kept.get(key);
         drawn = found ? { ...found, template } : await embed(template, values);
         if (found) await change(values);
         el.replaceChildren(drawn.place);
-        kept.delete(key);
-        kept.set(key, drawn);
-        for (const [oldest, { embedded }] of [...kept].slice(0, -KEPT)) {
-            embedded.finalize();
-            kept.delete(oldest);
-        }
+        keep(key, drawn);
     }
 
     async function change({ data, signals }) {
@@ -41,35 +47,50 @@ async function render({ model, el }) {
         await view.resize().runAsync();
     }
 
-    async function update() {
-        const template = model.get("template");
-        const values = model.get("values");
-        if (template == null) return;
+    async function follow() {
         try {
-            if (drawn?.template === template) await change(values);
-            else await other(template, values);
+            while (wanted !== null) {
+                const { template, values } = wanted;
+                wanted = null;
+                if (drawn?.template === template) await change(values);
+                else await other(template, values);
+            }
+            return drawn.embedded.view;
         } catch (error) {
-            drawn = null;
+            drawn = wanted = null;
             kept.clear();
             el.textContent = `The chart cannot be drawn: ${error.message}`;
             throw error;
-        }
-    }
-
-    // While one is drawn, further ones wait, and of these only the latest is drawn.
-    function follow() {
-        if (under_way !== null) {
-            waiting = true;
-            return under_way;
-        }
-        waiting = false;
-        under_way = update().finally(() => {
+        } finally {
             under_way = null;
-            if (waiting) follow();
-        });
-        return under_way;
+        }
     }
 
+    return {
+        // While one is drawn, further ones wait, and of these only the latest is drawn.
+        show(template, values) {
+            wanted = { template, values };
+            under_way ??= follow();
+            return under_way;
+        },
+        async prepare(template, values) {
+            const key = JSON.stringify(template);
+            if (under_way !== null || kept.has(key)) return;
+            const made = await embed(template, values);
+            if (kept.has(key)) return made.embedded.finalize();
+            keep(key, made);
+            const [shown] = [...kept].filter(([, { place }]) => place === drawn?.place);
+            if (shown) keep(...shown); // last again, so that it is not the next to go
+        },
+    };
+}
+
+async function render({ model, el }) {
+    const { show } = drawings(el);
+    const follow = () => {
+        const template = model.get("template");
+        return template == null ? null : show(template, model.get("values"));
+    };
     model.on("change:values", follow);
     await follow();
 }

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.parameters import Parameters, annotated, declared
+from workbench.parameters import Parameters, Value, annotated, declared
 from workbench.utils.checks import UserError, check_name
 
 if TYPE_CHECKING:
@@ -181,6 +181,25 @@ class Menu:
 
 
 Control = Slider | Menu
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the page of an explorer offers that `workbench share` writes.
+
+    Attributes
+    ----------
+    title, about
+        Above the controls: what is explored, and what the charts show.
+    values
+        Of each control that the page has, the values that it can be moved to; all others stay where
+        the explorer's setting has them by default.
+    """
+
+    title: str
+    about: str
+    values: Mapping[str, Sequence[Value]]
+
 
 Controls = Mapping[str, Control] | Parameters
 """Controls by name, or a setting that declares them: then `draw` gets another such setting."""

@@ -40,12 +40,6 @@ def test_against_plain_loops(share: float, rate: float, first_weights: str) -> N
     np.testing.assert_allclose(found.weights, expected, atol=2e-5)
 
 
-def test_all_values_at_full_rate_are_the_mean() -> None:
-    of = setup(4, first_weights="own", iterations=3)
-    weights = train(of, ChocoSgd(1.0, 1.0)).weights
-    np.testing.assert_allclose(weights, np.broadcast_to(weights.mean(0), weights.shape), atol=1e-6)
-
-
 def test_indices_and_values_are_sent() -> None:
     transfers = train(setup(3, iterations=5), ChocoSgd(0.1)).transfers
     assert transfers["bytes"].to_list() == [65 * (4 + 4)] * 5 * 3 * 2

@@ -8,7 +8,6 @@ import pytest
 from tests.decentralised.model_exchange.runs import MODEL_BYTES, RATE, batches, first, setup, train
 from tests.oracles import model_exchange as oracle
 from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd, line
-from workbench.training import Sgd
 
 GROUPS = {
     4: [[[0, 1], [2, 3]], [[0, 2], [1, 3]]],
@@ -16,7 +15,6 @@ GROUPS = {
     6: [[[0, 1, 2], [3, 4, 5]], [[0, 3], [1, 4], [2, 5]]],
     7: [[[0, 1, 2], [3, 4, 5], [6]], [[0, 3, 6], [1, 4], [2, 5]]],
 }
-NO_LEARNING = Sgd(1e-30)
 
 
 def lines(nodes: int, dimensions: int, axis: int) -> list[list[int]]:
@@ -46,21 +44,6 @@ def test_against_plain_loops(nodes: int) -> None:
     workers = [oracle.Inner(one, RATE) for one in first(of)]
     expected = oracle.grouped(workers, batches(of, 11), GROUPS[nodes], 2)
     np.testing.assert_allclose(found.weights, expected, atol=2e-5)
-
-
-@pytest.mark.parametrize(("nodes", "dimensions"), [(4, 2), (8, 3), (9, 2), (6, 2), (5, 1)])
-def test_as_many_rounds_as_dimensions_make_the_mean(nodes: int, dimensions: int) -> None:
-    of = setup(nodes, iterations=dimensions, sgd=NO_LEARNING)
-    weights = train(of, MoshpitSgd(1, dimensions)).weights
-    expected = np.broadcast_to(np.mean(first(of), axis=0), weights.shape)
-    np.testing.assert_allclose(weights, expected, atol=1e-7)
-
-
-def test_on_any_grid_models_approach_the_mean_which_stays() -> None:
-    of = setup(7, iterations=24, sgd=NO_LEARNING)
-    weights = train(of, MoshpitSgd(1)).weights
-    expected = np.broadcast_to(np.mean(first(of), axis=0), weights.shape)
-    np.testing.assert_allclose(weights, expected, atol=1e-5)
 
 
 def test_models_are_sent_within_groups() -> None:

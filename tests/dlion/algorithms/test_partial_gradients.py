@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from tests.decentralised.gradient_exchange.gradients import VALUES, gradient, links
 from workbench.decentralised.gradient_exchange.part import Part, count_of, largest
 from workbench.dlion.algorithms.ako import FIRST, Blocks, blocks
-from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.gaia import Significant, is_significant
 from workbench.dlion.algorithms.max_n import MaxN, max_n
 from workbench.dlion.algorithms.top_k import TopK
@@ -29,11 +28,6 @@ def dense(part: Part, size: int) -> NDArray[np.float32]:
     found = np.zeros(size, np.float32)
     part.add_to(found, 1.0)
     return found
-
-
-def test_whole() -> None:
-    one = gradient([1.0, 2.0])
-    assert whole(one, links(1, 2)) == {1: one.whole, 2: one.whole}
 
 
 class TestGaia:

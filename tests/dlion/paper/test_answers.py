@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.dlion.paper import small
+from tests.conftest import Smoke
+from tests.expectations import stored_frames
 from workbench.claims import Answer, claims_of
 from workbench.dlion.paper.accuracy import spread
 from workbench.dlion.paper.controllers import LEAST_ITERATIONS
@@ -57,10 +58,9 @@ HALF = {"baseline": [0.4], "hop": [0.5], "gaia": [0.48], "ako": [0.6], "dlion": 
 
 
 class TestAllClaims:
-    def test_each_is_answered_or_says_what_it_waits_for(self) -> None:
+    def test_each_is_answered_or_says_what_it_waits_for(self, smoke: Smoke) -> None:
         """Small trainings say nothing of what is learnt; the others answer."""
-        names = [name for name in small.FIGURES if name.startswith(("fig", "table1"))]
-        card = of_frames("dlion", {name: small.frame(name) for name in names}, recorded={})
+        card = of_frames("dlion", stored_frames(smoke, "dlion"), scale="smoke", recorded={})
         assert card.unanswered == ()
         assert len(card.rows) == len(claims_of("dlion")) == 68
         waiting = {row.id for row in card.rows if row.verdict == "not run"}

@@ -15,13 +15,9 @@ from workbench.claims import Answer, paper_value, tolerance, verdicts
 from workbench.clusters import load_testbed
 from workbench.dlion.algorithms.max_n import max_n
 from workbench.dlion.paper.accuracy import final
-from workbench.dlion.paper.cases import LEARNING, Case, run
 from workbench.dlion.paper.compared import gains
-from workbench.dlion.paper.explanations import CASES
 from workbench.dlion.paper.figures import FIGURES
 from workbench.dlion.paper.hop import COMPARED_IN, pace
-from workbench.dlion.paper.testbed import SECONDS
-from workbench.dlion.paper.trainings import curve
 from workbench.experiments import recorded
 from workbench.experiments.figure import answers_of
 from workbench.profiles import profile_model
@@ -166,11 +162,19 @@ def test_max_10_sends_next_to_nothing() -> None:
 
 def test_adding_up_what_is_not_sent_closes_more_than_half_of_max_10s_gap() -> None:
     """At scale default, among the explanations; the sentence of N does not."""
-    learning = LEARNING.default.of("default")
-    forgotten, added, sentence = (
-        curve(run(one, learning), SECONDS)["top1"][-1] for one in CASES["Max 10"]
+    found = recorded.load("dlion", "explanations")
+    assert found is not None
+    last = final(found.frame)
+    max_10 = last.filter(explanation="Max 10")
+    added, sentence, ako = (
+        fmean(rows["top1"])
+        for rows in (
+            max_10.filter("accumulate"),
+            max_10.filter(n=90.0),
+            last.filter(explanation="own first weights", system="ako"),
+        )
     )
-    ako = curve(run(Case("ako"), learning), SECONDS)["top1"][-1]
+    forgotten = fmean(max_10.filter(pl.col("n").is_null())["top1"])
     assert 0.5 < (added - forgotten) / (ako - forgotten) < 1
     assert sentence <= forgotten
 

@@ -26,7 +26,6 @@ from workbench.dlion.paper.testbed import (
 )
 from workbench.dlion.training import train
 from workbench.profiles import profile_model
-from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS as ZOO
 
 CONSTANTS = Constants(
@@ -149,10 +148,3 @@ def test_what_is_given_comes_before_what_is_fitted() -> None:
     assert setup.sgd.learning_rate == 0.3
     assert TESTBED.setup(SMALL, data(), "homo_a").first_weights == "own"
     assert Testbed(CONSTANTS, "shared").setup(SMALL, data(), "homo_a").first_weights == "shared"
-
-
-def test_unknown_names_are_refused() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean 'homo_a'"):
-        TESTBED.environment("homoa")
-    with pytest.raises(UnknownNameError, match="own"):
-        paper_testbed("owned")

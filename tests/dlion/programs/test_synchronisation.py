@@ -2,78 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
 import pytest
 
-from tests.dlion.trainings import EXCHANGING, SAMPLE_S, arrived, batching, often, setup, starts
+from tests.dlion.trainings import EXCHANGING, SAMPLE_S, batching, often, setup, starts
 from tests.long import usually
-from workbench.dlion import Bounded, Links, System, Trained, asynchronous, synchronous, train
+from workbench.dlion import Bounded, Links, System, synchronous, train
 from workbench.dlion.algorithms import SYSTEMS
-from workbench.dlion.algorithms.baseline import whole
-
-STRAGGLER = (1.0, 1.0, 1.0, 0.1)
-
-
-def behind(found: Trained, speeds: Sequence[float]) -> list[list[int]]:
-    """For each start of a worker's iteration: how many each peer's gradients are behind."""
-    return [
-        sorted(
-            row["iteration"] - 1 - newest
-            for newest in arrived(found, row["node"], row["from_s"], len(speeds)).values()
-        )
-        for row in starts(found, speeds)
-    ]
-
-
-def most_apart(found: Trained, workers: int) -> int:
-    """Most iterations that two workers' progress ever differs by."""
-    done, most = [0] * workers, 0
-    for _, rows in found.iterations.sort("at_s").group_by("at_s", maintain_order=True):
-        for node, iteration in rows.select("node", "iteration").iter_rows():
-            done[node] = iteration
-        most = max(most, max(done) - min(done))
-    return most
-
-
-@pytest.mark.parametrize("mbps", [0.3, 10])
-@pytest.mark.parametrize("name", ["baseline", "top_k"])
-def test_synchronous(name: str, mbps: float) -> None:
-    found = train(setup(*STRAGGLER, mbps=mbps), name)
-    assert most_apart(found, 4) == 1
-    assert max(row[-1] for row in behind(found, STRAGGLER)) == 0
-
-
-@pytest.mark.parametrize("mbps", [0.3, 10])
-@pytest.mark.parametrize("staleness", [0, 1, 3])
-def test_bounded(staleness: int, mbps: float) -> None:
-    system = System("bounded", whole, Bounded(staleness))
-    found = train(setup(*STRAGGLER, mbps=mbps), system)
-    assert max(row[-1] for row in behind(found, STRAGGLER)) == staleness
-    assert most_apart(found, 4) == staleness + 1
-
-
-def test_hop_goes_on_without_one() -> None:
-    found = train(setup(*STRAGGLER, iterations=15), "hop")
-    rows = behind(found, STRAGGLER)
-    assert max(row[-1] for row in rows) == 5  # the backup
-    assert max(row[-2] for row in rows) == 0  # all others
-    assert most_apart(found, 4) == 6
-    without = train(setup(*STRAGGLER, iterations=15), "baseline")
-
-    def at_s(one: Trained) -> float:
-        done = one.iterations.filter(node=0, iteration=6)["at_s"]
-        return float(done.item())
-
-    assert at_s(found) < at_s(without) / 4
-
-
-def test_hop_waits_for_two_stragglers() -> None:
-    speeds = (1.0, 1.0, 0.1, 0.1)
-    rows = behind(train(setup(*speeds), "hop"), speeds)
-    assert max(row[-2] for row in rows) == 0
 
 
 @pytest.mark.parametrize("mbps", [0.3, 10])
@@ -86,15 +23,6 @@ def test_gaia_waits_for_delivery(mbps: float) -> None:
         if row["iteration"] > 1:
             assert len(before) == 2
             assert before["at_s"].max() <= row["from_s"] + 1e-9
-
-
-@pytest.mark.parametrize("system", [SYSTEMS["ako"], System("free", whole, asynchronous)])
-def test_asynchronous_ones_run_free(system: System) -> None:
-    found = train(setup(*STRAGGLER, mbps=0.3), system)
-    for node, speed in enumerate(STRAGGLER):
-        at_s = found.iterations.filter(node=node)["at_s"].to_list()
-        each_s = 8 * SAMPLE_S / speed
-        assert at_s == pytest.approx([each_s * one for one in range(1, 11)])
 
 
 @pytest.mark.parametrize("synch", [synchronous, Bounded(2)])

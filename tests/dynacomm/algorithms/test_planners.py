@@ -110,20 +110,6 @@ def test_dynacomm_is_as_fast_as_brute_force_and_no_planner_is_faster(costs: Laye
             assert ours.backward_s == pytest.approx(best_backward_s, rel=RELATIVE)
 
 
-def test_brute_force_at_twelve_layers() -> None:
-    generator = np.random.default_rng(12)
-    for overhead_s in (0.0, 0.1, 0.7, 5.0):
-        costs = costs_of(generator.lognormal(size=(4, 12)), overhead_s)
-        pull_s, forward_s, backward_s, push_s = vectors(costs)
-        ours = iteration(costs, PLANNERS["dynacomm"](costs))
-        assert ours.forward_s == pytest.approx(
-            oracle.brute_force_forward_s(pull_s, forward_s, overhead_s), rel=RELATIVE
-        )
-        assert ours.backward_s == pytest.approx(
-            oracle.brute_force_backward_s(push_s, backward_s, overhead_s), rel=RELATIVE
-        )
-
-
 @settings(deadline=None)
 @given(costs=layer_costs(max_layers=24))
 def test_dynacomm_is_as_fast_as_the_papers_programme(costs: LayerCosts) -> None:

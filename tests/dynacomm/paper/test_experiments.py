@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from tests.conftest import Smoke
-from tests.expectations import assert_tells_every_step, printed, resized, stored_frames
+from tests.expectations import assert_tells_every_step, resized, stored_frames
 from workbench import figures
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.plan import Plan
@@ -27,9 +27,6 @@ from workbench.experiments import ExperimentInterrupted
 from workbench.experiments.figure import Figure
 
 TIMED = ("at_s", "predicted_s", "difference_percent")
-COMPUTED = ("fig5", "fig6", "fig7", "fig8", "fig9a", "fig9b", "fig11")
-SIMULATED = ("fig10", "replanning", "replanning_gains", "fig11_simulated")
-FIGURES = (*COMPUTED, *SIMULATED, "fig12", "table1", "explanations")
 Frames = dict[str, pl.DataFrame]
 
 
@@ -105,22 +102,6 @@ def test_slopes_of_known_powers() -> None:
 def test_random_costs_repeat_with_the_seed(stored: Frames) -> None:
     again = planning_time.FIG12.frame("smoke", seed=1)
     assert again.drop("median_ms").equals(stored["fig12"].drop("median_ms"))
-
-
-@pytest.mark.parametrize("figure", FIGURES)
-def test_every_figure_can_be_printed_and_says_how_it_was_made(figure: str, smoke: Smoke) -> None:
-    _, svg = printed(smoke, "dynacomm", figure)
-    if figure in COMPUTED:
-        assert "(cost model)" in svg
-    if figure in SIMULATED:
-        assert "simulated" in svg
-
-
-def test_chart_of_accuracies_names_what_was_learnt_from(stored: Frames) -> None:
-    frame = stored["fig10"].with_columns(dataset=pl.lit("cifar10"), train_samples=pl.lit(50_000))
-    svg = figures.svg(accuracy.draw_learning(frame))
-    assert "ResNet-20 on CIFAR-10" in svg
-    assert "50,000 training, " in svg
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 from typing import Any
 
@@ -10,15 +9,13 @@ import polars as pl
 import pytest
 
 from tests.conftest import Smoke
-from tests.expectations import stored_frames, stored_svg
-from workbench import figures
+from tests.expectations import stored_frames
 from workbench.clusters import Schedule
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.paper import replanning, speedup
 from workbench.dynacomm.paper.testbed import paper_testbed, variant
 from workbench.dynacomm.replanning import mobile_trace
 from workbench.dynacomm.replanning.clairvoyant import WITHIN_S
-from workbench.dynacomm.replanning.profiling import EPOCH
 from workbench.experiments import ExperimentInterrupted
 from workbench.experiments.figure import Figure
 from workbench.profiles import profile_model
@@ -38,12 +35,6 @@ def replanned(smoke: Smoke) -> pl.DataFrame:
 @pytest.fixture(scope="module")
 def scaled(smoke: Smoke) -> pl.DataFrame:
     return stored_frames(smoke, "dynacomm")["fig11_simulated"]
-
-
-def written(svg: str) -> str:
-    """All words of a figure, its title's lines behind each other."""
-    texts = [element for element in ET.fromstring(svg).iter() if element.tag.endswith("}text")]
-    return " ".join(" ".join(text.itertext()) for text in texts)
 
 
 def test_every_iteration_of_every_policy_has_a_row(replanned: pl.DataFrame) -> None:
@@ -82,21 +73,6 @@ def test_planning_again_pays_where_the_bandwidth_changes_slowly(replanned: pl.Da
         for policy in ("per_epoch", "per_iteration", "clairvoyant"):
             assert paid[scenario, policy] > 1, (scenario, policy)
     assert paid["step", "per_iteration"] > paid["step", "per_epoch"]
-
-
-def test_frame_and_charts_say_how_often_is_planned(replanned: pl.DataFrame, smoke: Smoke) -> None:
-    every = dict(replanned.select("policy", "planned_every").unique().iter_rows())
-    often = {"static": None, "per_epoch": EPOCH_ITERATIONS, "per_iteration": 1, "clairvoyant": 1}
-    assert every == often
-    for name in ("replanning", "replanning_gains"):
-        words = written(stored_svg(smoke, "dynacomm", name))
-        assert f"every {EPOCH_ITERATIONS} iterations" in words
-        assert f"an epoch is {EPOCH_ITERATIONS} iterations (the paper: {EPOCH})" in words
-    assert SIZES["epoch_iterations"].paper == EPOCH
-    whole = replanned.with_columns(epoch_iterations=pl.lit(EPOCH))
-    assert f"an epoch is {EPOCH} iterations, as in the paper" in written(
-        figures.svg(replanning.draw_replanning(whole))
-    )
 
 
 def test_gains_by_hand() -> None:
@@ -226,16 +202,6 @@ def test_worker_that_shares_nothing_takes_the_sum_of_its_parts() -> None:
 def test_impossible_speed_is_refused(slowest: float) -> None:
     with pytest.raises(ValueError, match="a speed above 0 and at most 1"):
         speedup.FIG11_SIMULATED.frame("smoke", slowest=slowest)
-
-
-def test_difference_stands_on_the_chart(scaled: pl.DataFrame, smoke: Smoke) -> None:
-    farthest = max(scaled["difference_percent"].to_list())
-    text = written(stored_svg(smoke, "dynacomm", "fig11_simulated"))
-    assert f"up to +{farthest:.2f} % off the model" in text
-    assert f"speeds 1 to {speedup.SLOWEST}" in text
-    for difference, shown in ((-2.0, "-2.00 %"), (-0.001, "+0.00 %")):
-        other = scaled.with_columns(difference_percent=pl.lit(difference))
-        assert f"up to {shown} off" in written(figures.svg(speedup.draw_simulated(other)))
 
 
 def test_trace_is_the_seeds_and_can_be_read() -> None:

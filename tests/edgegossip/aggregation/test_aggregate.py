@@ -21,7 +21,6 @@ from workbench.edgegossip.aggregation import Technique, timed_aggregate
 from workbench.edgegossip.aggregation.aggregate import shares
 from workbench.edgegossip.aggregation.dividers import lsh
 
-every_technique = pytest.mark.parametrize("technique", TECHNIQUES)
 some_techniques = pytest.mark.parametrize(
     "technique", usually(("incremental_svd_lsh", "hash_kmeans", "svd_kmeans"), TECHNIQUES)
 )
@@ -165,13 +164,6 @@ def test_ratio_1_is_the_data_itself_and_that_of_all_points_their_mean() -> None:
     np.testing.assert_allclose(made.points, x.mean(axis=0, keepdims=True), rtol=1e-14)
 
 
-@every_technique
-def test_one_point_is_its_own_aggregate(technique: str) -> None:
-    made = aggregate([[1.5, 2.5]], [4], technique, 1)
-    np.testing.assert_array_equal(made.points, [[1.5, 2.5]])
-    assert made.labels.tolist() == [4]
-
-
 def test_means_are_of_double_precision() -> None:
     # In float32 a running sum of 2^24 stays there when 1 is added.
     x = np.array([2.0**24] + [1.0] * 9, np.float32)[:, None]
@@ -227,10 +219,8 @@ test_refused = refusals(
         },
         "ratio": {
             "less than one aggregated point from 4 points": [5],
-            "at least 1": [0.5, np.nan],
-            "give a number": ["10"],
+            "at least 1": [0.5],
         },
-        "seed": {"seed is .*; it must be a whole number of at least 0": [-1, None, 1.5, "3", True]},
     },
 )
 

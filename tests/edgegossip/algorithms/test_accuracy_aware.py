@@ -45,17 +45,6 @@ def test_a_smaller_share_is_the_beginning_of_a_larger_one(made: Aggregation, see
     assert small == large[: len(small)]
 
 
-def test_by_hand() -> None:
-    members = np.array([0, 0, 1, 2, 2, 2], np.int64)
-    made = Aggregation(np.zeros((3, 1)), np.zeros(3, np.int64), members, 2)
-    order = ranked([0.5, 2.0, 0.5])
-    assert order.tolist() == [1, 0, 2]
-    # Subset 1 has one point, too few for a batch of two: subset 0 joins it. Half of six is met.
-    assert [batch.tolist() for batch in selected(made, order, 0.5, 2)] == [[2, 0, 1]]
-    assert [batch.tolist() for batch in selected(made, order, 0.51, 2)] == [[2, 0, 1], [3, 4, 5]]
-    assert selected(made, order, 0, 2) == []
-
-
 def test_infinite_losses_come_first() -> None:
     assert ranked([1, np.inf, 2]).tolist() == [1, 2, 0]
 

@@ -92,12 +92,3 @@ class TestImportance:
     def test_what_gives_no_probabilities_is_refused(self, losses: list[float]) -> None:
         with pytest.raises(ValueError, match=r"losses|effects"):
             importance_sample(losses, 1, 1)
-
-
-def test_random_strategies_follow_the_seed() -> None:
-    made = Aggregation(np.zeros((30, 1)), np.zeros(30, np.int64), np.arange(30), 1)
-    for name in ("random_subsets", "random_points"):
-        select = STRATEGIES[name].select
-        one, other = (np.concatenate(select(made, (), 1, 5, seed)) for seed in (0, 1))
-        assert sorted(one.tolist()) == sorted(other.tolist()) == list(range(30))
-        assert one.tolist() != other.tolist()

@@ -145,27 +145,6 @@ def test_a_model_waits_for_the_one_before_on_a_slow_network() -> None:
     assert_simulated(rows, trained)
 
 
-@pytest.mark.parametrize("slower", [1.0, 5.0])
-def test_ranking_and_aggregating_are_simulated_as_the_model_says(slower: float) -> None:
-    """What aggregated points cost is that of the model, so many times as much where slower."""
-    case = Case("alexnet_cifar", ratio=5)
-    fast = deployed(case, 240).platforms
-    case = case._replace(slower=(slower,) * 4)
-    trained = train(case, LEARNING, trace=True)
-    assert trained.run.trace is not None
-    spans = trained.run.trace.frame.filter(lane="select", label="1")
-    one = deployed(case, 240)
-    assert len(spans) == len(one.platforms)
-    for platform in fast:
-        span = spans.filter(node=platform.name)
-        ranking_s = 12 * platform.sample_s / 3  # 60 points, an aggregated one for five
-        # 60 of 240 stand for a quarter of 50,000; Table 3 of SVD and k-means, 1e9 a second.
-        counted = 12_500 * 3072**1.5 + 11 * (12_500 / 5) * 20 * 12_500
-        cost_s = platform.speed.seconds_for(slower * (ranking_s + counted / 1e9), 0.0)
-        assert span["end_s"].item() == pytest.approx(cost_s, rel=1e-9)
-        assert span["start_s"].item() == 0
-
-
 def test_sharing_an_uplink_takes_as_long_as_all_transfers_together() -> None:
     assert exchange_s(3, 1e6, 8e6, 0.25) == pytest.approx(3.25)
     assert exchange_s(0, 1e6, 8e6, 0.25) == 0

@@ -57,7 +57,6 @@ def test_an_epoch_without_learning_tells_nothing(samples: int, seconds: float) -
 
 FACTS = STATED["co_runners"]
 HALF = Load((0.0, 10.0, 30.0), (Contention(), Contention(0.5, 10.0, 20.0), Contention()))
-LINEAR = Predictor("linear", 4, 1.0, 1.0, (2.0, 0.0, 0.0), 0.01)
 
 
 def test_means_by_hand() -> None:
@@ -66,11 +65,6 @@ def test_means_by_hand() -> None:
     assert HALF.mean(20, 40) == Contention(0.25, 5.0, 10.0)
     assert HALF.mean(-50, 20) == HALF.mean(0, 20)  # nothing is known of before
     assert HALF.mean(15, 15) == Contention(0.5, 10.0, 20.0)
-
-
-def test_the_speed_is_the_inverse_of_the_slowdown() -> None:
-    speed = HALF.speed(LINEAR)
-    assert (speed.at(5), speed.at(10), speed.at(29), speed.at(31)) == (1.0, 0.5, 0.5, 1.0)
 
 
 @given(st.integers(0, 1000), st.integers(0, 30))

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from workbench.edgegossip.paper import accuracy, balance, prediction, times
+from workbench.edgegossip.paper import accuracy
 
 DIGITS = {
     "dataset": "digits",
@@ -45,27 +45,4 @@ def test_who_stands_for_whom_cannot_be_misread() -> None:
         "Accuracy and time; learnt: 1,442 samples of digits, by small AlexNet with the times of "
         "AlexNet; by LeNet-5 with the times of SqueezeNet and MobileNet-v2; mean and range of 3 "
         "seeds (simulated)"
-    )
-
-
-def test_who_learns_itself_stands_for_nobody() -> None:
-    assert titled(balance.draw_by_ratio(trained({"lenet5": "lenet5"}, 1))) == (
-        "LeNet-5 by aggregation ratio; learnt: 1,442 samples of digits; mean and range of 1 seed "
-        "(simulated)"
-    )
-
-
-def test_a_measured_figure_says_where_not_when() -> None:
-    about = {"source": "measured", "workload": "sort", "part": "collecting", "mean_s": 0.1}
-    frame = pl.DataFrame([about | {"size_bytes": size} for size in (2_000, 20_000_000)])
-    assert titled(prediction.draw_overheads(frame)) == (
-        "What monitoring costs; measured on this machine; 2 sizes, 2 kB to 20 MB (the paper: 13, "
-        "1 MB to 10 GB)"
-    )
-
-
-def test_a_reading_of_its_own_platforms_is_named() -> None:
-    assert titled(times.draw_ranking_shares(times.ranking_shares(epochs=2))) == (
-        "Time on aggregated points, read in four ways; first deployment; a single CPU platform "
-        "for the last (cost model)"
     )

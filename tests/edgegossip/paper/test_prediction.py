@@ -106,19 +106,6 @@ def test_contention_explains_the_times() -> None:
         assert factor * means["followed_mean_percent"] < means["naive_followed_mean_percent"]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "told"),
-    [
-        (prediction.SIZES_BYTES, "13 sizes, 2 kB to 20 MB (the paper: 13, 1 MB to 10 GB)"),
-        (prediction.PAPER_SIZES_BYTES, "13 sizes, 1 MB to 10 GB as in the paper"),
-        ((900, 1500), "2 sizes, 900 B to 1.5 kB (the paper: 13, 1 MB to 10 GB)"),
-    ],
-)
-def test_sizes_are_told(sizes: tuple[int, ...], told: str) -> None:
-    frame = pl.DataFrame({"size_bytes": 2 * sizes})
-    assert prediction.sizes_text(frame) == told
-
-
 def test_figure_10_has_means_and_two_standard_deviations() -> None:
     frame = prediction.usage(RECORDED)
     assert frame.height == 26 * 3

@@ -13,7 +13,6 @@ from workbench.edgegossip.paper.testbed import (
 )
 from workbench.edgegossip.prediction.predictor import Contention
 from workbench.profiles import profile_model
-from workbench.utils.checks import UnknownNameError
 
 QUIET = Testbed(Constants(host_ms=0.2, intensity=0.0))
 
@@ -114,8 +113,3 @@ def test_data_may_be_dealt_out_and_all_be_peers() -> None:
     assert one.exchange_s - one.overhead_s == pytest.approx(
         7 / 2 * (QUIET.deployment("lenet5", 8).exchange_s - one.overhead_s)
     )
-
-
-def test_an_unknown_explanation_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="quiet"):
-        Constants.load("silent")

@@ -38,6 +38,7 @@ from workbench.edgegossip.prediction.monitor import Monitor, read_reports
 from workbench.edgegossip.prediction.profiling_runs import SCHEMA, profiling_runs
 from workbench.experiments import ExperimentInterrupted
 from workbench.runtime import progress
+from workbench.utils.files import ROOT
 
 SIZES = [1, 1000, SPLIT_BYTES]
 MANY_BYTES = 10**12
@@ -326,10 +327,12 @@ class TestProfilingRuns:
 
     def test_a_kill_leaves_nothing(self, folder: Path) -> None:
         code = (
-            "from workbench.edgegossip import profiling_runs\n"
-            f"profiling_runs([{MANY_BYTES}], ('sort',), seconds_per_point=100)"
+            "from tests.edgegossip.prediction.stand_in import learn_nothing\n"
+            "from workbench.edgegossip.prediction import profiling_runs as module\n"
+            "module.train_lenet = learn_nothing\n"
+            f"module.profiling_runs([{MANY_BYTES}], ('sort',), seconds_per_point=100)"
         )
-        parent = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+        parent = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL, cwd=ROOT)
         below: set[int] = set()
 
         def started() -> bool:

@@ -217,16 +217,6 @@ class TestFit:
             fit(samples, "linear", ridge=0)
 
 
-@given(predictor=predictors())
-def test_a_predictor_survives_its_text(predictor: Predictor) -> None:
-    assert Predictor.from_toml(predictor.to_toml()) == predictor
-
-
-def test_text_without_a_predictor_is_refused() -> None:
-    with pytest.raises(ValueError, match="no predictor"):
-        Predictor.from_toml("form = 'linear'")
-
-
 test_predictor_refused = refusals(
     Predictor,
     {
@@ -243,13 +233,5 @@ test_predictor_refused = refusals(
         "memory": {"memory is": [1.0, -0.1]},
         "disk_scale": {"disk_scale is": [0.0]},
         "baseline_s": {"baseline_s is": [0.0, math.inf]},
-    },
-)
-test_contention_refused = refusals(
-    Contention,
-    {},
-    {
-        "core": {"at most 1": [1.01], "core is -": [-0.1]},
-        "disk_bytes_per_s": {"disk_bytes_per_s is nan": [math.nan]},
     },
 )

@@ -1,6 +1,5 @@
 """EdgeGossip as a part of a gossip training: what is chosen, what it costs, who takes over."""
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 import torch
 
 from tests.edgegossip.strategies import platforms
-from tests.refusals import refusals
 from workbench import datasets, decentralised
 from workbench.datasets import partition
 from workbench.decentralised import Trained, TrainingError
@@ -210,25 +208,6 @@ def test_a_shard_too_small_for_one_aggregated_point_is_refused() -> None:
     shards = (np.arange(230), np.arange(230, 236))
     with pytest.raises(ValueError, match=r"p1 has 6 points, less than one aggregated point"):
         given([1, 1], shards=shards)
-
-
-test_edgegossip_refused = refusals(
-    EdgeGossip,
-    {},
-    {
-        "ratio": {"ratio is 0.5; .* at least 1": [0.5]},
-        "stands_for": {"stands_for is 0.0; give a finite number above 0": [0.0]},
-        "operations_per_s": {"operations_per_s is inf": [math.inf]},
-        "forward_share": {"forward_share is -1.0": [-1.0]},
-        "hops": {"hops is 0": [0]},
-        "threshold": {"threshold is": [-1.0, "1"]},
-        "failed_share": {"failed_share is 2; give a share from 0 to 1": [2]},
-        "technique": {"technique of Table 3": ["pca_kmeans"]},
-        "strategy": {"unknown strategy": ["accuracy aware"]},
-        "order": {"unknown order": ["sorted"]},
-        "on_failures": {"unknown policy": ["ignore"], "policy is None; give a name": [None]},
-    },
-)
 
 
 @pytest.mark.parametrize("strategy", ["random_subsets", "random_points", "importance"])

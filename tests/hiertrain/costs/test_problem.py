@@ -2,7 +2,6 @@
 
 import itertools
 import pickle
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,10 +84,7 @@ test_problem_refused = refusals(
             "output_bytes of layer 2 is inf": [[1, INFINITE]],
             "output_bytes of layer 1 is nan": [[None, 1]],
         },
-        "sample_bytes": {
-            "sample_bytes is -1": [-1],
-            "sample_bytes takes one number, not .*[12]j?": [[1, 2], 1j],
-        },
+        "sample_bytes": {"sample_bytes takes one number, not .*[12]j?": [[1, 2], 1j]},
         "bandwidth_bps": {
             "bandwidth_bps between edge and cloud is .*; it must be positive": linked(
                 0, -5, NAN, INFINITE
@@ -105,8 +101,7 @@ test_problem_refused = refusals(
             "twice; it is the same both": [BANDWIDTHS | {("cloud", "edge"): 1}],
             "no link between 'fog' and 'edge'": [BANDWIDTHS | {("fog", "edge"): 1}],
         },
-        "batch": {"batch is .*, not a whole number of samples": [0, 1.5, True]},
-        "overhead_s": {"overhead_s is .*not neg": [-1, NAN], "their sum is not": [1.7e308]},
+        "overhead_s": {"their sum is not": [1.7e308]},
     },
 )
 
@@ -244,13 +239,3 @@ def test_route_through_the_edge() -> None:
     assert 1 / through_edge(5e6, 2e6, route="store_and_forward") == pytest.approx(both_s)
     with pytest.raises(UnknownNameError, match="bottleneck, store_and_forward"):
         through_edge(5e6, 2e6, route="store")
-
-
-def test_faster_links_never_slow_hiertrain_down() -> None:
-    problem, before_s = problem_of(profile_model("alexnet"), flops_per_s=SPEEDS, **LINKS), INFINITE
-    for factor in (0.5, 1, 2, 4, 8, 1000):
-        faster = {pair: bps * factor for pair, bps in problem.bandwidth_bps.items()}
-        quicker = replace(problem, bandwidth_bps=faster)
-        total_s = iteration(quicker, PLANNERS["hiertrain"](quicker)).total_s
-        assert total_s <= before_s * (1 + 1e-12)
-        before_s = total_s

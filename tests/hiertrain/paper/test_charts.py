@@ -3,46 +3,11 @@
 import polars as pl
 import pytest
 
-from tests.conftest import Smoke
-from tests.expectations import printed, stored_frames
 from workbench import figures
 from workbench.hiertrain import PLANNERS, Chain, Hybrid
 from workbench.hiertrain.explorer import assignment
-from workbench.hiertrain.paper.iteration_time import FIG7, draw_planners, iterations
-from workbench.hiertrain.paper.simulated import draw_against_model, overtaken
-
-SIMULATED = ("fig6", "sharing", "accuracy", "jalad_bits")
-TIMED = {"table2": "this machine", "fig6_measured": "on one machine"}
-COMPUTED = ("fig7", "fig8", "fig9", "fig10", "fig11", "explanations")
-
-
-@pytest.mark.parametrize("figure", [*SIMULATED, *COMPUTED, *TIMED])
-def test_every_figure_can_be_printed(figure: str, smoke: Smoke) -> None:
-    _, svg = printed(smoke, "hiertrain", figure)
-    if figure in SIMULATED:
-        assert "simulated" in svg
-    elif figure in TIMED:
-        assert TIMED[figure] in svg
-    else:
-        assert "(cost model)" in svg
-
-
-def test_titles_tell_the_setting() -> None:
-    frame = FIG7.frame(batch_size=64, device_edge_mbps=10.0, edge_cores=2, devices=3)
-    svg = figures.svg(draw_planners(frame), "double")
-    assert "batch 64, device-edge 10 Mbit/s, 2 edge" in svg
-    assert "3 devices" in svg
-
-
-def test_differences_stand_on_the_chart_for_each_way_of_sharing(smoke: Smoke) -> None:
-    frame = stored_frames(smoke, "hiertrain")["fig6"].with_columns(
-        difference_percent=pl.when(planner="hiertrain", sharing="none", edge_cloud_mbps=2.0)
-        .then(-77.0)
-        .otherwise("difference_percent")
-    )
-    lines = draw_against_model(frame).to_dict()["title"]
-    assert "a link for every pair: up to -77.0 % off the model" in lines
-    assert any(line.startswith("shared interfaces: up to +") for line in lines)
+from workbench.hiertrain.paper.iteration_time import draw_planners, iterations
+from workbench.hiertrain.paper.simulated import overtaken
 
 
 def test_overtaken_counts_points_with_shared_interfaces_only() -> None:

@@ -49,18 +49,6 @@ def test_networks(name: str, unit: str) -> None:
     check(record(*example(name)).flow, unit, 2)
 
 
-def test_a_skip_is_alive_at_all_boundaries_between() -> None:
-    found_flow = record(*example("residual, evaluated")).flow
-    found = groups(found_flow)
-    names = [tuple(found_flow.names[at] for at in group.operators) for group in found]
-    block = names.index(("convolution",), 1)
-    skipped = found[block - 1].boundary
-    assert len(skipped) == 1
-    assert all(skipped[0] in group.boundary for group in found[block : block + 2])
-    assert names[block + 2] == ("add",)
-    assert skipped[0] not in found[block + 2].boundary
-
-
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_traced_graph_has_the_levels_of_a_pass_with_numbers(unit: str) -> None:
     traced = flow(graphs.trace("lenet5", batch_size=2, training=True))

@@ -5,11 +5,9 @@ from __future__ import annotations
 import operator
 from math import ceil, log2
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from tests.oracles import olpb_scan as oracle
 from workbench.olpb.algorithms.schedules import ALGORITHMS, run, schedule
@@ -34,23 +32,6 @@ def test_scans_are_those_of_a_loop(
     found = run(planned, elements, operator.add, "")
     assert found.results == oracle.prefixes(elements, operator.add, "", exclusive=exclusive)
     assert (found.steps, found.work) == (planned.steps, planned.work)
-
-
-@given(st.integers(1, 17), nodes, algorithms, st.booleans(), st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
-def test_matrices_that_do_not_commute(
-    count: int, nodes: int, algorithm: str, exclusive: bool, seed: int
-) -> None:
-    elements = list(np.random.default_rng(seed).integers(0, 97, (count, 3, 3)))
-
-    def combine(earlier: NDArray[np.int64], later: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.asarray(later @ earlier % 97, np.int64)
-
-    identity = np.eye(3, dtype=np.int64)
-    planned = schedule(algorithm, count, nodes, exclusive=exclusive)
-    found = run(planned, elements, combine, identity).results
-    wanted = oracle.prefixes(elements, combine, identity, exclusive=exclusive)
-    np.testing.assert_array_equal(np.array(found) % 97, np.array(wanted) % 97)
 
 
 @given(counts, nodes, algorithms, st.booleans())

@@ -192,12 +192,7 @@ test_setups = refusals(
     {},
     {
         "scan": {"unknown scan": ["steele"]},
-        "level": {"level is 0": [0]},
-        "modules": {"modules is 0": [0]},
         "batch_size": {"36 training samples, less than one batch of 37": [37]},
-        "evaluate_every": {"evaluate_every is 0": [0]},
-        "operator_flops": {"operator_flops is -1": [-1.0]},
-        "random_delays": {"random_delays is 1": [1]},
         "moves": {"unknown cost of a move": ["never"]},
     },
 )

@@ -159,52 +159,6 @@ def speed_up(cores: float, parallel_share: float = PARALLEL_SHARE) -> float:
     return 1 / ((1 - parallel_share) + parallel_share / cores)
 
 
-def stress(cores: int, occupied: Sequence[tuple[float, float]]) -> Pairs:
-    """Cores left over time, of which ``stress`` occupies some from each start on.
-
-    ``stress(24, [(0, 0), (100, 12)])`` is 24 cores, and 12 from 100 s on.
-    """
-    count = check_whole("cores", cores, 1)
-    left = []
-    for start_s, busy in _rows("occupied", occupied):
-        if not 0 <= check_number("occupied cores", busy) < count:
-            raise UserError(
-                f"stress occupies {busy} of {count} cores from {start_s} s on; give at least 0, "
-                "and leave some to the worker"
-            )
-        left.append((start_s, count - busy))
-    return _pairs("occupied", left)
-
-
-def tc(mbps: Sequence[tuple[float, float]]) -> Pairs:
-    """Mbit/s over time, as ``tc`` limits an interface from each start on."""
-    for start_s, limit in _rows("mbps", mbps):
-        if not check_number("mbps", limit) > 0:
-            raise UserError(f"tc limits to {limit} Mbit/s from {start_s} s on; give some above 0")
-    return _pairs("mbps", mbps)
-
-
-def _rows(name: str, pairs: Any) -> tuple[Any, ...]:
-    instead = "give pairs of (start_s, value), such as [(0, 12), (100, 4)]"
-    rows = listed(name, pairs, instead)
-    for row in rows:
-        if not (isinstance(row, tuple | list) and len(row) == 2):
-            raise UserError(f"{name} has {row!r}; {instead}")
-    return rows
-
-
-def _schedule(name: str, given: Any) -> Schedule:
-    try:
-        return Schedule.of(given)
-    except ValueError as error:
-        raise UserError(f"{name}: {error}") from None
-
-
-def _pairs(name: str, pairs: Sequence[tuple[float, float]]) -> Pairs:
-    schedule = _schedule(name, pairs)
-    return tuple(zip(schedule.starts_s, schedule.values, strict=True))
-
-
 def _over_time(name: str, entry: Any, lack: str) -> Given:
     """Return a number where it never changes, else a schedule; `lack` is the error for a 0."""
     if isinstance(entry, tuple | list):
@@ -213,7 +167,10 @@ def _over_time(name: str, entry: Any, lack: str) -> Given:
         values = list(entry.values) if isinstance(entry, Schedule) else [entry]
     if any(is_number(value) and value <= 0 for value in values):
         raise UserError(f"{lack}: {name} is {entry!r}; give some above 0, at all times")
-    schedule = _schedule(name, entry)
+    try:
+        schedule = Schedule.of(entry)
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from None
     return schedule.values[0] if len(set(schedule.values)) == 1 else schedule
 
 
@@ -259,7 +216,7 @@ def _environments(stated: Mapping[str, Any]) -> dict[str, Environment]:
     made["regions"] = Environment("Amazon regions", full, lan, between)
     fig19, fig20 = stated["fig19"], stated["fig20"]
     made["fig19"] = Environment(fig19["title"], _each(fig19["starts_s"], fig19["cores"]), lan)
-    limit = tc(list(zip(fig20["starts_s"], fig20["mbps"], strict=True)))
+    limit = tuple(zip(fig20["starts_s"], fig20["mbps"], strict=True))
     made["fig20"] = Environment(fig20["title"], full, (limit,) * len(full))
     return made
 

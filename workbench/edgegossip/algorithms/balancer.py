@@ -175,4 +175,4 @@ def check_balancer(threshold: float, failed_share: float, on_failures: str) -> N
         raise UserError(f"threshold is {threshold}; give points per second above 0")
     if not 0 <= check_number("failed_share", failed_share) <= 1:
         raise UserError(f"failed_share is {failed_share}; give a share from 0 to 1")
-    check_name("policy", on_failures, POLICIES)
+    check_name("on_failures", on_failures, POLICIES)

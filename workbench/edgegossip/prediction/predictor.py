@@ -9,9 +9,8 @@ demands, without a cut at 1 that least squares could not see.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -156,23 +155,6 @@ class Predictor:
         """
         observed_s = _positive("seconds", seconds) / self.slowdown(contention)
         return self.memory * baseline_s + (1 - self.memory) * observed_s
-
-    def to_toml(self) -> str:
-        """TOML that `from_toml` reads, to the last bit."""
-        lines = [
-            f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value!r}"
-            for name, value in asdict(self).items()
-            if name != "weights"
-        ]
-        return "\n".join([*lines, f"weights = {list(self.weights)!r}", ""])
-
-    @classmethod
-    def from_toml(cls, text: str) -> Predictor:
-        """Return the predictor that `to_toml` wrote."""
-        try:
-            return cls(**tomllib.loads(text))
-        except TypeError as error:
-            raise UserError(f"this TOML describes no predictor ({error})") from error
 
 
 def fit(

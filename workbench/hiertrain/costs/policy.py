@@ -9,8 +9,8 @@ from itertools import groupby
 
 import polars as pl
 
-from workbench.hiertrain.costs.problem import TIERS, Problem, check_count
-from workbench.utils.checks import UserError, listed
+from workbench.hiertrain.costs.problem import TIERS, Problem
+from workbench.utils.checks import UserError, check_whole, listed, whole
 
 SCHEMA = {"tier": pl.String, "first_layer": pl.Int64, "last_layer": pl.Int64, "samples": pl.Int64}
 Row = tuple[str, int, int | None, int]
@@ -98,7 +98,7 @@ class Hybrid(Policy):
             )
         object.__setattr__(self, "order", order)
         for name in ("m_s", "m_l", "b_o", "b_s", "b_l"):
-            object.__setattr__(self, name, check_count(name, getattr(self, name), least=0))
+            object.__setattr__(self, name, check_whole(name, getattr(self, name), 0))
         if self.m_s > self.m_l:
             raise UserError(
                 f"m_s is {self.m_s} and m_l is {self.m_l}; the short task must not be longer "
@@ -182,10 +182,10 @@ class Chain(Policy):
         for layer, tier in enumerate(self.tiers, start=1):
             if tier not in TIERS:
                 raise UserError(f"layer {layer} is on {tier!r}; the tiers are {', '.join(TIERS)}")
-        object.__setattr__(self, "batch", check_count("batch", self.batch, least=1))
+        object.__setattr__(self, "batch", check_whole("batch", self.batch, 1))
         for name in ("bits", "gradient_bits"):
             bits = getattr(self, name)
-            if bits is not None and bits not in (*range(1, 17), 32):
+            if bits is not None and whole(bits) not in (*range(1, 17), 32):
                 raise UserError(f"{name} is {bits}; values take 1 to 16 bits, or 32 as they are")
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.utils.checks import UserError, check_kind, check_layers, is_number, whole
+from workbench.utils.checks import UserError, check_kind, check_layers, check_whole, is_number
 
 FloatArray = NDArray[np.float64]
 Pair = tuple[str, str]
@@ -82,7 +82,7 @@ class Problem:
         keep("output_bytes", check_layers("output_bytes", output_bytes))
         keep("sample_bytes", _number("sample_bytes", sample_bytes))
         keep("bandwidth_bps", _per_pair(bandwidth_bps))
-        keep("batch", check_count("batch", batch, 1, "a whole number of samples"))
+        keep("batch", check_whole("batch", batch, 1))
         keep("overhead_s", _number("overhead_s", overhead_s))
         lengths = {f"layer_s of {tier}": len(self.layer_s[tier]) for tier in TIERS}
         lengths |= {f"update_s of {tier}": len(self.update_s[tier]) for tier in TIERS}
@@ -165,14 +165,6 @@ def check_positive(name: str, value: Any, kind: str = "a number") -> float:
     if not 0 < float(value) < math.inf:
         raise UserError(f"{name} is {value}; it must be positive and finite")
     return float(value)
-
-
-def check_count(name: str, value: object, least: int, kind: str = "a whole number") -> int:
-    """Return a whole number of at least `least` as an int."""
-    number = whole(value)
-    if number is None or number < least:
-        raise UserError(f"{name} is {value!r}, not {kind} of at least {least}")
-    return number
 
 
 def check_tiers(name: str, values: object, each: str) -> None:

@@ -64,7 +64,7 @@ class Fleet:
     between device and cloud as `route` says. A server that shares among those who compute at the
     moment would give them more.
 
-    The cloud has room for all; equal parts of a smaller cloud are a slower cloud (see `fleet_of`).
+    The cloud has room for all.
 
     Parameters
     ----------
@@ -182,7 +182,6 @@ def fleet_of(
     edges: Mapping[str, Server],
     *,
     cloud_flops_per_s: float,
-    cloud_capacity_flops_per_s: float = math.inf,
     route: str = "bottleneck",
     backward_over_forward: float | None = None,
     overhead_s: float = 0.0,
@@ -194,20 +193,12 @@ def fleet_of(
     devices, edges
         By name.
     cloud_flops_per_s
-        What a device gets of the cloud at most.
-    cloud_capacity_flops_per_s
-        What the cloud has in all; each device gets an equal part at most, whether the others use
-        theirs or not.
+        What each device gets of the cloud.
     route, backward_over_forward, overhead_s
         As for `problem_of`.
     """
     if not edges:
         raise UserError("a fleet has at least one edge; none was given")
-    if not cloud_capacity_flops_per_s > 0:
-        raise UserError(
-            f"cloud_capacity_flops_per_s is {cloud_capacity_flops_per_s}; it must be positive"
-        )
-    part = min(cloud_flops_per_s, cloud_capacity_flops_per_s / max(len(devices), 1))
     placed = []
     for name, machine in devices.items():
         problems = {}
@@ -218,7 +209,7 @@ def fleet_of(
                 flops_per_s={
                     "device": machine.flops_per_s,
                     "edge": server.flops_per_s,
-                    "cloud": part,
+                    "cloud": cloud_flops_per_s,
                 },
                 device_edge_bps=link_bps,
                 edge_cloud_bps=server.uplink_bps,

@@ -21,12 +21,11 @@ from workbench.hiertrain.costs.problem import (
     TIERS,
     FloatArray,
     Problem,
-    check_count,
     check_positive,
 )
 from workbench.hiertrain.costs.profiled import links_bps
 from workbench.profiles import moved_bytes, profile_model
-from workbench.utils.checks import UserError
+from workbench.utils.checks import UserError, check_whole
 
 EXPLANATION = "flops_only"
 """Of those in `workbench.hiertrain.paper.calibration` that meet most claims, the simplest."""
@@ -97,7 +96,7 @@ class Testbed:
     def __post_init__(self) -> None:
         if self.edge_cores not in range(1, CORES + 1):
             raise UserError(f"edge_cores is {self.edge_cores}; the edge server has 1 to {CORES}")
-        check_count("devices", self.devices, least=1)
+        check_whole("devices", self.devices, 1)
         for name in ("device_edge_mbps", "edge_cloud_mbps"):
             check_positive(name, getattr(self, name), "a number of Mbit/s")
 

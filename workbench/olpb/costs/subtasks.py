@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from workbench.utils.checks import UserError, check_number
+from workbench.utils.checks import UserError, check_kind, check_number, check_whole, listed
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,14 @@ class Node:
     bandwidth_bps: float | None = None  # None: a message takes its delay alone
 
     def __post_init__(self) -> None:
-        if not 0 < check_number("flops_per_s", self.flops_per_s) < math.inf:
-            raise UserError(f"flops_per_s of a node is {self.flops_per_s}; it must be above 0")
+        if self.memory_bytes is not None:
+            check_whole("memory_bytes", self.memory_bytes, 0)
+        rates = {"flops_per_s": self.flops_per_s}
+        if self.bandwidth_bps is not None:
+            rates["bandwidth_bps"] = self.bandwidth_bps
+        for name, value in rates.items():
+            if not 0 < check_number(name, value) < math.inf:
+                raise UserError(f"{name} of a node is {value}; it must be above 0")
 
     @property
     def room(self) -> float:
@@ -52,3 +58,11 @@ class Pool:
     nodes: tuple[Node, ...]
     dispatch_s: float = 0.0
     delay_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for node in listed("nodes", self.nodes, "give a Node for each"):
+            check_kind("one of nodes", node, Node, "a Node, such as Node(flops_per_s=1e9)")
+        for name in ("dispatch_s", "delay_s"):
+            value = getattr(self, name)
+            if not 0 <= check_number(name, value) < math.inf:
+                raise UserError(f"{name} is {value}; it must be finite and not negative")

@@ -135,30 +135,29 @@ def _network_work(
 COUNTING_TITLES = {"paper": "as the paper counts", "arithmetic": "by arithmetic"}
 
 
-def draw_pays(frame: pl.DataFrame, speedup: str = "bare_speedup") -> alt.VConcatChart:
+def draw_pays(frame: pl.DataFrame) -> alt.VConcatChart:
     """Speed-up of a scan over one node against the number of nodes, by both countings.
 
     Networks, with OLPB's groups of two levels, above recurrent chains. Above the grey line the scan
-    pays. ``speedup`` is a column of `pays`.
+    pays.
     """
     is_chain = pl.col("length").is_not_null()
     network = pl.col("network").replace(MODEL_TITLES)
     drawn = frame.filter((pl.col("method") == "olpb_l2") | is_chain).select(
         "nodes",
-        speedup,
+        "bare_speedup",
         chain=is_chain,
         name=pl.coalesce(pl.format("RNN, {} steps", "length"), network),
         panel=pl.col("counting").replace_strict(COUNTING_TITLES),
     )
-    bare = speedup == "bare_speedup"
-    held = "arithmetic alone takes time" if bare else "with delays and dispatches"
-    title = ["What back-propagation by scan pays", f"batch {frame['batch_size'][0]}, {held}"]
-    rows = [_speedups(drawn.filter(chain=chain), speedup) for chain in (False, True)]
+    held = f"batch {frame['batch_size'][0]}, arithmetic alone takes time"
+    title = ["What back-propagation by scan pays", held]
+    rows = [_speedups(drawn.filter(chain=chain)) for chain in (False, True)]
     chart = alt.VConcatChart(vconcat=rows, title=title)
     return chart.resolve_scale(color="independent", shape="independent")
 
 
-def _speedups(drawn: pl.DataFrame, speedup: str) -> alt.FacetChart:
+def _speedups(drawn: pl.DataFrame) -> alt.FacetChart:
     counts = sorted(drawn["nodes"].unique().to_list())
     axis = alt.Axis(values=counts, format="d")
     lines = (
@@ -166,7 +165,7 @@ def _speedups(drawn: pl.DataFrame, speedup: str) -> alt.FacetChart:
         .mark_line(point=True)
         .encode(
             x=alt.X("nodes:Q", title="nodes", scale=alt.Scale(type="log", base=2), axis=axis),
-            y=alt.Y(**parts.log_axis(speedup, "times as fast as one node", values=TENS)),
+            y=alt.Y(**parts.log_axis("bare_speedup", "times as fast as one node", values=TENS)),
             **figures.series("name", drawn["name"].unique(maintain_order=True).to_list()),
         )
     )

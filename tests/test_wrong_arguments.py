@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.decentralised import setups
 from tests.dlion.trainings import DIGITS, linear, mesh
+from tests.dynacomm.training.trainings import LENET
+from tests.edgegossip.strategies import platforms
+from tests.hiertrain.costs.test_problem import good
+from tests.olpb.training.test_train import POOL, made_samples, small
+from workbench import decentralised, dynacomm, edgegossip, olpb
 from workbench.decentralised.model_exchange.choco_sgd import ChocoSgd
 from workbench.decentralised.model_exchange.diloco import DiLoCo
 from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd
@@ -29,6 +35,8 @@ from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.max_n import MaxN
 from workbench.dlion.algorithms.top_k import TopK
 from workbench.dlion.costs.iteration import Workload
+from workbench.hiertrain import TIERS, Chain, Hybrid, Problem
+from workbench.olpb.costs.subtasks import Node, Pool
 
 Made = Callable[..., Any]
 GOOD: dict[Made, dict[str, Any]] = {
@@ -46,6 +54,22 @@ GOOD: dict[Made, dict[str, Any]] = {
     Workload: {"model_bytes": 1e3, "sample_s": 0.1},
     System: {"title": "mine", "generate_partial_gradients": whole},
     Setup: {"model": linear, "dataset": DIGITS, "cluster": mesh(1, 1, 1), "iterations": 2},
+    decentralised.GossipSetup: vars(setups.epochwise(decentralised.ring(4))),
+    edgegossip.Contention: {},
+    edgegossip.EdgeGossip: {},
+    edgegossip.Setup: {"model": linear, "dataset": DIGITS, "platforms": platforms(0.01, 0.01)},
+    edgegossip.aggregate: {"x": np.zeros((4, 3)), "y": [0, 0, 1, 1], "technique": "pca_lsh"}
+    | {"ratio": 1},
+    Problem: good(),
+    Hybrid: {"order": TIERS, "m_s": 1, "m_l": 2, "b_o": 3, "b_s": 1, "b_l": 2},
+    Chain: {"tiers": ("edge", "cloud"), "batch": 8},
+    dynacomm.Plan: {},
+    dynacomm.LayerCosts: dict.fromkeys(("pull_s", "forward_s", "backward_s", "push_s"), (1, 2))
+    | {"overhead_s": 1},
+    dynacomm.Setup: {"model": LENET.model, "dataset": LENET.dataset, "link": LENET.link},
+    Node: {"flops_per_s": 1e9},
+    Pool: {"nodes": (Node(1e9),) * 2},
+    olpb.Setup: {"model": small, "dataset": made_samples(), "pool": POOL, "batch_size": 6},
 }
 """Each value, and arguments that it takes."""
 
@@ -76,6 +100,13 @@ MORE: dict[Made, list[dict[str, Any]]] = {
     NoLoCo: [{"every": 0}, {"rate": 0}, {"momentum": 1}, {"consensus_rate": -0.1}],
     ChocoSgd: [{"share": 0}, {"share": 2}, {"consensus_rate": 0}],
     MoshpitSgd: [{"every": 0}, {"dimensions": 0}],
+    edgegossip.Contention: [{"core": 1.01}],
+    edgegossip.EdgeGossip: [{"ratio": 0.5}, {"stands_for": 0.0}, {"hops": 0}, {"failed_share": 2}],
+    edgegossip.Setup: [{"uplink_bps": 0}, {"batch_size": 0}],
+    Problem: [{"batch": 0}],
+    Chain: [{"batch": 0}, {"bits": 0}, {"gradient_bits": 24}],
+    Pool: [{"nodes": (Node(1e9), 1e9)}],
+    olpb.Setup: [{name: 0} for name in ("level", "modules", "evaluate_every")],
     System: [
         {"generate_partial_gradients": None},
         {"generate_partial_gradients": int},
