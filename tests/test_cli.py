@@ -128,7 +128,10 @@ def test_unknown_parameter_is_answered_with_names_and_ranges(notebooks: Path) ->
         ("memory lenet5 --planner peble", "Did you mean 'pebble'?"),
         ("profile lenet5 --batch-size 1,0", "from 1 to 65536"),
         ("profile lenet5 --inputs a=int64[3],int64[3]", "give every input a name of its own"),
-        ("memory lenet5 --budget 0%", "the budget '0%' leaves nothing; give a share above 0%"),
+        (
+            "memory lenet5 --budget 0%",
+            "the budget '0%' is no share of what it takes; give 1% to 100%",
+        ),
         ("memory lenet5 --optimizer adan", "Did you mean 'adam'?"),
         ("memory lenet5 --budget 64XB", "'64XB' is no budget; give bytes, as in 64MB"),
         ("profile lenet5 --inputs 99999999999999999999", "PyTorch has no tensor float32[9999"),
@@ -396,6 +399,7 @@ def test_models_are_listed() -> None:
     listed = workbench_command("models").stdout
     assert "61,706" in listed
     assert "3×224×224" in listed
+    assert "int64[32]" in listed
 
 
 def test_every_algorithm_of_every_system_is_listed() -> None:

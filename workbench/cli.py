@@ -429,7 +429,9 @@ def models() -> None:
 
     table = _table("model", "parameters", "input")
     for model in MODELS.values():
-        table.add_row(model.name, f"{model.parameters:,}", _shape(model.input_shape))
+        taken, dtype = _shape(model.input_shape), model.input_dtype
+        taken = taken if dtype == "float32" else f"{dtype}[{taken}]"
+        table.add_row(model.name, f"{model.parameters:,}", taken)
     _print(table)
 
 
@@ -484,13 +486,9 @@ def profile(
     save: Annotated[Path | None, File(help="Also write the profile here (parquet).")] = None,
 ) -> None:
     """Print what each layer of a model costs."""
-    if save is not None:
-        if save.is_dir():
-            raise UserError(f"--save {save}: this is a folder; give a file")
-        if save.suffix != ".parquet":
-            raise UserError(f"--save {save}: give a file that ends in .parquet")
-        if not save.resolve().parent.is_dir():
-            raise UserError(f"--save {save}: there is no folder {save.resolve().parent}")
+    _check_file("--save", save)
+    if save is not None and save.suffix != ".parquet":
+        raise UserError(f"--save {save}: give a file that ends in .parquet")
     sizes = _batch_sizes(batch_size)
     if save is not None and measure and len(sizes) > 1:
         raise UserError(f"--save {save}: it takes the times of one batch size")
@@ -548,7 +546,7 @@ def memory(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Also plan a process within so much, as 64MB, 64 MiB or 50% of what plain "
+            help="Also plan within this memory: 64MB, 64 MiB, or 50% of what plain "
             "execution takes, by computing again what does not fit.",
         ),
     ] = None,
@@ -692,7 +690,8 @@ def compare(
     sizes = _batch_sizes(batch_size)
     module, taken = _model(model, inputs)
     if len(sizes) > 1:
-        _check_one_size({"--train": train, "--simulate": simulate, "--csv": csv})
+        shown = {"--train": train, "--measure": measure, "--simulate": simulate, "--csv": csv}
+        _check_one_size(shown)
     _check_file("--csv", csv)
     for name in way or ():
         check_name("way", name, WAYS)
@@ -848,7 +847,8 @@ def _model(name: str, inputs: str | None) -> tuple[Any, Any]:
 def _batch_sizes(text: str) -> tuple[int, ...]:
     from workbench.parameters import PARAMETERS
 
-    return tuple(int(PARAMETERS["batch_size"].parse(size)) for size in text.split(","))
+    sizes = (int(PARAMETERS["batch_size"].parse(size)) for size in text.split(","))
+    return tuple(dict.fromkeys(sizes))
 
 
 def _check_one_size(options: dict[str, Any]) -> None:

@@ -353,10 +353,11 @@ class TestCommand:
         ("arguments", "message"),
         [
             (["lenet5", "--train", "--batch-size", "1,8"], "--train takes one batch size"),
+            (["lenet5", "--measure", "--batch-size", "1,8"], "--measure takes one batch size"),
             (["lenet5", "--train", "--data", "digitss"], "Did you mean 'digits'"),
             (
                 ["gpt_tiny", "--train", "--data", "markov", "--inputs", "int64[16]"],
-                "markov has int64[32] a sample, and --inputs is int64[16]; give both alike",
+                "markov has int64[16] a sample, gpt_tiny takes int64[32]",
             ),
             (["lenet5", "--train", "--way", "gosip"], "Did you mean 'gossip'"),
             (["lenet5", "--train", "--way", "one nod"], "Known: one node; one node, samples"),

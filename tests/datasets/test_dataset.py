@@ -14,6 +14,7 @@ from workbench.datasets import IGNORED, Dataset, DatasetError, NamedArrays, load
 from workbench.datasets.dataset import check_dataset
 from workbench.datasets.images import fit_images
 from workbench.graphs.inputs import read_inputs
+from workbench.utils.checks import UserError
 
 DIGITS = load("digits")
 
@@ -90,8 +91,11 @@ class TestOtherKinds:
 
     def test_only_images_are_fitted(self) -> None:
         own = Dataset("own", self.TOKENS, np.arange(4), self.TOKENS, np.arange(4))
-        for change in (own.standardised, lambda: own.fitted((1, 8, 8))):
-            with pytest.raises(DatasetError, match=r"own has int64\[3\] a sample, no images"):
+        for change, only in (
+            (own.standardised, "floats are standardised"),
+            (lambda: own.fitted((1, 8, 8)), "floats of three axes, images, are fitted"),
+        ):
+            with pytest.raises(DatasetError, match=rf"own has int64\[3\] a sample; only {only}"):
                 change()
 
     def test_inputs_have_as_many_rows_each(self) -> None:
@@ -101,6 +105,17 @@ class TestOtherKinds:
         for arrays in ({}, {"a": X, "b": X[:1]}, {"a": 3}):
             with pytest.raises(ValueError, match="give at least one input, and each as many rows"):
                 NamedArrays(arrays)
+
+    @pytest.mark.parametrize("rows", [0, "ids", (0, 1)])
+    def test_samples_are_chosen_by_slices_and_indices(self, rows: Any) -> None:
+        assert len(self.INPUTS[np.array([2, 0])]) == 2
+        with pytest.raises(UserError, match="give a slice"):
+            self.INPUTS[rows]
+
+    def test_several_inputs_have_no_common_shape(self) -> None:
+        own = Dataset("own", self.INPUTS, np.arange(4), self.INPUTS, np.arange(4))
+        with pytest.raises(DatasetError, match=r"several inputs, ids=int64\[3\]"):
+            _ = own.input_shape
 
 
 class TestLimit:

@@ -104,7 +104,11 @@ test_refused = refusals(
     {"seed": 0, "tokens": 8, "length": 4, "train": 2, "test": 1},
     {
         "seed": {"seed is -1": [-1]},
-        "tokens": {"tokens is 4; 5 different ones follow": [4], "tokens is 0": [0]},
+        "tokens": {
+            "tokens is 4; 5 different ones follow": [4],
+            "tokens is 0": [0],
+            "at most 256": [257],
+        },
         "length": {"length is 0": [0]},
         "train": {"train is 'x'": ["x"]},
         "test": {"test is 0": [0]},

@@ -12,6 +12,7 @@ from tests.graphs.attention import MODULES, SHAPE
 from tests.graphs.test_functional import same, stepped
 from workbench.graphs import trace
 from workbench.graphs.functional import default_loss
+from workbench.utils.checks import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +60,20 @@ def test_a_gradient_is_not_made_to_be_differentiated() -> None:
     assert "sigmoid" not in names
     y = torch.tensor([0, 1, 2])
     same(graph.run((x, y)), stepped(module, default_loss(module(x), y)))
+
+
+def test_a_causal_hint_needs_its_mask() -> None:
+    """PyTorch takes no hint without a mask; without either, no position would be hidden."""
+
+    class Hinted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = nn.MultiheadAttention(16, 4, batch_first=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.attention(x, x, x, is_causal=True)[0]  # type: ignore[no-any-return]
+
+    with pytest.raises(RuntimeError, match="Need attn_mask"):
+        Hinted()(torch.zeros(1, *SHAPE))
+    with pytest.raises((RuntimeError, UserError), match="Need attn_mask"):
+        trace(Hinted(), SHAPE)

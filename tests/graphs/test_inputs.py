@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.refusals import refusals
 from workbench.graphs import Input, inputs_of, trace
 from workbench.profiles import measure_layer_times, profile_model
 from workbench.training.pieces import cut
@@ -60,12 +62,31 @@ def test_a_type_stands_for_shapes_without_one_and_the_zoo_knows_its_own() -> Non
         ("int64[-3]", "give a type and a shape"),
         ("a=int64[3],a=int64[3]", "give every input a name of its own, or none"),
         ("a=int64[3],int64[3]", "give every input a name of its own, or none"),
+        ({"a": "int64[3],int64[4]"}, "give one shape for each name"),
+        ({"a": "b=int64[3]"}, "give one shape for each name"),
+        (["a=int64[3]", "a=int64[4]"], "give every input a name of its own, or none"),
+        (["a=int64[3]", "int64[4]"], "give every input a name of its own, or none"),
+        (["a=int64[3]", Input((3,), "int64", "a")], "give every input a name of its own"),
+        ((True, 4), "not made of positive whole numbers"),
+        ([], r"input_shape is \[\]; give"),
+        ({}, "input_shape is {}; give"),
         (7, "input_shape is 7; give"),
     ],
 )
 def test_other_inputs_are_refused(given: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         inputs_of(nn.Identity(), given)
+
+
+test_an_input = refusals(
+    Input,
+    {"shape": (np.int64(3),)},
+    {
+        "shape": {"not made of positive whole numbers": [3, (-3,), (0,), (1.5,), ("3",), None]},
+        "dtype": {"unknown input_dtype": ["float 32", "", torch.float32]},
+        "name": {"give the name that forward has": ["1 x", 5]},
+    },
+)
 
 
 class Named(nn.Module):

@@ -28,6 +28,8 @@ from workbench.training import (
     Objective,
     batches,
     evaluate,
+    flatten,
+    gradient_step,
     initialise,
 )
 from workbench.training.trained import COLUMNS
@@ -213,10 +215,11 @@ test_what_no_training_takes = refusals(
             r"samples of shape \(4,\), as numbers": [nn.Linear(5, 1)],
             "returns tuple .*; say which tensor": [nn.GRU(4, 1)],
         },
-        "data": {"inputs by name|not take samples of shape": [MASKED]},
+        "data": {"not take samples of shape": [MASKED]},
         "objective": {
             r"the loss is a tensor of shape \(2, 1\); give one that is a tensor of one": [numbers],
             "the loss is float; give": [lambda x, y: 1.0],
+            "labels are float32; those of classes are int64": ["classes"],
             "has no gradient": [lambda x, y: x.detach().mean()],
             "of complex numbers; give": [lambda x, y: x.mean().to(torch.complex64)],
             "the loss of Linear is nan before anything is learnt": [lambda x, y: x.mean() * NAN],
@@ -234,6 +237,14 @@ test_what_no_training_takes = refusals(
             "outputs fails on the Tensor that the model returns.*'logits'": [lambda x: x.logits],
             "outputs makes (tuple|NoneType) of the Tensor": [lambda x: (x, x), lambda x: None],
         },
+    },
+)
+test_metrics = refusals(
+    Metric,
+    {"each": None},
+    {
+        "each": {"each of a metric is 3": [3]},
+        "of_mean": {"of_mean of a metric is None": [None]},
     },
 )
 test_objectives = refusals(
@@ -323,6 +334,30 @@ def test_metrics_weigh_what_they_count_whatever_the_batch(batch_size: int) -> No
     assert found.metrics["position"] == pytest.approx(scores.amax(-1).mean().item(), rel=1e-6)
 
 
+def test_nothing_is_evaluated_without_a_label_that_counts() -> None:
+    with pytest.raises(UserError, match="no label counts: all are -100"):
+        evaluate(nn.Identity(), torch.zeros(2, 3, 4), torch.full((2, 3), IGNORED))
+
+
+def test_perplexity_of_nan_is_nan() -> None:
+    found = [OBJECTIVES["next_token"].metrics["perplexity"].of_mean(x) for x in (math.nan, 800.0)]
+    assert math.isnan(found[0])
+    assert found[1] == math.inf
+
+
+@pytest.mark.parametrize(("outputs", "labels"), [((3,), (3, 1)), ((3, 1), (3,))])
+def test_numbers_may_be_a_column(outputs: tuple[int, ...], labels: tuple[int, ...]) -> None:
+    x, y = torch.arange(3.0), torch.tensor([1.0, 1, 4])
+    assert OBJECTIVES["regression"].value(x.reshape(outputs), y.reshape(labels)) == 5 / 3
+
+
+def test_a_step_needs_a_gradient_of_its_loss() -> None:
+    flat = flatten(nn.Linear(4, 1), (4,))
+    detached = Objective(lambda outputs, labels: outputs.detach().mean())
+    with pytest.raises(UserError, match="the loss has no gradient"):
+        gradient_step(flat, POINTS, HEIGHTS, objective=detached)
+
+
 def test_tiers_train_and_evaluate_in_bfloat16() -> None:
     module = initialise(lambda: nn.Linear(4, 1), 0).bfloat16()
     first = evaluate(
@@ -351,5 +386,11 @@ def test_images_of_ones_own_may_have_some_positions_ignored() -> None:
     y[:, :2] = IGNORED
     data = Dataset("pixels", x, y, x[:4], y[:4], ("dark", "light"))
     module = initialise(lambda: nn.Sequential(nn.Conv2d(1, 2, 3, padding=1)), 0)
-    setup = servers(module, data, outputs=lambda scores: scores.movedim(1, -1), epochs=8)
-    assert dynacomm.train(setup).epochs["top1"][-1] > 0.5
+    setup = servers(module, data, epochs=3, outputs=lambda scores: scores.movedim(1, -1))
+
+    def loss_of(module: nn.Module, x: Any, y: Any) -> Tensor:
+        scores = module(torch.tensor(x)).movedim(1, -1)
+        return F.cross_entropy(scores.flatten(0, 2), torch.tensor(y).flatten())
+
+    expected = plain_loop(copy.deepcopy(module), data, loss_of=loss_of, epochs=3)
+    assert torch.equal(dynacomm.train(setup).weights, expected)

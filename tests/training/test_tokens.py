@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -120,11 +121,16 @@ def test_adapters_alone_are_sent(system: str, made: str) -> None:
         assert set(sent["bytes"]) == {size}
 
 
-def test_tiers_split_a_batch_as_one_machine_learns_it() -> None:
-    module = gpt(adapters=True)
+@pytest.mark.parametrize("ignores", [False, True])
+def test_tiers_split_a_batch_as_one_machine_learns_it(ignores: bool) -> None:
+    """Tiers have unequal numbers of labels that count, some samples none."""
+    y = DATA.y_train.copy()
+    if ignores:
+        y[::3, 1:], y[1] = IGNORED, IGNORED
+    module, data = gpt(adapters=True), replace(DATA, y_train=y)
     policy = Hybrid(("edge", "device", "cloud"), 2, 4, 3, 2, 3)
-    found = hiertrain.train(tiers(module, DATA), policy).weights
-    torch.testing.assert_close(found, placed(tiers(module, DATA), "edge").weights)
+    found = hiertrain.train(tiers(module, data), policy).weights
+    torch.testing.assert_close(found, placed(tiers(module, data), "edge").weights)
 
 
 class TestColumns:

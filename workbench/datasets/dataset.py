@@ -34,7 +34,7 @@ class NamedArrays:
     >>> len(inputs[:3])
     3
 
-    A row of each array is a sample, so that `inputs` is indexed and counted as an array is.
+    A row of each array is a sample; `len` counts them, slices and arrays of indices choose some.
     """
 
     arrays: Mapping[str, Any]
@@ -48,14 +48,21 @@ class NamedArrays:
             )
         lengths = {name: np.shape(array)[:1] for name, array in self.arrays.items()}
         if len(set(lengths.values())) != 1 or () in lengths.values():
+            counts = ", ".join(f"{name} {rows[0]}" for name, rows in lengths.items() if rows)
             raise UserError(
-                f"inputs have {lengths} samples; give at least one input, and each as many rows"
+                f"inputs have {counts or 'no'} samples; give at least one input, and each as many "
+                "rows"
             )
 
     def __len__(self) -> int:
         return len(next(iter(self.arrays.values())))
 
     def __getitem__(self, rows: Any) -> NamedArrays:
+        if (not isinstance(rows, slice) and np.ndim(rows) != 1) or isinstance(rows, tuple):
+            raise UserError(
+                f"inputs by name have no sample {rows!r}; give a slice, inputs[3:4], or an array "
+                "of indices; an input is inputs.arrays['name']"
+            )
         return NamedArrays({name: array[rows] for name, array in self.arrays.items()})
 
 
@@ -135,7 +142,7 @@ class Dataset:
             if self.classes or not np.isfinite(y).all():
                 raise DatasetError(
                     f"{called} is {y.dtype}; labels of {len(self.classes)} classes are int64, and "
-                    "what a regression is to find is finite and without classes"
+                    "targets of a regression are finite floats, without classes"
                 )
         elif y.dtype != np.int64:
             raise DatasetError(
@@ -159,8 +166,9 @@ class Dataset:
     @property
     def input_shape(self) -> Shape:
         """Of one sample, if it has one input: channels, height, width of an image."""
-        (one,) = self.inputs
-        return one.shape
+        if len(self.inputs) > 1:
+            raise DatasetError(f"{self.name} has several inputs, {_described(self.inputs)}")
+        return self.inputs[0].shape
 
     def subset(self, train: ArrayLike | None = None, test: ArrayLike | None = None) -> Dataset:
         """Keep the samples of these indices, in their order; all where None."""
@@ -213,7 +221,10 @@ class Dataset:
         one, *others = self.inputs
         floats = one.dtype.startswith("float") and not others
         if not floats or axes not in (None, len(one.shape) + 1):
-            raise DatasetError(f"{self.name} has {_described(self.inputs)} a sample, no images")
+            wanted = "are standardised" if axes is None else "of three axes, images, are fitted"
+            raise DatasetError(
+                f"{self.name} has {_described(self.inputs)} a sample; only floats {wanted}"
+            )
 
 
 def _check_type(called: str, array: NDArray[Any]) -> None:
@@ -227,6 +238,11 @@ def _check_type(called: str, array: NDArray[Any]) -> None:
 
 def _named(x: Samples) -> Iterator[tuple[str, Any]]:
     yield from x.arrays.items() if isinstance(x, NamedArrays) else [("", x)]
+
+
+def arrays_of(x: Any) -> list[Any]:
+    """Arrays, or tensors, of each input that samples have."""
+    return [array for _, array in _named(x)]
 
 
 def _changed(x: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
@@ -274,10 +290,11 @@ def check_dataset(
 
     `model` is its name, for the error; shape and type of its input are given if known.
     """
-    fitted = "" if input_shape is None else f".fitted({tuple(input_shape)})"
+    images = input_shape is not None and len(input_shape) == 3
+    fitted = f".fitted({tuple(input_shape)})" if images and input_shape is not None else ""
     if isinstance(dataset, str):
         raise UserError(
-            f"dataset is the name {dataset!r}; give datasets.load({dataset!r}){fitted}, of images "
+            f"dataset is the name {dataset!r}; give datasets.load({dataset!r}){fitted}, of samples "
             f"as {model} takes them"
         )
     if not isinstance(dataset, Dataset):

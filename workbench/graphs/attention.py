@@ -22,9 +22,10 @@ _NAMES = tuple(inspect.signature(MULTI_HEAD).parameters)
 
 
 def is_plain(named: dict[str, Any]) -> bool:
-    """Whether it attends to what it is given alone, in a batch."""
+    """Whether it attends to what it is given alone, in a batch, in a way that PyTorch accepts."""
     rare = named.get("add_zero_attn") or any(named.get(name) is not None for name in _RARE)
-    return not rare and named["query"].dim() == 3
+    refused = named.get("is_causal") and named.get("attn_mask") is None
+    return not rare and not refused and named["query"].dim() == 3
 
 
 def arguments_by_name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def multi_head(call: Callable[..., Any], named: dict[str, Any]) -> tuple[Tensor,
         heads = tuple(call(functional.linear, *each) for each in pairs)
     else:
         heads = _projected(call, given, named["in_proj_weight"], bias)
-    mixed, *weights = call(
+    mixed, *attention = call(
         attend,
         *heads,
         named["num_heads"],
@@ -59,7 +60,7 @@ def multi_head(call: Callable[..., Any], named: dict[str, Any]) -> tuple[Tensor,
     mixed = call(Tensor.view, mixed, (positions * samples, width))
     out = call(functional.linear, mixed, named["out_proj_weight"], named["out_proj_bias"])
     out = call(Tensor.view, out, (positions, samples, -1))
-    return out, weights[0] if weights else None
+    return out, attention[0] if attention else None
 
 
 def _projected(
@@ -144,12 +145,12 @@ def attend(
         return (functional.scaled_dot_product_attention(q, k, v, attn_mask, dropout, is_causal),)
     scaled, across = q * math.sqrt(1.0 / float(q.shape[2])), k.transpose(-2, -1)
     if attn_mask is None:
-        weights = torch.bmm(scaled, across)
+        attention = torch.bmm(scaled, across)
     else:
-        weights = torch.baddbmm(attn_mask, scaled, across)
-    weights = functional.softmax(weights, dim=-1)
+        attention = torch.baddbmm(attn_mask, scaled, across)
+    attention = functional.softmax(attention, dim=-1)
     if dropout > 0:
-        weights = functional.dropout(weights, p=dropout)
-    mixed = torch.bmm(weights, v).view(samples, heads, positions, -1)
-    weights = weights.view(samples, heads, positions, source)
-    return mixed, weights.mean(dim=1) if average else weights
+        attention = functional.dropout(attention, p=dropout)
+    mixed = torch.bmm(attention, v).view(samples, heads, positions, -1)
+    attention = attention.view(samples, heads, positions, source)
+    return mixed, attention.mean(dim=1) if average else attention

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from workbench.utils.checks import UserError, choose
+from workbench.utils.checks import UserError, choose, whole
 from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
@@ -31,6 +31,16 @@ class Input:
     shape: tuple[int, ...]
     dtype: str = "float32"
     name: str = ""
+
+    def __post_init__(self) -> None:
+        sizes = self.shape if isinstance(self.shape, tuple) else [0]
+        if any((whole(size) or 0) < 1 for size in sizes):
+            raise UserError(f"the shape {self.shape} is not made of positive whole numbers")
+        object.__setattr__(self, "shape", tuple(map(int, sizes)))
+        if not isinstance(self.dtype, str) or not self.dtype.isidentifier():
+            raise UserError(f"unknown input_dtype {self.dtype!r}; give PyTorch's name: 'float32'")
+        if not isinstance(self.name, str) or not (self.name.isidentifier() or not self.name):
+            raise UserError(f"an input is called {self.name!r}; give the name that forward has")
 
     def __str__(self) -> str:
         return f"{self.name}{'=' * bool(self.name)}{self.dtype}[{','.join(map(str, self.shape))}]"
@@ -84,23 +94,28 @@ def inputs_of(
 
 def read_inputs(name: str, given: InputShape, dtype: str = "float32") -> Inputs:
     """Read inputs, or targets, as `inputs_of` does; errors call them `name`."""
+    found = _read(name, given, dtype)
+    named = [one.name for one in found if one.name]
+    if len(named) not in (0, len(found)) or len(set(named)) < len(named):
+        raise UserError(f"{name} {given}: give every input a name of its own, or none")
+    return found
+
+
+def _read(name: str, given: InputShape, dtype: str) -> Inputs:
     if isinstance(given, str):
         return _read_text(name, given, dtype)
-    if isinstance(given, Mapping):
-        return tuple(
-            Input(one.shape, one.dtype, str(key))
-            for key, value in given.items()
-            for one in read_inputs(name, value, dtype)
-        )
-    if not isinstance(given, Sequence):
+    if not isinstance(given, Sequence | Mapping) or given in ([], {}):
         raise UserError(f"{name} is {given!r}; give {_EXAMPLE}")
+    if isinstance(given, Mapping):
+        found = {key: _read(name, value, dtype) for key, value in given.items()}
+        if any(len(several) != 1 or several[0].name for several in found.values()):
+            raise UserError(f"{name} {given}: give one shape for each name")
+        return tuple(replace(one, name=str(key)) for key, (one,) in found.items())
     if any(isinstance(part, Sequence | Input) for part in given):
         several: list[Input] = []
         for part in given:
-            several += (part,) if isinstance(part, Input) else read_inputs(name, part, dtype)  # type: ignore[arg-type]
+            several += (part,) if isinstance(part, Input) else _read(name, part, dtype)  # type: ignore[arg-type]
         return tuple(several)
-    if not all(isinstance(size, int) and size > 0 for size in given):
-        raise UserError(f"{name} {given} is not made of positive whole numbers")
     return (Input(tuple(given), dtype),)  # type: ignore[arg-type]
 
 
@@ -115,9 +130,6 @@ def _read_text(name: str, text: str, dtype: str) -> Inputs:
             raise UserError(f"{name} {text}: give a type and a shape, as in {_EXAMPLE}")
         found.append(Input(_sizes(name, text, match[3]), match[2] or dtype, match[1] or ""))
         at = match.end()
-    named = [one.name for one in found if one.name]
-    if len(named) not in (0, len(found)) or len(set(named)) < len(named):
-        raise UserError(f"{name} {text}: give every input a name of its own, or none")
     return tuple(found)
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.datasets import IGNORED, NamedArrays
+from workbench.datasets.dataset import arrays_of
 from workbench.training.flat_model import FlatModel
-from workbench.training.objective import CLASSES, Objective, plain
+from workbench.training.objective import CLASSES, Objective, output_tensor
 from workbench.training.repeatable import STEP, seeded
 from workbench.utils.checks import UserError, check_whole
 
@@ -39,8 +40,7 @@ def as_tensor(samples: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
 
 def tensors_of(x: Samples, device: torch.device, dtype: torch.dtype | None = None) -> list[Tensor]:
     """Return each input of a model as a tensor on a device; floats in a type, if one is given."""
-    arrays = x.arrays.values() if isinstance(x, NamedArrays) else [x]
-    tensors = [as_tensor(array, device) for array in arrays]
+    tensors = [as_tensor(array, device) for array in arrays_of(x)]
     return [
         tensor if dtype is None or not tensor.is_floating_point() else tensor.to(dtype)
         for tensor in tensors
@@ -73,11 +73,6 @@ def check_pairs(x: Samples, y: Arrays) -> int:
 def number_type(module: torch.nn.Module) -> torch.dtype:
     """Type in which a module is given samples: that of its trained parameters."""
     return next(weight.dtype for weight in module.parameters() if weight.requires_grad)
-
-
-def dtype_of(module: torch.nn.Module) -> str:
-    """`number_type` by name, as profiles take it."""
-    return str(number_type(module)).removeprefix("torch.")
 
 
 def gradient_step(
@@ -116,8 +111,10 @@ def gradient_step(
     flat.gradients.zero_()
     with nullcontext() if seed is None else seeded(seed, STEP), torch.enable_grad():
         value = objective.value(applied(flat.module, x, flat.device), labels)
-        if value.requires_grad:  # not if every parameter is frozen
+        if value.requires_grad:
             value.backward()  # type: ignore[no-untyped-call]
+        elif any(weight.requires_grad for weight in flat.module.parameters()):
+            raise UserError("the loss has no gradient: compute it by PyTorch's functions")
     return value.item()
 
 
@@ -144,12 +141,12 @@ class Evaluation:
 
     @property
     def top1(self) -> float:
-        """Of `metrics`."""
+        """Fraction of labels with the highest score."""
         return self.metrics["top1"]
 
     @property
     def top5(self) -> float:
-        """Of `metrics`."""
+        """Fraction of labels with one of the five highest scores."""
         return self.metrics["top5"]
 
 
@@ -188,13 +185,15 @@ def evaluate(
             if counted:
                 sums["loss"] += float(objective.value(returned, labels)) * counted
                 counts["loss"] += counted
-            for name, values in objective.each(plain(returned), labels).items():
+            for name, values in objective.each(output_tensor(returned), labels).items():
                 if values.dim():
                     sums[name] += float(values.sum())
                     counts[name] += values.numel()
                 elif counted:  # a mean over the labels
                     sums[name] += float(values) * counted
                     counts[name] += counted
+    if not counts["loss"]:
+        raise UserError(f"no label counts: all are {IGNORED}; give some to evaluate by")
     means = {name: total / max(counts[name], 1) for name, total in sums.items()}
     metrics = {
         name: metric.of_mean(means["loss" if metric.each is None else name])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.datasets.dataset import IGNORED, NamedArrays, check_dataset
+from workbench.datasets.dataset import IGNORED, arrays_of, check_dataset
 from workbench.profiles import profile_model
 from workbench.training.evaluation import applied, as_tensor, number_type
 from workbench.training.flat_model import copied
@@ -18,7 +18,7 @@ from workbench.training.objective import (
     Outputs,
     check_classes,
     cross_entropy,
-    plain,
+    output_tensor,
 )
 from workbench.training.repeatable import FIRST_WEIGHTS, seeded
 from workbench.utils.checks import UserError, check_whole, choose
@@ -91,7 +91,7 @@ def make_model(
     the seed; a model of the zoo gets as many outputs as the data set has classes.
 
     A hook lets one's own return a tensor, however it packs its outputs, so that it can be cut into
-    layers as well; see `objective.plain`.
+    layers as well; see `objective.output_tensor`.
     """
     from torch import nn
 
@@ -100,12 +100,12 @@ def make_model(
     else:
         made = copied(model) if isinstance(model, nn.Module) else initialise(model, seed)
     if outputs is not None or not isinstance(model, str):
-        made.register_forward_hook(Chosen(outputs or plain))
+        made.register_forward_hook(OutputHook(outputs or output_tensor))
     return made
 
 
 @dataclass(frozen=True)
-class Chosen:
+class OutputHook:
     """Lets a module return what is compared with labels alone."""
 
     outputs: Outputs
@@ -176,7 +176,7 @@ def check_model(
     check_has_parameters(name, module)
     dtype = number_type(module) if in_own_type else None
     for x in (dataset.x_test, dataset.x_train):
-        scores = _tried(module.eval(), dataset, seed, x[_extremes(x)], dtype)
+        scores = _outputs_of(module.eval(), dataset, seed, x[_rows_to_try(x)], dtype)
     if objective.loss is cross_entropy and (classes := len(dataset.classes)):
         count = scores.shape[-1] if scores.dim() else 0
         if scores.dim() == dataset.y_train.ndim + 1 and count < classes:
@@ -200,7 +200,7 @@ def _check_learning(
     rows = _labelled(dataset.y_train)[:2]  # batch normalisation refuses a single one
     module.train(len(rows) > 1)
     before = {key: one._version for key, one in module.named_parameters()}
-    scores = _tried(module, dataset, seed, dataset.x_train[rows], dtype, learns=True)
+    scores = _outputs_of(module, dataset, seed, dataset.x_train[rows], dtype, learns=True)
     for key, one in module.named_parameters():
         if one._version != before[key]:
             raise UserError(
@@ -230,10 +230,10 @@ def _check_learning(
         )
 
 
-def _extremes(x: Any) -> Any:
+def _rows_to_try(x: Any) -> Any:
     """Rows with the least and the greatest of each input of whole numbers, and the first row."""
     rows = {0}
-    for array in x.arrays.values() if isinstance(x, NamedArrays) else [x]:
+    for array in arrays_of(x):
         if array.dtype.kind in "iu":
             rows |= {int(at) // array[0].size for at in (array.argmin(), array.argmax())}
     return np.array(sorted(rows))
@@ -246,7 +246,7 @@ def _labelled(y: Any) -> Any:
     return np.flatnonzero((y != IGNORED).reshape(len(y), -1).any(1))
 
 
-def _tried(
+def _outputs_of(
     module: torch.nn.Module,
     dataset: Dataset,
     seed: int,
@@ -265,8 +265,7 @@ def _tried(
     except UserError:
         raise
     except Exception as error:
-        arrays = x.arrays.values() if isinstance(x, NamedArrays) else [x]
-        ranges = [f"from {a.min()} to {a.max()}" for a in arrays if a.dtype.kind in "iu"]
+        ranges = [f"from {a.min()} to {a.max()}" for a in arrays_of(x) if a.dtype.kind in "iu"]
         numbers = f" with numbers {', '.join(ranges)}" if ranges else ""
         shapes = ", ".join(
             str(one.shape) if one.dtype == "float32" else str(one) for one in dataset.inputs
@@ -275,4 +274,4 @@ def _tried(
             f"the model does not take samples of shape {shapes}{numbers}, as "
             f"{dataset.name} has: {error}"
         ) from error
-    return plain(returned)
+    return output_tensor(returned)

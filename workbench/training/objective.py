@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from workbench.datasets import IGNORED, Dataset
 from workbench.utils.checks import UserError, choose
@@ -52,7 +52,8 @@ TAKEN = frozenset(
 """Columns of results that no metric may have."""
 
 
-class Metric(NamedTuple):
+@dataclass(frozen=True)
+class Metric:
     """What models are compared by, beside their loss: a mean over labels.
 
     `each` gives a number for each label, or for each sample; None stands for the loss. The metric
@@ -75,6 +76,11 @@ class Metric(NamedTuple):
     def scale(self) -> float:
         """Factor of values where they are shown."""
         return 100.0 if self.percent else 1.0
+
+    def __post_init__(self) -> None:
+        for name, value in (("each", self.each), ("of_mean", self.of_mean)):
+            if not callable(value) and (name, value) != ("each", None):
+                raise UserError(f"{name} of a metric is {value!r}; give a function")
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +114,7 @@ class Objective:
             name: metric if isinstance(metric, Metric) else Metric(metric)
             for name, metric in self.metrics.items()
         }
-        titled = {name: one._replace(title=one.title or name) for name, one in metrics.items()}
+        titled = {name: replace(one, title=one.title or name) for name, one in metrics.items()}
         object.__setattr__(self, "metrics", titled)
 
     @property
@@ -120,7 +126,7 @@ class Objective:
         """The loss of what a model has returned; refused if it is not a number."""
         import torch
 
-        outputs = plain(returned)
+        outputs = output_tensor(returned)
         if self.loss is cross_entropy:
             check_scores(outputs, labels)
         loss = _called("the loss", self.loss, outputs, labels)
@@ -163,8 +169,8 @@ def _called(what: str, function: Callable[..., Any], outputs: Tensor, labels: Te
         ) from error
 
 
-def plain(returned: Any) -> Tensor:
-    """What a model returns as one tensor, where it is plain which.
+def output_tensor(returned: Any) -> Tensor:
+    """The tensor among what a model returns, if it is unambiguous.
 
     A tensor as it is; of a dictionary or an object its ``logits``; of several values the only one
     that is a tensor.
@@ -194,6 +200,9 @@ def plain(returned: Any) -> Tensor:
 
 def check_scores(outputs: Tensor, labels: Tensor) -> None:
     """Refuse outputs that are not scores, one for each class of each label."""
+    if labels.is_floating_point():
+        given = str(labels.dtype).removeprefix("torch.")
+        raise UserError(f"labels are {given}; those of classes are int64: convert them")
     if outputs.shape[:-1] != labels.shape:
         given = f"shape {tuple(outputs.shape)}"
         several = labels.dim() > 1
@@ -225,6 +234,8 @@ def check_alike(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Return outputs and labels as floats of one shape; a number a sample may be N or N x 1."""
     if outputs.dim() == labels.dim() + 1 and outputs.shape[-1] == 1:
         outputs = outputs[..., 0]
+    elif labels.dim() == outputs.dim() + 1 and labels.shape[-1] == 1:
+        labels = labels[..., 0]
     if outputs.shape != labels.shape:
         raise UserError(
             f"the model gives outputs of shape {tuple(outputs.shape)} for labels of shape "
@@ -233,10 +244,10 @@ def check_alike(outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return outputs, labels.to(outputs.dtype)
 
 
-def places(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Place of each label among the scores, best 0; beyond all where one is not a number.
+def ranks(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Rank of each label's score, 0 for the highest, without ignored labels.
 
-    Of equal scores that of the lower class is the higher. Labels that are ignored have none.
+    Of equal scores that of the lower class is the higher. Where a score is NaN, the rank is last.
     """
     import torch
 
@@ -256,16 +267,16 @@ def _absolute_error(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def _in_first(outputs: Tensor, labels: Tensor) -> Tensor:
-    return places(outputs, labels) < 1
+    return ranks(outputs, labels) < 1
 
 
 def _in_five(outputs: Tensor, labels: Tensor) -> Tensor:
-    return places(outputs, labels) < 5
+    return ranks(outputs, labels) < 5
 
 
 def exponential(mean: float) -> float:
-    """E to the power of a mean, infinite where that has no number."""
-    return math.exp(mean) if mean < 700 else math.inf
+    """E to the power of a mean: infinite where it overflows, NaN for NaN."""
+    return math.inf if mean >= 700 else math.exp(mean)
 
 
 _FRACTION: dict[str, Any] = {"percent": True, "higher_is_better": True}

@@ -17,7 +17,7 @@ from workbench.training.batches import batches
 from workbench.training.evaluation import evaluate, gradient_step
 from workbench.training.flat_model import FlatModel, copied, flatten
 from workbench.training.models import (
-    Chosen,
+    OutputHook,
     check_model,
     inputs_in_type,
     make_model,
@@ -65,7 +65,7 @@ class Setup:
     epochs
         Passes over all samples.
     seed
-        Of weights, batches and whatever the model draws.
+        Seed of the first weights, the batches and whatever the model draws.
     parallel
         Whether steps of several nodes may run beside each other on this machine's cores, where
         a system has such steps; that changes nothing but how long a training takes. True promises
@@ -229,7 +229,7 @@ def _is_known(part: torch.nn.Module) -> bool:
     held = vars(part).items()
     passes = ("_forward_", "_backward_")
     hooked = any(
-        not isinstance(hook, Chosen)
+        not isinstance(hook, OutputHook)
         for name, hooks in held
         if name.startswith(passes) and name.endswith("_hooks")
         for hook in hooks.values()

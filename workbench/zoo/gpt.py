@@ -10,7 +10,7 @@ from workbench.zoo.transformer import Block, draw
 
 
 class GPT(nn.Module):
-    """Scores of the next token behind each position; the last layer has the embedding's weights."""
+    """Scores of the next token after each position; the last layer has the embedding's weights."""
 
     def __init__(
         self, classes: int, length: int, *, width: int, depth: int, heads: int, dropout: float

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.edgegossip.aggregation.aggregation import Indices
-from workbench.training.objective import CLASSES, Objective, plain
+from workbench.training.objective import CLASSES, Objective, output_tensor
 from workbench.utils.checks import UserError, check_number, check_whole
 
 if TYPE_CHECKING:
@@ -78,5 +78,5 @@ def point_losses(
         for first in range(0, len(x), batch_size):
             part = slice(first, first + batch_size)
             returned = applied(model, x[part], device, torch.float32)
-            losses.append(losses_of(plain(returned), as_tensor(y[part], device)))
+            losses.append(losses_of(output_tensor(returned), as_tensor(y[part], device)))
     return torch.cat(losses).double().cpu().numpy()
