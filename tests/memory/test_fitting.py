@@ -6,8 +6,10 @@ import copy
 import pickle
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.utils.checkpoint
@@ -278,6 +280,51 @@ def test_outputs_that_nothing_leads_to_any_more() -> None:
         for parameter in module.first.parameters():
             parameter.requires_grad_(False)
         squares(module(x)).backward()  # type: ignore[no-untyped-call]
+    same(plain, ours)
+
+
+def scaled(one: Any, x: Tensor) -> Tensor:
+    x = one.first(x) * one.scale * one.options["scale"] * one.config.scale * float(one.weights[0])
+    found: Tensor = one.activation(functional.dropout(one.rest[0](one.second(x)), one.drop.p))
+    return found
+
+
+def scaling() -> Any:
+    module: Any = Calling(scaled)
+    module.scale, module.options, module.weights = 1, {"scale": 1.0}, np.ones(2000)
+    module.config, module.rest = SimpleNamespace(scale=1.0), [nn.Dropout(0.1)]
+    module.drop, module.activation = nn.Dropout(0.1), nn.Tanh()
+    return module
+
+
+CHANGES: dict[str, Callable[[Any], None]] = {
+    "probability": lambda one: setattr(one.drop, "p", 0.9),
+    "layer": lambda one: setattr(one, "activation", nn.Sigmoid()),
+    "attribute": lambda one: setattr(one, "scale", 3),
+    "its type": lambda one: setattr(one, "scale", True),
+    "dictionary": lambda one: one.options.update(scale=2.0),
+    "object": lambda one: setattr(one.config, "scale", 2.0),
+    "array": lambda one: one.weights.__setitem__(0, 3.0),
+    "function": lambda one: setattr(one, "function", lambda one, x: one.second(x)),
+    "part in a list": lambda one: setattr(one.rest[0], "p", 0.9),
+    "tie": lambda one: setattr(one.second, "weight", one.first.weight),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changed_attributes_are_planned_again(change: str) -> None:
+    torch.manual_seed(0)
+    plain, x = scaling(), torch.randn(64, 32)
+    ours = memory.fit(copy.deepcopy(plain), x, "1MB", loss=squares)
+    before = ours.fit
+    squares(ours(x)).backward()  # type: ignore[no-untyped-call]
+    ours.zero_grad()
+    assert ours.fit is before
+    for module in (plain, ours):
+        CHANGES[change](module)
+        torch.manual_seed(1)
+        squares(module(x)).backward()  # type: ignore[no-untyped-call]
+    assert ours.fit.step is not before.step
     same(plain, ours)
 
 
