@@ -123,6 +123,12 @@ class Fitted(nn.Module):
         vars(self).update(_steps={}, _fits={}, _pending=pending)
 
 
+def plain_of(module: nn.Module) -> nn.Module:
+    """The module that one within a budget is made of; any other as it is."""
+    plain: nn.Module = module._plain if isinstance(module, Fitted) else module
+    return plain
+
+
 _PLANS = ("_steps", "_fits", "_fit", "_pending")
 KEPT = 8
 """Forms of a step that are remembered with their plans, and numbers of bytes taken before one."""
@@ -202,11 +208,7 @@ def _attributes(part: nn.Module, met: dict[int, int]) -> Hashable:
 
 
 def _known(value: Any, met: dict[int, int]) -> Hashable:
-    """What a forward pass may read of a value: what it traces with equal ones is equal.
-
-    Objects of the user's count by which they are, and by the numbers and texts in them: not by all
-    below, where a trainer counts its steps. `met` numbers what was seen before.
-    """
+    """What a forward pass may read of a value; `met` numbers what was seen before."""
     if isinstance(value, _PLAIN):
         return type(value), repr(value)  # 1, 1.0 and True are equal; nan is not nan
     if isinstance(value, Tensor):
@@ -216,12 +218,18 @@ def _known(value: Any, met: dict[int, int]) -> Hashable:
     if id(value) in met:
         return met[id(value)]
     met[id(value)] = len(met)
+    return _parts(value, met) if isinstance(value, nn.Module) else _inside(value, met)
+
+
+def _inside(value: Any, met: dict[int, int]) -> Hashable:
+    """What is in a collection; of another object, which it is, and the numbers and texts in it.
+
+    Not all below: a trainer, which a module may hold, counts its steps there.
+    """
     if isinstance(value, Mapping):
         return type(value), *((_known(key, met), _known(one, met)) for key, one in value.items())
     if isinstance(value, list | tuple | set | frozenset):
         return type(value), *(_known(one, met) for one in value)
-    if isinstance(value, nn.Module):
-        return _parts(value, met)
     numbers = getattr(value, "__dict__", {}).items()
     return _Itself(value), *(
         (key, type(one), repr(one)) for key, one in numbers if isinstance(one, _PLAIN)
