@@ -629,6 +629,7 @@ def with_a_hook() -> nn.Module:
 
 
 BATCH = torch.randn(512, 32)
+MISFIT = "the input does not fit Sequential.*Give what the module is called with"
 WRONG: dict[str, dict[str, list[Any]]] = {
     "model": {
         "every parameter of Linear is frozen": [nn.Linear(32, 4).requires_grad_(False)],
@@ -646,7 +647,7 @@ WRONG: dict[str, dict[str, list[Any]]] = {
         ],
         "inputs are on meta": [BATCH.to("meta")],
         "the first input has no samples": [BATCH[:0], torch.tensor(1.0)],
-        "the input does not fit Sequential.*Give what the module is called with": [
+        MISFIT: [
             BATCH.long(), BATCH[:, :3], {"y": BATCH}, (BATCH, BATCH),
         ],
     },
@@ -669,7 +670,7 @@ test_fit_refuses = refusals(memory.fit, GOOD | {"budget": "100%"}, WRONG)
 test_fit_within_bytes_refuses = refusals(
     memory.fit,
     GOOD | {"budget": "1MB"},
-    {key: WRONG[key] for key in ("model", "inputs", "loss")},
+    {"inputs": {MISFIT: WRONG["inputs"][MISFIT]}, "loss": WRONG["loss"]},
 )
 test_largest_batch_refuses = refusals(
     memory.largest_batch,
