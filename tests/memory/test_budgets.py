@@ -67,7 +67,8 @@ def test_what_fits_a_smaller_budget_fits_a_larger_one(monkeypatch: pytest.Monkey
     ) -> MemoryPlan:
         if budget_bytes > 3_000_000:
             raise BudgetError("none was found")
-        return within(flow, order, budget_bytes, *rest, **options)
+        plan: MemoryPlan = within(flow, order, budget_bytes, *rest, **options)
+        return plan
 
     monkeypatch.setattr("workbench.memory.budgets.within", refusing)
     assert trade(flow, (3_000_000, 3_500_000)).rows() == [(3_500_000, *row[1:]), row]

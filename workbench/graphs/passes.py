@@ -25,7 +25,7 @@ from workbench.graphs.functional import DrawingInPlace, faked, functional
 from workbench.graphs.graph import Operand, Operator, Recording, Value
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.recorder import Recorder, tensors_in
-from workbench.graphs.recording import copied_with, explained, held_tensors, learning
+from workbench.graphs.recording import Advice, copied_with, explained, held_tensors, learning
 from workbench.utils.checks import UserError
 
 Strides = tuple[int, ...]
@@ -75,6 +75,12 @@ class Passes:
     inputs: tuple[int, ...]
 
 
+CALLING = Advice(
+    "Give what the module is called with: a batch, several tensors in a list, or by name in a dict",
+    "Choose by torch.where rather than by if, or train it without a budget",
+)
+
+
 def trace_passes(
     name: str,
     module: nn.Module,
@@ -97,7 +103,7 @@ def trace_passes(
             for leaf in leaves
         ]
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
-    with explained(name, copied), learning(), mode:
+    with explained(name, copied, CALLING), learning(), mode:
         args, kwargs = tree_unflatten(fakes, tree)
         plain = copied(*args, **kwargs)
     numbers = _check_written(name, copied, others)
@@ -237,7 +243,7 @@ def lstm_layer(*args: Any) -> tuple[Tensor, ...]:
 def _explained(name: str, module: nn.Module) -> Iterator[None]:
     """As `explained`; and what computes again itself."""
     try:
-        with explained(name, module):
+        with explained(name, module, CALLING):
             yield
     except UserError as error:
         if "saved tensor hooks" not in str(error):

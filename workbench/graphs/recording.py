@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from unittest.mock import patch
 
 import torch
@@ -245,8 +245,23 @@ def _said_to_be_causal(mask: Tensor | None, is_causal: bool | None, size: int | 
     return is_causal is True
 
 
+class Advice(NamedTuple):
+    """What to do about inputs that do not fit, and about a module that cannot be traced."""
+
+    inputs: str
+    module: str
+
+
+PROFILING = Advice(
+    "Give input_shape without the batch dimension, and input_dtype if it is not float32",
+    "Profile it by the order of its modules instead: "
+    'profile_model(…, by="modules") and measure_layer_times(…, by="modules"), '
+    "or `workbench profile --by modules`, run it for real",
+)
+
+
 @contextmanager
-def explained(name: str, module: nn.Module) -> Iterator[None]:
+def explained(name: str, module: nn.Module, advice: Advice = PROFILING) -> Iterator[None]:
     """Turn an error out of the module's forward into one that says where and what to do."""
     log = logging.getLogger("torch._subclasses.fake_tensor")  # has tracebacks of what is explained
     was_quiet, log.disabled = log.disabled, True
@@ -268,13 +283,10 @@ def explained(name: str, module: nn.Module) -> Iterator[None]:
             raise UntraceableError(
                 f"{name} cannot be traced: {where}, {why}. Its control flow depends on data, or "
                 "it leaves PyTorch",
-                "Profile it by the order of its modules instead: "
-                'profile_model(…, by="modules") and measure_layer_times(…, by="modules"), '
-                "or `workbench profile --by modules`, run it for real",
+                advice.module,
             ) from error
         raise UserError(
-            f"the input does not fit {name}: {where}, {why}. Give "
-            "input_shape without the batch dimension, and input_dtype if it is not float32"
+            f"the input does not fit {name}: {where}, {why}. {advice.inputs}"
         ) from error
     finally:
         log.disabled = was_quiet

@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from workbench.graphs.recorder import tensors_in
-from workbench.memory.fitting.module import Fitted
+from workbench.graphs.recording import check_has_parameters
+from workbench.memory.fitting.module import Fitted, check_module, plain_of
 from workbench.memory.fitting.planning import Fit, Loss, plain_bytes, step_of, usual_loss
 from workbench.memory.process import OPTIMIZERS
 from workbench.memory.recomputation import BudgetError
@@ -50,7 +51,7 @@ def fit(
     Parameters
     ----------
     model
-        On the CPU. It is not copied.
+        On the CPU. It is not copied. Of one that is within a budget already, the plain module.
     inputs
         A batch. For inputs of another form, or other modes, the module is planned again when it
         meets them, within the same budget.
@@ -67,8 +68,7 @@ def fit(
     Raises `BudgetError`, with the least that was found: no plan is within the budget. ValueError: a
     module that cannot be traced; hooks on parts of it; autocast; another device.
     """
-    args, kwargs = _checked(model, inputs, optimizer)
-    chosen = loss or usual_loss
+    model, args, kwargs, chosen = _checked(model, inputs, loss, optimizer)
     budget_bytes = parse_budget(budget, lambda: plain_bytes(model, args, kwargs, chosen, optimizer))
     fitted = Fitted(model, budget_bytes, chosen, optimizer)
     with torch.enable_grad():
@@ -87,15 +87,19 @@ def largest_batch(
     """Return the most samples with which a step of training is within a budget, as `fit` plans it.
 
     The first dimension of `inputs` counts samples, in all that have as many as the first has. A
-    loss needs to take any number of samples. Raises `BudgetError`: not even one fits.
+    loss needs to take any number of samples. The machine needs memory for the largest operator on
+    such a batch. Raises as `fit` does; `BudgetError`: not even one fits.
     """
-    args, kwargs = _checked(model, inputs, optimizer)
-    chosen = loss or usual_loss
+    model, args, kwargs, chosen = _checked(model, inputs, loss, optimizer)
     budget_bytes = parse_budget(budget, lambda: plain_bytes(model, args, kwargs, chosen, optimizer))
-    tensors = tensors_in((args, kwargs))
-    given = len(tensors[0]) if tensors and tensors[0].dim() else 0
-    if not given:
-        raise UserError("the first input has no samples to count: give a batch")
+    first, *others = tensors_in((args, kwargs))
+    given = len(first)
+    square = [one for one in others if one.shape[:2] == (given, given)]
+    if square:
+        raise UserError(
+            f"an input of shape {tuple(square[0].shape)} may be one for each of the {given} "
+            "samples, or a mask for all: give a batch of another size"
+        )
 
     def fits(samples: int) -> bool:
         at = torch.arange(samples) % given
@@ -105,7 +109,7 @@ def largest_batch(
             return leaf[at] if is_batch else leaf
 
         some, named = tree_map(part, (args, dict(kwargs)))
-        step, _ = step_of(model, some, named, chosen, optimizer)
+        step, _ = step_of(model, some, named, chosen, optimizer, timed=False)
         return step.is_within(budget_bytes)
 
     fitting, too_many = 0, given
@@ -123,11 +127,25 @@ def largest_batch(
 
 
 def _checked(
-    model: object, inputs: Inputs, optimizer: str
-) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-    """Positional arguments of a module, and those by name."""
+    model: nn.Module, inputs: Inputs, loss: Loss | None, optimizer: str
+) -> tuple[nn.Module, tuple[Any, ...], Mapping[str, Any], Loss]:
+    """The plain module, its positional arguments, those by name, and the loss."""
     check_kind("model", model, nn.Module, "a module of PyTorch")
     choose("optimizer", optimizer, OPTIMIZERS)
+    if loss is not None and not callable(loss):
+        raise UserError(f"loss is {loss!r}; give a function of what the module returns")
+    tensors = tensors_in(inputs)
+    if not (tensors and isinstance(inputs, Tensor | Sequence | Mapping)):
+        raise UserError(
+            f"inputs are of {type(inputs).__name__} without a tensor; give what the module is "
+            "called with: a batch, several tensors in a list, or by name in a dict"
+        )
+    if not (tensors[0].dim() and len(tensors[0])):
+        raise UserError("the first input has no samples: give a batch")
+    check_module(model, inputs)
+    if not any(tensor.requires_grad for tensor in tensors):
+        check_has_parameters(type(model).__name__, model)
+    plain, chosen = plain_of(model), loss or usual_loss
     if isinstance(inputs, Mapping):
-        return (), inputs
-    return ((inputs,) if isinstance(inputs, Tensor) else tuple(inputs)), {}
+        return plain, (), inputs, chosen
+    return plain, ((inputs,) if isinstance(inputs, Tensor) else tuple(inputs)), {}, chosen

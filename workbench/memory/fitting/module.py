@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import held_tensors
@@ -22,8 +24,9 @@ _SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 class Fitted(nn.Module):
     """A module within a budget; parameters, modes and names are those of the plain module.
 
-    It is planned again for inputs of another form, for other modes, and once other parameters are
-    frozen; without gradients the plain module runs.
+    It is planned again for inputs of another form, for other modes, and once an attribute, a part,
+    or what is frozen has changed: a counter is better kept outside the module. Without gradients
+    the plain module runs.
     """
 
     def __init__(
@@ -56,17 +59,18 @@ class Fitted(nn.Module):
 
         Raises `BudgetError`: nothing is within the budget.
         """
-        _check(self._plain)
+        check_module(self._plain, (args, kwargs))
         key = _form_of(self._plain, args, kwargs)
         if key not in self._steps:
             found = step_of(self._plain, args, kwargs, self._used, self._optimizer)
-            self._steps[key], vars(self)["_used"] = found
+            _remember(self._steps, key, found[0])
+            vars(self)["_used"] = found[1]
         step: Step = self._steps[key]
         gradients = [one.grad for one in self.parameters() if one.grad is not None]
         taken = sum(gradient.nbytes for gradient in gradients)
         taken += sum(pending.size_bytes for pending in self._pending)
         if (key, taken) not in self._fits:
-            self._fits[key, taken] = step.plan(self._budget, taken)
+            _remember(self._fits, (key, taken), step.plan(self._budget, taken))
         fit: Fit = self._fits[key, taken]
         vars(self)["_fit"] = fit
         return fit
@@ -97,6 +101,14 @@ class Fitted(nn.Module):
             raise AttributeError(name)
         return getattr(vars(self)["_plain"], name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set what is not of a plan on the plain module."""
+        is_own = name in vars(self) or hasattr(type(self), name)
+        if is_own:
+            super().__setattr__(name, value)
+        else:
+            setattr(self._plain, name, value)
+
     def __getstate__(self) -> dict[str, Any]:
         """Without plans: a copy makes its own."""
         own = {key: value for key, value in vars(self).items() if key not in _PLANS}
@@ -111,7 +123,22 @@ class Fitted(nn.Module):
         vars(self).update(_steps={}, _fits={}, _pending=pending)
 
 
+def plain_of(module: nn.Module) -> nn.Module:
+    """The module that one within a budget is made of; any other as it is."""
+    plain: nn.Module = module._plain if isinstance(module, Fitted) else module
+    return plain
+
+
 _PLANS = ("_steps", "_fits", "_fit", "_pending")
+KEPT = 8
+"""Forms of a step that are remembered with their plans, and numbers of bytes taken before one."""
+
+
+def _remember(known: dict[Any, Any], key: Hashable, value: object) -> None:
+    """Keep a value, and of those before it the latest."""
+    while len(known) >= KEPT:
+        del known[next(iter(known))]
+    known[key] = value
 
 
 def held_by(module: nn.Module) -> dict[str, Tensor]:
@@ -119,8 +146,8 @@ def held_by(module: nn.Module) -> dict[str, Tensor]:
     return dict(module.named_parameters()) | held_tensors(module)
 
 
-def _check(module: nn.Module) -> None:
-    """Refuse what a plan would leave out."""
+def check_module(module: nn.Module, inputs: object) -> None:
+    """Refuse what a plan would leave out, and other devices than the CPU."""
     for name, part in module.named_modules():
         hooks = [key for key, value in vars(part).items() if key in _HOOKS and value]
         if hooks:
@@ -134,24 +161,89 @@ def _check(module: nn.Module) -> None:
             "autocast is on, and a plan has the types of its module: leave autocast, or convert "
             "the module, as in model.bfloat16()"
         )
-    elsewhere = {tensor.device.type for tensor in module.parameters()} - {"cpu"}
-    if elsewhere:
-        raise UserError(
-            f"{type(module).__name__} is on {', '.join(sorted(elsewhere))}; fit plans for the CPU"
-        )
+    for what, tensors in (
+        (f"{type(module).__name__} is", [*module.parameters(), *module.buffers()]),
+        ("inputs are", tensors_in(inputs)),
+    ):
+        elsewhere = {tensor.device.type for tensor in tensors} - {"cpu"}
+        if elsewhere:
+            raise UserError(f"{what} on {', '.join(sorted(elsewhere))}; fit plans for the CPU")
 
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def _form_of(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
-    """What a trace depends on: forms of tensors, other arguments, modes, what is frozen."""
+    """What a trace depends on: forms of tensors, other arguments, and what the parts hold."""
     leaves, tree = tree_flatten((args, dict(kwargs)))
-    given = tuple(_form(leaf) if isinstance(leaf, Tensor) else repr(leaf) for leaf in leaves)
-    modes = tuple(part.training for part in module.modules())
-    held = tuple(map(_form, (*module.parameters(), *module.buffers())))
-    return given, repr(tree), modes, held
+    for at, leaf in enumerate(leaves):
+        if not isinstance(leaf, Tensor | _PLAIN):
+            path, _ = tree_flatten_with_path((args, dict(kwargs)))[0][at]
+            raise UserError(
+                f"the argument {keystr(path[1:])} of {type(module).__name__} is of "
+                f"{type(leaf).__name__}, and a plan would not see it change: give it as a tensor"
+            )
+    met: dict[int, int] = {}
+    held = tuple((name, _known(tensor, met)) for name, tensor in held_by(module).items())
+    return tuple(_known(leaf, met) for leaf in leaves), repr(tree), held, _parts(module, met)
 
 
-def _form(tensor: Tensor) -> Hashable:
-    return tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad
+_PLAIN = (
+    bool | int | float | complex | str | bytes | None | np.generic
+    | torch.dtype | torch.device | torch.layout | torch.memory_format
+)  # fmt: skip
+_OF_ANY = frozenset(vars(nn.Module()))
+
+
+def _parts(module: nn.Module, met: dict[int, int]) -> Hashable:
+    """Parts by name, with their modes and attributes."""
+    return tuple(
+        (name, type(part), part.training, _attributes(part, met))
+        for name, part in module.named_modules(remove_duplicate=False)
+    )
+
+
+def _attributes(part: nn.Module, met: dict[int, int]) -> Hashable:
+    return tuple((key, _known(one, met)) for key, one in vars(part).items() if key not in _OF_ANY)
+
+
+def _known(value: Any, met: dict[int, int]) -> Hashable:
+    """What a forward pass may read of a value; `met` numbers what was seen before."""
+    if isinstance(value, _PLAIN):
+        return type(value), repr(value)  # 1, 1.0 and True are equal; nan is not nan
+    if isinstance(value, Tensor):
+        return value.shape, value.stride(), value.dtype, value.requires_grad
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype, value.tobytes()
+    if id(value) in met:
+        return met[id(value)]
+    met[id(value)] = len(met)
+    return _parts(value, met) if isinstance(value, nn.Module) else _inside(value, met)
+
+
+def _inside(value: Any, met: dict[int, int]) -> Hashable:
+    """What is in a collection; of another object, which it is, and the numbers and texts in it.
+
+    Not all below: a trainer, which a module may hold, counts its steps there.
+    """
+    if isinstance(value, Mapping):
+        return type(value), *((_known(key, met), _known(one, met)) for key, one in value.items())
+    if isinstance(value, list | tuple | set | frozenset):
+        return type(value), *(_known(one, met) for one in value)
+    numbers = getattr(value, "__dict__", {}).items()
+    return _Itself(value), *(
+        (key, type(one), repr(one)) for key, one in numbers if isinstance(one, _PLAIN)
+    )
+
+
+@dataclass(frozen=True)
+class _Itself:
+    """An object, equal to itself alone."""
+
+    value: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)

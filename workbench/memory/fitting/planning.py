@@ -14,9 +14,9 @@ from torch.utils._pytree import tree_map_only
 
 from workbench.graphs.functional import default_loss
 from workbench.graphs.graph import View
-from workbench.graphs.passes import Passes, Returned, Strides, trace_passes
+from workbench.graphs.passes import CALLING, Passes, Returned, Strides, trace_passes
 from workbench.graphs.recorder import tensors_in
-from workbench.graphs.recording import as_compiled, held_tensors
+from workbench.graphs.recording import as_compiled, check_returned, explained, held_tensors
 from workbench.memory.fitting.flow import Around, PassesFlow, passes_flow
 from workbench.memory.fitting.profile import profiled
 from workbench.memory.fitting.programme import (
@@ -31,7 +31,7 @@ from workbench.memory.lifetimes import lifetimes
 from workbench.memory.measured import allocations
 from workbench.memory.process import OPTIMIZERS
 from workbench.memory.recomputation import BudgetError
-from workbench.utils.checks import choose
+from workbench.utils.checks import UserError, choose
 
 Loss = Callable[[Any], Tensor]
 MARGIN_BYTES = 1024
@@ -69,7 +69,7 @@ def used_by(loss: Loss, returned: Returned, outputs: Sequence[Tensor]) -> Used:
     seen: dict[int, str] = {}
 
     def run() -> None:
-        value = loss(returned.filled(tensors))
+        value = value_of(loss, returned.filled(tensors))
         found = torch.autograd.grad(value, [tensors[at] for at in learnt], allow_unused=True)
         for at, gradient in zip(learnt, found, strict=True):
             if gradient is not None:
@@ -90,6 +90,27 @@ def _layout(gradient: Tensor, like: Tensor) -> str:
     if gradient.stride() == like.stride():
         return "like"
     return "contiguous" if any(gradient.stride()) else "expanded"
+
+
+def value_of(loss: Loss, returned: Any) -> Tensor:
+    """The loss of what a module returns; refuse what is not a number to learn from."""
+    try:
+        value = loss(returned)
+    except Exception as error:
+        raise UserError(
+            f"the loss fails on the {type(returned).__name__} that the module returns: "
+            f"{type(error).__name__}: {error}. It is called with that alone; labels are its own, "
+            "as in loss=lambda outputs: cross_entropy(outputs, labels)"
+        ) from error
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        given = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise UserError(f"the loss is of {given}; it must be a tensor of one number, as a mean is")
+    if not value.requires_grad:
+        raise UserError(
+            "the loss has no gradient: compute it from what the module returns, by PyTorch and "
+            "without detach"
+        )
+    return value
 
 
 def usual_loss(returned: Any) -> Tensor:
@@ -216,6 +237,8 @@ def step_of(
     kwargs: Mapping[str, Any],
     used: Used | Loss,
     optimizer: str,
+    *,
+    timed: bool = True,
 ) -> tuple[Step, Used]:
     """Trace a step of training, measure its operators, and count what it holds."""
     name = type(module).__name__
@@ -247,7 +270,7 @@ def step_of(
         round(seen[0].share * sum(view.size_bytes for view in returned)),
         chosen.scratch_bytes(trained),
     )
-    flow = passes_flow(passes, profiled(graph, bases), around)
+    flow = passes_flow(passes, profiled(graph, bases, timed=timed), around)
     own_bytes = storage_bytes(named.values())
     beside = {
         "parameters and buffers": own_bytes,
@@ -265,14 +288,16 @@ def plain_bytes(
     optimizer: str,
 ) -> int:
     """Most bytes that a step of plain PyTorch holds; a copy of the module is run to see."""
-    copied = copy.deepcopy(module)
+    name, copied = type(module).__name__, copy.deepcopy(module)
     args, kwargs = tree_map_only(Tensor, _leaf, (args, dict(kwargs)))
     returned: list[Tensor] = []
 
     def run() -> None:
-        result = copied(*args, **kwargs)
+        with explained(name, copied, CALLING):
+            result = copied(*args, **kwargs)
         returned.extend(tensors_in(result))
-        loss(result).backward()  # type: ignore[no-untyped-call]
+        check_returned(name, returned)
+        value_of(loss, result).backward()  # type: ignore[no-untyped-call]
 
     gradients = [parameter.grad for parameter in module.parameters()]
     with torch.random.fork_rng(devices=[]), torch.enable_grad():

@@ -31,10 +31,11 @@ class Profile:
     scratch_bytes: tuple[int, ...]
 
 
-def profiled(graph: Recording, bases: Mapping[int, View]) -> Profile:
+def profiled(graph: Recording, bases: Mapping[int, View], *, timed: bool = True) -> Profile:
     """Run each operator that makes something alone, those that are alike once.
 
-    `bases` are views as which values are held. The random generator is left as it was.
+    `bases` are views as which values are held. The random generator is left as it was. Without
+    `timed` only bytes are counted, and seconds are 0.
     """
     kinds: dict[Any, int] = {}
     alike: list[Operator] = []
@@ -51,7 +52,8 @@ def profiled(graph: Recording, bases: Mapping[int, View]) -> Profile:
         which.append(kinds.get(kind, -1))
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         peaks = allocations(_alone(graph, alike, bases))
-        seconds = [_seconds(run) for run in _alone(graph, alike, bases)]
+        runs = _alone(graph, alike, bases) if timed else ()
+        seconds = [_seconds(run) for run in runs] or [0.0] * len(alike)
     made = [sum(graph.values[v.value].storage_bytes for v in one.makes) for one in graph.operators]
     scratch = [
         0 if kind < 0 else max(0, peaks[kind] - size)
