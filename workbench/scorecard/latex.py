@@ -68,9 +68,8 @@ def write(
     """
     chosen = list(exported)
     rows = {
-        figure.system: of_results(results, figure.system).rows
-        for figure in chosen
-        if figure.system in systems.SYSTEMS
+        system: of_results(results, system).rows
+        for system in {figure.system for figure in chosen} & set(systems.SYSTEMS)
     }
     path = output / ("figures.tex" if column == "double" else f"figures_{column}.tex")
     folder = output.resolve().name
