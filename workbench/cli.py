@@ -348,7 +348,13 @@ def scorecard(
 
 @app.command()
 def figures(
-    names: Notebooks = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAMES]...",
+            help="Notebooks or single figures: dynacomm, 01, dynacomm_fig5.  \\[default: all]",
+        ),
+    ] = None,
     *,
     format: Annotated[str, typer.Option(metavar="FORMAT", help="svg, pdf or png.")] = "svg",
     column: Annotated[
@@ -357,16 +363,25 @@ def figures(
     output: Annotated[Path | None, Folder(help="Where they go.  \\[default: figures]")] = None,
     results: ResultsFolder = None,
 ) -> None:
-    """Export stored figures in the size and format of a paper; nothing is run."""
+    """Export stored figures in the size and format of a paper; nothing is run.
+
+    Beside PDF and PNG, figures.tex shows them in LaTeX, with captions and the claims they answer.
+    """
     from workbench.reproduce.notebooks import find, notebooks_folder
-    from workbench.results import export_figures, repository, stored
+    from workbench.results import export_figures, repository, stored, stored_figures
+    from workbench.scorecard import latex
+    from workbench.systems import SYSTEMS
 
     folder = _stored(results)
-    if not stored(folder):
-        find(notebooks_folder(None), names or ())  # a wrong name is told before that
+    if not stored(folder):  # a wrong name is told before that
+        of_figures = tuple(f"{system}_" for system in SYSTEMS)
+        find(notebooks_folder(None), [one for one in names or () if not one.startswith(of_figures)])
     home = output or repository() / "figures"
     for path in export_figures(folder, home, names or (), format=format, column=column):
         typer.echo(str(path))
+    if format in latex.FORMATS:
+        exported = stored_figures(folder, names or ())
+        typer.echo(str(latex.write(exported, home, folder, column, format)))
 
 
 @app.command()

@@ -16,12 +16,12 @@ import json
 import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.store.manifest import NAME as MANIFEST
 from workbench.store.manifest import Manifest, file_digest
 from workbench.utils import files
-from workbench.utils.checks import UserError, check_name
+from workbench.utils.checks import UserError, check_name, choose
 
 if TYPE_CHECKING:
     import polars as pl
@@ -115,6 +115,62 @@ def system_named(name: str) -> str:
     return system_of(notebook_named(name, notebooks))
 
 
+class StoredFigure(NamedTuple):
+    """A figure that a notebook kept, and its Vega-Lite specification."""
+
+    system: str
+    name: str
+    path: Path
+
+    def chart(self) -> dict[str, object]:
+        """Return the specification. Raises ValueError: the file holds none."""
+        chart = json.loads(self.path.read_text(encoding="utf-8"))
+        if not isinstance(chart, dict):
+            raise UserError("holds no Vega-Lite specification")
+        return chart
+
+    def file(self, column: str, format: str) -> Path:
+        """Return where it is exported to in a folder of figures."""
+        suffix = "" if column == "double" else f"_{column}"
+        file = Path(f"{self.system}_{self.name}{suffix}.{format}")
+        return TIMINGS / file if self.path.parent.name == TIMINGS else file
+
+
+def stored_figures(results: Path, names: Iterable[str] = ()) -> list[StoredFigure]:
+    """Return the stored figures of these names, by default all.
+
+    A name is a notebook's or system's, for all its figures, or a figure's: ``dynacomm_fig5``.
+
+    Raises UserError: nothing is stored, or nothing of such a name.
+    """
+    kept = stored(results)
+    if not kept:
+        broken = sorted(str(path) for path in results.glob(f"[!.]*/{MANIFEST}"))
+        if broken:
+            raise UserError(f"{', '.join(broken)} cannot be read: run `workbench reproduce`")
+        raise UserError(f"{results} holds no results yet; `workbench reproduce` makes them")
+    figures = {
+        notebook: [
+            StoredFigure(made.system, path.name.removesuffix(".vl.json"), path)
+            for path in sorted((results / made.of).glob("*/*.vl.json"))
+        ]
+        for notebook, made in kept.items()
+    }
+    known = figures | {made.system: figures[notebook] for notebook, made in kept.items()}
+    alone = {f"{one.system}_{one.name}": [one] for own in figures.values() for one in own}
+    chosen = list[StoredFigure]()
+    for name in names:
+        meant = notebook_named(name, kept)
+        of = {one: own for one, own in alone.items() if meant.startswith(f"{own[0].system}_")}
+        if meant in known or not of:
+            chosen += choose("notebook", meant, known)
+        else:
+            chosen += choose("figure", meant, of)
+    return (
+        list(dict.fromkeys(chosen)) if names else [one for own in figures.values() for one in own]
+    )
+
+
 def export_figures(
     results: Path,
     output: Path,
@@ -123,7 +179,7 @@ def export_figures(
     format: str = "svg",
     column: str = "double",
 ) -> list[Path]:
-    """Write stored figures of notebooks or systems, by default all, to a folder.
+    """Write stored figures, by default all, to a folder.
 
     They are called ``SYSTEM_FIGURE.FORMAT``, single-column ones ``SYSTEM_FIGURE_single.FORMAT``;
     those that hold timings of this machine go to ``timings`` in it. Returns the files written.
@@ -132,6 +188,8 @@ def export_figures(
     ----------
     results
         Folder that `workbench reproduce` wrote.
+    names
+        Of notebooks, systems or figures, as `stored_figures` takes them.
     format
         ``"svg"``, ``"pdf"`` or ``"png"``.
     column
@@ -140,37 +198,20 @@ def export_figures(
     Raises
     ------
     UserError
-        Nothing is stored, or an unknown notebook, format or column; or figures that cannot be
-        drawn so, after all others are written.
+        Nothing is stored, or an unknown name, format or column; or figures that cannot be drawn
+        so, after all others are written.
     """
     from workbench import figures
 
     check_name("format", format, figures.FORMATS)
     check_name("column", column, figures.COLUMNS)
-    kept = stored(results)
-    if not kept:
-        broken = sorted(str(path) for path in results.glob(f"[!.]*/{MANIFEST}"))
-        if broken:
-            raise UserError(f"{', '.join(broken)} cannot be read: run `workbench reproduce`")
-        raise UserError(f"{results} holds no results yet; `workbench reproduce` makes them")
-    known = kept | {made.system: made for made in kept.values()}
-    chosen = [
-        known[check_name("notebook", notebook_named(name, kept), known)] for name in names
-    ] or list(kept.values())
     written, failed = [], []
-    suffix = "" if column == "double" else f"_{column}"
-    for notebook in chosen:
-        for specification in sorted((results / notebook.of).glob("*/*.vl.json")):
-            name = specification.name.removesuffix(".vl.json")
-            folder = output / TIMINGS if specification.parent.name == TIMINGS else output
-            path = folder / f"{notebook.system}_{name}{suffix}.{format}"
-            try:
-                chart = json.loads(specification.read_text(encoding="utf-8"))
-                if not isinstance(chart, dict):
-                    raise UserError("holds no Vega-Lite specification")
-                written.append(figures.save(chart, path, column, format))
-            except ValueError as error:
-                failed.append(f"{specification}: {error}")
+    for figure in stored_figures(results, names):
+        try:
+            path = output / figure.file(column, format)
+            written.append(figures.save(figure.chart(), path, column, format))
+        except ValueError as error:
+            failed.append(f"{figure.path}: {error}")
     if failed:
         raise UserError("\n".join([f"{len(written)} figures written, but not:", *failed]))
     return written

@@ -8,7 +8,7 @@ A pixel of Vega is a CSS pixel, 1/96 inch: a figure has the same size on screen 
 """
 
 from workbench.figures.export import FORMATS, save, svg
-from workbench.figures.fitting import COLUMNS, headed, width_px
+from workbench.figures.fitting import COLUMNS, caption, headed, width_px
 from workbench.figures.parts import stacked
 from workbench.figures.style import (
     CONFIG,
@@ -29,6 +29,7 @@ __all__ = [
     "INK",
     "PALETTE",
     "SHAPES",
+    "caption",
     "headed",
     "save",
     "series",

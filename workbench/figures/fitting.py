@@ -146,9 +146,25 @@ def _headed(spec: Mapping[str, Any], width_px: float) -> dict[str, Any]:
 
 
 def _heading(lines: list[str], width_px: float) -> dict[str, Any]:
-    first, *others = lines
-    heading: dict[str, Any] = {"text": textwrap.wrap(first, int(width_px / _TITLE_PX))}
-    if others:
-        setting = "; ".join(others).replace("; (", " (")
-        heading["subtitle"] = textwrap.wrap(setting, int(width_px / _SETTING_PX))
+    heading: dict[str, Any] = {"text": textwrap.wrap(lines[0], int(width_px / _TITLE_PX))}
+    if len(lines) > 1:
+        heading["subtitle"] = textwrap.wrap(_joined(lines[1:]), int(width_px / _SETTING_PX))
     return heading
+
+
+def _joined(parts: list[str]) -> str:
+    return "; ".join(parts).replace("; (", " (")
+
+
+def caption(spec: Mapping[str, Any]) -> str:
+    """Return a chart's title and setting as one sentence; without a title, those of its views."""
+    title = spec.get("title") or ""
+    if isinstance(title, Mapping):  # its lines are broken already
+        parts = [title.get("text", ""), title.get("subtitle", "")]
+        title = [part if isinstance(part, str) else " ".join(part) for part in parts]
+    said = _joined([part for part in ([title] if isinstance(title, str) else title) if part])
+    if said:
+        return said if said.endswith((".", "?", "!")) else f"{said}."
+    views = [view for kind in (*_BESIDE, *_BELOW) for view in spec.get(kind, ())]
+    views += [spec["spec"]] if "spec" in spec else []
+    return " ".join(filter(None, map(caption, views)))
