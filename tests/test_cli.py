@@ -373,7 +373,9 @@ def test_memory_within_a_budget() -> None:
     result = workbench_command(*asked, "--budget", "0.014 GB")
     assert result.exit_code == 0, result.output
     assert "workbench" not in result.stdout
-    assert re.search(r"within 14.000 MB: \d+\.\d% longer by this machine", result.stdout)
+    assert re.search(
+        r"within 14.000 MB of \d+\.\d{3} MB: \d+\.\d% longer by this machine", result.stdout
+    )
     said = refused(*asked, "--budget", "8MB")
     assert "no plan within 8.000 MB was found; computing again reaches " in said
     said = refused(*asked, "--budget", "1MiB")

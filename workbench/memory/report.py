@@ -33,6 +33,8 @@ class Survey:
         Most alive at once as the module runs, each result let go of after its last use.
     budgeted
         A plan of which the whole process is within the budget, if there is one.
+    whole_bytes
+        What the process needs without a plan, of which a budget in percent is a share.
     """
 
     flow: Dataflow
@@ -41,6 +43,7 @@ class Survey:
     budget_bytes: int | None = None
     budgeted: MemoryPlan | None = None
     optimizer: str = "sgd"
+    whole_bytes: int = 0
 
     @property
     def needs(self) -> Needs:
@@ -90,7 +93,7 @@ def survey(
     budgeted = None
     if budget_bytes is not None:
         budgeted = _within(plans[names[-1]], budget_bytes, beside, time_limit_s)
-    return Survey(flow, plans, plain_size, budget_bytes, budgeted, optimizer)
+    return Survey(flow, plans, plain_size, budget_bytes, budgeted, optimizer, whole)
 
 
 def _flows(
@@ -227,7 +230,7 @@ def price(survey: Survey) -> str:
     plan = survey.budgeted
     assert plan is not None
     assert survey.budget_bytes is not None
-    budget = f"within {_mb(survey.budget_bytes)}"
+    budget = f"within {_mb(survey.budget_bytes)} of {_mb(survey.whole_bytes)}"
     if not plan.recomputed:
         return f"{budget}: nothing computed again"
     roofline = this_machine()

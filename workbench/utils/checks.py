@@ -164,6 +164,8 @@ def parse_budget(budget: object, whole: Callable[[], int]) -> int:
     `whole` counts what a share is of, in bytes.
     """
     if not isinstance(budget, str):
+        if isinstance(budget, float) and not budget.is_integer():
+            raise UserError(f"budget is {budget}; give bytes, or a share as text, as in '50%'")
         return check_whole("budget", budget, 0)
     share = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*", budget)
     if share is None:
