@@ -133,6 +133,7 @@ def test_unknown_parameter_is_answered_with_names_and_ranges(notebooks: Path) ->
             "the budget '0%' is no share of what it takes; give 1% to 100%",
         ),
         ("memory lenet5 --optimizer adan", "Did you mean 'adam'?"),
+        ("memory lenet5 --optimizer adamw", "only training has its state; add --training"),
         ("memory lenet5 --budget 64XB", "'64XB' is no budget; give bytes, as in 64MB"),
         ("profile lenet5 --inputs 99999999999999999999", "PyTorch has no tensor float32[9999"),
         ("memory lenet5 --time-limit 0", "--time-limit 0: give seconds above 0"),

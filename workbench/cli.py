@@ -585,6 +585,8 @@ def memory(
 
     if time_limit is not None and not 0 < time_limit < math.inf:
         raise UserError(f"--time-limit {time_limit:g}: give seconds above 0")
+    if optimizer in ("momentum", "adam", "adamw") and not training:
+        raise UserError(f"--optimizer {optimizer}: only training has its state; add --training")
     sizes = _batch_sizes(batch_size)
     module, taken = _model(model, inputs)
     what = "a step of training" if training else "inference"

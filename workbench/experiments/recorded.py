@@ -89,7 +89,8 @@ def changes(
     inputs: Mapping[str, str], data: Mapping[str, str], now: Mapping[str, str]
 ) -> list[str]:
     """Name what differs from `now`, and data sets that differ from those here without a network."""
-    changed = [name for name in now if now[name] != inputs.get(name)]
+    called = {"data": "tables in data/"}
+    changed = [called.get(name, name) for name in now if now[name] != inputs.get(name)]
     here = {source: digest_here(source) for source in data}
     return changed + [f"data set {name}" for name in data if here[name] not in (None, data[name])]
 
