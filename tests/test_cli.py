@@ -348,7 +348,7 @@ def test_several_batch_sizes_give_a_row_each() -> None:
         next(line for line in result.stdout.splitlines() if line.startswith(f"  {size:>7}"))
         for size in (8, 512)
     )
-    assert "within 2.000 MB: nothing computed again" in small
+    assert "within 2.000 MB of 2.177 MB: nothing computed again" in small
     assert "no: no plan within 2.000 MB" in large
     assert float(large.split()[1]) > 10 * float(small.split()[1])
     said = refused("profile", "lenet5", "--measure", "--batch-size", "1,2", "--save", "x.parquet")

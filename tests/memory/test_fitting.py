@@ -654,7 +654,8 @@ WRONG: dict[str, dict[str, list[Any]]] = {
     "budget": {
         "give 1% to 100%": ["0%", "101%"],
         "is no budget": ["many", ""],
-        "a whole number": [-1, 0.5, None],
+        "a whole number": [-1, None],
+        "a share as text, as in '50%'": [0.5],
     },
     "loss": {
         "give a function of what the module returns": ["mse"],
