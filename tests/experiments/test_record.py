@@ -6,6 +6,7 @@ import importlib
 import json
 import operator
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -16,8 +17,10 @@ import numpy as np
 import polars as pl
 import pytest
 from IPython.core.formatters import DisplayFormatter
+from polars.testing import assert_frame_equal
 from typer.testing import CliRunner, Result
 
+from tests.long import usually
 from workbench import cli, datasets, systems
 from workbench.dynacomm.explorer import Setting
 from workbench.dynacomm.paper import saved_time
@@ -94,6 +97,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
         figures=lambda: (MEAN, FLEET, QUICK),
     )
     monkeypatch.setitem(systems.SYSTEMS, "toy", info)
+    monkeypatch.setattr(provenance, "revision", lambda *_: ("a" * 40, False))
 
 
 def own_data(path: Path, value: float) -> Path:
@@ -284,6 +288,57 @@ def test_another_recording_is_not_replaced_unasked(tmp_path: Path) -> None:
     assert again(scale="smoke", seeds=1, force=True) == 1
     points = list((tmp_path / "toy" / ".points").glob("*/*.json"))
     assert len(points) == 3
+
+
+def test_seeds_are_added_to_those_recorded_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(seeds: int, revision: str, force: bool = False) -> tuple[Recorded, int]:
+        monkeypatch.setattr(provenance, "revision", lambda *_: (revision, False))
+        record("toy", "mean", scale="smoke", seeds=seeds, force=force, folder=tmp_path)
+        computed = len(list((tmp_path / "toy" / ".points").glob("*/*.json")))
+        shutil.rmtree(tmp_path / "toy" / ".points")  # as in another clone
+        return loaded("toy", "mean", tmp_path), computed
+
+    first, _ = made(1, "a")
+    more, computed = made(3, "b")
+    assert computed == 2
+    about = more.manifest
+    assert (about.revision, about.extended_at, about.seeds) == ("a", "b", [1, 2, 3])
+    assert about.seconds >= first.manifest.seconds
+    whole, computed = made(3, "c", force=True)
+    assert (computed, whole.manifest.extended_at) == (3, None)
+    assert whole.frame.equals(more.frame)
+
+
+@pytest.mark.parametrize("how", [{"dirty": True}, {"inputs": {}}, {"seeds": [2]}])
+def test_seeds_are_not_added_to_what_is_of_another_kind(
+    how: dict[str, object], tmp_path: Path
+) -> None:
+    record("toy", "mean", scale="smoke", seeds=1, folder=tmp_path)
+    shutil.rmtree(tmp_path / "toy" / ".points")
+    one = loaded("toy", "mean", tmp_path).manifest
+    (tmp_path / "toy" / "mean" / NAME).write_text(replace(one, **how).to_json())  # type: ignore[arg-type]
+    record("toy", "mean", scale="smoke", seeds=2, folder=tmp_path)
+    assert len(list((tmp_path / "toy" / ".points").glob("*/*.json"))) == 2
+
+
+SEEDED = [
+    f"{system} {name}"
+    for system in systems.SYSTEMS
+    for name, one in systems.recordable(system).items()
+    if "seeds" in one.parameters()
+]
+
+
+@pytest.mark.parametrize("which", usually(["dlion fig9", "edgegossip fig12"], SEEDED))
+def test_rows_of_more_seeds_are_those_of_each(which: str) -> None:
+    """So that seeds can be added to a recording."""
+    system, name = which.split()
+    figure = systems.recordable(system)[name]
+    both = figure.frame("smoke", seeds=2)
+    alone = pl.concat(figure.frame("smoke", seed=seed, seeds=1) for seed in (1, 2))
+    assert_frame_equal(alone, both, check_row_order=False, check_exact=True)
 
 
 @pytest.mark.parametrize("system", [name for name in systems.SYSTEMS if name != "toy"])

@@ -120,9 +120,11 @@ def recording(
     scale: str = "paper",
     data: str = "mnist",
     seeds: Sequence[int] = (1, 2, 3),
+    **made_by: Any,
 ) -> dict[str, Recorded]:
-    """What would be recorded of a toy's figure."""
-    made = replace(MADE, of=name, arguments={"scale": scale}, data={data: ""}, seeds=seeds)
+    """What would be recorded of a toy's figure, at a clean revision unless said otherwise."""
+    of = {"of": name, "arguments": {"scale": scale}, "data": {data: ""}, "seeds": seeds}
+    made = replace(MADE, **of, **{"revision": "a" * 40, "dirty": False, **made_by})
     return {name: Recorded(frame, made)}
 
 

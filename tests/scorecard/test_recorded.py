@@ -74,6 +74,15 @@ def test_what_only_default_answers_is_judged_by_it(
     assert any(one.startswith("toy fig1: recorded at default") for one in made.notes())
 
 
+@pytest.mark.parametrize("made_by", [{"dirty": True}, {"revision": None, "dirty": None}])
+def test_what_no_commit_has_answers_no_claim(
+    made_by: dict[str, object], toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = card(toy, monkeypatch, recording("fig1", **made_by))  # type: ignore[arg-type]
+    assert answered(made) == set()
+    assert any(one.startswith("toy fig1:") and "answers no claim" in one for one in made.notes())
+
+
 def test_what_cannot_be_read_is_noted(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     older = recording("fig1", FIG1.rename({"reduction": "saved"}))
     made = card(toy, monkeypatch, older, fig2="fig2.parquet is missing")

@@ -54,7 +54,7 @@ def carry_over(system: str, name: str, *, root: Path = files.ROOT, folder: Path 
     made = recording.manifest
     if not changed(recording, figure):
         return f"{name}: nothing has changed since it was recorded"
-    if made.dirty or made.revision is None:
+    if made.revision is None or not recording.traceable:
         raise UserError(
             f"{name} was recorded from a working tree with changes, so no commit has its code: "
             f"record it again by `workbench record {system} {name}`"

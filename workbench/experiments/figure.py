@@ -31,10 +31,14 @@ class Recordable(NamedTuple):
         What it learns from at scale ``paper``.
     at_default
         And at ``default``.
+    judges_learning
+        Whether its rows say how well was learnt, so that a claim takes several seeds; False of
+        those that learn from `data` only to be timed or to be watched.
     """
 
     data: tuple[str, ...] = ()
     at_default: str = "cluttered_digits"
+    judges_learning: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +116,12 @@ class Figure:
         """Return a SHA-256 of each group of inputs that the rows rest on."""
         bound = self.compute.args if isinstance(self.compute, partial) else ()
         return inputs_of_rows(system, self.made_by, (bound, sorted(self.sizes.items())))
+
+    @property
+    def learns(self) -> bool:
+        """Whether its rows say how well was learnt."""
+        offered = self.recorded
+        return offered is not None and bool(offered.data) and offered.judges_learning
 
     @property
     def made_by(self) -> Callable[..., pl.DataFrame]:

@@ -1,9 +1,9 @@
 """Runs a figure of hours once and keeps its rows with their provenance.
 
 Every finished point is kept at once, in a hidden folder beside the results, so a recording that was
-stopped can be resumed, one of more seeds computes only those, and what other figures have computed
-is not computed again. Points are found by their call and what it rests on, so none is mixed with
-those of another version.
+stopped can be resumed, and what other figures have computed is not computed again. Points are found
+by their call and what it rests on, so none is mixed with those of another version. A recording of
+more seeds adds them to the rows of one of fewer, on this machine or another.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def record(
     name
         Of a figure that can be recorded, such as ``"fig13"``.
     seeds
-        How many trainings of each kind; the scale's by default.
+        How many trainings of each kind; the scale's by default. Rows of the first of them that
+        are recorded, by the present code and data, are kept.
     processes
         How many run points in parallel; one per core by default. Timed points run one after the
         other in any case.
@@ -127,9 +128,11 @@ def record(
         under_way = finished.Recording(
             points, rests_on, processes, again=force and not replaces, check=check
         )
+        earlier = None if force else _of_fewer_seeds(there, arguments, before, data)
         with finished.recording(under_way):
-            frame = figure.frame(**arguments)
+            frame = _frame(figure, arguments, earlier)
         check()
+        first = earlier.manifest if earlier else None
         with partial_folder(home, name) as partial:
             path = partial / f"{name}.parquet"
             files.write_parquet(path, frame)
@@ -139,8 +142,8 @@ def record(
                 arguments=arguments,
                 inputs=before,
                 made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-                seconds=round(sum(under_way.seconds.values()), 1),
-                revision=revision,
+                seconds=round(sum(under_way.seconds.values()) + (first.seconds if first else 0), 1),
+                revision=first.revision if first else revision,
                 dirty=dirty,
                 versions=provenance.all_versions(),
                 instruction_set=instruction_set.record(),
@@ -148,7 +151,9 @@ def record(
                 outputs={path.name: file_digest(path) or ""},
                 data=data,
                 seeds=_seeds(frame, arguments),
+                learns=figure.learns,
                 processes=processes,
+                extended_at=revision if first and first.revision != revision else None,
             )
             files.write_text(partial / MANIFEST, manifest.to_json())
             put_in_place(partial, home, name)
@@ -172,6 +177,32 @@ def _replaces(there: Recorded, arguments: Mapping[str, Any]) -> bool:
         kept.pop("seeds", None)
         wanted.pop("seeds", None)
     return kept != wanted
+
+
+def _of_fewer_seeds(
+    there: Recorded | None,
+    arguments: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    data: Mapping[str, str],
+) -> Recorded | None:
+    """Return what is recorded if it differs from what is asked for by lacking the last seeds."""
+    if there is None or (wanted := arguments.get("seeds")) is None:
+        return None
+    made = there.manifest
+    same = {**made.arguments, "seeds": wanted} == arguments and made.dirty is False
+    first, number = arguments["seed"], len(made.seeds)
+    begun = list(made.seeds) == list(range(first, first + number))
+    of_now = (made.inputs, made.data) == (inputs, data)
+    return there if same and of_now and begun and number < wanted else None
+
+
+def _frame(figure: Figure, arguments: Mapping[str, Any], earlier: Recorded | None) -> pl.DataFrame:
+    """Return a figure's rows; those of its first seeds as they are recorded."""
+    if earlier is None:
+        return figure.frame(**arguments)
+    number = len(earlier.manifest.seeds)
+    others = {"seed": arguments["seed"] + number, "seeds": arguments["seeds"] - number}
+    return pl.concat([earlier.frame, figure.frame(**{**arguments, **others})])
 
 
 def _arguments(

@@ -25,6 +25,7 @@ from workbench.utils import files
 from workbench.utils.checks import UserError
 
 FOLDER = files.DATA / "recorded"
+UNTRACEABLE = "made by no commit's code, so that it answers no claim"
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,11 @@ class Recorded:
     def scale(self) -> str:
         """Scale at which it was recorded."""
         return str(self.manifest.scale)
+
+    @property
+    def traceable(self) -> bool:
+        """Whether a commit has the code that made it."""
+        return self.manifest.revision is not None and not self.manifest.dirty
 
     def answers(self, asked: Mapping[str, Any]) -> bool:
         """Whether it is of what is asked for: of these arguments, at this scale or a larger one.
@@ -80,9 +86,15 @@ def changed(recording: Recorded, figure: Figure) -> list[str]:
 
 
 def told(recording: Recorded, figure: Figure) -> str:
-    """Say what a recording is, and what has changed since."""
+    """Say what a recording is, what has changed since, and if it cannot be traced."""
+    return f"{recording}{doubts(recording, figure)}"
+
+
+def doubts(recording: Recorded, figure: Figure) -> str:
+    """Say what keeps a recording from being made again as it is: ``"; changed since: code"``."""
     names = ", ".join(changed(recording, figure))
-    return f"{recording}; changed since: {names}" if names else str(recording)
+    since = f"; changed since: {names}" if names else ""
+    return since if recording.traceable else f"{since}; {UNTRACEABLE}"
 
 
 def changes(

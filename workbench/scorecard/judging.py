@@ -227,8 +227,9 @@ def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
         text = ", ".join(
             [f"recorded at {scale}", *trained, *(Path(source).stem for source in data)]
         )
-        changed = ", ".join(recorded.changed(recording, figures[name]))
-        made[f"{system} {name}"] = f"{text}; changed since: {changed}" if changed else text
+        made[f"{system} {name}"] = text + recorded.doubts(recording, figures[name])
+        if not recording.traceable:
+            continue
         frames = {name: recording.frame} | {
             other.id: other.compute(recording.frame)
             for other in figures.values()

@@ -129,10 +129,10 @@ def _recordings(claim: str) -> Iterator[str]:
         if recording is not None:
             made = recording.manifest
             commit = (made.revision or "no revision")[:12]
-            altered = ", of a working tree with changes" if made.dirty else ""
-            later = made.carried_over_to
-            altered += f", the same rows at scale smoke at {later[:12]}" if later else ""
-            yield f"{figure.id}: {recorded.told(recording, figure)}; at {commit}{altered}"
+            later, more = made.carried_over_to, made.extended_at
+            commit += f", its last seeds at {more[:12]}" if more else ""
+            commit += f", the same rows at scale smoke at {later[:12]}" if later else ""
+            yield f"{figure.id}: {recorded.told(recording, figure)}; at {commit}"
 
 
 def _record_command(system: str, figure: Figure, recording: recorded.Recorded | None) -> str:

@@ -49,8 +49,12 @@ class Manifest:
         SHA-256 of the images and labels of each data set that was asked for, by name or path.
     seeds
         In the rows.
+    learns
+        Of a recording, whether its rows say how well was learnt.
     processes
         In which points were computed; None for one a core.
+    extended_at
+        A later revision, by which the last of the seeds were added.
     carried_over_to
         A later revision with whose code the same rows come out; see
         `workbench.experiments.carry_over`.
@@ -70,7 +74,9 @@ class Manifest:
     outputs: Mapping[str, str]
     data: Mapping[str, str] = field(default_factory=dict)
     seeds: Sequence[int] = ()
+    learns: bool = False
     processes: int | None = None
+    extended_at: str | None = None
     carried_over_to: str | None = None
 
     @property

@@ -200,7 +200,9 @@ def _proportional(fig20: pl.DataFrame) -> Answer:
     return Answer(max(each) <= PROPORTIONAL * min(each), f"of the whole gradient: {shown}")
 
 
-Decided = partial(Figure, sizes={"learning": LEARNING}, recorded=RECORDABLE)
+Decided = partial(
+    Figure, sizes={"learning": LEARNING}, recorded=RECORDABLE._replace(judges_learning=False)
+)
 _UNEQUAL_CORES = replace(
     ENVIRONMENTS["homo_a"], title="Fig. 6", cores=(24.0, 24.0, 12.0, 12.0, 4.0, 4.0)
 )
