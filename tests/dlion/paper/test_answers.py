@@ -267,12 +267,20 @@ class TestOrders:
         assert "10.00/20.00/30.00/40.00 in homo_b" in found.detail
 
 
-def batches(samples: Sequence[int], total: int = 90) -> list[dict[str, Any]]:
-    every = {"at_s": 1.0, "iteration": LEAST_ITERATIONS, "global_batch": total}
-    return [
-        {**every, "node": node, "samples": one, "cores": cores}
-        for node, (one, cores) in enumerate(zip(samples, (24.0, 12.0, 4.0), strict=True))
-    ]
+def batches(
+    *phases: Sequence[int], cores: Sequence[float] = (24.0, 12.0, 4.0), total: int = 90
+) -> list[dict[str, Any]]:
+    """Of each phase `LEAST_ITERATIONS` long, after which the first worker has the last's cores."""
+    rows = []
+    for phase, samples in enumerate(phases):
+        now = [*cores[phase:], *cores[:phase]]
+        for iteration in range(len(rows) // len(cores), (phase + 1) * LEAST_ITERATIONS + 1):
+            every = {"at_s": 1.0 * iteration, "iteration": iteration, "global_batch": total}
+            rows += [
+                {**every, "node": node, "samples": one, "cores": now[node]}
+                for node, one in enumerate(samples)
+            ]
+    return rows
 
 
 RISING = (50, 30, 10)
@@ -282,32 +290,39 @@ class TestControllers:
     @pytest.mark.parametrize(
         ("fig6", "fig19", "holds"),
         [
-            (RISING, RISING, True),
-            ((45, 45, 0), RISING, False),
-            ((50, 29, 10), RISING, False),  # the sum
-            ((30, 50, 10), RISING, False),
-            (RISING, (30, 30, 30), False),  # never change
-            (RISING, (50, 10, 30), True),  # ranks correlated by 0.5
-            (RISING, (30, 50, 10), True),
-            (RISING, (30, 10, 50), False),  # by -0.5
-            (RISING, (10, 30, 50), False),
+            ([RISING], [RISING], True),
+            ([(45, 45, 0)], [RISING], False),
+            ([(50, 29, 10)], [RISING], False),  # the sum
+            ([(30, 50, 10)], [RISING], False),
+            ([RISING], [(50, 10, 30)], False),
+            ([RISING], [RISING, (30, 10, 50)], True),
+            ([RISING], [RISING, RISING], False),  # never change
+            ([RISING], [(50, 10, 30), (30, 10, 50)], False),
         ],
     )
     def test_local_batches_follow_cores_and_sum_up(
-        self, fig6: Sequence[int], fig19: Sequence[int], holds: bool
+        self, fig6: list[Sequence[int]], fig19: list[Sequence[int]], holds: bool
     ) -> None:
-        frames = {"fig6": pl.DataFrame(batches(fig6)), "fig19": pl.DataFrame(batches(fig19))}
+        frames = {"fig6": pl.DataFrame(batches(*fig6)), "fig19": pl.DataFrame(batches(*fig19))}
         assert answers(**frames)["fig6.lbs"].ours is holds
         assert answers(fig6=frames["fig6"]) == {}
 
     def test_an_iteration_that_not_all_have_begun_is_not_summed(self) -> None:
         whole = batches(RISING)
-        begun = [{**whole[0], "iteration": 0, "samples": 7}]
+        begun = [{**whole[-1], "iteration": 100, "samples": 7}]
         found = answers(fig6=pl.DataFrame(begun + whole), fig19=pl.DataFrame(whole))["fig6.lbs"]
         assert found.ours is True
 
+    def test_an_iteration_in_which_cores_change_is_of_neither_phase(self) -> None:
+        frame = pl.DataFrame(batches(RISING, (30, 10, 50)))
+        mixed = pl.col("iteration") == LEAST_ITERATIONS + 1
+        mixed_cores = pl.when(mixed & (pl.col("node") == 0)).then(24.0).otherwise("cores")
+        mixed_samples = pl.when(mixed).then(30).otherwise("samples")
+        fig19 = frame.with_columns(cores=mixed_cores, samples=mixed_samples)
+        assert answers(fig6=frame, fig19=fig19)["fig6.lbs"].ours is True
+
     def test_in_few_iterations_nobody_follows_yet(self) -> None:
-        few = pl.DataFrame(batches(RISING)).with_columns(iteration=LEAST_ITERATIONS - 1)
+        few = pl.DataFrame(batches(RISING)).filter(pl.col("iteration") < LEAST_ITERATIONS)
         assert answers(fig6=few, fig19=few)["fig6.lbs"].not_run
 
     @pytest.mark.parametrize(("percent", "holds"), [((6.0, 18.0), True), ((10.0, 20.0), False)])

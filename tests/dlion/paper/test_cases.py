@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from workbench.decentralised.gradient_exchange.gradient import Accumulated
 from workbench.dlion import Growth, Setup, System
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.baseline import whole
@@ -133,7 +134,10 @@ FIELDS: dict[str, tuple[Any, Says]] = {
     "seed": (3, lambda setup, _: setup.seed == 3),
     "techniques": (("links",), lambda _, system: system.batching is None),
     "n": (25.0, lambda _, system: system.generate_partial_gradients.n == 25),
-    "accumulate": (True, lambda _, system: vars(system.generate_partial_gradients).get("left")),
+    "accumulate": (
+        True,
+        lambda _, system: isinstance(system.generate_partial_gradients, Accumulated),
+    ),
     "weighting": ("equal", lambda _, system: system.batching.weighting == "equal"),
     "growth_epochs": (
         2,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -137,3 +137,15 @@ class Leftover:
         part = gradient.part(mask, self.values)
         self.values = np.where(mask, 0, self.values)
         return part
+
+
+class Accumulated:
+    """Send all peers what a rule selects of all that was not sent yet; the rest adds up."""
+
+    def __init__(self, rule: Callable[[Gradient], NDArray[np.bool_]]) -> None:
+        self.rule, self.left = rule, Leftover()
+
+    def __call__(self, gradient: Gradient, links: Links) -> Parts:
+        """Add the gradient, and send the values that the rule selects."""
+        total = replace(gradient, values=self.left.plus(gradient.values))
+        return dict.fromkeys(links.peers, self.left.take(gradient, self.rule(total)))

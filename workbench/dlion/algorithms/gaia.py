@@ -7,31 +7,18 @@ Deviation: Gaia lowers its threshold with the learning rate; here both are const
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Leftover, Links, Parts
-from workbench.decentralised.gradient_exchange.part import Values
+from workbench.decentralised.gradient_exchange.gradient import Accumulated, Gradient
 from workbench.dlion.algorithms.synchronisation import delivered
 from workbench.dlion.algorithms.system import System
 
 THRESHOLD = 0.01
 
 
-class Significant:
-    """Send everyone the accumulated updates that are significant."""
-
-    def __init__(self) -> None:
-        self.left = Leftover()
-
-    def __call__(self, gradient: Gradient, links: Links) -> Parts:
-        """Select, and keep the rest."""
-        total = self.left.plus(gradient.values)
-        significant = is_significant(total * gradient.step, gradient.weights)
-        return dict.fromkeys(links.peers, self.left.take(gradient, significant))
-
-
-def is_significant(updates: Values, weights: Values, threshold: float = THRESHOLD) -> np.ndarray:
+def significant(gradient: Gradient) -> NDArray[np.bool_]:
     """Whether each update is above its share of the weight; of a weight of 0, any but none."""
-    return np.abs(updates) > threshold * np.abs(weights)
+    return np.abs(gradient.values * gradient.step) > THRESHOLD * np.abs(gradient.weights)
 
 
-GAIA = System("Gaia", Significant, delivered, acknowledged=True)
+GAIA = System("Gaia", Accumulated(significant), delivered, acknowledged=True)

@@ -8,16 +8,14 @@ Deviation: the text says "greater than or equal to N % of the maximum", its exam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Leftover, Links, Parts
+from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
 from workbench.decentralised.gradient_exchange.part import Part, Values, encoded_bytes
-from workbench.utils.checks import UserError, check_number, check_truth
+from workbench.utils.checks import UserError, check_number
 
 STEPS = 10_000
 """N goes in hundredths of a percent."""
@@ -123,18 +121,16 @@ def per_link(gradient: Gradient, links: Links) -> Parts:
 class MaxN:
     """Max N: send the values within N % of each variable's largest, by the same N on all links.
 
-    With `accumulate` what is not sent adds up until it is, as in Gaia; by default it is forgotten.
+    What is not sent is forgotten; `Accumulated(MaxN(n).selected)` adds it up until it is sent.
     """
 
-    def __init__(self, n: float, *, accumulate: bool = False) -> None:
-        check_truth("accumulate", accumulate)
-        self.n, self.left = _check_n(n), Leftover() if accumulate else None
+    def __init__(self, n: float) -> None:
+        self.n = _check_n(n)
 
-    def __call__(self, gradient: Gradient, links: Links) -> Mapping[int, Part]:
+    def selected(self, gradient: Gradient) -> NDArray[np.bool_]:
+        """Which values are sent, flat."""
+        return Ranks(gradient).selected(self.n)
+
+    def __call__(self, gradient: Gradient, links: Links) -> Parts:
         """Send all peers the same part."""
-        if self.left is None:
-            part = Ranks(gradient).part(self.n)
-        else:
-            total = replace(gradient, values=self.left.plus(gradient.values))
-            part = self.left.take(gradient, Ranks(total).selected(self.n))
-        return dict.fromkeys(links.peers, part)
+        return dict.fromkeys(links.peers, Ranks(gradient).part(self.n))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench import datasets
 from workbench.datasets import Dataset, partition
+from workbench.decentralised.gradient_exchange.gradient import Accumulated
 from workbench.dlion.algorithms import SYSTEMS, System
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.global_batch import Growth
@@ -110,7 +111,8 @@ def system_of(case: Case, learning: Learning, samples: int) -> System:
             transfer=system.transfer if "transfer" in case.techniques else None,
         )
     if case.n is not None:
-        hook = MaxN(case.n, accumulate=bool(case.accumulate))
+        rule = MaxN(case.n)
+        hook = Accumulated(rule.selected) if case.accumulate else rule
         system = replace(system, generate_partial_gradients=hook)
     if case.synchronous:
         system = replace(system, synch_training=synchronous)

@@ -17,6 +17,7 @@ import polars as pl
 
 from workbench.claims import Answer
 from workbench.clusters.schedule import Schedule
+from workbench.decentralised.gradient_exchange.gradient import Accumulated
 from workbench.dlion.algorithms import COMPARED, SYSTEMS, synchronisation
 from workbench.dlion.costs.environments import ENVIRONMENTS
 from workbench.dlion.costs.iteration import Workload, first_iterations
@@ -44,7 +45,8 @@ def table1() -> pl.DataFrame:
     """Statements that each system's hooks need (Table 1).
 
     A hook counts the statements of its function; of a class, of its ``__init__`` and ``__call__``;
-    docstrings not, nor what these call. A way to wait that every system may name counts none.
+    docstrings not, nor what these call. What every system may name counts none: ways to wait, and
+    that what is not sent adds up, of which the rule counts that selects what is sent.
     """
     rows = [
         (name, hook, statements(getattr(SYSTEMS[name], hook)))
@@ -58,6 +60,8 @@ def statements(hook: Callable[..., Any]) -> int:
     """How many statements a hook has, by the rule of `table1`."""
     if hook in _STRATEGIES or isinstance(hook, synchronisation.Bounded):
         return 0
+    if isinstance(hook, Accumulated):
+        hook = hook.rule
     if not isinstance(hook, type) and not inspect.isfunction(hook):
         hook = type(hook)
     tree = ast.parse(textwrap.dedent(inspect.getsource(hook))).body[0]
