@@ -123,8 +123,10 @@ def recording(
     **made_by: Any,
 ) -> dict[str, Recorded]:
     """What would be recorded of a toy's figure, at a clean revision unless said otherwise."""
-    of = {"of": name, "arguments": {"scale": scale}, "data": {data: ""}, "seeds": seeds}
-    made = replace(MADE, **of, **{"revision": "a" * 40, "dirty": False, **made_by})
+    made_by = {"revision": "a" * 40, "dirty": False, **made_by}
+    made = replace(
+        MADE, of=name, arguments={"scale": scale}, data={data: ""}, seeds=seeds, **made_by
+    )
     return {name: Recorded(frame, made)}
 
 

@@ -271,7 +271,7 @@ def batches(
     *phases: Sequence[int], cores: Sequence[float] = (24.0, 12.0, 4.0), total: int = 90
 ) -> list[dict[str, Any]]:
     """Of each phase `LEAST_ITERATIONS` long, after which the first worker has the last's cores."""
-    rows = []
+    rows = list[dict[str, Any]]()
     for phase, samples in enumerate(phases):
         now = [*cores[phase:], *cores[:phase]]
         for iteration in range(len(rows) // len(cores), (phase + 1) * LEAST_ITERATIONS + 1):
