@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.hiertrain.strategies import exact_problems, given_of, problems
+from tests.hiertrain.strategies import choice_of, exact_problems, given_of, problems
 from tests.long import usually
 from tests.oracles import hiertrain as oracle
 from workbench.hiertrain import PLANNERS, TIERS, Chain, Hybrid, Policy, Problem, iteration
@@ -25,10 +25,6 @@ RELATIVE = 1e-12
 
 def total_s(problem: Problem, policy: Policy) -> float:
     return iteration(problem, policy).total_s
-
-
-def choice_of(policy: Hybrid) -> oracle.Choice:
-    return policy.order, policy.m_s, policy.m_l, policy.b_o, policy.b_s, policy.b_l
 
 
 def no_policy_is_faster_s(problem: Problem) -> float:

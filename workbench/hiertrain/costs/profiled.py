@@ -40,7 +40,9 @@ def through_edge(device_edge_bps: float, edge_cloud_bps: float, route: str = "bo
     return float(choose("route", route, ROUTES)(near_bps, far_bps))
 
 
-def links_bps(device_edge_bps: float, edge_cloud_bps: float, route: str) -> dict[Pair, float]:
+def links_bps(
+    device_edge_bps: float, edge_cloud_bps: float, route: str = "bottleneck"
+) -> dict[Pair, float]:
     """Bandwidths between all tiers, of which device and cloud reach each other by a route."""
     return {
         ("device", "edge"): device_edge_bps,
