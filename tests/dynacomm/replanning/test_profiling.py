@@ -150,13 +150,6 @@ def test_directions_are_apart() -> None:
     assert state.costs(job_of(COSTS)).overhead_s == pytest.approx(0.5)  # the mean of the two
 
 
-def test_worker_that_is_slower_backward_alone_is_seen() -> None:
-    seen = Observed((), (), (Computed(1, 3, 5.0),), (Computed(1, 3, 15.0),))
-    costs = step(profile(), seen).costs(job_of(COSTS))
-    assert costs.forward_s.tolist() == COSTS.forward_s.tolist()
-    assert costs.backward_s.tolist() == pytest.approx((3 * COSTS.backward_s).tolist())
-
-
 def test_what_tensors_cost_is_taken_off_and_put_back() -> None:
     job = replace(job_of(COSTS), tensors=(2, 0, 3))
     state = Profile.before(job, Rate(0.5, BPS, tensor_s=0.25))
@@ -193,26 +186,6 @@ def segments(cuts: set[int]) -> list[tuple[int, int]]:
 
 def took(true_s: list[float], cuts: set[int]) -> list[Computed]:
     return [Computed(first, last, sum(true_s[first - 1 : last])) for first, last in segments(cuts)]
-
-
-@pytest.mark.parametrize(
-    ("believed_s", "computed", "expected_s"),
-    [
-        # 1 and 3 s were believed of two layers that took 8 s together; the third took 5 s alone.
-        ([1, 3, 1], [Computed(3, 3, 5.0), Computed(1, 2, 8.0)], [2, 6, 5]),
-        # Two iterations: means.
-        ([1, 3], [Computed(1, 2, 8.0), Computed(1, 1, 4.0), Computed(2, 2, 2.0)], [3, 4]),
-        # Believed to take nothing: shared out evenly.
-        ([0, 0], [Computed(1, 2, 3.0)], [1.5, 1.5]),
-        # Layers that were not computed stay as believed.
-        ([1, 2], [Computed(2, 2, 7.0)], [1, 7]),
-        ([1, 2], [], [1, 2]),
-    ],
-)
-def test_layers_by_hand(
-    believed_s: list[float], computed: list[Computed], expected_s: list[float]
-) -> None:
-    assert estimate(np.array(believed_s, float), computed).tolist() == expected_s
 
 
 @given(believed_s=all_seconds, cuts=all_cuts, data=st.data())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -12,23 +11,11 @@ from tests.dynacomm.training.trainings import DIGITS, LENET
 from workbench import training
 from workbench.clusters import Link, full_mesh
 from workbench.dynacomm import PLANNERS
-from workbench.dynacomm.programs.learning import WorkerReplica
 from workbench.dynacomm.programs.worker_and_server import Fixed, worker, worker_and_server
 from workbench.dynacomm.training import Setup
 from workbench.runtime import simulate
 
 SMALL = DIGITS.limit(train=32, test=16).fitted((3, 32, 32))
-
-
-def test_no_two_runs_workers_or_iterations_draw_the_same() -> None:
-    nothing: Any = None
-    draws = [
-        WorkerReplica(nothing, nothing, [], (run, worker), []).draws(iteration)
-        for run in range(4)
-        for worker in range(4)
-        for iteration in range(4)
-    ]
-    assert len(set(draws)) == 4 * 4 * 4
 
 
 def test_workers_drop_out_each_for_itself() -> None:
