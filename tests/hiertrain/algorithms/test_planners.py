@@ -175,23 +175,6 @@ def test_relaxation_is_the_papers_linear_programme(seed: int) -> None:
         assert ours_s[k] == pytest.approx(theirs_s, rel=1e-6)
 
 
-@settings(deadline=None, max_examples=30)
-@given(problem=problems(max_layers=3, max_batch=6))
-def test_tasks_take_what_the_equations_say(problem: Problem) -> None:
-    tasks, plain = all_tasks(problem), given_of(problem)
-    place = {
-        (ORDERS[order], int(m_s), int(m_l)): k
-        for k, (order, m_s, m_l) in enumerate(zip(tasks.order, tasks.m_s, tasks.m_l, strict=True))
-    }
-    assert len(place) == len(tasks)
-    for choice in oracle.all_hybrids(problem.layers, problem.batch):
-        *key, _, b_s, b_l = choice
-        k = place[tuple(key)]  # type: ignore[index]
-        split = (np.array([[float(b)]]) for b in (b_s, b_l))
-        ours_s = tasks[k : k + 1].duration_s(*split)[0, 0]
-        assert ours_s == pytest.approx(oracle.hybrid_s(plain, choice), rel=RELATIVE)
-
-
 @pytest.mark.parametrize("overhead_s", [0.0, 0.1, 10.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_candidates_hold_a_best_split_of_all_tasks(seed: int, overhead_s: float) -> None:

@@ -141,14 +141,6 @@ def test_two_percent_do_not_change_what_is_met(stored: Frames) -> None:
     assert frame["met"].n_unique() == 1
 
 
-def test_contradictions_follow_from_the_claims(stored: Frames) -> None:
-    frame = stored["contradictions"]
-    assert frame["needed"].to_list() == pytest.approx([4.5 / 2.3, 4.5, 6.9 / 1.7])
-    assert frame["allowed"].to_list() == pytest.approx([2.5 / 1.5, 5 / 1.5, 5 / 1.5])
-    assert (frame["needed"] > frame["allowed"]).all()
-    assert (frame["needed_by_near"] < frame["needed"]).all()
-
-
 def test_what_the_contradictions_say_of_the_model_is_so(stored: Frames) -> None:
     """All-Cloud's ratios are within what they allow, whatever the constants."""
     allowed = stored["contradictions"]["allowed"].to_list()
