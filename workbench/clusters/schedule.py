@@ -90,7 +90,7 @@ class Schedule:
         if pairs is None:
             raise UserError(
                 f"{value!r} is not a schedule; give pairs of (start_s, value), such as [(0, 1e6), "
-                "(5, 2e6)], or a number; Schedule.sampled takes a function, Schedule.from_csv a file"
+                "(5, 2e6)], or a number; Schedule.sampled takes functions, Schedule.from_csv files"
             )
         return cls(tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs))
 
