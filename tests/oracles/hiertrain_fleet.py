@@ -58,20 +58,10 @@ def timed_s(fleet: GivenFleet, edges: Sequence[str], choices: Sequence[Choice]) 
 
 
 def exact_s(fleet: GivenFleet) -> float:
-    """Least seconds of the slowest over all assignments and all policies of all devices."""
-    least_s = float("inf")
-    for edges in product(*fleet.devices):
-        policies = [
-            list(all_hybrids(by_edge[edge].layers, by_edge[edge].batch))
-            for by_edge, edge in zip(fleet.devices, edges, strict=True)
-        ]
-        for choices in product(*policies):
-            least_s = min(least_s, max(timed_s(fleet, edges, choices)))
-    return least_s
+    """Least seconds of the slowest over all assignments and all policies of all devices.
 
-
-def exact_by_uses_s(fleet: GivenFleet) -> float:
-    """The same, but who uses what is chosen first: the devices' policies are then independent."""
+    Who uses what is chosen first: the devices' policies are then independent.
+    """
     kinds = [set[str](), {"edge"}, {"cloud"}, {"edge", "cloud"}]
     least_s = float("inf")
     for edges in product(*fleet.devices):

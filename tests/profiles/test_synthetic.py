@@ -27,7 +27,8 @@ def test_shape() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "mean"), zip(("param_bytes", "output_bytes", "forward_flops"), MEANS, strict=True)
+    ("column", "mean"),
+    list(zip(("param_bytes", "output_bytes", "forward_flops"), MEANS, strict=True)),
 )
 def test_log_normal_around_the_mean(column: str, mean: float) -> None:
     """Both moments of the logarithm are within five standard errors."""
