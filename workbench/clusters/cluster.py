@@ -191,7 +191,6 @@ def star(
 
 def full_mesh(nodes: int | Sequence[Node], link: Link) -> Cluster:
     """Every node linked with every other, both ways; a number makes ``node0, node1, ...``."""
-    _check_link("link", link)
     ends = _members("node", nodes)
     return graph(ends, combinations(range(len(ends)), 2), link)
 
