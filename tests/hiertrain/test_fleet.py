@@ -302,10 +302,3 @@ def test_too_many_assignments_are_a_row_with_its_reason(monkeypatch: pytest.Monk
     assert gaps["method"].to_list() == ["alone", "assign"]
     assert gaps["compared"].to_list() == [0, 0]
     assert "best assignment" not in str(draw_fleets(frame).to_dict())
-
-
-def test_chart_of_fleets(frame: pl.DataFrame) -> None:
-    drawn = str(draw_fleets(frame).to_dict())
-    for word in ("1 edge", "2 edges", "by itself", "assigned together", "best assignment"):
-        assert word in drawn
-    assert '"values": [2, 3, 4]' in draw_fleets(frame).to_json(indent=None)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from tests.dynacomm.jobs import BPS, job_of
 from tests.oracles import layer_seconds as oracle
@@ -206,35 +205,3 @@ def test_under_one_plan_every_segments_total_is_right(
         assert found[first - 1 : last].sum() == pytest.approx(whole_s, rel=1e-9)
         if first == last:
             assert found[first - 1] == pytest.approx(true_s[first - 1], rel=1e-9)
-
-
-@given(
-    true_s=st.lists(st.floats(0.1, 10), min_size=LAYERS, max_size=LAYERS),
-    believed_s=st.lists(st.floats(0.1, 10), min_size=LAYERS, max_size=LAYERS),
-    cuts=all_cuts,
-)
-def test_what_segments_took_is_explained_better_and_better(
-    true_s: list[float], believed_s: list[float], cuts: list[set[int]]
-) -> None:
-    """Richardson's and Lucy's iteration never makes the divergence larger; the truth is fixed."""
-    computed = list(chain.from_iterable(took(true_s, one) for one in cuts))
-    assert estimate(np.array(true_s), computed) == pytest.approx(np.array(true_s), rel=1e-12)
-
-    def divergence(found: NDArray[np.float64]) -> float:
-        sums = [(one.seconds, found[one.first - 1 : one.last].sum()) for one in computed]
-        return float(sum(took_s * np.log(took_s / s) - took_s + s for took_s, s in sums))
-
-    found = np.array(believed_s)
-    for _ in range(5):
-        before, found = divergence(found), estimate(found, computed)
-        assert divergence(found) <= before + 1e-9
-
-
-def test_cuts_that_vary_tell_layers_apart() -> None:
-    """One cut each: what comes before it, and what behind, have one solution between them."""
-    true_s = [1.0, 3.0, 0.5, 2.0, 1.5, 4.0]
-    computed = list(chain.from_iterable(took(true_s, {cut}) for cut in range(1, LAYERS)))
-    found = np.full(LAYERS, 2.0)
-    for _ in range(3000):
-        found = estimate(found, computed)
-    assert found == pytest.approx(np.array(true_s), rel=1e-6)

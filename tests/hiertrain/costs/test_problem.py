@@ -1,6 +1,5 @@
 """Problems validate themselves; problems from profiles."""
 
-import itertools
 import pickle
 from typing import Any
 
@@ -121,14 +120,6 @@ def test_problem_cannot_be_changed_afterwards() -> None:
 def test_problem_survives_pickling(problem: Problem) -> None:
     copy = pickle.loads(pickle.dumps(problem))
     assert given_of(copy) == given_of(problem)
-
-
-@given(problem=problems(max_layers=6, max_batch=5))
-def test_spans_are_the_sums_of_their_layers(problem: Problem) -> None:
-    for a, b in itertools.product(range(problem.layers + 1), repeat=2):
-        for t, tier in enumerate(TIERS):
-            sums_s = [sum(problem.layer_s[tier][a:b, column]) for column in (0, 1)]
-            assert problem.span_s[:, t, a, b] == pytest.approx(sums_s, rel=1e-12)
 
 
 SPEEDS = {"device": 2e9, "edge": 8e9, "cloud": 5e11}
