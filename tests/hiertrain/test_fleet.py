@@ -158,14 +158,14 @@ def compute_bound(seconds: float) -> Problem:
     )
 
 
-def at_two_edges(*seconds: tuple[float, float, float]) -> Fleet:
-    """Devices by their seconds by themselves and at edges a and b."""
+def at_edges(*seconds: tuple[float, ...]) -> Fleet:
+    """Devices by their seconds by themselves and at edges a and b, or a alone."""
     devices = {}
     for number, (by_itself, *there_s) in enumerate(seconds):
         problem = compute_bound(by_itself)
         devices[f"device {number}"] = {
             edge: replace(problem, layer_s={**problem.layer_s, "edge": np.array([[edge_s, 0.0]])})
-            for edge, edge_s in zip("ab", there_s, strict=True)
+            for edge, edge_s in zip("ab", there_s, strict=False)
         }
     return Fleet(devices)
 
@@ -182,11 +182,17 @@ def at_two_edges(*seconds: tuple[float, float, float]) -> Fleet:
 def test_a_swap_or_a_move_mends_both_beginnings(
     seconds: Any, begun_s: float, best_s: float
 ) -> None:
-    fleet = at_two_edges(*seconds)
+    fleet = at_edges(*seconds)
     value = value_of(fleet)
     assert value(greedy(fleet, value))[0] == value(alone(fleet).edges)[0] == begun_s
     assert exact(fleet).slowest_s == best_s
     assert assign(fleet).slowest_s == best_s
+
+
+def test_the_slowest_counts_before_the_mean() -> None:
+    fleet = at_edges((10, 6), (7, 1))  # on one edge, which would save the second more
+    for together in (assign(fleet), exact(fleet)):
+        assert list(together.seconds.values()) == [6, 7]
 
 
 def test_three_devices_by_hand() -> None:
