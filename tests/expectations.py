@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -12,8 +12,9 @@ import pytest
 
 from tests.conftest import Smoke
 from workbench import results
+from workbench.claims import Answer
 from workbench.experiments import Scaled
-from workbench.experiments.figure import Figure
+from workbench.experiments.figure import Figure, Together, answers_of
 from workbench.runtime import progress
 
 
@@ -38,6 +39,33 @@ def assert_tells_every_step(make: Callable[[], object], monkeypatch: pytest.Monk
 def stored_frames(smoke: Smoke, system: str) -> dict[str, pl.DataFrame]:
     """Frames that a system's notebook kept at smoke scale, by name."""
     return results.load(smoke.results, system)
+
+
+class Stored:
+    """Frames of a system's notebook at smoke scale, and what its figures answer by them."""
+
+    def __init__(self, system: str, figures: Sequence[Figure | Together]) -> None:
+        self.system, self.figures = system, figures
+        self.frames: dict[str, pl.DataFrame] = {}
+
+    def read(self, smoke: Smoke) -> None:
+        self.frames |= stored_frames(smoke, self.system)
+
+    def answers(self, frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
+        """What frames answer that lack nothing."""
+        answered = answers_of(self.figures, frames)
+        assert not answered.faults
+        return answered.by_claim
+
+    def value(self, claim: str, **changed: pl.DataFrame) -> Any:
+        """Our value for a claim, with some frames changed."""
+        return self.answers(self.frames | changed)[f"{self.system}.{claim}"].ours
+
+    def with_value(self, figure: str, column: str, new: float, **where: object) -> pl.DataFrame:
+        """A stored frame with one column changed in the rows that match."""
+        rows = pl.all_horizontal(pl.col(name) == wanted for name, wanted in where.items())
+        changed = pl.when(rows).then(pl.lit(new)).otherwise(column)
+        return self.frames[figure].with_columns(changed.alias(column))
 
 
 def resized(figure: Figure, **sizes: Any) -> Figure:

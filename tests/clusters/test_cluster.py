@@ -33,8 +33,6 @@ def test_links_are_found_by_index_and_by_name() -> None:
     assert cluster.links == {(0, 1): LINK, (1, 0): back}
     assert cluster.link("a", 1) is LINK
     assert cluster.targets(0) == cluster.targets("a") == (1,)
-    with pytest.raises(UnknownNodeError, match="unknown node 17"):
-        cluster.targets(17)
 
 
 def test_a_missing_link_tells_where_links_lead() -> None:
@@ -84,11 +82,7 @@ test_node_refused = refusals(
     {
         "name": {"needs a name, such as 'worker0'": [3, ""]},
         "cores": {"cores of a is .*; it must be a whole number": [0, 1.5]},
-        "speed": {
-            "speed of a: '2' is not a schedule": ["2"],
-            "speed of a: .*abs.* Schedule.sampled": [abs],
-            "speed of a: the schedule is": [0, math.nan],
-        },
+        "speed": {"speed of a: .* not a schedule": ["2"], "speed of a: the": [0, math.nan]},
         "uplink_bps": {"uplink_bps of a: the schedule is -1.0": [-1]},
         "downlink_bps": {"downlink_bps of a: the schedule is empty": [[]]},
     },
@@ -177,17 +171,6 @@ def test_shows_its_nodes_and_links() -> None:
         "  1: server0, speed 1",
         "  8 Mbit/s, 0 ms a transmission: pi>server0, server0>pi",
     ]
-    assert cluster.table().rows() == [
-        ("pi", "server0", "8 Mbit/s, 0 ms a transmission"),
-        ("server0", "pi", "8 Mbit/s, 0 ms a transmission"),
-    ]
-
-
-def test_link_over_a_schedule_by_hand() -> None:
-    link = Link(Schedule.of([(0, 8e6), (2, 16e6)]), tensor_s=0.25, latency_s=0.1)
-    assert link.transfer_s([1_000_000]) == 0.25 + 1
-    assert link.transfer_s([1_000_000], start_s=1.25) == 0.25 + 0.5 + 0.25
-    assert str(link) == "8 to 16 Mbit/s in 2 steps over 2 s, 0 ms a transmission, 100 ms latency"
 
 
 def test_transfer_by_hand() -> None:
@@ -203,15 +186,13 @@ def test_tensors_below_the_split_bound_get_a_share_of_the_bandwidth() -> None:
 
 
 def test_bandwidth_over_time_is_given_as_pairs_or_as_a_schedule() -> None:
-    pairs = [(0, 1e6), (1, 2e6)]
-    link = Link(bandwidth_bps=pairs)
-    assert link == Link(Schedule.of(pairs)) == Link(np.array(pairs))  # type: ignore[arg-type]
-    assert hash(link) == hash(Link(Schedule.of(pairs)))
-    assert link.bandwidth == Schedule.of(pairs)
-    assert link.transfer_s([250_000]) == 1.5
-    assert str(link).startswith("1 to 2 Mbit/s in 2 steps")
-    assert replace(link, overhead_s=1.0).bandwidth == link.bandwidth
-    assert Link(8e6).bandwidth == Link(np.int64(8_000_000)).bandwidth == 8e6  # type: ignore[arg-type]
+    pairs = [(0, 8e6), (2, 16e6)]
+    link = Link(pairs, tensor_s=0.25, latency_s=0.1)
+    assert link == replace(link, bandwidth_bps=Schedule.of(pairs))
+    assert hash(link) == hash(replace(link, bandwidth_bps=Schedule.of(pairs)))
+    assert link.transfer_s([1_000_000]) == 0.25 + 1
+    assert link.transfer_s([1_000_000], start_s=1.25) == 0.25 + 0.5 + 0.25
+    assert str(link) == "8 to 16 Mbit/s in 2 steps over 2 s, 0 ms a transmission, 100 ms latency"
 
 
 test_link_refused = refusals(
@@ -220,12 +201,8 @@ test_link_refused = refusals(
     {
         "bandwidth_bps": {
             "above 0 bits per second": [0, -1, math.nan],
-            "bandwidth_bps: '1e6' is not a schedule; give a number, pairs": ["1e6"],
-            "bandwidth_bps: None is not a schedule": [None],
+            "bandwidth_bps: .* not a schedule": ["1e6", None],
             "bandwidth_bps is True; give a number": [True],
-            "bandwidth_bps: .* give pairs of": [[1e6, 2e6]],
-            "bandwidth_bps: the schedule starts at 1.0 s": [[(1, 1e6)]],
-            "bandwidth_bps: .* Schedule.sampled": [lambda t: 1e6],
         },
         "overhead_s": {"overhead_s is": [-0.1, math.inf, "0.1"]},
         "tensor_s": {"tensor_s is nan; it must be finite and at least 0": [math.nan]},
@@ -249,7 +226,7 @@ def test_transfers_that_cannot_be_are_refused(
 
 
 def test_numbers_of_another_precision_become_floats() -> None:
-    numbers: dict[str, Any] = {"bandwidth_bps": np.float32(1e4), "latency_s": np.float16(0.5)}
+    numbers: dict[str, Any] = {"bandwidth_bps": np.int64(10_000), "latency_s": np.float16(0.5)}
     link = Link(**numbers)
     assert link == Link(1e4, latency_s=0.5)
     assert {type(link.bandwidth), type(link.latency_s)} == {float}

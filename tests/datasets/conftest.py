@@ -9,7 +9,6 @@ import struct
 import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,9 +82,3 @@ def small_cifar(server: Server, monkeypatch: pytest.MonkeyPatch) -> Remote:
     small = Remote(cifar10.CIFAR10.name, checksum, (server.url,))
     monkeypatch.setattr(cifar10, "CIFAR10", small)
     return small
-
-
-@pytest.fixture
-def real_mnist() -> Path | None:
-    """The folder with the true MNIST, on a machine that has it."""
-    return REAL if (REAL / "MNIST/raw").is_dir() else None

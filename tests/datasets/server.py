@@ -19,8 +19,7 @@ class Server:
     files
         What there is.
     faults
-        By name: ``truncated`` (less than announced), ``short`` (less, and nothing announced),
-        ``corrupted`` (one bit is wrong), ``stalled`` (half, then nothing until `go`).
+        By name: ``truncated`` (less than announced) or ``corrupted`` (one bit is wrong).
     asked
         How often each was asked for.
     """
@@ -29,8 +28,6 @@ class Server:
     files: dict[str, bytes] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
-    go: threading.Event = field(default_factory=threading.Event)
-    half_sent: threading.Event = field(default_factory=threading.Event)
 
 
 @contextmanager
@@ -46,20 +43,13 @@ def serving() -> Iterator[Server]:
                 self.send_error(404)
                 return
             self.send_response(200)
-            if fault != "short":
-                self.send_header("Content-Length", str(len(data)))
+            self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            if fault in ("truncated", "short"):
+            if fault == "truncated":
                 data = data[: len(data) // 2]
             elif fault == "corrupted":
                 middle = len(data) // 2
                 data = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-            elif fault == "stalled":
-                self.wfile.write(data[: len(data) // 2])
-                self.wfile.flush()
-                server.half_sent.set()
-                server.go.wait(30)
-                data = data[len(data) // 2 :]
             self.wfile.write(data)
 
         def log_message(self, *_: object) -> None:
@@ -72,6 +62,5 @@ def serving() -> Iterator[Server]:
         try:
             yield server
         finally:
-            server.go.set()
             http.shutdown()
             thread.join()

@@ -13,7 +13,6 @@ import pytest
 
 from workbench import datasets
 from workbench.datasets import Dataset, DatasetError, cluttered_digits, digits
-from workbench.training import Sgd, batches, evaluate, flatten, gradient_step
 from workbench.zoo import MODELS
 
 SHA256 = "1ef416cd0d11b4d50f0ae14ba5af28a6de6a390bb5db13c446fc4f8cc1b6cce9"
@@ -113,19 +112,3 @@ def test_other_digits_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(DatasetError, match=rf"checksum {name}, not {SHA256}.*locked packages"):
         datasets.load("cluttered_digits", folder=tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.long
-def test_a_little_training_shows_that_it_can_be_learnt_and_is_hard(cluttered: Dataset) -> None:
-    """One epoch: far beyond chance, and far from the 98 % of digits."""
-    import torch
-
-    entry = MODELS["lenet5"]
-    torch.manual_seed(0)
-    flat = flatten(entry.factory(), entry.input_shape)
-    sgd = Sgd(0.02, momentum=0.9)
-    velocity = sgd.start(flat.parameters)
-    for batch in batches(cluttered, 32, seed=0, epoch=0):
-        gradient_step(flat, cluttered.x_train[batch], cluttered.y_train[batch])
-        sgd.step(flat.parameters, flat.gradients, velocity)
-    assert 0.4 < evaluate(flat.module, cluttered.x_test, cluttered.y_test).top1 < 0.9

@@ -167,11 +167,6 @@ class TestFitted:
         )
         np.testing.assert_array_equal(fitted.y_train, DIGITS.y_train)
 
-    @pytest.mark.parametrize("size", [(4, 4), (2, 4), (3, 3), (5, 9), (8, 16), (1, 1), (17, 8)])
-    @pytest.mark.parametrize("channels", [1, 3])
-    def test_gives_the_shape_asked_for(self, channels: int, size: tuple[int, int]) -> None:
-        assert DIGITS.limit(5, 5).fitted((channels, *size)).input_shape == (channels, *size)
-
     def test_reduces_by_means_of_blocks(self) -> None:
         x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
         np.testing.assert_array_equal(fit_images(x, (1, 2, 2))[0, 0], [[2.5, 4.5], [10.5, 12.5]])

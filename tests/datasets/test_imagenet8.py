@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from workbench import zoo
 from workbench.datasets import Dataset, DatasetError, imagenet8, load
-from workbench.training import Sgd, flatten, gradient_step
 
 EACH = 3
 NAMES = (*imagenet8.TRAIN_FILES, imagenet8.TEST_FILE)
@@ -119,21 +117,6 @@ def test_takes_no_more_memory_than_the_images_and_two_batches(tmp_path: Path) ->
     assert images <= peak < images + 3 * count * 192
 
 
-def test_alexnet_of_a_thousand_classes_learns_from_it(folder: Path) -> None:
-    data = load(folder).limit(train=8, test=1).fitted((3, 32, 32))
-    entry = zoo.MODELS["alexnet_small"]
-    assert data.input_shape == entry.input_shape
-    flat = flatten(entry.factory(classes=len(data.classes)), entry.input_shape)
-    sgd = Sgd(0.05)
-    velocity = sgd.start(flat.parameters)
-    losses = []
-    for _ in range(2):
-        losses.append(gradient_step(flat, data.x_train, data.y_train, seed=0))
-        sgd.step(flat.parameters, flat.gradients, velocity)
-    assert 0.5 * np.log(1000) < losses[0] < 2 * np.log(1000)
-    assert losses[1] < losses[0]
-
-
 class TestRefused:
     @pytest.mark.parametrize(
         ("changed", "message"),
@@ -193,15 +176,7 @@ class TestRefused:
 
         pickled = pickle.dumps(Runs())
         for name in NAMES:
-            (tmp_path / name).with_suffix("").write_bytes(pickled)
-        with pytest.raises(
-            DatasetError, match=rf"as pickles; they are refused.*runs code.*{REGISTER}"
-        ):
-            load(tmp_path)
-        for name in NAMES:
             (tmp_path / name).write_bytes(pickled)
         with pytest.raises(DatasetError, match=r"batch_1\.npz is not an \.npz file of plain"):
             load(tmp_path)
         assert not (tmp_path / "ran").exists()
-        pickle.loads(pickled)
-        assert (tmp_path / "ran").exists()

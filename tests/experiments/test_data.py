@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,10 @@ def test_below_the_papers_scale_no_network_is_needed(
     assert below <= set(datasets.available())
 
 
-def test_the_papers_data_missing_is_one_clear_message(tmp_path: Path) -> None:
-    nobody = "http://127.0.0.1:9"
+def test_the_papers_data_missing_is_one_clear_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = replace(cifar10.CIFAR10, mirrors=("http://127.0.0.1:9",))
+    monkeypatch.setattr(cifar10, "CIFAR10", nobody)
     with pytest.raises(DatasetError, match=r"'cifar10' is not in .*WORKBENCH_DATA.*cluttered"):
-        datasets.load(data_set("paper", "cifar10"), folder=tmp_path, mirror=nobody)
+        datasets.load(data_set("paper", "cifar10"), folder=tmp_path)

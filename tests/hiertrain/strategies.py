@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from tests.oracles.hiertrain import Given
+from tests.oracles.hiertrain import Choice, Given
 from workbench.hiertrain import TIERS, Chain, Hybrid, Problem
 from workbench.hiertrain.costs.problem import PAIRS
 
@@ -75,6 +75,11 @@ def chains(
     tiers = draw(st.lists(st.sampled_from(TIERS), min_size=problem.layers, max_size=problem.layers))
     of_value = st.sampled_from(bits)
     return Chain(tuple(tiers), problem.batch, draw(of_value), draw(of_value))
+
+
+def choice_of(policy: Hybrid) -> Choice:
+    """A policy as the oracle takes it."""
+    return policy.order, policy.m_s, policy.m_l, policy.b_o, policy.b_s, policy.b_l
 
 
 def given_of(problem: Problem) -> Given:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.long import usually
-from workbench.hiertrain import PLANNERS, explorer, iteration
+from workbench import figures
+from workbench.hiertrain import PLANNERS, Chain, Hybrid, explorer, iteration
 from workbench.hiertrain.explorer import Setting
 from workbench.hiertrain.paper.testbed import variant
 
@@ -37,3 +38,18 @@ def test_the_mark_stands_on_the_curve(other: dict[str, Any]) -> None:
     curve = drawn["datasets"][drawn["vconcat"][2]["layer"][1]["data"]["name"]]
     for row in rows:
         assert row in curve  # 3.5 is one of the curve's own points
+
+
+def test_the_assignment_shows_every_part() -> None:
+    policy = Hybrid(("cloud", "device", "edge"), 1, 2, 3, 4, 5)
+    drawn = explorer.assignment(policy.table(5), 5, 12).to_dict()
+    (rows,) = drawn["datasets"].values()
+    assert [(row["tier"], row["start"], row["end"], row["samples"]) for row in rows] == [
+        ("cloud", 0.5, 1.5, 3),
+        ("cloud", 1.5, 2.5, 7),
+        ("cloud", 2.5, 5.5, 12),
+        ("device", 0.5, 1.5, 4),
+        ("edge", 0.5, 2.5, 5),
+    ]
+    chain = Chain(("edge",) * 2 + ("cloud",) * 3, 12, 8)
+    assert "cloud" in figures.svg(explorer.assignment(chain.table(), 5, 12), "single")

@@ -55,13 +55,29 @@ def brute_force_backward_s(push_s: Seconds, compute_s: Seconds, overhead_s: floa
     return min(backward_s(push_s, compute_s, overhead_s, cuts) for cuts in all_cuts(len(push_s)))
 
 
+def tables(layers: int) -> tuple[list[list[float]], list[list[int]]]:
+    """F or B of Eqs. (13) and (14), and the choices, as both algorithms begin them."""
+    fastest = [[float("inf")] * (layers + 1) for _ in range(layers + 1)]
+    fastest[0][0] = 0.0
+    return fastest, [[-1] * (layers + 1) for _ in range(layers + 1)]
+
+
+def traced_back(fastest: list[list[float]], path: list[list[int]]) -> list[int]:
+    """The choices of the fastest number of transmissions."""
+    layers = len(path) - 1
+    steps = min(range(1, layers + 1), key=lambda n: fastest[layers][n])
+    cuts, current = [], layers
+    for step in range(1, steps + 1):
+        current = path[current][steps - step + 1]
+        if 1 <= current <= layers - 1:
+            cuts.append(current)
+    return cuts
+
+
 def algorithm_3(pull_s: Seconds, compute_s: Seconds, overhead_s: float) -> list[int]:
     """The paper's Algorithm 3, line by line; returns the enabled cuts."""
     layers = len(pull_s)
-    infinity = float("inf")
-    fastest = [[infinity] * (layers + 1) for _ in range(layers + 1)]
-    path = [[-1] * (layers + 1) for _ in range(layers + 1)]
-    fastest[0][0] = 0.0
+    fastest, path = tables(layers)
     for m in range(1, layers + 1):
         for n in range(1, m + 1):
             for k in range(m):
@@ -70,22 +86,13 @@ def algorithm_3(pull_s: Seconds, compute_s: Seconds, overhead_s: float) -> list[
                     continue
                 fastest[m][n] = last_start + sum(compute_s[k:m])
                 path[m][n] = k
-    steps = min(range(1, layers + 1), key=lambda n: fastest[layers][n])
-    cuts, current = [], layers
-    for step in range(1, steps + 1):
-        current = path[current][steps - step + 1]
-        if 1 <= current <= layers - 1:
-            cuts.append(current)
-    return sorted(cuts)
+    return sorted(traced_back(fastest, path))
 
 
 def algorithm_4(push_s: Seconds, compute_s: Seconds, overhead_s: float) -> list[int]:
     """The paper's Algorithm 4 (its lines 23-26 print F for B); returns the enabled cuts."""
     layers = len(push_s)
-    infinity = float("inf")
-    fastest = [[infinity] * (layers + 1) for _ in range(layers + 1)]
-    path = [[-1] * (layers + 1) for _ in range(layers + 1)]
-    fastest[0][0] = 0.0
+    fastest, path = tables(layers)
     for m in range(1, layers + 1):
         for n in range(1, m + 1):
             for k in range(m):
@@ -95,13 +102,7 @@ def algorithm_4(push_s: Seconds, compute_s: Seconds, overhead_s: float) -> list[
                     continue
                 fastest[m][n] = end
                 path[m][n] = k
-    steps = min(range(1, layers + 1), key=lambda n: fastest[layers][n])
-    cuts, current = [], layers
-    for step in range(1, steps + 1):
-        current = path[current][steps - step + 1]
-        if 1 <= current <= layers - 1:
-            cuts.append(layers - current)
-    return sorted(cuts)
+    return sorted(layers - cut for cut in traced_back(fastest, path))
 
 
 def ibatch_from_first(pull_s: Seconds, compute_s: Seconds, overhead_s: float) -> list[int]:

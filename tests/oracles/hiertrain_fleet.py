@@ -11,18 +11,15 @@ from tests.oracles.hiertrain import Choice, Given, all_hybrids, hybrid_s
 
 @dataclass(frozen=True)
 class GivenFleet:
-    """For each device, by edge, its problem if alone; and whether the edge stores messages."""
+    """For each device, by edge, its problem if alone."""
 
     devices: Sequence[Mapping[str, Given]]
-    stores: bool
 
     def shared(self, device: int, edge: str, computing: int, sending: int) -> Given:
         """Problem of a device with one of so many equal shares."""
         alone = self.devices[device][edge]
         near_bps = alone.bandwidth_bps[frozenset(("device", "edge"))]
         uplink_bps = alone.bandwidth_bps[frozenset(("edge", "cloud"))] / sending
-        near_s, uplink_s = 1 / near_bps, 1 / uplink_bps
-        way_s = near_s + uplink_s if self.stores else max(near_s, uplink_s)
 
         def edge_slower(seconds: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
             slower = {tier: list(values) for tier, values in seconds.items()}
@@ -37,7 +34,7 @@ class GivenFleet:
             bandwidth_bps={
                 frozenset(("device", "edge")): near_bps,
                 frozenset(("edge", "cloud")): uplink_bps,
-                frozenset(("device", "cloud")): 1 / way_s,
+                frozenset(("device", "cloud")): min(near_bps, uplink_bps),
             },
         )
 
@@ -60,25 +57,11 @@ def timed_s(fleet: GivenFleet, edges: Sequence[str], choices: Sequence[Choice]) 
     return found
 
 
-def best_of(times_s: Sequence[float], objective: str) -> float:
-    return max(times_s) if objective == "slowest" else sum(times_s) / len(times_s)
+def exact_s(fleet: GivenFleet) -> float:
+    """Least seconds of the slowest over all assignments and all policies of all devices.
 
-
-def exact_s(fleet: GivenFleet, objective: str) -> float:
-    """Least objective over all assignments and all policies of all devices."""
-    least_s = float("inf")
-    for edges in product(*fleet.devices):
-        policies = [
-            list(all_hybrids(by_edge[edge].layers, by_edge[edge].batch))
-            for by_edge, edge in zip(fleet.devices, edges, strict=True)
-        ]
-        for choices in product(*policies):
-            least_s = min(least_s, best_of(timed_s(fleet, edges, choices), objective))
-    return least_s
-
-
-def exact_by_uses_s(fleet: GivenFleet, objective: str) -> float:
-    """The same, but who uses what is chosen first: the devices' policies are then independent."""
+    Who uses what is chosen first: the devices' policies are then independent.
+    """
     kinds = [set[str](), {"edge"}, {"cloud"}, {"edge", "cloud"}]
     least_s = float("inf")
     for edges in product(*fleet.devices):
@@ -96,5 +79,5 @@ def exact_by_uses_s(fleet: GivenFleet, objective: str) -> float:
                         if tiers_of(choice) - {"device"} == uses[device]
                     )
                 )
-            least_s = min(least_s, best_of(times_s, objective))
+            least_s = min(least_s, max(times_s))
     return least_s

@@ -13,7 +13,7 @@ from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 from workbench.clusters.schedule import Schedule
 from workbench.clusters.testbeds import load_calibration, load_constants, load_testbed
-from workbench.clusters.traces import read_mahimahi, read_mbps, write_mahimahi, write_mbps
+from workbench.clusters.traces import read_mahimahi, read_mbps
 
 __all__ = [
     "Cluster",
@@ -31,6 +31,4 @@ __all__ = [
     "read_mahimahi",
     "read_mbps",
     "star",
-    "write_mahimahi",
-    "write_mbps",
 ]

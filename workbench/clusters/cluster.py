@@ -7,14 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 from workbench.utils.checks import UserError, check_name, check_truth, listed, whole
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Name = int | str
 """A node by its index or its name."""
@@ -147,19 +144,6 @@ class Cluster:
         """Nodes that links from `source` lead to, ascending."""
         return self._targets[self.index(source)]
 
-    def table(self) -> pl.DataFrame:
-        """One row per link: ``source, target, link`` as text."""
-        import polars as pl
-
-        return pl.DataFrame(
-            [
-                (self.names[source], self.names[target], str(link))
-                for (source, target), link in self.links.items()
-            ],
-            schema={"source": pl.String, "target": pl.String, "link": pl.String},
-            orient="row",
-        )
-
     def __str__(self) -> str:
         lines = [f"{len(self.nodes)} nodes, {len(self.links)} links"]
         lines += [f"  {index}: {node}" for index, node in enumerate(self.nodes)]
@@ -207,7 +191,6 @@ def star(
 
 def full_mesh(nodes: int | Sequence[Node], link: Link) -> Cluster:
     """Every node linked with every other, both ways; a number makes ``node0, node1, ...``."""
-    _check_link("link", link)
     ends = _members("node", nodes)
     return graph(ends, combinations(range(len(ends)), 2), link)
 

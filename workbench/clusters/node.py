@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.clusters.schedule import Schedule, capacity
-from workbench.utils.checks import UserError, check_number, check_whole, is_number, whole
+from workbench.utils.checks import UserError, check_number, check_whole, is_number
 
 Given = float | Schedule | Sequence[tuple[float, float]]
 
@@ -54,12 +54,9 @@ class Node:
             raise UserError(f"a node needs a name, such as 'worker0', not {self.name!r}")
         if not self.name.isprintable():
             raise UserError(f"a node's name is {self.name!r}; give a text of a single line")
-        cores = whole(self.cores)
-        if cores is None or cores < 1:
-            raise UserError(
-                f"cores of {self.name} is {self.cores!r}; it must be a whole number, at least 1"
-            )
-        object.__setattr__(self, "cores", cores)
+        for name, fewest in (("cores", 1), ("samples", 0)):
+            count = check_whole(f"{name} of {self.name}", getattr(self, name), fewest)
+            object.__setattr__(self, name, count)
         speed = capacity(f"speed of {self.name}", self.speed)
         object.__setattr__(self, "speed", speed)
         for name in ("uplink_bps", "downlink_bps"):
@@ -68,16 +65,11 @@ class Node:
             limit = None if unlimited else capacity(f"{name} of {self.name}", value)
             object.__setattr__(self, name, limit)
         for name in ("flops_per_s", "memory_bytes", "watts", "price_per_hour"):
-            value = getattr(self, name)
-            what = f"{name} of {self.name}"
-            if value is None or 0 < check_number(what, value) < math.inf:
-                continue
-            if name != "price_per_hour":
-                raise UserError(f"{what} is {value}; it must be above 0 and finite, or left out")
-            if value != 0:
-                raise UserError(f"{what} is {value}; it must be at least 0 and finite, or left out")
-        samples = check_whole(f"samples of {self.name}", self.samples, 0)
-        object.__setattr__(self, "samples", samples)
+            value, what = getattr(self, name), f"{name} of {self.name}"
+            free = name == "price_per_hour" and value == 0
+            if value is not None and not free and not 0 < check_number(what, value) < math.inf:
+                least = "at least" if name == "price_per_hour" else "above"
+                raise UserError(f"{what} is {value}; it must be {least} 0 and finite, or left out")
 
     @property
     def speed_over_time(self) -> Schedule:

@@ -10,11 +10,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Real
 from pathlib import Path
 from typing import Any, NoReturn
 
-from workbench.utils.checks import UserError, check_number, listed
+from workbench.utils.checks import UserError, check_number, is_number, listed
 from workbench.utils.files import read_text
 
 MOST_SAMPLES = 10_000_000
@@ -22,6 +21,9 @@ MOST_SAMPLES = 10_000_000
 
 ROUNDING = 4 * sys.float_info.epsilon
 """How far a time may be off, over itself, as a sum of a few times that are rounded."""
+
+UNORDERED = (str, bytes, set, frozenset, Mapping)
+"""Iterable, but not a list of pairs, nor a pair."""
 
 
 @dataclass(frozen=True)
@@ -80,33 +82,17 @@ class Schedule:
 
         The rows of a polars frame of two columns, start and value, are such pairs.
         """
-        what: Any = value
-        if isinstance(what, Schedule):
-            return what
-        if callable(what):
+        if isinstance(value, Schedule):
+            return value
+        if is_number(value):
+            return cls((0.0,), (value,))  # type: ignore[arg-type]
+        pairs = _pairs(value)
+        if pairs is None:
             raise UserError(
-                f"{what!r} is a function; sample it with Schedule.sampled(function, step_s=..., "
-                "end_s=...)"
+                f"{value!r} is not a schedule; give pairs of (start_s, value), such as [(0, 1e6), "
+                "(5, 2e6)], or a number; Schedule.sampled takes functions, Schedule.from_csv files"
             )
-        if isinstance(what, str | bytes | Path):
-            raise UserError(
-                f"{what!r} is not a schedule; give a number, pairs of (start_s, value), or read a "
-                "file with Schedule.from_csv"
-            )
-        if isinstance(what, Iterable) and getattr(what, "ndim", None) != 0:
-            unordered = isinstance(what, set | frozenset | Mapping)
-            pairs = [] if unordered else _rows(what)
-            if unordered or not all(_is_pair(pair) for pair in pairs):
-                raise UserError(
-                    f"{what!r} is not a schedule; give pairs of (start_s, value), such as "
-                    "[(0, 1e6), (5, 2e6)]"
-                )
-            return cls(tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs))
-        if isinstance(what, bool) or not isinstance(what, Real):
-            raise UserError(
-                f"{what!r} is not a schedule; give a number or pairs of (start_s, value)"
-            )
-        return cls((0.0,), (float(what),))
+        return cls(tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs))
 
     @classmethod
     def from_csv(cls, path: Path | str, *, scale: float = 1.0) -> Schedule:
@@ -232,15 +218,14 @@ def _refuse_time(name: str, seconds: float) -> NoReturn:
     raise UserError(f"{name} is {seconds}; a schedule starts at 0 s, so give a time from then on")
 
 
-def _rows(pairs: Iterable[Any]) -> list[Any]:
-    """Rows of the argument: a polars frame iterates over its columns."""
-    iter_rows = getattr(pairs, "iter_rows", None)
-    return list(pairs if iter_rows is None else iter_rows())
-
-
-def _is_pair(value: object) -> bool:
-    unordered = isinstance(value, str | set | frozenset | Mapping)
-    return isinstance(value, Sized) and not unordered and len(value) == 2
+def _pairs(value: Any) -> list[Any] | None:
+    """Pairs in their order; None for anything else. A polars frame iterates over its columns."""
+    several = isinstance(value, Iterable) and getattr(value, "ndim", None) != 0
+    if not several or isinstance(value, UNORDERED):
+        return None
+    pairs = list(value.iter_rows() if hasattr(value, "iter_rows") else value)
+    sized = (isinstance(pair, Sized) and not isinstance(pair, UNORDERED) for pair in pairs)
+    return pairs if all(sized) and all(len(pair) == 2 for pair in pairs) else None
 
 
 def capacity(name: str, value: float | Schedule | Sequence[tuple[float, float]]) -> Schedule:

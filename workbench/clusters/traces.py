@@ -1,4 +1,4 @@
-"""Bandwidth traces in common formats, read into and written from a `Schedule` of bits per second.
+"""Bandwidth traces in common formats, read into a `Schedule` of bits per second.
 
 Mahimahi's (Netravali et al. 2015): a line for each packet of 1,500 bytes, with the millisecond in
 which it may be delivered; lines ascend, and the trace begins again when it is over. Also tables of
@@ -7,18 +7,16 @@ seconds and Mbit/s.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
 from workbench.clusters.schedule import Schedule
 from workbench.utils import files
-from workbench.utils.checks import UserError, check_number, check_whole
+from workbench.utils.checks import UserError, check_whole
 
 PACKET_BITS = 1_500 * 8
 MILLISECONDS = 1_000
-_ROUNDING = 1e-6  # of a packet, in sums of many pieces
 MOST_MILLISECONDS = 100_000_000
 
 
@@ -52,40 +50,12 @@ def read_mahimahi(path: Path | str, *, repeats: int = 1) -> Schedule:
     return Schedule.of([(next(piece)[0] / MILLISECONDS, bps) for bps, piece in pieces])
 
 
-def write_mahimahi(schedule: Schedule, path: Path | str, *, end_s: float) -> None:
-    """Write what a schedule of bits per second delivers before `end_s` as a Mahimahi trace.
-
-    A packet is delivered in the millisecond in which the last of its bits is served, so that at the
-    end of each millisecond less than a packet is missing.
-
-    Raises ValueError: an end that is not above 0 s, or before which no packet is through.
-    """
-    if not 0 < check_number("end_s", end_s) <= MOST_MILLISECONDS / MILLISECONDS:
-        raise UserError(f"end_s is {end_s}; it must be above 0 s and at most 100,000 s")
-    lines, served_bits, sent = [], 0.0, 0
-    for at_ms in range(math.ceil(end_s * MILLISECONDS)):
-        served_bits += schedule.served(at_ms / MILLISECONDS, (at_ms + 1) / MILLISECONDS)
-        packets = math.floor(served_bits / PACKET_BITS + _ROUNDING)
-        lines += [f"{at_ms}\n"] * (packets - sent)
-        sent = packets
-    if not lines or lines[-1] == "0\n":
-        raise UserError(f"less than two milliseconds with a packet before {end_s} s; end later")
-    files.write_text(files.expanded(path), "".join(lines))
-
-
 def read_mbps(path: Path | str) -> Schedule:
     """Read a table of seconds and Mbit/s, maybe with a heading, as bits per second.
 
     Raises ValueError as `Schedule.from_csv`: a bad row is named by its line.
     """
     return Schedule.from_csv(path, scale=1e6)
-
-
-def write_mbps(schedule: Schedule, path: Path | str) -> None:
-    """Write a schedule of bits per second as a table of seconds and Mbit/s."""
-    rows = zip(schedule.starts_s, schedule.values, strict=True)
-    lines = ["seconds,mbps", *(f"{start_s!r},{bps / 1e6!r}" for start_s, bps in rows), ""]
-    files.write_text(files.expanded(path), "\n".join(lines))
 
 
 def _read_milliseconds(path: Path | str) -> Counter[int]:

@@ -17,46 +17,46 @@ from workbench.utils.files import expanded
 class Source(NamedTuple):
     """Where a data set comes from.
 
-    `load` reads it from a folder, after fetching it from a mirror if it is missing; `present` is
-    whether it can be read without a network; `title` is for charts.
+    `load` reads it from a folder, after fetching it if it is missing; `present` is whether it can
+    be read without a network; `title` is for charts.
     """
 
     title: str
-    load: Callable[[Callable[[], Path], str | None], Dataset]
+    load: Callable[[Callable[[], Path]], Dataset]
     present: Callable[[Path], bool]
 
 
 SOURCES = {
-    "digits": Source("digits", lambda folder, mirror: digits.load(), lambda folder: True),
+    "digits": Source("digits", lambda folder: digits.load(), lambda folder: True),
     "cluttered_digits": Source(
         "cluttered digits",
-        lambda folder, mirror: cluttered_digits.load(folder()),
+        lambda folder: cluttered_digits.load(folder()),
         lambda folder: True,
     ),
-    "markov": Source("Markov chain", lambda folder, mirror: markov.load(), lambda folder: True),
+    "markov": Source("Markov chain", lambda folder: markov.load(), lambda folder: True),
     "mnist": Source(
         "MNIST",
-        lambda folder, mirror: mnist.load(mnist.MNIST, folder(), mirror),
+        lambda folder: mnist.load(mnist.MNIST, folder()),
         lambda folder: mnist.present(mnist.MNIST, folder),
     ),
     "fashion_mnist": Source(
         "Fashion-MNIST",
-        lambda folder, mirror: mnist.load(mnist.FASHION_MNIST, folder(), mirror),
+        lambda folder: mnist.load(mnist.FASHION_MNIST, folder()),
         lambda folder: mnist.present(mnist.FASHION_MNIST, folder),
     ),
     "cifar10": Source(
         "CIFAR-10",
-        lambda folder, mirror: cifar10.load(cifar10.CIFAR10, folder(), mirror),
+        lambda folder: cifar10.load(cifar10.CIFAR10, folder()),
         cifar10.present,
     ),
     "cifar10_10k": Source(
         "a part of CIFAR-10",
-        lambda folder, mirror: cifar10.load_part(folder()),
+        lambda folder: cifar10.load_part(folder()),
         lambda folder: (folder / cifar10.PART).is_file(),
     ),
     "imagenet8": Source(
         "ImageNet 8x8",
-        lambda folder, mirror: imagenet8.load(folder() / imagenet8.LAYOUT),
+        lambda folder: imagenet8.load(folder() / imagenet8.LAYOUT),
         lambda folder: imagenet8.present(folder / imagenet8.LAYOUT),
     ),
 }
@@ -73,12 +73,7 @@ def title(name: str) -> str:
     return SOURCES[name].title if name in SOURCES else name
 
 
-def load(
-    name_or_path: str | os.PathLike[str],
-    *,
-    folder: Path | str | None = None,
-    mirror: str | None = None,
-) -> Dataset:
+def load(name_or_path: str | os.PathLike[str], *, folder: Path | str | None = None) -> Dataset:
     """Load a data set by name, or by the path of an ``.npz`` file or of a folder.
 
     Parameters
@@ -89,9 +84,6 @@ def load(
         name is never taken for a folder; ``./digits`` is a folder.
     folder
         Of downloaded copies; `data_folder()` by default.
-    mirror
-        URL of the folder from which to fetch instead of the publishers'; the published checksums
-        apply to it too.
 
     Raises
     ------
@@ -109,7 +101,7 @@ def load(
     if by_path:
         raise DatasetError(f"{path} is no .npz file and no folder; give one of these, or a name")
     check_name("data set", name, [*SOURCES, "PATH.npz", "FOLDER/"])
-    return SOURCES[name].load(lambda: _folder(folder), mirror)
+    return SOURCES[name].load(lambda: _folder(folder))
 
 
 def _folder(folder: Path | str | None) -> Path:

@@ -62,12 +62,12 @@ def load_part(folder: Path) -> Dataset:
     return npz.load(path)
 
 
-def load(archive: Remote, folder: Path, mirror: str | None = None) -> Dataset:
+def load(archive: Remote, folder: Path) -> Dataset:
     """Read the unpacked files of `folder`; where they are missing, fetch and unpack the archive."""
     where = folder / LAYOUT
     if not present(folder):
         packed = fetch_for(
-            "cifar10", archive, folder, mirror, files=[archive], folder=folder, layout=LAYOUT
+            "cifar10", archive, folder, files=[archive], folder=folder, layout=LAYOUT
         )
         _unpack(archive, packed, where)
     batches = [_read(where / name) for name in TRAIN_FILES]

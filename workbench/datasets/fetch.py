@@ -42,12 +42,11 @@ def data_folder() -> Path:
     return folder
 
 
-def fetch(file: Remote, into: Path, mirror: str | None = None) -> Path:
+def fetch(file: Remote, into: Path) -> Path:
     """Return the path of a file in folder `into`, fetched if it is not there.
 
-    From `mirror` alone, unless that is None. However many processes ask, one fetches and the
-    others wait for it. The file gets its name when it is complete and its checksum right; partial
-    downloads are removed.
+    However many processes ask, one fetches and the others wait for it. The file gets its name when
+    it is complete and its checksum right; partial downloads are removed.
     """
     import pooch
     from requests import RequestException
@@ -58,7 +57,7 @@ def fetch(file: Remote, into: Path, mirror: str | None = None) -> Path:
     failures: list[str] = []
     try:
         with _alone(into):
-            for base in file.mirrors if mirror is None else (mirror,):
+            for base in file.mirrors:
                 if target.exists():
                     return target
                 url = f"{base.rstrip('/')}/{file.name}"
@@ -83,7 +82,6 @@ def fetch_for(
     dataset: str,
     file: Remote,
     into: Path,
-    mirror: str | None,
     *,
     files: Sequence[Remote],
     folder: Path,
@@ -94,7 +92,7 @@ def fetch_for(
     All are fetched to `into`; they are read in `layout`, below the data `folder`.
     """
     try:
-        return fetch(file, into, mirror)
+        return fetch(file, into)
     except DatasetError as error:
         names = " and ".join(file.name for file in files)
         raise DatasetError(

@@ -77,13 +77,6 @@ def _find(folder: Path, within: Sequence[str], names: Sequence[str]) -> list[Pat
         f"{folder}; or give datasets.load the folder that holds them, or set {FOLDER_VARIABLE} to "
         f"one with {LAYOUT} in it"
     )
-    places = (folder, *(folder / name for name in within))
-    pickled = [place for place in places if (place / names[0]).with_suffix("").is_file()]
-    if pickled:
-        raise DatasetError(
-            f"{pickled[0]} holds ImageNet 8x8 as pickles; they are refused, since unpickling runs "
-            f"code. The version in .npz files is needed; {advice}"
-        )
     raise DatasetError(f"data set 'imagenet8' is not in {folder}: no {names[0]}; {advice}")
 
 

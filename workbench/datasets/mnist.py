@@ -89,9 +89,9 @@ FASHION_MNIST = IdxSource(
 )
 
 
-def load(source: IdxSource, folder: Path, mirror: str | None = None) -> Dataset:
+def load(source: IdxSource, folder: Path) -> Dataset:
     """Read the four files of `folder`, packed or unpacked, fetching those that are missing."""
-    paths = [_find(source, file, folder, mirror) for file in source.remotes]
+    paths = [_find(source, file, folder) for file in source.remotes]
     x_train, x_test = (scaled(_read_idx(path, 3)[:, None]) for path in paths[::2])
     y_train, y_test = (_read_idx(path, 1).astype(np.int64) for path in paths[1::2])
     return Dataset(source.name, x_train, y_train, x_test, y_test, source.classes)
@@ -107,14 +107,13 @@ def _copy(source: IdxSource, name: str, folder: Path) -> Path | None:
     return next((path for path in (packed.with_suffix(""), packed) if path.is_file()), None)
 
 
-def _find(source: IdxSource, file: Remote, folder: Path, mirror: str | None) -> Path:
+def _find(source: IdxSource, file: Remote, folder: Path) -> Path:
     if copy := _copy(source, file.name, folder):
         return copy
     return fetch_for(
         source.name,
         file,
         folder / source.layout,
-        mirror,
         files=source.remotes,
         folder=folder,
         layout=source.layout,

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.utils.checks import UserError, check_number, whole
+from workbench.utils.checks import UserError, check_number, check_whole
 
 Shards = tuple[NDArray[np.int64], ...]
 
@@ -59,11 +59,7 @@ def by_class(labels: ArrayLike, nodes: int, *, classes_per_node: int = 2, seed: 
     `classes_per_node` of them at random. Where cuts do not meet the ends of classes, a piece holds
     samples of several classes.
     """
-    each = whole(classes_per_node)
-    if each is None or each < 1:
-        raise UserError(
-            f"classes_per_node is {classes_per_node!r}; give a whole number of at least 1"
-        )
+    each = check_whole("classes_per_node", classes_per_node, 1)
     checked = _checked(labels, nodes)
     pieces = nodes * each
     if len(checked) < pieces:
@@ -116,12 +112,7 @@ def _checked(labels: ArrayLike, nodes: int) -> NDArray[np.int64]:
             f"labels are {values.dtype} of shape {values.shape}; give one whole number a sample, "
             "such as dataset.y_train"
         )
-    holders = whole(nodes)
-    if holders is None:
-        raise UserError(f"nodes is {nodes!r}; give how many, a whole number")
-    if holders < 1:
-        raise UserError(f"nodes is {nodes}; at least one must hold the samples")
-    if len(values) < holders:
+    if len(values) < check_whole("nodes", nodes, 1):
         raise UserError(
             f"{nodes} nodes cannot share {len(values)} samples; each needs at least one. "
             "Use fewer nodes or more samples"

@@ -9,7 +9,7 @@ from functools import cached_property
 import polars as pl
 
 from workbench.profiles.model_profile import LayerTable, ModelProfile
-from workbench.utils.checks import UserError, check_whole
+from workbench.utils.checks import UserError, check_number, check_whole
 
 SCHEMA = {
     "layer": pl.String,
@@ -103,7 +103,7 @@ class LayerTimes(LayerTable):
             ("flops_per_s", flops_per_s),
             ("backward_over_forward", backward_over_forward),
         ):
-            if number is not None and not 0 < number < math.inf:
+            if number is not None and not 0 < check_number(what, number) < math.inf:
                 raise UserError(f"{what} is {number}, not a positive number")
         forward_s = pl.col("forward_flops") * (batch_size / flops_per_s)
         backward_s = (

@@ -8,42 +8,27 @@ import polars as pl
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
 from workbench.utils.checks import UserError
 
+MEANS = (1.6e6, 1.2e6, 1.5e8)
+"""Parameter bytes, output bytes and FLOPs of a layer, close to those of ResNet-152 at 224x224."""
 
-def synthetic_profile(
-    layers: int,
-    seed: int,
-    *,
-    mean_param_bytes: float = 1.6e6,
-    mean_output_bytes: float = 1.2e6,
-    mean_forward_flops: float = 1.5e8,
-    spread: float = 1.0,
-) -> ModelProfile:
+
+def synthetic_profile(layers: int, seed: int, *, spread: float = 1.0) -> ModelProfile:
     """Draw a chain whose layers differ as those of convolutional networks do.
 
-    Parameter bytes, output bytes and FLOPs of each layer are log-normal and independent: few
-    heavy layers among many light ones, and layers heavy to send need not be heavy to compute.
-    The default means are close to those of ResNet-152's layers at 224x224. A layer has two
-    tensors; its backward FLOPs are twice the forward's, but for the first, which has no gradient
-    by its input.
+    Parameter bytes, output bytes and FLOPs of each layer are log-normal around `MEANS` and
+    independent: few heavy layers among many light ones, and layers heavy to send need not be heavy
+    to compute. A layer has two tensors; its backward FLOPs are twice the forward's, but for the
+    first, which has no gradient by its input.
 
-    Parameters
-    ----------
-    mean_param_bytes, mean_output_bytes, mean_forward_flops
-        Expected value per layer, the last two per sample.
-    spread
-        Standard deviation of the logarithm; 0 makes all layers equal.
+    `spread` is the standard deviation of the logarithm; 0 makes all layers equal.
     """
     if layers < 1:
         raise UserError(f"a chain has at least 1 layer, not {layers}")
     if not 0 <= spread < np.inf:
         raise UserError(f"spread is {spread}, not a number of at least 0")
-    means = np.array([mean_param_bytes, mean_output_bytes, mean_forward_flops])
-    if not np.all((means > 0) & np.isfinite(means)):
-        raise UserError(f"the means are {means.tolist()}, not positive numbers")
-
     generator = np.random.default_rng(seed)
     # exp(normal(m, s)) has the mean exp(m + s²/2).
-    draws = generator.lognormal(np.log(means) - spread**2 / 2, spread, size=(layers, 3))
+    draws = generator.lognormal(np.log(MEANS) - spread**2 / 2, spread, size=(layers, 3))
     param_bytes, output_bytes, forward_flops = np.maximum(np.rint(draws), 1).astype(np.int64).T
     backward_flops = 2 * forward_flops
     backward_flops[0] = forward_flops[0]

@@ -168,14 +168,6 @@ def test_ibatch_from_the_last_layer_follows_the_mirrored_rule(costs: LayerCosts)
     )
 
 
-@given(costs=layer_costs(max_layers=12))
-def test_ibatch_takes_the_faster_of_its_two_greedies(costs: LayerCosts) -> None:
-    direction = costs.forward
-    greedies = (from_first_layer(direction), from_last_layer(direction))
-    ours_s = direction.duration_s(PLANNERS["ibatch"](costs).forward_cuts)
-    assert ours_s == min(map(direction.duration_s, greedies))
-
-
 @given(costs=exact_costs)
 def test_ibatch_follows_algorithm_2(costs: LayerCosts) -> None:
     _, _, backward_s, push_s = vectors(costs)

@@ -6,20 +6,21 @@ import polars as pl
 import pytest
 
 from tests.conftest import Smoke
-from tests.expectations import stored_frames
-from workbench.claims import Answer, paper_value
+from tests.expectations import Stored
+from workbench.claims import paper_value
 from workbench.dynacomm.paper import planning_time, saved_time, speedup
 from workbench.dynacomm.paper.figures import FIGURES
 from workbench.dynacomm.paper.testbed import MODELS
-from workbench.experiments.figure import Figure, answers_of
+from workbench.experiments.figure import Figure
 
-STORED: dict[str, pl.DataFrame] = {}
+KEPT = Stored("dynacomm", FIGURES)
+STORED = KEPT.frames
+answers, value, with_value = KEPT.answers, KEPT.value, KEPT.with_value
 
 
 @pytest.fixture(autouse=True, scope="module")
-def stored(smoke: Smoke) -> None:
-    """Read the frames of the notebook."""
-    STORED.update(stored_frames(smoke, "dynacomm"))
+def _read(smoke: Smoke) -> None:
+    KEPT.read(smoke)
 
 
 def test_only_what_is_timed_at_full_size_is_missing_at_smoke_scale() -> None:
@@ -66,24 +67,6 @@ def test_a_reduction_is_read_from_its_figure() -> None:
 )
 def test_results_at_another_setting_answer_nothing(figure: Figure, setting: dict[str, Any]) -> None:
     assert answers({figure.id: figure.frame("smoke", **setting)}) == {}
-
-
-def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
-    """What frames answer that lack nothing."""
-    found, faults = answers_of(FIGURES, frames)
-    assert faults == []
-    return found
-
-
-def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:
-    return answers(STORED | changed)[f"dynacomm.{claim}"].ours
-
-
-def with_value(figure: str, column: str, new: float, **where: object) -> pl.DataFrame:
-    """A stored frame with one column changed in the rows that match."""
-    rows = pl.all_horizontal(pl.col(name) == wanted for name, wanted in where.items())
-    frame = STORED[figure]
-    return frame.with_columns(pl.when(rows).then(pl.lit(new)).otherwise(column).alias(column))
 
 
 def test_every_number_is_read_from_its_frame() -> None:

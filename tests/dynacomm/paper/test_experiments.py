@@ -84,21 +84,6 @@ def test_the_benchmark_of_planners_runs_to_its_end(
     assert "slope from 200 layers on, forward, dynacomm: 0.00" in capsys.readouterr().out
 
 
-def test_slopes_of_known_powers() -> None:
-    frame = pl.DataFrame(
-        [
-            (direction, solver, layers, 1e-6 * float(layers) ** power)
-            for direction in planning_time.DIRECTIONS
-            for solver, power in (("paper_programme", 3), ("dynacomm", 1))
-            for layers in (50, 100, 200, 400)
-        ],
-        schema=["direction", "solver", "layers", "median_ms"],
-        orient="row",
-    )
-    exponents = planning_time.slopes(frame)["exponent"].to_list()
-    assert exponents == pytest.approx([3, 1, 3, 1])
-
-
 def test_random_costs_repeat_with_the_seed(stored: Frames) -> None:
     again = planning_time.FIG12.frame("smoke", seed=1)
     assert again.drop("median_ms").equals(stored["fig12"].drop("median_ms"))

@@ -122,12 +122,3 @@ def test_the_slowest_of_eight_pushes_alone() -> None:
     once_s = pulled_s + computed_s + alone_s + PAPERS.aggregation_s(profile_model(MODEL))
     run = simulated(PAPERS, plan, [1.0] * 7 + [0.5])
     assert run.end_s == pytest.approx(2 * once_s, rel=1e-9)
-
-
-def test_interfaces_are_shared_by_more_workers_than_servers() -> None:
-    assert (PAPERS.workers, PAPERS.servers) == (8, 4)
-    cluster = PAPERS.cluster()
-    rate_bps = PAPERS.bandwidth_mbps * 1e6 * PAPERS.constants.link_efficiency
-    assert len(cluster) == 12
-    assert {node.uplink.constant for node in cluster.nodes if node.uplink} == {rate_bps}
-    assert float(PAPERS.link.bandwidth_bps) == rate_bps / 2  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from tests.dynacomm.jobs import BPS, job_of
 from tests.oracles import layer_seconds as oracle
@@ -150,13 +149,6 @@ def test_directions_are_apart() -> None:
     assert state.costs(job_of(COSTS)).overhead_s == pytest.approx(0.5)  # the mean of the two
 
 
-def test_worker_that_is_slower_backward_alone_is_seen() -> None:
-    seen = Observed((), (), (Computed(1, 3, 5.0),), (Computed(1, 3, 15.0),))
-    costs = step(profile(), seen).costs(job_of(COSTS))
-    assert costs.forward_s.tolist() == COSTS.forward_s.tolist()
-    assert costs.backward_s.tolist() == pytest.approx((3 * COSTS.backward_s).tolist())
-
-
 def test_what_tensors_cost_is_taken_off_and_put_back() -> None:
     job = replace(job_of(COSTS), tensors=(2, 0, 3))
     state = Profile.before(job, Rate(0.5, BPS, tensor_s=0.25))
@@ -195,26 +187,6 @@ def took(true_s: list[float], cuts: set[int]) -> list[Computed]:
     return [Computed(first, last, sum(true_s[first - 1 : last])) for first, last in segments(cuts)]
 
 
-@pytest.mark.parametrize(
-    ("believed_s", "computed", "expected_s"),
-    [
-        # 1 and 3 s were believed of two layers that took 8 s together; the third took 5 s alone.
-        ([1, 3, 1], [Computed(3, 3, 5.0), Computed(1, 2, 8.0)], [2, 6, 5]),
-        # Two iterations: means.
-        ([1, 3], [Computed(1, 2, 8.0), Computed(1, 1, 4.0), Computed(2, 2, 2.0)], [3, 4]),
-        # Believed to take nothing: shared out evenly.
-        ([0, 0], [Computed(1, 2, 3.0)], [1.5, 1.5]),
-        # Layers that were not computed stay as believed.
-        ([1, 2], [Computed(2, 2, 7.0)], [1, 7]),
-        ([1, 2], [], [1, 2]),
-    ],
-)
-def test_layers_by_hand(
-    believed_s: list[float], computed: list[Computed], expected_s: list[float]
-) -> None:
-    assert estimate(np.array(believed_s, float), computed).tolist() == expected_s
-
-
 @given(believed_s=all_seconds, cuts=all_cuts, data=st.data())
 def test_estimate_is_that_of_the_loops(believed_s: list[float], cuts: list[set[int]], data) -> None:  # type: ignore[no-untyped-def]
     iterations = [
@@ -233,35 +205,3 @@ def test_under_one_plan_every_segments_total_is_right(
         assert found[first - 1 : last].sum() == pytest.approx(whole_s, rel=1e-9)
         if first == last:
             assert found[first - 1] == pytest.approx(true_s[first - 1], rel=1e-9)
-
-
-@given(
-    true_s=st.lists(st.floats(0.1, 10), min_size=LAYERS, max_size=LAYERS),
-    believed_s=st.lists(st.floats(0.1, 10), min_size=LAYERS, max_size=LAYERS),
-    cuts=all_cuts,
-)
-def test_what_segments_took_is_explained_better_and_better(
-    true_s: list[float], believed_s: list[float], cuts: list[set[int]]
-) -> None:
-    """Richardson's and Lucy's iteration never makes the divergence larger; the truth is fixed."""
-    computed = list(chain.from_iterable(took(true_s, one) for one in cuts))
-    assert estimate(np.array(true_s), computed) == pytest.approx(np.array(true_s), rel=1e-12)
-
-    def divergence(found: NDArray[np.float64]) -> float:
-        sums = [(one.seconds, found[one.first - 1 : one.last].sum()) for one in computed]
-        return float(sum(took_s * np.log(took_s / s) - took_s + s for took_s, s in sums))
-
-    found = np.array(believed_s)
-    for _ in range(5):
-        before, found = divergence(found), estimate(found, computed)
-        assert divergence(found) <= before + 1e-9
-
-
-def test_cuts_that_vary_tell_layers_apart() -> None:
-    """One cut each: what comes before it, and what behind, have one solution between them."""
-    true_s = [1.0, 3.0, 0.5, 2.0, 1.5, 4.0]
-    computed = list(chain.from_iterable(took(true_s, {cut}) for cut in range(1, LAYERS)))
-    found = np.full(LAYERS, 2.0)
-    for _ in range(3000):
-        found = estimate(found, computed)
-    assert found == pytest.approx(np.array(true_s), rel=1e-6)

@@ -12,7 +12,6 @@ import torch
 
 from tests.dynacomm.training.trainings import LENET
 from workbench import training
-from workbench.dynacomm.programs.learning import ServerStore
 from workbench.dynacomm.training import Setup, Trained, TrainingError, train
 from workbench.runtime import Crash, DeadlockError, Run, simulate
 from workbench.training import shell
@@ -101,21 +100,6 @@ def test_epochs_are_evaluated_as_they_end() -> None:
     assert all(one[0] <= two[0] for one, two in pairwise(seen))
     assert epochs.frame["at_s"].to_list() == [at_s for at_s, _ in seen[1::2]]
     assert run.end_s == train(replace(LENET, epochs=3, servers=2)).run.end_s
-
-
-def test_a_server_hands_over_nothing_but_its_own_parts() -> None:
-    built = replace(LENET, epochs=2, servers=3).programs()
-    handed: list[list[int]] = []
-    for store in built.stores:
-
-        def ended(pieces: Any, at_s: float, store: ServerStore = store) -> None:
-            assert [where for where, _ in pieces] == list(store.own)
-            handed.append([len(values) for _, values in pieces])
-
-        store.epoch_ended = ended
-    simulate(replace(LENET, servers=3).cluster, built.programs)
-    assert len(handed) == 6
-    assert sum(map(sum, handed[:3])) == len(built.epochs.weights)
 
 
 def test_progress_is_the_slowest_workers() -> None:

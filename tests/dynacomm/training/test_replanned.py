@@ -107,17 +107,6 @@ def test_on_a_steady_link_nothing_changes() -> None:
     assert again.run.end_s == pytest.approx(once.run.end_s, rel=1e-9)
 
 
-def test_planning_again_pays_when_the_bandwidth_falls_for_good() -> None:
-    setup = replace(LENET, link=LINKS["step"], epochs=6)
-    kept, again = (train(setup, replan_every=every, planning_s=0.0) for every in (None, 1))
-    assert again.run.end_s < kept.run.end_s
-
-
-def test_planning_takes_its_time() -> None:
-    free, dear = (train(LENET, replan_every=1, planning_s=cost) for cost in (0.0, 10.0))
-    assert dear.run.end_s > free.run.end_s + 11 * 9
-
-
 def planned(found: Trained[torch.Tensor]) -> list[str]:
     """Before which iterations."""
     assert found.run.trace is not None

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from tests.dynacomm.training.trainings import DIGITS, LENET, LINKS
-from workbench import datasets, training
+from workbench import datasets
 from workbench.clusters import Link
 from workbench.dynacomm import PLANNERS, iteration
 from workbench.dynacomm.programs.learning import Pieces, ServerStore, WorkerReplica
@@ -36,32 +35,10 @@ def test_normalised_models_too() -> None:
     assert other.run.end_s < one.run.end_s
 
 
-def test_one_worker_learns_what_a_bare_loop_learns() -> None:
-    found = train(LENET, "dynacomm")
-    data, sgd = LENET.dataset, LENET.sgd
-    with training.fixed_threads():
-        flat = training.flatten(training.initialise("lenet5", 3), (1, 28, 28))
-        velocity = sgd.start(flat.parameters)
-        for epoch in range(2):
-            for batch in training.batches(data, 16, seed=3, epoch=epoch):
-                training.gradient_step(flat, data.x_train[batch], data.y_train[batch])
-                sgd.step(flat.parameters, flat.gradients, velocity)
-    assert torch.equal(found.weights, flat.parameters)
-
-
 def test_several_workers_learn_what_one_learns_from_their_joint_batch() -> None:
     alone = train(replace(LENET, batch_size=24), "dynacomm").weights
     together = train(replace(LENET, batch_size=8, workers=3, servers=2), "dynacomm").weights
     assert torch.allclose(alone, together, atol=1e-5)
-
-
-def test_time_is_what_the_cost_model_says() -> None:
-    found = train(LENET, "layer_by_layer")
-    plan = PLANNERS["layer_by_layer"](LENET.costs)
-    iterations = 2 * 96 // 16
-    expected_s = iterations * iteration(LENET.costs, plan).total_s
-    assert found.run.end_s == pytest.approx(expected_s, rel=1e-9)
-    assert found.epochs["at_s"].to_list() == pytest.approx([expected_s / 2, expected_s])
 
 
 def test_it_learns() -> None:
@@ -69,39 +46,6 @@ def test_it_learns() -> None:
     epochs = train(replace(LENET, dataset=data, epochs=3, workers=2)).epochs
     assert epochs["top1"][-1] > 0.8
     assert epochs["loss"][-1] < epochs["loss"][0]
-
-
-def small_net() -> torch.nn.Module:
-    return torch.nn.Sequential(
-        torch.nn.Flatten(), torch.nn.Linear(784, 12), torch.nn.ReLU(), torch.nn.Linear(12, 10)
-    )
-
-
-@pytest.mark.parametrize("planner", ["sequential", "dynacomm"])
-def test_module_learns_as_the_function_that_makes_it(planner: str) -> None:
-    module = training.initialise(small_net, LENET.seed)
-    before = [parameter.clone() for parameter in module.parameters()]
-    setups = [replace(LENET, model=model, servers=2) for model in (module, small_net, module)]
-    first, *others = (train(setup, planner, replan_every=None) for setup in setups)
-    assert all(map(torch.equal, before, module.parameters()))  # the user's stays what it is
-    for other in others:
-        assert torch.equal(other.weights, first.weights)
-        assert other.epochs.equals(first.epochs)
-    assert len(first.weights) == 784 * 12 + 12 + 120 + 10
-    costs = setups[0].costs
-    assert costs.forward_s == pytest.approx(np.array([784 * 12, 120]) * 2 * 16 / 1e10)
-    once_s = iteration(costs, PLANNERS[planner](costs)).total_s
-    assert first.run.end_s == pytest.approx(12 * once_s, rel=1e-9)
-
-
-@pytest.mark.parametrize("planner", PLANNERS)
-def test_what_each_tensor_costs_is_charged(planner: str) -> None:
-    setup = replace(LENET, link=Link(20e6, 0.02, tensor_s=0.013))
-    plan = PLANNERS[planner](setup.costs)
-    once_s = iteration(setup.costs, plan).total_s
-    assert once_s > iteration(LENET.costs, plan).total_s + 10 * 0.013  # LeNet-5 has ten
-    end_s = train(setup, planner, replan_every=None).run.end_s
-    assert end_s == pytest.approx(12 * once_s, rel=1e-9)
 
 
 def test_several_servers_are_as_one_with_a_wider_link() -> None:

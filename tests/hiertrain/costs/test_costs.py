@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.hiertrain.strategies import chains, given_of, hybrids, problems
+from tests.hiertrain.strategies import chains, choice_of, given_of, hybrids, problems
 from tests.oracles import hiertrain as oracle
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
 
@@ -73,8 +73,7 @@ def test_overhead_is_paid_by_every_message_that_is_sent() -> None:
 @given(problem=problems(max_layers=8, max_batch=20), data=st.data())
 def test_hybrid_iteration_is_what_the_equations_say(problem: Problem, data: st.DataObject) -> None:
     policy = data.draw(hybrids(problem))
-    choice = (policy.order, policy.m_s, policy.m_l, policy.b_o, policy.b_s, policy.b_l)
-    expected_s = oracle.hybrid_s(given_of(problem), choice)
+    expected_s = oracle.hybrid_s(given_of(problem), choice_of(policy))
     assert iteration(problem, policy).total_s == pytest.approx(expected_s, rel=RELATIVE)
 
 

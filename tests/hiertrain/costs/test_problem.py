@@ -1,6 +1,5 @@
 """Problems validate themselves; problems from profiles."""
 
-import itertools
 import pickle
 from typing import Any
 
@@ -84,14 +83,12 @@ test_problem_refused = refusals(
             "output_bytes of layer 2 is inf": [[1, INFINITE]],
             "output_bytes of layer 1 is nan": [[None, 1]],
         },
-        "sample_bytes": {"sample_bytes takes one number, not .*[12]j?": [[1, 2], 1j]},
+        "sample_bytes": {"sample_bytes is": [[1, 2], 1j, -1]},
         "bandwidth_bps": {
             "bandwidth_bps between edge and cloud is .*; it must be positive": linked(
                 0, -5, NAN, INFINITE
             ),
-            "edge and cloud is .*; give it as a number of bits per second": linked(
-                "5 Mbps", None, True
-            ),
+            "between edge and cloud is .*; give a number": linked("5 Mbps", None, True),
             r"bandwidth_bps is 5000000.0; give one for each pair.*'edge'\)": [5e6],
             r"names '.*', which is no pair of tiers; give \{\('device', 'edge'\): 5e6": [
                 BANDWIDTHS | {"device-edge": 1},
@@ -125,14 +122,6 @@ def test_problem_survives_pickling(problem: Problem) -> None:
     assert given_of(copy) == given_of(problem)
 
 
-@given(problem=problems(max_layers=6, max_batch=5))
-def test_spans_are_the_sums_of_their_layers(problem: Problem) -> None:
-    for a, b in itertools.product(range(problem.layers + 1), repeat=2):
-        for t, tier in enumerate(TIERS):
-            sums_s = [sum(problem.layer_s[tier][a:b, column]) for column in (0, 1)]
-            assert problem.span_s[:, t, a, b] == pytest.approx(sums_s, rel=1e-12)
-
-
 SPEEDS = {"device": 2e9, "edge": 8e9, "cloud": 5e11}
 LINKS: dict[str, Any] = {"device_edge_bps": 5e6, "edge_cloud_bps": 3e6, "batch": 32}
 
@@ -151,24 +140,6 @@ def test_problem_from_flops() -> None:
     assert problem.update_s["cloud"] == pytest.approx(updates_s)
     assert problem.param_bytes.sum() == profile.param_bytes
     assert problem.bandwidth_bps["device", "cloud"] == 3e6
-
-
-def test_problem_from_flops_with_choices_of_its_own() -> None:
-    profile = profile_model("lenet5")
-    problem = problem_of(
-        profile,
-        flops_per_s=SPEEDS,
-        route="store_and_forward",
-        sample_bytes=784,
-        backward_over_forward=2.0,
-        update_bytes_per_s=dict.fromkeys(TIERS, 1e9),
-        overhead_s=0.01,
-        **LINKS,
-    )
-    assert problem.layer_s["device"][:, 1] == pytest.approx(2 * problem.layer_s["device"][:, 0])
-    assert problem.update_s["device"] == pytest.approx(problem.param_bytes / 1e9)
-    assert (problem.sample_bytes, problem.overhead_s) == (784, 0.01)
-    assert problem.bandwidth_bps["device", "cloud"] == pytest.approx(15e6 / 8)
 
 
 def test_problem_from_times_takes_seconds_per_sample() -> None:
@@ -193,30 +164,26 @@ test_problem_of_flops_refused = refusals(
     {
         "flops_per_s": {
             "flops_per_s takes one entry for each of device, edge": [{"edge": 1e9}, [1, 2, 3]],
-            "flops_per_s of edge is 'fast'; give it as a": [SPEEDS | {"edge": "fast"}],
-            "flops_per_s of edge is 0": [SPEEDS | {"edge": 0}],
+            "flops_per_s is": [SPEEDS | {"edge": "fast"}, SPEEDS | {"edge": 0}],
         },
-        "update_bytes_per_s": {"update_bytes_per_s of edge is nan": [SPEEDS | {"edge": NAN}]},
-        "device_edge_bps": {
-            "the device-edge bandwidth is '5 Mbps'; give it as a num": ["5 Mbps"],
-            "the device-edge bandwidth is 0": [0],
-        },
-        "edge_cloud_bps": {"the edge-cloud bandwidth is (None|nan|True)": [None, NAN, True]},
-        "profile": {r"the profile is 'lenet5'; .* profile_model\('lenet5'\)": ["lenet5"]},
+        "device_edge_bps": {"the device-edge bandwidth is": ["5 Mbps", 0]},
+        "edge_cloud_bps": {"the edge-cloud bandwidth is": [None, NAN, True]},
         "batch": {"batch is 0": [0]},
-        "sample_bytes": {"sample_bytes is -1": [-1]},
     },
 )
 
 
-def test_bad_times_are_refused() -> None:
-    profile = profile_model("lenet5")
-    with pytest.raises(ValueError, match=r"times of device is 1\.0; give LayerTimes"):
-        problem_of_times(profile, dict.fromkeys(TIERS, 1.0), **LINKS)  # type: ignore[arg-type]
+def test_bad_profiles_and_times_are_refused() -> None:
+    profile: Any = profile_model("lenet5")
+    cases: list[tuple[Any, Any, str]] = [
+        ("lenet5", {}, r"the profile is 'lenet5'; .* profile_model\('lenet5'\)"),
+        (profile, dict.fromkeys(TIERS, 1.0), r"times of device is 1\.0; give LayerTimes"),
+    ]
+    for wrong, times, message in cases:
+        with pytest.raises(TypeError, match=message):
+            problem_of_times(wrong, times, **LINKS)
     with pytest.raises(ValueError, match=r"times takes one entry for each of .*; got None"):
         problem_of_times(profile, None, **LINKS)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="the profile is None"):
-        problem_of_times(None, {}, **LINKS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("planner", PLANNERS)

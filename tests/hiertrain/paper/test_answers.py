@@ -6,41 +6,22 @@ import polars as pl
 import pytest
 
 from tests.conftest import Smoke
-from tests.expectations import stored_frames
-from workbench.claims import Answer, verdicts
-from workbench.experiments.figure import answers_of
+from tests.expectations import Stored
+from workbench.claims import verdicts
 from workbench.hiertrain.paper import calibration, constants
 from workbench.hiertrain.paper.cores import FIG11, NONE_PERCENT
 from workbench.hiertrain.paper.figures import FIGURES
 from workbench.hiertrain.paper.iteration_time import FIG7, FIG8, FIG9
 from workbench.hiertrain.paper.testbed import MODELS, Constants
 
-STORED: dict[str, pl.DataFrame] = {}
+KEPT = Stored("hiertrain", FIGURES)
+STORED = KEPT.frames
+answers, value, with_value = KEPT.answers, KEPT.value, KEPT.with_value
 
 
 @pytest.fixture(autouse=True, scope="module")
-def stored(smoke: Smoke) -> None:
-    """Read the frames of the notebook."""
-    STORED.update(stored_frames(smoke, "hiertrain"))
-
-
-def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
-    """What frames answer that lack nothing."""
-    answered = answers_of(FIGURES, frames)
-    assert not answered.faults
-    return answered.by_claim
-
-
-def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:
-    return answers(STORED | changed)[f"hiertrain.{claim}"].ours
-
-
-def with_value(figure: str, column: str, new: float | pl.Expr, **where: object) -> pl.DataFrame:
-    """A stored frame with one column changed in the rows that match."""
-    rows = pl.all_horizontal(pl.col(name) == wanted for name, wanted in where.items())
-    changed = new if isinstance(new, pl.Expr) else pl.lit(new)
-    frame = STORED[figure]
-    return frame.with_columns(pl.when(rows).then(changed).otherwise(column).alias(column))
+def _read(smoke: Smoke) -> None:
+    KEPT.read(smoke)
 
 
 def curves(figure: str, **total_s: list[float]) -> pl.DataFrame:

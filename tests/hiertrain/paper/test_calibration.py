@@ -106,17 +106,6 @@ def test_errors_are_ours_minus_the_papers() -> None:
     assert list(speedup_errors(given).values()) == pytest.approx([-0.3, -2.5, 0.3, -4.9])
 
 
-def test_verdicts_are_those_of_the_scorecard() -> None:
-    edge, cloud = ALEXNET[:2]
-    judged = verdicts("hiertrain", {edge: Answer(2.2), cloud: Answer(2.4)})
-    assert judged == {edge: "near", cloud: "trend"}  # above the other, as in the paper
-    judged = verdicts("hiertrain", {edge: Answer(2.2), cloud: Answer(2.1)})
-    assert judged == {edge: "near", cloud: "not reproduced"}
-    assert verdicts("hiertrain", {"hiertrain.fig11.cores": Answer(False)}) == {
-        "hiertrain.fig11.cores": "not reproduced"
-    }
-
-
 def test_on_alexnet_alone_nothing_of_lenet5_is_answered() -> None:
     constants = Constants.load()
     alone = EXPLANATIONS[EXPLANATION].answers(constants, ("alexnet",))

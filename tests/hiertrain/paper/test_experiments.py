@@ -8,10 +8,18 @@ import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
+from workbench import figures
 from workbench.claims import verdicts
 from workbench.hiertrain import PLANNERS, iteration
 from workbench.hiertrain.paper import calibration, constants, learning, planning_time
-from workbench.hiertrain.paper.iteration_time import FIG7, RIVALS, by_bandwidth, iterations
+from workbench.hiertrain.paper.iteration_time import (
+    FIG7,
+    RIVALS,
+    by_bandwidth,
+    draw_planners,
+    iterations,
+)
+from workbench.hiertrain.paper.simulated import overtaken
 from workbench.hiertrain.paper.testbed import (
     EDGE_CLOUD_MBPS,
     EXPLANATION,
@@ -141,14 +149,6 @@ def test_two_percent_do_not_change_what_is_met(stored: Frames) -> None:
     assert frame["met"].n_unique() == 1
 
 
-def test_contradictions_follow_from_the_claims(stored: Frames) -> None:
-    frame = stored["contradictions"]
-    assert frame["needed"].to_list() == pytest.approx([4.5 / 2.3, 4.5, 6.9 / 1.7])
-    assert frame["allowed"].to_list() == pytest.approx([2.5 / 1.5, 5 / 1.5, 5 / 1.5])
-    assert (frame["needed"] > frame["allowed"]).all()
-    assert (frame["needed_by_near"] < frame["needed"]).all()
-
-
 def test_what_the_contradictions_say_of_the_model_is_so(stored: Frames) -> None:
     """All-Cloud's ratios are within what they allow, whatever the constants."""
     allowed = stored["contradictions"]["allowed"].to_list()
@@ -204,3 +204,21 @@ def test_what_diverges_is_a_row_with_its_reason(
     accuracy = learning.ACCURACY.frame("smoke")
     assert accuracy["reason"].str.contains("training diverged").all()
     assert len(accuracy) == len(PLANNERS)
+
+
+def test_overtaken_counts_points_with_shared_interfaces_only() -> None:
+    rows = [
+        ("alexnet_tiny", mbps, planner, shared, seconds)
+        for mbps, ours in ((1.5, 3.0), (2.0, 1.0))
+        for planner, seconds in (("hiertrain", ours), ("jalad", 2.0))
+        for shared in ("interfaces", "none")
+    ]
+    schema = ["model", "edge_cloud_mbps", "planner", "sharing", "simulated_s"]
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    assert overtaken(frame).endswith("faster at 1 of 2 points")
+
+
+def test_a_planner_of_ones_own_stands_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PLANNERS, "mine", PLANNERS["all_edge"])
+    frame = iterations("alexnet_tiny", ["hiertrain", "mine"])
+    assert "mine" in figures.svg(draw_planners(frame))

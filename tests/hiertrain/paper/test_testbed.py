@@ -78,8 +78,6 @@ test_testbed_refused = refusals(
         "edge_cores": {"1 to 4": [0, 5, 1.5]},
         "devices": {"devices is .*; it must be a whole number of at": [0, 1.5, True]},
         "edge_cloud_mbps": {r"edge_cloud_mbps is 0\.0; it must be positive": [0.0]},
-        "device_edge_mbps": {
-            "device_edge_mbps is .*; give it as a number of Mbit/s": ["5 Mbps", None, True]
-        },
+        "device_edge_mbps": {"device_edge_mbps is .*; give a number": ["5 Mbps", None, True]},
     },
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from itertools import permutations
 from typing import Any
 
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from tests.hiertrain.strategies import chains, hybrids, problems
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
 from workbench.hiertrain.programs.network import cluster_of, programs_of
-from workbench.hiertrain.programs.worker import Request
 from workbench.runtime import Run, simulate
 from workbench.utils.checks import UnknownNameError
 
@@ -176,101 +174,6 @@ def test_shared_interfaces_are_shared() -> None:
     assert arrived["none"] == pytest.approx({"to edge": 0.2, "to cloud": 0.8})
     # 2 Mbit/s go to the cloud, the other 6 to the edge.
     assert arrived["interfaces"] == pytest.approx({"to edge": 1.6 / 6, "to cloud": 0.8})
-
-
-class Rows:
-    """Learns nothing, but knows which samples have gone through which layers where."""
-
-    def __init__(self, tier: str, layers: int, log: Counter[tuple[str, int, int, str]]) -> None:
-        self.tier, self.layers, self.log, self.lost = tier, layers, log, [0]
-
-    def begin(self, iteration: int) -> None:
-        self.iteration = iteration
-
-    def _go(self, way: str, first: int, last: int, samples: Sequence[int]) -> Sequence[int]:
-        for layer in range(first, last + 1):
-            for sample in samples:
-                self.log[way, layer, sample, self.tier] += 1
-        return samples
-
-    def forward(self, first: int, last: int, features: Sequence[int]) -> Sequence[int]:
-        return self._go("forward", first, last, features)
-
-    def backward(self, first: int, last: int, gradient: Sequence[int]) -> Sequence[int]:
-        return self._go("backward", first, last, gradient)
-
-    def join(self, parts: Sequence[Sequence[int] | None]) -> Sequence[int]:
-        return [sample for part in parts if part is not None for sample in part]
-
-    def loss(self, features: Sequence[int]) -> Sequence[int]:
-        self.lost = sorted(features)
-        return features
-
-    def split(self, gradient: Sequence[int], samples: int) -> Any:
-        return gradient[: len(gradient) - samples], gradient[len(gradient) - samples :]
-
-    def quantise(self, tensors: Any, bits: int) -> Any:
-        assert bits < 32
-        return tensors
-
-    def gradients(self, last: int) -> set[tuple[int, str]]:
-        return {(layer, self.tier) for layer in range(1, last + 1)}
-
-    def average(self, parts: Sequence[set[tuple[int, str]]]) -> set[tuple[int, str]]:
-        return self.gradients(self.layers).union(*parts)
-
-    def part(self, averaged: set[tuple[int, str]], last: int) -> set[tuple[int, str]]:
-        return {(layer, tier) for layer, tier in averaged if layer <= last}
-
-    def step(self, averaged: set[tuple[int, str]] | None, at_s: float) -> None:
-        for layer, tier in averaged or ():
-            self.log["averaged by " + self.tier, layer, 0, tier] += 1
-
-
-@settings(deadline=None)
-@given(data=st.data(), sharing=st.sampled_from(["none", "interfaces"]))
-def test_every_sample_goes_once_through_every_layer_where_the_policy_says(
-    data: st.DataObject, sharing: str
-) -> None:
-    problem = data.draw(problems(max_layers=5, max_batch=8))
-    policy = data.draw(st.one_of(hybrids(problem), chains(problem)))
-    log: Counter[tuple[str, int, int, str]] = Counter()
-    learners = [Rows(tier, problem.layers, log) for tier in TIERS]
-    asked: list[int] = []
-
-    def samples(wanted: Request) -> list[int]:
-        rows = range(wanted.first, wanted.last)
-        asked.extend(rows)
-        return [wanted.iteration * problem.batch + row for row in rows]
-
-    run(problem, policy, 2, sharing, learners=learners, samples=samples)
-    assert sorted(asked) == sorted([*range(problem.batch)] * 2)
-    counts = Counter(
-        (tier, layer)
-        for tier, first, last, count in policy.rows(problem.layers)
-        for layer in range(first, (last or 0) + 1)
-        for _ in range(count)
-    )
-    for way in ("forward", "backward"):
-        own = {key: count for key, count in log.items() if key[0] == way}
-        assert {(layer, sample) for _, layer, sample, _ in own} == {
-            (layer, sample)
-            for layer in range(1, problem.layers + 1)
-            for sample in range(2 * problem.batch)
-        }
-        assert set(own.values()) == {1}
-        assert Counter((tier, layer) for _, layer, _, tier in own) == {
-            key: 2 * count for key, count in counts.items()
-        }
-    if isinstance(policy, Hybrid):
-        tasks = dict(zip(policy.order, (problem.layers, policy.m_s, policy.m_l), strict=True))
-        for tier in policy.taking_part:
-            averaged = {key[1:] for key in log if key[0] == f"averaged by {tier}"}
-            assert averaged == {
-                (layer, 0, other)
-                for other, last in tasks.items()
-                for layer in range(1, min(last, tasks[tier]) + 1)
-            }
 
 
 def test_what_does_not_fit_is_refused() -> None:

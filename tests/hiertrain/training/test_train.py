@@ -160,22 +160,6 @@ def test_any_policy_learns_what_one_machine_learns(
     torch.testing.assert_close(learnt(setup, policy), alone(setup), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("split", splits(5, 9), ids=str)
-def test_lenet5_in_single_precision(split: Any) -> None:
-    setup = setup_of("lenet5", 5, 9, (1, 28, 28))
-    weights = learnt(setup, Hybrid(("cloud", "device", "edge"), *split))
-    torch.testing.assert_close(weights, alone(setup), rtol=1e-4, atol=1e-4)
-
-
-def slim_alexnet() -> nn.Module:
-    """AlexNet with small linear layers."""
-    model = zoo.MODELS["alexnet"].factory()
-    classifier = model.get_submodule("classifier")
-    for name, sizes in (("2", (256 * 36, 24)), ("5", (24, 24)), ("7", (24, 10))):
-        classifier.register_module(name, nn.Linear(*sizes))
-    return model
-
-
 def encoder() -> nn.Module:
     """An encoder that reads an image row by row, positions first inside."""
     return nn.Sequential(nn.Flatten(1, 2), Encoder(samples_first=False, classes=10))
@@ -185,7 +169,6 @@ def encoder() -> nn.Module:
     ("make", "layers", "shape"),
     [
         pytest.param(encoder, 9, (1, *SHAPE), id="attention"),
-        pytest.param(slim_alexnet, 8, (3, 63, 63), marks=pytest.mark.long, id="alexnet"),
         pytest.param(zoo.MODELS["resnet20_cifar"].factory, 20, (3, 32, 32), id="resnet20"),
     ],
 )

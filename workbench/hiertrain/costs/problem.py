@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.utils.checks import UserError, check_kind, check_layers, check_whole, is_number
+from workbench.utils.checks import UserError, check_kind, check_layers, check_number, check_whole
 
 FloatArray = NDArray[np.float64]
 Pair = tuple[str, str]
@@ -158,13 +157,11 @@ def check_problem(problem: object) -> None:
     check_kind("the problem", problem, Problem, example)
 
 
-def check_positive(name: str, value: Any, kind: str = "a number") -> float:
+def check_positive(name: str, value: object) -> float:
     """Return a positive, finite number as a float."""
-    if not is_number(value):
-        raise UserError(f"{name} is {value!r}; give it as {kind}")
-    if not 0 < float(value) < math.inf:
+    if not 0 < (number := check_number(name, value)) < math.inf:
         raise UserError(f"{name} is {value}; it must be positive and finite")
-    return float(value)
+    return number
 
 
 def check_tiers(name: str, values: object, each: str) -> None:
@@ -174,12 +171,9 @@ def check_tiers(name: str, values: object, each: str) -> None:
         raise UserError(f"{name} takes {each} for each of {', '.join(TIERS)}; got {got}")
 
 
-def _number(name: str, value: Any) -> float:
-    if not is_number(value):
-        raise UserError(f"{name} takes one number, not {value!r}")
-    number = float(value)
-    if not 0 <= number < math.inf:
-        raise UserError(f"{name} is {number}; it must be finite and not negative")
+def _number(name: str, value: object) -> float:
+    if not 0 <= (number := check_number(name, value)) < math.inf:
+        raise UserError(f"{name} is {value}; it must be finite and not negative")
     return number
 
 
@@ -206,8 +200,7 @@ def _per_pair(bandwidths: Mapping[Pair, float]) -> Mapping[Pair, float]:
         pair = _pair(a, b)
         if pair in by_pair:
             raise UserError(f"bandwidth_bps names {a} and {b} twice; it is the same both ways")
-        what = f"bandwidth_bps between {a} and {b}"
-        by_pair[pair] = check_positive(what, bandwidth_bps, "a number of bits per second")
+        by_pair[pair] = check_positive(f"bandwidth_bps between {a} and {b}", bandwidth_bps)
     missing = [f"{a} and {b}" for a, b in PAIRS if (a, b) not in by_pair]
     if missing:
         raise UserError(f"bandwidth_bps is missing between {'; '.join(missing)}")

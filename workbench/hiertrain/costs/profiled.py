@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from workbench.hiertrain.costs.problem import (
-    TIERS,
     Pair,
     Problem,
     check_positive,
     check_tiers,
 )
-from workbench.utils.checks import UserError, choose
+from workbench.utils.checks import UserError, check_kind, choose
 
 if TYPE_CHECKING:
     from workbench.profiles import LayerTimes, ModelProfile
@@ -34,13 +31,15 @@ def through_edge(device_edge_bps: float, edge_cloud_bps: float, route: str = "bo
     """
     links_bps = {"device-edge": device_edge_bps, "edge-cloud": edge_cloud_bps}
     near_bps, far_bps = (
-        check_positive(f"the {name} bandwidth", bandwidth_bps, "a number of bits per second")
+        check_positive(f"the {name} bandwidth", bandwidth_bps)
         for name, bandwidth_bps in links_bps.items()
     )
     return float(choose("route", route, ROUTES)(near_bps, far_bps))
 
 
-def links_bps(device_edge_bps: float, edge_cloud_bps: float, route: str) -> dict[Pair, float]:
+def links_bps(
+    device_edge_bps: float, edge_cloud_bps: float, route: str = "bottleneck"
+) -> dict[Pair, float]:
     """Bandwidths between all tiers, of which device and cloud reach each other by a route."""
     return {
         ("device", "edge"): device_edge_bps,
@@ -56,10 +55,7 @@ def problem_of(
     device_edge_bps: float,
     edge_cloud_bps: float,
     batch: int,
-    route: str = "bottleneck",
-    sample_bytes: float | None = None,
     backward_over_forward: float | None = None,
-    update_bytes_per_s: Mapping[str, float] | None = None,
     overhead_s: float = 0.0,
 ) -> Problem:
     """Problem of machines that are not at hand: seconds proportional to FLOPs.
@@ -70,47 +66,31 @@ def problem_of(
         The model; from `workbench.profiles.profile_model`.
     flops_per_s
         What each tier sustains.
-    device_edge_bps, edge_cloud_bps, route
-        The two links, and how device and cloud reach each other: `through_edge`.
+    device_edge_bps, edge_cloud_bps
+        The two links; device and cloud reach what the slower one does (`through_edge`).
     batch
         Samples per iteration.
-    sample_bytes
-        Bytes of a sample on a link; None for four per value of the model's input.
     backward_over_forward
         As in `LayerTimes.from_flops`; None takes the backward FLOPs as they are counted.
-    update_bytes_per_s
-        Bytes of parameters that each tier updates per second, since that is bound by memory;
-        None for two FLOPs a parameter of four bytes.
     overhead_s
         Seconds that each message costs beside its bytes.
     """
     from workbench.profiles import LayerTimes
 
     _check_profile(profile)
-    _check_speeds("flops_per_s", flops_per_s)
+    check_tiers("flops_per_s", flops_per_s, "one entry")
     times = {
         tier: LayerTimes.from_flops(
-            profile,
-            flops_per_s=speed,
-            batch_size=1,
-            backward_over_forward=backward_over_forward,
+            profile, flops_per_s=speed, batch_size=1, backward_over_forward=backward_over_forward
         )
         for tier, speed in flops_per_s.items()
     }
-    update_s = None
-    if update_bytes_per_s is not None:
-        _check_speeds("update_bytes_per_s", update_bytes_per_s)
-        param_bytes = profile.table["param_bytes"].to_numpy()
-        update_s = {tier: param_bytes / speed for tier, speed in update_bytes_per_s.items()}
     return problem_of_times(
         profile,
         times,
         device_edge_bps=device_edge_bps,
         edge_cloud_bps=edge_cloud_bps,
         batch=batch,
-        route=route,
-        sample_bytes=sample_bytes,
-        update_s=update_s,
         overhead_s=overhead_s,
     )
 
@@ -122,9 +102,6 @@ def problem_of_times(
     device_edge_bps: float,
     edge_cloud_bps: float,
     batch: int,
-    route: str = "bottleneck",
-    sample_bytes: float | None = None,
-    update_s: Mapping[str, np.ndarray] | None = None,
     overhead_s: float = 0.0,
 ) -> Problem:
     """Problem of machines on which the layers were timed, as in the paper's profiling stage.
@@ -134,9 +111,7 @@ def problem_of_times(
     times
         For each tier the seconds of every layer, at any batch size; seconds per sample are taken
         as a batch's seconds over its samples (Eqs. 1-2).
-    update_s
-        Seconds to update each layer in place of those in `times`.
-    profile, device_edge_bps, edge_cloud_bps, batch, route, sample_bytes, overhead_s
+    profile, device_edge_bps, edge_cloud_bps, batch, overhead_s
         As in `problem_of`.
     """
     from workbench.profiles import LayerTimes
@@ -144,26 +119,22 @@ def problem_of_times(
     _check_profile(profile)
     check_tiers("times", times, "one entry")
     for tier, timed in times.items():
-        if not isinstance(timed, LayerTimes):
-            raise UserError(f"times of {tier} is {timed!r}; give LayerTimes")
+        check_kind(f"times of {tier}", timed, LayerTimes, "LayerTimes")
         if timed.layers != profile.layers:
             raise UserError(
                 f"times of {tier} are of {timed.name} ({len(timed)} layers), the profile is of "
                 f"{profile.name} ({len(profile)} layers); make both from one model"
             )
-    if update_s is None:
-        update_s = {tier: times[tier].table["update_s"].to_numpy() for tier in TIERS}
     return Problem(
         layer_s={
-            tier: times[tier].table.select("forward_s", "backward_s").to_numpy()
-            / times[tier].batch_size
-            for tier in TIERS
+            tier: timed.table.select("forward_s", "backward_s").to_numpy() / timed.batch_size
+            for tier, timed in times.items()
         },
-        update_s=update_s,
+        update_s={tier: timed.table["update_s"].to_numpy() for tier, timed in times.items()},
         param_bytes=profile.table["param_bytes"].to_numpy(),
         output_bytes=profile.table["output_bytes"].to_numpy(),
-        sample_bytes=profile.sample_bytes if sample_bytes is None else sample_bytes,
-        bandwidth_bps=links_bps(device_edge_bps, edge_cloud_bps, route),
+        sample_bytes=profile.sample_bytes,
+        bandwidth_bps=links_bps(device_edge_bps, edge_cloud_bps),
         batch=batch,
         overhead_s=overhead_s,
     )
@@ -172,12 +143,5 @@ def problem_of_times(
 def _check_profile(profile: object) -> None:
     from workbench.profiles import ModelProfile
 
-    if not isinstance(profile, ModelProfile):
-        model = repr(profile) if isinstance(profile, str) else "model"
-        raise UserError(f"the profile is {profile!r}; give one, as by profile_model({model})")
-
-
-def _check_speeds(name: str, speeds: Mapping[str, float]) -> None:
-    check_tiers(name, speeds, "one entry")
-    for tier, speed in speeds.items():
-        check_positive(f"{name} of {tier}", speed)
+    model = repr(profile) if isinstance(profile, str) else "model"
+    check_kind("the profile", profile, ModelProfile, f"one, as by profile_model({model})")

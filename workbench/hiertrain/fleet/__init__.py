@@ -4,15 +4,14 @@ What HierTrain names as future work (Liu et al. 2020, VIII): the association of 
 Everything here is ours; the paper's planner is used as it is, once per device and share.
 """
 
-from workbench.hiertrain.fleet.assignment import OBJECTIVES, Assignment, alone, timed
-from workbench.hiertrain.fleet.fleet import Device, Fleet, Machine, Server, fleet_of
-from workbench.hiertrain.fleet.lower_bound import lower_bound
+from workbench.hiertrain.fleet.assignment import Assignment, alone
+from workbench.hiertrain.fleet.fleet import Fleet, Machine, Server, fleet_of
+from workbench.hiertrain.fleet.lower_bound import Bound, lower_bound
 from workbench.hiertrain.fleet.search import TooManyError, assign, exact
 
 __all__ = [
-    "OBJECTIVES",
     "Assignment",
-    "Device",
+    "Bound",
     "Fleet",
     "Machine",
     "Server",
@@ -22,5 +21,4 @@ __all__ = [
     "exact",
     "fleet_of",
     "lower_bound",
-    "timed",
 ]

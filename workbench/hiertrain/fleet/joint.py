@@ -21,13 +21,10 @@ USES = ((1, 1), (1, 0), (0, 1), (0, 0))  # of the edge's compute and of its upli
 Combine = Callable[[FloatArray, FloatArray], FloatArray]
 
 
-def joint(
-    plans: Plans, edge: str, devices: Sequence[str], objective: str
-) -> tuple[list[Hybrid], list[float]]:
+def joint(plans: Plans, edge: str, devices: Sequence[str]) -> tuple[list[Hybrid], list[float]]:
     """Policies and seconds of the devices of an edge, in their order.
 
-    With ``"slowest"`` the slowest is as fast as possible, then the mean; with ``"mean"`` the mean
-    is.
+    The slowest is as fast as possible, then the mean.
     """
     if len(devices) == 1:
         plan = plans.alone(devices[0], edge)
@@ -43,9 +40,8 @@ def joint(
             # Whoever does not use something takes no share of it: row or column 0.
             of_c, of_u = (slice(1, None) if uses else slice(1) for uses in (computes, sends))
             times_s[i, computes:, sends:, p] = best_s[of_c, of_u]
-    if objective == "slowest":
-        slowest_s, _ = _picked(times_s, np.maximum)
-        times_s[times_s > slowest_s.min()] = np.inf
+    slowest_s, _ = _picked(times_s, np.maximum)
+    times_s[times_s > slowest_s.min()] = np.inf
     sum_s, picks = _picked(times_s, np.add)
     c, u = map(int, np.unravel_index(sum_s.argmin(), sum_s.shape))
     policies = [

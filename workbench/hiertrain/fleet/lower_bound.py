@@ -10,15 +10,20 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.hiertrain.costs.problem import FloatArray
-from workbench.hiertrain.fleet.assignment import OBJECTIVES
 from workbench.hiertrain.fleet.fleet import Fleet, check_fleet
-from workbench.utils.checks import check_name
 
 SLACK = 1e-9  # shares are rounded sums; a little more of them is granted
 
 
-def lower_bound(fleet: Fleet, objective: str = "slowest") -> float:
-    """Seconds below which no assignment with any policies can be.
+class Bound(NamedTuple):
+    """Seconds below which no assignment with any policies can be."""
+
+    slowest_s: float
+    mean_s: float
+
+
+def lower_bound(fleet: Fleet) -> Bound:
+    """Bound the slowest device's seconds, and the mean of all.
 
     For the mean: the mean over the devices, each with its best edge to itself.
 
@@ -32,21 +37,19 @@ def lower_bound(fleet: Fleet, objective: str = "slowest") -> float:
     at which every device by itself meets T.
     """
     check_fleet(fleet)
-    check_name("objective", objective, OBJECTIVES)
-    if objective == "mean":
-        alone_s = [
-            min(fleet.plans.alone(name, edge).total_s for edge in fleet.reached(name))
-            for name in fleet.by_name
-        ]
-        return math.fsum(alone_s) / len(alone_s)
-    devices = [_times(fleet, name) for name in fleet.by_name]
+    devices = [_times(fleet, name) for name in fleet.problems]
     times_s = np.unique(np.concatenate([np.concatenate(times) for times in devices]))
-    edges = len(fleet.edges)
+    edges = len({edge for reached in fleet.problems.values() for edge in reached})
 
     def met(time_s: float) -> bool:
         return _met(devices, time_s, edges)
 
-    return float(times_s[bisect_left(times_s[:-1].tolist(), True, key=met)])
+    slowest_s = float(times_s[bisect_left(times_s[:-1].tolist(), True, key=met)])
+    alone_s = [
+        min(fleet.plans.alone(name, edge).total_s for edge in reached)
+        for name, reached in fleet.problems.items()
+    ]
+    return Bound(slowest_s, math.fsum(alone_s) / len(alone_s))
 
 
 class Times(NamedTuple):
@@ -60,12 +63,12 @@ class Times(NamedTuple):
 
 
 def _times(fleet: Fleet, name: str) -> Times:
-    counts = range(1, len(fleet.by_name) + 1)
+    counts = range(1, len(fleet.problems) + 1)
 
     def least_s(shares: Iterable[tuple[int, int]]) -> FloatArray:
         return np.array(
             [
-                min(fleet.plans.best(name, edge, *share).total_s for edge in fleet.reached(name))
+                min(fleet.plans.best(name, edge, *share).total_s for edge in fleet.problems[name])
                 for share in shares
             ]
         )

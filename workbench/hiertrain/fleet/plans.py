@@ -38,13 +38,12 @@ class Plans:
     `problems` are by device and edge, as if alone.
     """
 
-    def __init__(self, problems: Mapping[tuple[str, str], Problem], route: str) -> None:
+    def __init__(self, problems: Mapping[str, Mapping[str, Problem]]) -> None:
         self._problems = problems
-        self._route = route
         self._shared: dict[tuple[str, str, int, int], Problem] = {}
         self._best: dict[tuple[str, str, int, int], Plan] = {}
-        # policies and seconds by edge, its devices and the objective: of `assignment.planned`
-        self.joint: dict[tuple[str, tuple[str, ...], str], tuple[list[Hybrid], list[float]]] = {}
+        # policies and seconds by edge and its devices: of `assignment.planned`
+        self.joint: dict[tuple[str, tuple[str, ...]], tuple[list[Hybrid], list[float]]] = {}
 
     def best(self, device: str, edge: str, computing: int, sending: int) -> Plan:
         """Fastest plan with 1/computing of the edge's compute and 1/sending of its uplink.
@@ -85,12 +84,11 @@ class Plans:
         computing, sending = max(computing, 1), max(sending, 1)
         key = (device, edge, computing, sending)
         if key not in self._shared:
-            whole = self._problems[device, edge]
-            self._shared[key] = _shared(whole, computing, sending, self._route)
+            self._shared[key] = _shared(self._problems[device][edge], computing, sending)
         return self._shared[key]
 
 
-def _shared(problem: Problem, computing: int, sending: int, route: str) -> Problem:
+def _shared(problem: Problem, computing: int, sending: int) -> Problem:
     """Problem of a device with 1/computing of the edge's compute and 1/sending of its uplink."""
     if computing == sending == 1:
         return problem
@@ -99,7 +97,7 @@ def _shared(problem: Problem, computing: int, sending: int, route: str) -> Probl
     update_s["edge"] = update_s["edge"] * computing
     links = problem.bandwidth_bps
     if sending > 1:
-        links = links_bps(links["device", "edge"], links["edge", "cloud"] / sending, route)
+        links = links_bps(links["device", "edge"], links["edge", "cloud"] / sending)
     return replace(problem, layer_s=layer_s, update_s=update_s, bandwidth_bps=links)
 
 

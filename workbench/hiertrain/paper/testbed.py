@@ -98,7 +98,7 @@ class Testbed:
             raise UserError(f"edge_cores is {self.edge_cores}; the edge server has 1 to {CORES}")
         check_whole("devices", self.devices, 1)
         for name in ("device_edge_mbps", "edge_cloud_mbps"):
-            check_positive(name, getattr(self, name), "a number of Mbit/s")
+            check_positive(name, getattr(self, name))
 
     @property
     def flops_per_s(self) -> dict[str, float]:
