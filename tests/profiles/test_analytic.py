@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 
 import pytest
 import torch
@@ -28,11 +29,28 @@ from workbench.graphs import By, UntraceableError
 from workbench.profiles import ModelProfile, profile_model
 from workbench.zoo import MODELS, build
 
-# As the papers count them, or as the oracle, which does not follow them, would.
-LAYERS = {"lenet5": 5, "cipher": 5, "cifarnet": 6, "alexnet": 8, "vgg16": 16, "vgg19": 19}
-LAYERS |= {"googlenet": 22, "resnet34": 34, "resnet50": 50, "inception_v4": 76, "resnet152": 152}
-LAYERS |= {"gpt_tiny": 9, "bert_tiny": 11, "vit_b_16": 50, "mask_rcnn": 59}
-LAYERS |= {"gpt2": 49}  # four in each block, and the embedding, whose weights the head has
+BY_LAYERS = {
+    5: ("lenet5", "lenet5_cifar", "cipher", "cipher_grey", "cipher_small"),
+    6: ("cifarnet",),
+    9: ("gpt_tiny",),
+    11: ("bert_tiny",),
+    8: ("alexnet", "alexnet_cifar", "alexnet_small", "alexnet_tiny"),
+    16: ("vgg16",),
+    18: ("resnet18", "squeezenet", "squeezenet_cifar", "vit_tiny_cifar"),
+    19: ("vgg19",),
+    20: ("resnet20_cifar",),
+    22: ("googlenet",),
+    28: ("mobilenet_v1", "mobilenet_v1_cifar"),
+    34: ("resnet34",),
+    48: ("inception_v3",),
+    49: ("gpt2",),  # four in each block, and the embedding, whose weights the head has
+    50: ("resnet50", "vit_b_16", "vit_tiny"),
+    53: ("mobilenet_v2", "mobilenet_v2_cifar"),
+    59: ("mask_rcnn",),
+    76: ("inception_v4",),
+    152: ("resnet152",),
+}
+LAYERS = {name: layers for layers, names in BY_LAYERS.items() for name in names}
 
 
 def whole_flops(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[int, int]:
@@ -62,7 +80,7 @@ def assert_sums_to_whole(
 def test_layers_are_as_many_as_the_paper_counts() -> None:
     for name in MODELS:
         profile = profile_model(name)
-        assert len(profile) == LAYERS.get(name, len(profile))
+        assert len(profile) == LAYERS[name]
         assert (profile.name, profile.input_shape) == (name, MODELS[name].input_shape)
         assert profile.param_bytes == 4 * MODELS[name].parameters
 
@@ -84,8 +102,9 @@ def test_layers_of_the_zoo_are_those_of_the_oracle(name: str) -> None:
 
 def test_layers_of_mask_rcnn_sum_to_the_whole() -> None:
     """The oracle's tracer does not follow a code that asks for shapes."""
+    profile = profile_model("mask_rcnn")
     images = torch.zeros(2, 3, 768, 768, device="meta")
-    assert_sums_to_whole(profile_model("mask_rcnn"), build("mask_rcnn", device="meta"), (images,))
+    assert_sums_to_whole(profile, build("mask_rcnn", device="meta"), (images,))
 
 
 def test_profiles_of_the_zoo_are_made_once() -> None:
@@ -299,6 +318,8 @@ def test_shapes_that_do_not_fit_name_the_layer() -> None:
     ("module", "options", "message"),
     [
         (nn.Linear(3, 3), {}, r"input_shape is missing: Linear .*\(3, 224, 224\)"),
+        (nn.Linear(3, 3), {"input_shape": (0,)}, "not made of positive whole numbers"),
+        (nn.Linear(3, 3), {"input_shape": (3.0,)}, "not made of positive whole numbers"),
         (nn.Linear(3, 3), {"input_shape": (3,), "by": "module"}, "Did you mean 'modules'"),
         (nn.Linear(3, 3), {"input_shape": (3,), "input_dtype": "float99"}, "unknown input_dtype"),
         (nn.ReLU(), {"input_shape": (3,)}, "ReLU has no parameters"),
@@ -309,3 +330,13 @@ def test_shapes_that_do_not_fit_name_the_layer() -> None:
 def test_refusals(module: str | nn.Module, options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         profile_model(module, **options)  # type: ignore[arg-type]
+
+
+def test_cut_sizes_of_a_residual_block() -> None:
+    """Inside a block the shortcut crosses too: twice the bytes, in ResNet's first stage."""
+    sizes = profile_model("resnet18").table["output_bytes"].to_list()
+    assert sizes[0] == 64 * 56 * 56 * 4
+    assert sizes[1] == 2 * sizes[0]
+    assert sizes[2] == sizes[0]
+    assert all(size > 0 for size in sizes)
+    assert [a >= b for a, b in pairwise(sizes[2::4])] == [True] * 3

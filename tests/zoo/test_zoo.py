@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 import torch
@@ -11,9 +13,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.profiles import profile_model
-from workbench.training import fixed_threads
 from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS, build, mask_rcnn
+
+
+@pytest.fixture
+def _one_thread() -> Iterator[None]:
+    """On small tensors and a busy machine, PyTorch's threads mostly wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def inputs(name: str, batch_size: int, device: str = "cpu") -> Tensor:
@@ -23,6 +33,10 @@ def inputs(name: str, batch_size: int, device: str = "cpu") -> Tensor:
     if model.input_dtype == "float32":
         return torch.randn(form, device=device)
     return torch.randint(16, form, dtype=getattr(torch, model.input_dtype), device=device)
+
+
+def test_models_are_registered_by_their_names() -> None:
+    assert all(name == model.name for name, model in MODELS.items())
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -58,6 +72,25 @@ def test_cipher_has_the_published_layers(name: str, layers: list[int]) -> None:
     assert sum(layers) == MODELS[name].parameters
 
 
+@pytest.mark.parametrize(("name", "pixels"), [("mobilenet_v1", 7), ("mobilenet_v1_cifar", 4)])
+def test_mobilenet_v1_has_the_published_layers(name: str, pixels: int) -> None:
+    """3x3 on each channel, 1x1 to the next width, each with scale and shift; a linear layer."""
+    widths = [32, 64, 128, 128, 256, 256, *[512] * 6, 1024, 1024]
+    layers = [27 * 32 + 2 * 32]
+    for before, after in pairwise(widths):
+        layers += [9 * before + 2 * before, before * after + 2 * after]
+    classes = MODELS[name].classes
+    layers.append(1024 * classes + classes)
+    module = build(name, device="meta")
+    parts = [p for p in module.modules() if hasattr(p, "conv") or isinstance(p, nn.Linear)]
+    assert [sum(p.numel() for p in part.parameters()) for part in parts] == layers
+    assert len(layers) == 28
+    assert sum(layers) == MODELS[name].parameters
+    features = module[:-3]  # type: ignore[index]
+    maps = features(torch.zeros(2, *MODELS[name].input_shape, device="meta"))
+    assert maps.shape == (2, 1024, pixels, pixels)
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -90,6 +123,7 @@ def test_other_classes_and_image_sizes(name: str) -> None:
         ("gpt_tiny", 60),
     ],
 )
+@pytest.mark.usefixtures("_one_thread")
 def test_a_few_steps_halve_the_loss(name: str, steps: int) -> None:
     """A few steps on one batch bring the loss of a freshly built model down by half."""
     torch.manual_seed(0)
@@ -98,13 +132,12 @@ def test_a_few_steps_halve_the_loss(name: str, steps: int) -> None:
     labels = given.roll(-1, 1).flatten() if name == "gpt_tiny" else torch.arange(4)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9)
     losses = []
-    with fixed_threads():
-        for _ in range(steps):
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(module(given).flatten(0, -2), labels)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            losses.append(float(loss.detach()))
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(module(given).flatten(0, -2), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        losses.append(float(loss.detach()))
     assert losses[-1] < losses[0] / 2
 
 
