@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -153,7 +152,7 @@ def failure_report(state: State, hosts: Sequence[Host], cause: BaseException) ->
     said = f"{type(cause).__name__}: {cause}"
     if state.failure is not None:
         host = hosts[state.failure[0]]
-        hint = f" ({_FOREIGN})" if _is_asyncios(cause) else ""
+        hint = f" ({_FOREIGN})" if str(cause) == "no running event loop" else ""
         if isinstance(cause, TypeError) and "NoneType can't be used in 'await'" in said:
             hint = " (send returns at once, with nothing to await)"
         return f"program of {host.name} (node {host.index}) failed at {now_s:g} s: {said}{hint}"
@@ -165,10 +164,3 @@ def failure_report(state: State, hosts: Sequence[Host], cause: BaseException) ->
                 f"that its context did not make (asyncio's, perhaps); {_FOREIGN}"
             )
     return f"the run failed at {now_s:g} s: {said}"
-
-
-def _is_asyncios(error: BaseException) -> bool:
-    """Whether asyncio raised it, which finds no event loop of its own outside a notebook."""
-    last = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1:]
-    module = last[0].f_globals.get("__name__", "") if last else ""
-    return str(error) == "no running event loop" or str(module).split(".")[0] == "asyncio"
