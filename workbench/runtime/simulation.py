@@ -196,7 +196,7 @@ class Simulation:
             for host in self.hosts:
                 host.start()
         try:
-            with self.env.running(), _rare_collections(len(self.hosts)):
+            with _rare_collections(len(self.hosts)):
                 self._step_to(end_s, progress)
             self.state.threads.settle()
         except KeyboardInterrupt:
@@ -273,10 +273,8 @@ class Simulation:
     def close(self) -> None:
         """End all programs that still run, and wait for their work."""
         self._begun = True
-        with self.env.running():
-            for host in self.hosts:
-                host.cancel()
-        self.env.ended = True
+        for host in self.hosts:
+            host.cancel()
         self.state.threads.close()
 
     def result(self, ended: Ended) -> Run:
