@@ -36,6 +36,7 @@ from workbench.runtime.run import (
     SimulationError,
     deadlock_report,
     failure_report,
+    states,
 )
 from workbench.runtime.simulated import SimulatedContext
 from workbench.runtime.threads import Threads, thread_count
@@ -212,7 +213,9 @@ class Simulation:
         if not self.state.pending:
             return self.result("done")
         if not any(self._can_wake(event) for *_, event in self.env.queue if event.callbacks):
-            raise DeadlockError(deadlock_report(self.state, self.hosts), self.result("deadlock"))
+            names = self.cluster.names
+            report = deadlock_report(names, [states(host, names) for host in self.hosts])
+            raise DeadlockError(report, self.result("deadlock"))
         self.env.advance(end_s)
         return self.result("stopped")
 

@@ -27,7 +27,7 @@ from workbench.runtime.measured.reception import Arrival, Reception
 from workbench.runtime.measured.records import Addresses, Outcome, Place, Ready, Record, Standing
 from workbench.runtime.messages import Message, Transfer
 from workbench.runtime.pipe import State
-from workbench.runtime.run import states
+from workbench.runtime.run import failed, states
 from workbench.runtime.threads import Threads
 from workbench.runtime.trace import Row
 
@@ -252,10 +252,7 @@ class NodeProcess:
         failure = host.state.failure
         cause = error if failure is None else failure[1]
         cause.add_note("".join(traceback.format_exception(cause)))
-        said = (
-            f"program of {host.name} (node {host.index}) failed at {at_s:g} s: "
-            f"{type(cause).__name__}: {cause}"
-        )
+        said = failed(host, at_s, cause)
         try:
             return Outcome("failed", at_s, error=packing.dumps(cause), said=said)
         except Exception:
