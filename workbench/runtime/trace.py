@@ -89,14 +89,11 @@ class Trace:
         order: Sequence[str] = (),
         title: str | None = None,
         end_s: float | None = None,
-        column: str = "double",
     ) -> alt.LayerChart:
         """Draw a row for every lane of every node, as `workbench.runtime.gantt.gantt` says."""
         from workbench.runtime.gantt import gantt
 
-        return gantt(
-            self.frame, colour=colour, order=order, title=title, end_s=end_s, column=column
-        )
+        return gantt(self.frame, colour=colour, order=order, title=title, end_s=end_s)
 
     def to_chrome(self, path: Path | str) -> None:
         """Write the trace as JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
