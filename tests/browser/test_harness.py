@@ -94,7 +94,7 @@ def test_explorer_keeps_up_and_never_goes_blank(tiny: Lab) -> None:
 def test_problems_of_a_page_are_collected(lab: Lab, tmp_path: Path) -> None:
     with lab.opened(notebook(tmp_path, "1", "import pathlibb")):
         with pytest.raises(AssertionError, match=r"cell 1 failed.*pathlibb"):
-            lab.run_all()
+            lab.run_cell(1)
         assert lab.problems == []
         lab.page.evaluate(
             """async () => {

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reproduce.helpers import hidden, run, statuses, why
-from workbench.reproduce import runner
+from tests.reproduce.helpers import hidden, run, why
 from workbench.store.folder import clean
 
 
@@ -52,12 +51,3 @@ def test_figures_that_cannot_be_written_are_refused_before_anything_runs(two: Pa
     with pytest.raises(ValueError, match="file: there is a file in its place"):
         run(two, figures=two / "file")
     assert not (two / "out").exists()
-
-
-def test_a_result_that_was_about_to_be_replaced_is_kept_in_the_next_run(
-    stored: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "execute", None)  # running anything would fail
-    (stored / "out" / "04_plain").rename(stored / "out" / ".04_plain.old")
-    report, _ = run(stored, given={"repeats": "3"})
-    assert statuses(report) == {"04_plain": "unchanged"}

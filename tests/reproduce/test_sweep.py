@@ -18,14 +18,13 @@ import pytest
 from rich.console import Console
 
 import workbench
-from tests.reproduce.helpers import gone, hidden, kernels_below, wait_for, write_notebook
+from tests.reproduce.helpers import gone, kernels_below, wait_for, write_notebook
 from tests.reproduce.test_interrupts import COMMAND
 from workbench.reproduce.driver import plan
 from workbench.reproduce.elsewhere import run_here
 from workbench.reproduce.notebooks import read_notebook
 from workbench.reproduce.points import Swept
 from workbench.reproduce.sweep import sweep
-from workbench.utils.checks import UserError
 
 PARAMETERS = """\
 scale: str = "smoke"
@@ -172,23 +171,6 @@ def stuck(notebook: Path) -> Iterator[subprocess.Popen[str]]:
         (notebook.parents[1] / "runs" / "go").touch()
         process.kill()
         process.communicate()
-
-
-def test_after_kill_9_only_what_was_under_way_is_lost(notebook: Path) -> None:
-    out = notebook.parents[1] / "out"
-    with stuck(notebook) as process:
-        with pytest.raises(UserError, match=f"process {process.pid}.*--output DIR"):
-            swept(notebook, given={"seed": "1"})
-        (kernel,) = kernels_below(process.pid)
-        process.kill()
-        process.wait()
-        wait_for(lambda: gone(kernel), seconds=5)
-    found, text = swept(notebook, given={"seed": "1,4,2"}, processes=1)
-    assert "2 of 3 points of 01_x to run" in text
-    assert runs(notebook) == {"1 1000": 1, "4 1000": 2, "2 1000": 1, "go": 0}
-    assert found.points["status"].to_list() == ["finished"] * 3
-    assert hidden(out) == [".lock"]
-    assert [hidden(point) for point in (out / "points").iterdir()] == [[]] * 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
