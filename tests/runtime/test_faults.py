@@ -244,12 +244,13 @@ class TestCrash:
 
 class TestSlowDown:
     def test_stretches_what_is_computed_meanwhile(self) -> None:
-        faults = [SlowDown("one", 1.5, 3.5, 4)]
+        faults = [SlowDown("one", 1.5, 3.5, 4), LinkDown("one", "two", 6)]
         run = simulate(pair(LINK), [steps, idle], faults=faults, trace=True)
         assert run.results[0] == [1, 3.5, 4.5, 5.5, 6.5]
         assert run.trace is not None
         fault = ("one", "fault", "4 times slower", 1.5, 3.5, 0)
         assert fault in run.trace.frame.rows()
+        assert ("one", "fault", "link to two down", 6, 6.5, 0) in run.trace.frame.rows()
 
 
 class TestLinks:

@@ -244,13 +244,14 @@ class TestTasksByHand:
 
         assert self.run(program) == "a task cannot cancel itself; let it return"
 
-    @pytest.mark.parametrize("at_s", [1.0, 3.0])
-    def test_leave_their_message_to_others(self, at_s: float) -> None:
-        """Before it comes, and in the very instant in which it comes."""
+    @pytest.mark.parametrize("sleeps_s", [(1.0,), (3.0,), (2.5, 0.5)])
+    def test_leave_their_message_to_others(self, sleeps_s: tuple[float, ...]) -> None:
+        """Before it comes, and in the very instant in which it comes, just before and just after."""
 
         async def program(context: Context) -> str:
             task = context.spawn(context.receive("0"))
-            await context.sleep(at_s)
+            for seconds in sleeps_s:
+                await context.sleep(seconds)
             task.cancel()
             return (await context.receive()).topic
 
