@@ -246,7 +246,7 @@ class TestTasksByHand:
 
     @pytest.mark.parametrize("sleeps_s", [(1.0,), (3.0,), (2.5, 0.5)])
     def test_leave_their_message_to_others(self, sleeps_s: tuple[float, ...]) -> None:
-        """Before it comes, and in the very instant in which it comes, just before and just after."""
+        """Before it comes, and in the very instant in which it comes, before and after it."""
 
         async def program(context: Context) -> str:
             task = context.spawn(context.receive("0"))
