@@ -54,16 +54,8 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 def test_installed_command_prints_help_and_version() -> None:
     command = Path(sys.executable).parent / "workbench"
     helped = subprocess.run([command, "--help"], capture_output=True, text=True, check=True)
-    for name in (
-        "reproduce",
-        "sweep",
-        "scorecard",
-        "figures",
-        "profile",
-        "memory",
-        "models",
-        "planners",
-    ):
+    commands = ("reproduce", "sweep", "scorecard", "figures", "profile", "memory", "models")
+    for name in commands:
         assert f" {name} " in helped.stdout
     told = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
     assert told.stdout == f"workbench {workbench.__version__}\n"
@@ -113,7 +105,6 @@ def test_unknown_parameter_is_answered_with_names_and_ranges(notebooks: Path) ->
         ("figures --results {empty}/nowhere", "no such folder"),
         ("figures dynacom --results {empty}", "Did you mean 'dynacomm'?"),
         ("scorecard --system dynacom --results {empty}", "Did you mean 'dynacomm'"),
-        ("scorecard --results {empty} --picture {empty}", "give a file that ends in .svg"),
         ("scorecard --results {empty} --picture card.png", "give a file that ends in .svg"),
         ("profile resnet51", "Did you mean 'resnet50'?"),
         ("profile nofile.py:Foo", "there is no file nofile.py"),
@@ -123,8 +114,6 @@ def test_unknown_parameter_is_answered_with_names_and_ranges(notebooks: Path) ->
         ("profile lenet5 --save x.csv", "--save x.csv: give a file that ends in .parquet"),
         ("profile lenet5 --save nowhere/x.parquet", "there is no folder"),
         ("profile lenet5 --save {empty}", "this is a folder"),
-        ("memory resnet51", "Did you mean 'resnet50'?"),
-        ("memory lenet5 --batch-size 0", "from 1 to 65536"),
         ("memory lenet5 --planner peble", "Did you mean 'pebble'?"),
         ("profile lenet5 --batch-size 1,0", "from 1 to 65536"),
         ("profile lenet5 --inputs a=int64[3],int64[3]", "give every input a name of its own"),
@@ -275,8 +264,6 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "def net():\n"
         "    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(),\n"
         "                               torch.nn.Linear(144, 2))\n"
-        "def one():\n"
-        "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2))\n"
         "def tuned():\n"
         "    module = net()\n"
         "    module[2].requires_grad_(False)\n"
@@ -292,11 +279,9 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     shape = ("--inputs", "3,8,8")
-    assert "1 layer, one sample" in workbench_command("profile", "my_models:one", *shape).stdout
-    for named in ("my_models.py:net", "my_models:net"):
-        result = workbench_command("profile", named, *shape)
-        assert result.exit_code == 0, result.output
-        assert "2 layers, one sample of 3×8×8" in result.stdout
+    result = workbench_command("profile", "my_models:net", *shape)
+    assert result.exit_code == 0, result.output
+    assert "2 layers, one sample of 3×8×8" in result.stdout
 
     result = workbench_command("profile", "my_models.py:tuned", *shape)
     assert "a further 0.00116 MB of parameters are frozen, and never sent" in result.stdout
@@ -304,7 +289,6 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def own(name: str, *arguments: str) -> str:
         return refused("profile", f"my_models.py:{name}", *arguments)
 
-    assert "Did you mean 'net'" in own("nett", *shape)
     said = own("Choosy", *shape)
     assert re.search(r"Choosy cannot be traced: .*my_models.py, line \d+", said)
     assert said.endswith("profile it module by module, which runs it: --by modules\n")
@@ -315,7 +299,6 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "as in --inputs 3,224,224" in own("net")
     assert "--inputs 3,x,8: give a type and a shape" in own("net", "--inputs", "3,x,8")
     assert "does not fit" in own("net", "--inputs", "4,8,8")
-    assert "name your own model as file.py:Name" in refused("profile", "my_models.py", *shape)
 
 
 def test_memory_prints_every_planner_beside_the_bound() -> None:
@@ -391,7 +374,6 @@ def test_memory_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     # The name is no markup: neither a style nor the picture of a key.
     assert "mine[b].py:key: inference, one sample of 8, 1 operator " in result.stdout
     assert "parameters 72 bytes" in " ".join(result.stdout.split())
-    assert "as in --inputs 3,224,224" in refused("memory", "mine[b].py:key")
 
 
 def test_help_shows_defaults() -> None:

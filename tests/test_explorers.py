@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -12,22 +13,10 @@ import altair as alt
 import pytest
 
 from workbench import figures, systems
-from workbench.dlion import explorer as dlion
 from workbench.dynacomm import explorer as dynacomm
-from workbench.edgegossip import explorer as edgegossip
-from workbench.hiertrain import explorer as hiertrain
-from workbench.olpb import explorer as olpb
 from workbench.utils.checks import UnknownNameError
 from workbench.widgets import Slider, controls
 from workbench.widgets.live_chart import split
-
-EXPLORERS = {
-    "dynacomm": dynacomm,
-    "hiertrain": hiertrain,
-    "edgegossip": edgegossip,
-    "dlion": dlion,
-    "olpb": olpb,
-}
 
 OTHERS: dict[str, dict[str, Any]] = {
     "dynacomm": {
@@ -85,15 +74,11 @@ SAID = {
     "olpb": "BPPSA",
 }
 
-every_explorer = pytest.mark.parametrize("system", EXPLORERS)
+every_explorer = pytest.mark.parametrize("system", systems.SYSTEMS)
 
 
 def explorer(system: str) -> ModuleType:
-    return EXPLORERS[system]
-
-
-def test_all_explorers_are_here() -> None:
-    assert set(EXPLORERS) == set(systems.SYSTEMS)
+    return import_module(f"workbench.{system}.explorer")
 
 
 @every_explorer

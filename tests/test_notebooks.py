@@ -11,7 +11,6 @@ import re
 import xml.etree.ElementTree as ET
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import polars as pl
@@ -19,6 +18,7 @@ import pytest
 from nbconvert import exporters
 
 from tests.conftest import RUN, Smoke
+from tests.test_explorers import explorer
 from workbench import parameters, systems
 from workbench.claims import VERDICTS, load_claims
 from workbench.experiments import recorded
@@ -64,10 +64,6 @@ def declared(path: Path) -> dict[str, tuple[str, object]]:
         annotation = ast.unparse(statement.annotation)
         found[statement.target.id] = annotation, ast.literal_eval(statement.value)
     return found
-
-
-def explorer_of(path: Path) -> ModuleType:
-    return importlib.import_module(f"workbench.{system_of(path.stem)}.explorer")
 
 
 def sections(path: Path) -> list[tuple[str, str, list[str]]]:
@@ -182,7 +178,7 @@ def test_every_default_has_its_annotated_type_and_is_valid(path: Path) -> None:
 
 @every_paper
 def test_of_a_paper_starts_where_its_explorer_does(path: Path) -> None:
-    setting = dataclasses.asdict(explorer_of(path).Setting())
+    setting = dataclasses.asdict(explorer(system_of(path.stem)).Setting())
     defaults = {name: default for name, (_, default) in declared(path).items()}
     assert {name: defaults.get(name) for name in setting} == setting
 
@@ -197,7 +193,7 @@ def test_uses_every_parameter_that_it_offers(path: Path) -> None:
         if isinstance(node, ast.Name)
     }
     if any("Setting.of(globals())" in cell for cell in cells):
-        used |= {field.name for field in dataclasses.fields(explorer_of(path).Setting)}
+        used |= {field.name for field in dataclasses.fields(explorer(system_of(path.stem)).Setting)}
     unused = set(declared(path)) - used
     # A notebook without experiments and chance takes both, so that one command fits all.
     assert unused <= (set() if path in PAPERS else {"scale", "seed"})

@@ -101,11 +101,8 @@ def test_what_a_call_raises_is_raised(processes: int) -> None:
         list(as_finished(interrupt, [(0,), (1,)], processes))
 
 
-def test_nothing_to_do() -> None:
+def test_no_calls_are_no_results_and_no_process_is_refused() -> None:
     assert list(as_finished(squared, [])) == []
-
-
-def test_less_than_one_process_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         list(as_finished(squared, [(1.0,)], 0))
 

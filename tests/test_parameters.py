@@ -93,11 +93,6 @@ def test_unknown_name_lists_the_right_ones_with_their_ranges() -> None:
         check_known("batchsize", ())
 
 
-def test_output_belongs_to_the_driver() -> None:
-    with pytest.raises(ValueError, match="--output DIR"):
-        check_known("output", PARAMETERS.values())
-
-
 def test_data_file_is_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.npz").touch()
     monkeypatch.chdir(tmp_path)
@@ -133,11 +128,6 @@ def test_own_parameter_is_a_plain_value() -> None:
 def test_value_of_another_type_than_declared(wrong: object) -> None:
     with pytest.raises(ValueError, match="batch_size"):
         PARAMETERS["batch_size"].check(wrong)
-
-
-def test_whole_value_of_a_float_is_a_float() -> None:
-    value = PARAMETERS["bandwidth_mbps"].check(1000)
-    assert isinstance(value, float)
 
 
 def test_empty_range_is_refused() -> None:

@@ -57,7 +57,7 @@ def test_a_moved_control_draws_the_chart_again() -> None:
     assert shown(app.chart) == ("dynacomm", 0.04)
     app.controls["planner"].value = "sequential"
     assert shown(app.chart) == ("sequential", 0.04)
-    assert "of the last 2)" in app.status.value
+    assert "answered in" in app.status.value
     assert app.chart.spec is not None
     assert app.chart.spec["config"]["range"]["category"]  # drawn in the workbench's theme
 
@@ -117,10 +117,8 @@ def test_an_error_is_shown_and_the_last_chart_stays() -> None:
     app.controls["workers"].value = 8
     assert shown(app.chart) == ("dynacomm", 0.4)
     assert 'role="alert"' in app.status.value
-    assert (
-        "No chart for bandwidth 10 Mbps, workers 8, planner dynacomm: the testbed has 6 workers. "
-        "Shown is the last that worked: bandwidth 10 Mbps, workers 4, planner dynacomm."
-    ) in app.status.value
+    said = "No chart: the testbed has 6 workers. Shown is the last that worked."
+    assert said in app.status.value
     app.controls["workers"].value = 6  # a defect, not a refusal: its type is told, and escaped
     assert "KeyError: &#x27;&lt;spare&gt;&#x27;." in app.status.value
     app.controls["workers"].value = 4  # back where the last chart was drawn: the error goes
@@ -292,11 +290,9 @@ test_a_menu = refusals(
 )
 
 
-def test_controls_that_do_not_fit_the_drawing_function_are_refused() -> None:
+def test_an_explorer_without_controls_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one control"):
         explorer(draw, {})
-    with pytest.raises(TypeError, match="controls bandwith do not fit the drawing function draw"):
-        explorer(draw, {"bandwith": CONTROLS["bandwidth"]})
 
 
 def test_answer_times_count_the_drawing(monkeypatch: pytest.MonkeyPatch) -> None:

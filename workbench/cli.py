@@ -70,10 +70,20 @@ Notebooks = Annotated[
 ResultsFolder = Annotated[
     Path | None, Folder("--results", help="Stored results.  \\[default: data/results]")
 ]
+Parameter = partial(typer.Option, "--parameter", "-p")
 Assignments = Annotated[
     list[str] | None,
+    Parameter(metavar="NAME=VALUE", help="Set a parameter by name; repeatable."),
+]
+Scale = Annotated[
+    str | None,
+    typer.Option(metavar="SCALE", help="smoke, default or paper.  \\[default: default]"),
+]
+Address = Annotated[
+    str | None,
     typer.Option(
-        "--parameter", "-p", metavar="NAME=VALUE", help="Set a parameter by name; repeatable."
+        metavar="ADDRESS",
+        help="Of a Ray cluster to run on: auto or ray://HOST:PORT.  \\[default: this machine]",
     ),
 ]
 Model = Annotated[
@@ -128,10 +138,7 @@ def _options(
 def reproduce(
     names: Notebooks = None,
     *,
-    scale: Annotated[
-        str | None,
-        typer.Option(metavar="SCALE", help="smoke, default or paper.  \\[default: default]"),
-    ] = None,
+    scale: Scale = None,
     trainings: Annotated[
         str | None,
         typer.Option(
@@ -182,27 +189,16 @@ def sweep(
     *,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(
-            "--parameter",
-            "-p",
+        Parameter(
             metavar="NAME=VALUES",
             help="Values of a parameter: 10,100,1000 or 1..5; repeatable.",
         ),
     ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(metavar="SCALE", help="smoke, default or paper.  \\[default: default]"),
-    ] = None,
+    scale: Scale = None,
     processes: Annotated[
         int | None, Number(help="Points beside each other.  \\[default: one a core]")
     ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Of a Ray cluster to run on: auto or ray://HOST:PORT.  \\[default: this machine]",
-        ),
-    ] = None,
+    address: Address = None,
     force: Annotated[
         bool, typer.Option("--force", help="Run also points that are finished.")
     ] = False,
@@ -399,9 +395,7 @@ def share(
     ] = None,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(
-            "--parameter",
-            "-p",
+        Parameter(
             metavar="NAME=VALUES",
             help="Values of a control, 10,100,1000 or 1..5; one fixes the parameter; repeatable.",
         ),
@@ -532,13 +526,7 @@ def measure(
         bool, typer.Option("--check", help="Say what this machine, or a Ray cluster, carries.")
     ] = False,
     nodes: Annotated[int, Number(help="Processes that try their links.")] = 3,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Of a Ray cluster: auto or ray://…  \\[default: Ray on this machine alone]",
-        ),
-    ] = None,
+    address: Address = None,
 ) -> None:
     """Check what measured runs can do here: links, clock, cores, versions."""
     from workbench.runtime.measured.check import check as run
@@ -706,23 +694,18 @@ def compare(
     machines = load_cluster(cluster)
     sizes = _batch_sizes(batch_size)
     module, taken = _model(model, inputs)
-    if len(sizes) > 1:
-        shown = {"--train": train, "--measure": measure, "--simulate": simulate, "--csv": csv}
-        _check_one_size(shown)
+    shown = {"--train": train, "--measure": measure, "--simulate": simulate, "--csv": csv}
+    _refuse(shown if len(sizes) > 1 else {}, "takes one batch size")
     _check_file("--csv", csv)
     for name in way or ():
         check_name("way", name, WAYS)
     measured = text.parse_times(times or (), machines)
-    of_training = {
-        "--data": data,
-        "--samples": samples,
-        "--seeds": seeds,
-        "--learning-rate": learning_rate,
-        "--until-loss": until_loss,
-    }
-    _count_with("--train", train, of_training)
-    _count_with("--measure", measure, {"--measure-at-most": measure_at_most})
-    _count_with("--train or --measure", train or measure, {"--way": way})
+    of_training: dict[str, Any] = {"--data": data, "--samples": samples, "--seeds": seeds}
+    of_training |= {"--learning-rate": learning_rate, "--until-loss": until_loss}
+    of_measuring, of_both = {"--measure-at-most": measure_at_most}, {"--way": way}
+    _refuse({} if train else of_training, "counts with --train alone; add --train")
+    _refuse({} if measure else of_measuring, "counts with --measure alone; add --measure")
+    _refuse({} if train or measure else of_both, "counts with --train or --measure alone")
     dataset = None
     if train:
         data, dataset = _to_train_on(data, module, taken, 2000 if samples is None else samples)
@@ -812,11 +795,11 @@ def _to_train_on(data: str | None, model: Any, taken: Any, samples: int) -> tupl
     return data, dataset
 
 
-def _count_with(flag: str, given: bool, options: dict[str, Any]) -> None:
-    """Refuse options that say nothing without a flag."""
+def _refuse(options: dict[str, Any], why: str) -> None:
+    """Refuse the first of these options that is set."""
     for option, value in options.items():
-        if not given and value not in (None, []):
-            raise UserError(f"{option} counts with {flag} alone; add {flag}")
+        if not (value is None or value is False or value == []):
+            raise UserError(f"{option} {why}")
 
 
 def _check_file(option: str, path: Path | None) -> None:
@@ -866,13 +849,6 @@ def _batch_sizes(text: str) -> tuple[int, ...]:
 
     sizes = (int(PARAMETERS["batch_size"].parse(size)) for size in text.split(","))
     return tuple(dict.fromkeys(sizes))
-
-
-def _check_one_size(options: dict[str, Any]) -> None:
-    """Refuse options that show more of one batch size than a row of a table."""
-    for option, value in options.items():
-        if value not in (None, False):
-            raise UserError(f"{option} takes one batch size")
 
 
 def _measured(module: Any, batch_size: int, shape: Any, device: str, by: Any) -> LayerTimes:

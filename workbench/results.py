@@ -209,7 +209,7 @@ def export_figures(
     for figure in stored_figures(results, names):
         try:
             path = output / figure.file(column, format)
-            written.append(figures.save(figure.chart(), path, column, format))
+            written.append(figures.save(figure.chart(), path, column))
         except ValueError as error:
             failed.append(f"{figure.path}: {error}")
     if failed:

@@ -2,7 +2,7 @@
 
 def test_the_slider_moves_the_chart(lab):
     with lab.opened(Path("notebooks/01_dynacomm.ipynb")):
-        lab.run_all()
+        lab.run_cell(0)
         before = lab.marks()
         lab.press("bandwidth", "ArrowRight", times=5)
         lab.wait_for_other_marks(before)
@@ -214,33 +214,27 @@ class Lab:
             }"""
         )
 
-    def run_all(self, at_most_s: float = 50.0) -> None:
-        """Run every cell, wait for the last, and fail with the first cell's error, if any."""
-        self._run("notebook:run-all-cells", at_most_s)
-
     def run_cell(self, number: int, at_most_s: float = 50.0) -> None:
         """Run one cell, counted from 0, and wait for it; fail with its error, if any."""
         self.page.evaluate(
             "n => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = n }", number
         )
-        self._run("notebook:run-cell", at_most_s)
-
-    def _run(self, command: str, at_most_s: float) -> None:
         self.page.evaluate(
-            """async ([command, at_most_s]) => {
+            """async at_most_s => {
                 const late = new Promise((_, fail) => setTimeout(
                     () => fail(new Error(`cells still run after ${at_most_s} s`)),
                     at_most_s * 1e3));
-                await Promise.race([window.jupyterapp.commands.execute(command), late]);
+                const run = window.jupyterapp.commands.execute('notebook:run-cell');
+                await Promise.race([run, late]);
             }""",
-            [command, at_most_s],
+            at_most_s,
         )
         self.wait_for_idle()
-        for number, outputs in enumerate(self.outputs()):
+        for ran, outputs in enumerate(self.outputs()):
             for output in outputs:
                 if output["output_type"] == "error":
                     raise AssertionError(
-                        f"cell {number} failed: {output['ename']}: {output['evalue']}"
+                        f"cell {ran} failed: {output['ename']}: {output['evalue']}"
                     )
 
     def wait_for_idle(self, at_most_s: float = 20.0) -> None:

@@ -55,7 +55,7 @@ def test_wrong_names_are_answered_with_the_right_ones(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match=r"unknown figure format 'jpg'.*svg, pdf, png"):
         figures.save(bars(), tmp_path / "chart.jpg")
     with pytest.raises(UnknownNameError, match="Did you mean 'pdf'"):
-        figures.save(bars(), tmp_path / "chart", format="pfd")
+        figures.save(bars(), tmp_path / "chart.pfd")
     with pytest.raises(UnknownNameError, match="unknown column 'triple'"):
         figures.save(bars(), tmp_path / "chart.svg", "triple")
     assert list(tmp_path.iterdir()) == []

@@ -68,7 +68,8 @@ def why(root: Path, **options: Any) -> str:
     """Return why notebook 04 would run again; empty if it would not."""
     chosen = find(root / "notebooks", ["04"])
     values = resolve(chosen, None, {"repeats": "3"} | options.pop("given", {}))
-    (task,) = plan(chosen, values, root, root / "out", options.pop("force", False))
+    runs = [(notebook, values[notebook.name], root / "out") for notebook in chosen]
+    (task,) = plan(runs, root, options.pop("force", False))
     return task.progress.reason
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sys
@@ -25,7 +24,6 @@ from tests.reproduce.helpers import (
 from workbench import results
 from workbench.parameters import Value
 from workbench.reproduce import driver, runner
-from workbench.reproduce.execution import kernel_manager
 from workbench.utils import instruction_set
 
 
@@ -215,17 +213,6 @@ def test_a_kernel_that_does_not_start_is_reported(
     assert "01_x failed in the start of its kernel: Kernel died" in text
     assert report.outcomes[0].place.is_file()
     assert hidden(tmp_path / "out") == [".lock"]
-
-
-@pytest.mark.parametrize("chosen", ["PASSIVE", "ACTIVE"])
-def test_threads_of_a_notebook_wait_without_spinning_by_default(
-    monkeypatch: pytest.MonkeyPatch, chosen: str
-) -> None:
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    if chosen != "PASSIVE":
-        monkeypatch.setenv("OMP_WAIT_POLICY", chosen)
-    manager = kernel_manager(io.BytesIO(), lambda _: None)()
-    assert manager.kernel_spec.env["OMP_WAIT_POLICY"] == chosen
 
 
 @pytest.mark.parametrize(("which", "says_one"), [("one", True), ("all", False)])

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reproduce.helpers import hidden, run, statuses, why
-from workbench.reproduce import runner
+from tests.reproduce.helpers import hidden, run, why
 from workbench.store.folder import clean
 
 
@@ -23,12 +22,6 @@ def test_death_between_two_renames_loses_nothing(stored: Path) -> None:
     assert hidden(out) == []
 
 
-def test_output_that_cannot_be_written(two: Path) -> None:
-    (two / "file").touch()
-    with pytest.raises(ValueError, match="cannot write to"):
-        run(two, output=two / "file" / "out")
-
-
 def test_only_leftovers_of_these_notebooks_are_removed(tmp_path: Path) -> None:
     """The folder may be any of the user's, with hidden files that look alike."""
     (tmp_path / "config").mkdir()
@@ -41,23 +34,19 @@ def test_only_leftovers_of_these_notebooks_are_removed(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*mine, "config"])
 
 
-def test_lock_that_cannot_be_opened(two: Path) -> None:
-    (two / "out" / ".lock").mkdir(parents=True)
-    with pytest.raises(ValueError, match=r"cannot write to .*\.lock"):
-        run(two)
-
-
-def test_figures_that_cannot_be_written_are_refused_before_anything_runs(two: Path) -> None:
-    (two / "file").touch()
-    with pytest.raises(ValueError, match="file: there is a file in its place"):
-        run(two, figures=two / "file")
-    assert not (two / "out").exists()
-
-
-def test_a_result_that_was_about_to_be_replaced_is_kept_in_the_next_run(
-    stored: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"output": "file/out"}, "cannot write to"),
+        ({"output": "locked"}, r"cannot write to .*\.lock"),
+        ({"figures": "file"}, "file: there is a file in its place"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_anything_runs(
+    two: Path, options: dict[str, str], message: str
 ) -> None:
-    monkeypatch.setattr(runner, "execute", None)  # running anything would fail
-    (stored / "out" / "04_plain").rename(stored / "out" / ".04_plain.old")
-    report, _ = run(stored, given={"repeats": "3"})
-    assert statuses(report) == {"04_plain": "unchanged"}
+    (two / "file").touch()
+    (two / "locked" / ".lock").mkdir(parents=True)
+    with pytest.raises(ValueError, match=message):
+        run(two, **{name: two / path for name, path in options.items()})
+    assert not (two / "out").exists()

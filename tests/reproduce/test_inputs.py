@@ -175,6 +175,7 @@ Path({str(later)!r}).write_text(Path({str(later)!r}).read_text().replace("before
     assert "'before'" in (tmp_path / "out" / "02_y" / "02_y.ipynb").read_text()
     claims.write_text("old")
     chosen = find(tmp_path / "notebooks")
-    tasks = plan(chosen, resolve(chosen, None, {}), tmp_path, tmp_path / "out", force=False)
+    values, out = resolve(chosen, None, {}), tmp_path / "out"
+    tasks = plan([(one, values[one.name], out) for one in chosen], tmp_path, force=False)
     reasons = [task.progress.reason for task in tasks]
     assert reasons == ["changed: data", "changed: notebook, data"]

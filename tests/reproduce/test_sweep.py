@@ -18,14 +18,13 @@ import pytest
 from rich.console import Console
 
 import workbench
-from tests.reproduce.helpers import gone, hidden, kernels_below, wait_for, write_notebook
+from tests.reproduce.helpers import gone, kernels_below, wait_for, write_notebook
 from tests.reproduce.test_interrupts import COMMAND
-from workbench.reproduce.driver import tasks_of
+from workbench.reproduce.driver import plan
 from workbench.reproduce.elsewhere import run_here
 from workbench.reproduce.notebooks import read_notebook
 from workbench.reproduce.points import Swept
 from workbench.reproduce.sweep import sweep
-from workbench.utils.checks import UserError
 
 PARAMETERS = """\
 scale: str = "smoke"
@@ -140,33 +139,6 @@ def test_only_what_is_not_finished_runs_again(notebook: Path) -> None:
     assert runs(notebook)["1 1000"] == 2
 
 
-def test_points_of_other_code_are_made_again(notebook: Path) -> None:
-    package = Path(workbench.__file__).with_name("module.py")
-    before = package.read_text()
-    try:
-        for code in ("y = 1", "y = 2", "y = 2"):
-            package.write_text(code)
-            _, text = swept(notebook, given={"seed": "1,2"}, processes=1)
-    finally:
-        package.write_text(before)
-    assert runs(notebook) == {"1 1000": 2, "2 1000": 2}
-    assert "0 of 2 points" in text
-    content = json.loads(notebook.read_text())
-    content["cells"][2]["source"] += "\n'changed'"
-    notebook.write_text(json.dumps(content))
-    _, text = swept(notebook, given={"seed": "1,2"}, processes=1)
-    assert runs(notebook) == {"1 1000": 3, "2 1000": 3}
-    assert "changed: notebook" in text
-
-
-def test_a_point_that_was_altered_is_made_again(notebook: Path) -> None:
-    found, _ = swept(notebook, given={"seed": "1,2"}, processes=1)
-    (notebook.parents[1] / "out" / found.points["folder"][0] / "01_x" / "rows.parquet").unlink()
-    found, _ = swept(notebook, given={"seed": "1,2"}, processes=1)
-    assert runs(notebook) == {"1 1000": 2, "2 1000": 1}
-    assert len(found.frames["rows"]) == 4
-
-
 def test_a_point_whose_replacement_was_cut_off_is_restored(notebook: Path) -> None:
     found, _ = swept(notebook, given={"seed": "1"})
     place = notebook.parents[1] / "out" / found.points["folder"][0]
@@ -199,23 +171,6 @@ def stuck(notebook: Path) -> Iterator[subprocess.Popen[str]]:
         (notebook.parents[1] / "runs" / "go").touch()
         process.kill()
         process.communicate()
-
-
-def test_after_kill_9_only_what_was_under_way_is_lost(notebook: Path) -> None:
-    out = notebook.parents[1] / "out"
-    with stuck(notebook) as process:
-        with pytest.raises(UserError, match=f"process {process.pid}.*--output DIR"):
-            swept(notebook, given={"seed": "1"})
-        (kernel,) = kernels_below(process.pid)
-        process.kill()
-        process.wait()
-        wait_for(lambda: gone(kernel), seconds=5)
-    found, text = swept(notebook, given={"seed": "1,4,2"}, processes=1)
-    assert "2 of 3 points of 01_x to run" in text
-    assert runs(notebook) == {"1 1000": 1, "4 1000": 2, "2 1000": 1, "go": 0}
-    assert found.points["status"].to_list() == ["finished"] * 3
-    assert hidden(out) == [".lock"]
-    assert [hidden(point) for point in (out / "points").iterdir()] == [[]] * 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -263,7 +218,7 @@ def test_frames_that_differ_too_much_are_left_out_with_the_reason(tmp_path: Path
 
 def test_a_machine_that_differs_computes_no_point(notebook: Path) -> None:
     read, out = read_notebook(notebook), notebook.parents[1] / "out"
-    (task,) = tasks_of([(read, dict(read.defaults), out)], notebook.parents[1], force=False)
+    (task,) = plan([(read, dict(read.defaults), out)], notebook.parents[1], force=False)
     other = run_here(task, task.inputs() | {"package": "other", "data": "other"}, False, {})
     assert other.status == "failed"
     assert other.message.endswith("differs from the machine that asked: package, data")

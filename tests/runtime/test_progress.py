@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from tests.reproduce.helpers import nbformat, write_notebook
 from workbench.runtime import progress
 from workbench.runtime.progress import Line
 
@@ -142,21 +142,10 @@ def executed(source: str, folder: Path, fails: bool) -> list[dict[str, Any]]:
     """Outputs of a cell that papermill has run, as they are stored."""
     import papermill
 
-    source_file, run_file = folder / "given.ipynb", folder / "made.ipynb"
-    cell: dict[str, Any] = {"cell_type": "code", "id": "a", "metadata": {}, "source": source}
-    cell |= {"outputs": [], "execution_count": None}
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    notebook = {"cells": [cell], "metadata": {"kernelspec": kernel}}
-    source_file.write_text(json.dumps(notebook | {"nbformat": 4, "nbformat_minor": 5}))
+    given = write_notebook(folder / "given.ipynb", source, parameters="")
+    made = folder / "made.ipynb"
     failing = pytest.raises(papermill.PapermillExecutionError, match="ValueError")
     with failing if fails else contextlib.nullcontext():
-        papermill.execute_notebook(
-            str(source_file), str(run_file), progress_bar=False, kernel_name="python3"
-        )
-    cells: list[dict[str, Any]] = json.loads(run_file.read_text())["cells"]
-    code = next(cell for cell in cells if "progress.steps" in "".join(cell["source"]))
-    for output in code["outputs"]:
-        for holder, key in ((output, "text"), (output.get("data", {}), "text/plain")):
-            if key in holder:
-                holder[key] = "".join(holder[key])
-    return list(code["outputs"])
+        papermill.execute_notebook(str(given), str(made), progress_bar=False, kernel_name="python3")
+    cells = nbformat.read(made, as_version=4).cells
+    return list(next(cell for cell in cells if "progress.steps" in cell.source).outputs)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.refusals import refusals
-from tests.runtime.programs import LINK, idle, pair
+from tests.runtime.programs import LINK, idle
 from tests.runtime.test_failures import failing, failure, holds_results
-from workbench.clusters import Cluster, Link, MissingLinkError, Node, UnknownNodeError, full_mesh
+from workbench.clusters import Cluster, MissingLinkError, Node, UnknownNodeError, full_mesh
 from workbench.runtime import (
     Context,
     Crash,
@@ -126,13 +126,7 @@ test_simulate = refusals(
             "two programs for one": [{0: done, "one": done}],
             r"programs is .*; give one for each node, such as \[program\] \* 3": [done, None],
         },
-        "progress": {
-            "progress is .* give True, or a function of virtual": [
-                5,
-                lambda: None,
-                lambda now_s, events, more: None,
-            ]
-        },
+        "progress": {"progress is .* give True, or a function of virtual": [5]},
         "trace": {"trace is 'no'; give True or False": ["no"]},
         "threads": {"threads is .* it must be a whole number of at": [0, -1, 1.5, "two", True]},
         "seed": {"seed is": [-1, 1.5, True]},
@@ -160,10 +154,6 @@ def test_wrong_places_have_errors_of_their_own(fault: Fault, error: type[Excepti
         simulate(THREE, [idle] * 3, faults=[fault])
 
 
-def test_progress_may_be_a_function_that_does_not_say_what_it_takes() -> None:
-    assert simulate(pair(Link(8e6)), [idle, idle], progress=print).ended == "done"
-
-
 async def awaited(what: Any) -> None:
     await what
 
@@ -173,7 +163,6 @@ async def awaited(what: Any) -> None:
     [
         (lambda context: context.send(9, Message(1, "x")), "UnknownNodeError: unknown node 9"),
         (lambda context: context.send(True, Message(1, "x")), "unknown node True"),
-        (lambda context: context.send(0.0, Message(1, "x")), "unknown node 0.0"),
         (lambda context: context.send("god", Message(1, "x")), "Did you mean 'good'"),
         (
             lambda context: context.send(0, Message(1, "x")),
@@ -183,7 +172,6 @@ async def awaited(what: Any) -> None:
         (lambda context: context.send(0, "hi"), "bad sends 'hi'; send a Message(context.node, "),
         (lambda context: awaited(context.send(1, Message(1, "x"))), "send returns at once"),
         (lambda context: context.compute(int, cost_s=math.nan), "cost_s of compute is nan"),
-        (lambda context: context.compute(int, cost_s="1"), "cost_s of compute is '1'"),
         (lambda context: context.compute(int, cost_s=-1, label="f"), "cost_s of f is -1"),
         (lambda context: context.compute(int, cost_s=1, label=5), "label 5; give text"),
         (lambda context: context.compute(5, cost_s=1), "is 5; give a function without arguments"),
@@ -191,15 +179,10 @@ async def awaited(what: Any) -> None:
             lambda context: context.compute(lambda: context.sleep(1), cost_s=1),
             "made a coroutine; give a plain function",
         ),
-        (lambda context: context.compute(lambda: 1 / 0, cost_s=1), "ZeroDivisionError"),
         (lambda context: context.sleep(math.inf), "seconds to sleep is inf; it must be a finite"),
-        (lambda context: context.sleep(-1), "seconds to sleep is -1"),
-        (lambda context: context.sleep("1"), "seconds to sleep is '1'"),
         (lambda context: context.sleep(np.array([1.0])), "seconds to sleep is array([1.])"),
         (lambda context: context.receive(timeout_s=-1), "timeout_s is -1"),
-        (lambda context: context.receive(timeout_s=math.nan), "timeout_s is nan"),
         (lambda context: context.receive(3), "receive waits for topic 3; give text, or sender="),
-        (lambda context: context.receive(sender=9), "unknown node 9"),
         (lambda context: context.receive(sender="god"), "Did you mean 'good'"),
         (lambda context: context.spawn(idle), "called, as in context.spawn(work(context))"),
         (lambda context: context.spawn(5), "spawn is given 5; give a coroutine"),

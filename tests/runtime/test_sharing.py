@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -220,52 +219,3 @@ def test_messages_arrive_when_the_naive_model_says(
         came, _ = carry(sends, links, uplinks, downlinks)
     expected = deliveries(sends, links, uplinks, downlinks)
     assert came == pytest.approx([float(time) for time in expected], rel=1e-12, abs=1e-12)
-
-
-@pytest.mark.parametrize("many", [64, 0])
-@settings(deadline=None)
-@given(sends=SENDS, links=LINKS, uplinks=INTERFACES, downlinks=INTERFACES)
-def test_invariants(
-    many: int,
-    sends: list[Send],
-    links: dict[tuple[int, int], Carrier],
-    uplinks: dict[int, Steps],
-    downlinks: dict[int, Steps],
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sharing, "MANY", many)
-        came, run = carry(sends, links, uplinks, downlinks)
-    # bytes conserved
-    assert run.bytes == sum(send.size_bytes for send in sends)
-    assert run.trace.frame["bytes"].sum() == run.bytes
-    # one at a time and first in, first out
-    for pair, link in links.items():
-        numbers = [
-            number for number, send in enumerate(sends) if (send.source, send.target) == pair
-        ]
-        assert [came[number] for number in numbers] == sorted(came[number] for number in numbers)
-        spans = run.trace.frame.filter(node=f"n{pair[0]}", lane=f"to n{pair[1]}")
-        assert spans["label"].to_list() == [str(number) for number in numbers]
-        for before, after in pairwise(spans.iter_rows(named=True)):
-            assert before["end_s"] <= after["start_s"]
-        # causality, and the link's own bandwidth
-        for number, span in zip(numbers, spans.iter_rows(named=True), strict=True):
-            assert sends[number].at_s <= span["start_s"]
-            assert span["end_s"] + link.latency_s == pytest.approx(came[number])
-            room_bits = Schedule.of(link.bandwidth).served(
-                min(span["start_s"] + link.overhead_s, span["end_s"]), span["end_s"]
-            )
-            assert sends[number].size_bytes * 8 <= room_bits + 1e-6
-    # the makespan is never below what the busiest link or interface needs
-    shared = [
-        *((uplinks[node], [send for send in sends if send.source == node]) for node in uplinks),
-        *((downlinks[node], [send for send in sends if send.target == node]) for node in downlinks),
-        *(
-            (link.bandwidth, [send for send in sends if (send.source, send.target) == pair])
-            for pair, link in links.items()
-        ),
-    ]
-    for capacity, through in shared:
-        bits = sum(send.size_bytes for send in through) * 8
-        first_s = min((send.at_s for send in through), default=0.0)
-        assert run.end_s >= first_s + Schedule.of(capacity).seconds_for(bits, first_s) - 1e-9

@@ -103,10 +103,6 @@ class TestDeadlockBeforeATime:
         with pytest.raises(ValueError, match=r"until_s is 0\.5, but .* s are over already"):
             simulation.run(until_s=0.5)
 
-    def test_all_done_is_no_deadlock(self) -> None:
-        assert simulate(pair(LINK), [sends_bytes(1e6), receives(1)], until_s=5).ended == "done"
-        assert simulate(pair(LINK), {}, until_s=5).end_s == 0
-
 
 def halting(error: type[BaseException], at: int) -> Program:
     """Ten steps of a second, one of which raises."""
@@ -149,15 +145,6 @@ class TestGoingOn:
             simulation.run(until_s=6)
         assert simulation.run(until_s=6.5).ended == "stopped"
         assert simulation.run().results == {1: 7}
-
-    def test_each_failure_is_told_as_its_own(self) -> None:
-        programs = [halting(KeyError, 2), halting(IndexError, 3)]
-        simulation = Simulation(pair(LINK), programs)
-        with pytest.raises(ProgramError, match=r"program of one .* failed at 2 s: KeyError"):
-            simulation.run()
-        with pytest.raises(ProgramError, match=r"program of two .* failed at 3 s: IndexError"):
-            simulation.run()
-        assert (simulation.run().ended, simulation.run().results) == ("done", {})
 
     def test_a_later_error_is_not_laid_at_an_earlier_failures_door(self) -> None:
         async def wrong(context: Context) -> None:

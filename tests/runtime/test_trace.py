@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -127,11 +126,3 @@ def test_events_of_chrome_by_hand(tmp_path: Path) -> None:
         {"name": "f", "cat": "compute", "ph": "X", "ts": 0, "dur": 1.5e6, "pid": 1, "tid": 1},
         {**sent, "pid": 2, "tid": 2, "args": {"bytes": 800}},
     ]
-
-
-def test_no_folder_is_made_for_a_trace(tmp_path: Path) -> None:
-    trace = Trace.of([Span("a", "compute", "", 0, 1)])
-    for write in (trace.save, trace.to_chrome):
-        with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere to write t to"):
-            write(tmp_path / "nowhere" / "t")
-    assert not list(tmp_path.iterdir())

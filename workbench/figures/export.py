@@ -29,17 +29,14 @@ def svg(chart: Figure, column: str = "double") -> str:
     return to_svg(fitted(chart, column)).decode()
 
 
-def save(
-    chart: Figure, path: Path | str, column: str = "double", format: str | None = None
-) -> Path:
+def save(chart: Figure, path: Path | str, column: str = "double") -> Path:
     """Write `chart` to `path`, whole or not at all; the same chart gives the same bytes.
 
-    Parent folders are made. `format` is ``"svg"``, ``"pdf"`` or ``"png"`` (300 dpi), by default the
-    suffix of `path`; another is an UnknownNameError. Else as `svg`. Returns `path`.
+    Parent folders are made. The suffix of `path` is ``.svg``, ``.pdf`` or ``.png`` (300 dpi);
+    another is an UnknownNameError. Else as `svg`. Returns `path`.
     """
     target = Path(path)
-    suffix = target.suffix.removeprefix(".").lower() if format is None else format
-    render = choose("figure format", suffix, _RENDERERS)
+    render = choose("figure format", target.suffix.removeprefix(".").lower(), _RENDERERS)
     files.write_bytes(target, render(fitted(chart, column)))
     return target
 

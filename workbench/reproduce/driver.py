@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 _TICK_S = 0.25
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-MINUTES = {("smoke", "one"): 2, ("default", "one"): 6, ("default", "all"): 25}
-"""What all notebooks take on two cores, by scale and which trainings run; said at the start."""
-
 
 def reproduce(
     names: Sequence[str] = (),
@@ -52,34 +49,12 @@ def reproduce(
     does not keep the others from running. An interrupt (Ctrl-C, SIGTERM, a closed terminal) ends
     all kernels and returns a report of what is finished.
 
-    Parameters
-    ----------
-    names
-        ``01_dynacomm``, ``dynacomm`` or ``01``; every notebook by default.
-    scale
-        ``"smoke"``, ``"default"`` or ``"paper"``; ``"default"`` if neither this nor `given` says.
-    given
-        Other parameters as written by the user; each is set in the notebooks that have it.
-    notebooks
-        Where the notebooks are; see `notebooks_folder`.
-    output
-        Where ``NOTEBOOK/`` folders are put; ``data/results`` beside the notebooks by default.
-    figures
-        A folder that also gets all SVG figures, as ``SYSTEM_FIGURE.svg``.
-    jobs
-        How many notebooks run at once; two by default, where there are two cores.
-    force
-        Run also what has not changed.
-    console
-        Where progress is shown; standard output by default.
-    heartbeat_s
-        The longest silence, in seconds, where no live display is possible.
+    The arguments are those of the command; `given` are parameters as the user writes them, each
+    set in the notebooks that have it, and `heartbeat_s` is the longest silence where no live
+    display is possible.
 
-    Raises
-    ------
-    ValueError
-        An unknown notebook or parameter, a value that is not allowed, a folder that cannot be
-        written, an output that another run is writing.
+    Raises UserError: an unknown notebook or parameter, a value that is not allowed, a folder that
+    cannot be written or that another run is writing.
     """
     from rich.console import Console
 
@@ -95,7 +70,8 @@ def reproduce(
         writable(figures)
     copied: list[Path] = []
     with one_interrupt(), sole_writer(output, notebook_paths(folder)):
-        tasks = plan(chosen, values, folder.parent, output, force)
+        runs = [(notebook, values[notebook.name], output) for notebook in chosen]
+        tasks = plan(runs, folder.parent, force)
         progress = {task.notebook.name: task.progress for task in tasks}
         console.print(announced(tasks, values), soft_wrap=True)
         with shown(console, progress, heartbeat_s) as refresh:
@@ -110,35 +86,22 @@ def reproduce(
 
 
 def announced(tasks: Sequence[NotebookTask], values: Mapping[str, Mapping[str, Value]]) -> str:
-    """Say what runs, and how long all of it takes where that is known."""
+    """Say what runs."""
     waiting = sum(task.progress.status == "waiting" for task in tasks)
     scale = max(str(own.get("scale")) for own in values.values())
-    which = "all" if any(own.get("trainings") == "all" for own in values.values()) else "one"
     text = f"{waiting} of {len(tasks)} notebooks to run at scale {scale}"
-    if which == "one":
+    if all(own.get("trainings") != "all" for own in values.values()):
         text += "; one training of each system runs here, others are shown as recorded"
-    minutes = MINUTES.get((scale, which))
-    if minutes and waiting > 1:
-        text += f"; all notebooks take about {minutes} minutes on two quiet cores"
     return text
 
 
 def plan(
-    notebooks: Sequence[Notebook],
-    values: Mapping[str, Mapping[str, Value]],
-    root: Path,
-    output: Path,
-    force: bool,
-) -> list[NotebookTask]:
-    """Return a task per notebook; its progress says whether and why the notebook has to run."""
-    runs = [(notebook, values[notebook.name], output) for notebook in notebooks]
-    return tasks_of(runs, root, force)
-
-
-def tasks_of(
     runs: Iterable[tuple[Notebook, Mapping[str, Value], Path]], root: Path, force: bool
 ) -> list[NotebookTask]:
-    """Return a task for each notebook, values and folder of results; see `plan`."""
+    """Return a task for each notebook, its values and its folder of results.
+
+    Its progress says whether and why the notebook has to run.
+    """
     versions = provenance.all_versions()
     revision, dirty = provenance.revision(root)
     of_all = of_all_runs(root, versions)

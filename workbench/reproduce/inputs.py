@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from workbench import results
@@ -15,6 +15,8 @@ from workbench.store.provenance import (
     of_machine,
     of_package,
 )
+
+_KEPT = ("calibration", "clusters", "measured", "profiles", "samples", "testbeds", "traces")
 
 
 def fingerprint(
@@ -49,7 +51,7 @@ def of_all_runs(root: Path, versions: Mapping[str, str]) -> dict[str, str]:
     ]
     return {
         "package": of_package(),
-        "data": digest(digests([*_tables(root), *_recorded(root)], root)),
+        "data": digest(digests(_tables(root), root)),
         "lock": digest(digests(locks, root)),
         **of_machine(versions, VERSIONS_THAT_MATTER),
     }
@@ -58,22 +60,10 @@ def of_all_runs(root: Path, versions: Mapping[str, str]) -> dict[str, str]:
 def _tables(root: Path) -> list[Path]:
     data = root / "data"
     tables = [*data.glob("*.csv")]
-    for kept in (
-        "calibration",
-        "clusters",
-        "measured",
-        "profiles",
-        "samples",
-        "testbeds",
-        "traces",
-    ):
+    for kept in _KEPT:
         tables += (data / kept).rglob("*")
-    return tables
-
-
-def _recorded(root: Path) -> Iterable[Path]:
-    """Recorded results that notebooks show; points of unfinished recordings are hidden."""
-    return (root / "data" / "recorded").glob("*/[!.]*/*")
+    # Recorded results that notebooks show; points of unfinished recordings are hidden.
+    return [*tables, *(data / "recorded").glob("*/[!.]*/*")]
 
 
 def steady(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:

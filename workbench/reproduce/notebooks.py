@@ -15,18 +15,10 @@ from workbench.utils.checks import UserError, check_name
 
 @dataclass(frozen=True)
 class Notebook:
-    """A notebook as it was read, with the parameters it declares.
+    """A notebook as it was read, with the parameters it declares, without the driver's own.
 
-    Attributes
-    ----------
-    text
-        The file's content: a run executes this, whatever becomes of the file meanwhile.
-    cells
-        Type, source and tags of each: all that a run depends on.
-    parameters, defaults
-        By name, and the value of each in the notebook's cell; without the driver's own.
-    keeps
-        Whether it declares ``output``, and so can keep results.
+    A run executes `text`, whatever becomes of the file meanwhile, and depends on type, source and
+    tags of its `cells` alone. `keeps` is whether it declares ``output``, and so can keep results.
     """
 
     path: Path

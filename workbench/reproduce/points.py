@@ -61,17 +61,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Swept:
-    """What became of a sweep.
+    """What became of a sweep, and whether an interrupt ended it.
 
-    Attributes
-    ----------
-    points
-        A row per point, in the order of the grid: its parameters, ``status`` (``finished``,
-        ``failed``, ``stopped``), ``seconds``, ``reason`` and ``folder``, below that of the sweep.
-    frames
-        By name, what the notebook kept at all finished points; see `joined`.
-    interrupted
-        Whether an interrupt ended it.
+    `points` has a row per point, in the order of the grid: its parameters, ``status``
+    (``finished``, ``failed``, ``stopped``), ``seconds``, ``reason`` and ``folder``, below that of
+    the sweep; `frames`, by name, what the notebook kept at all finished points (see `joined`).
     """
 
     points: pl.DataFrame

@@ -101,7 +101,7 @@ def shown(
 
         with Live(
             console=console,
-            get_renderable=lambda: _table(progress, console.height - 2),
+            get_renderable=lambda: _table(progress),
             auto_refresh=False,
             transient=True,
             redirect_stdout=False,
@@ -153,8 +153,8 @@ class _Lines:
         self.printed_s = time.monotonic()
 
 
-def _table(progress: Mapping[str, Progress], height: int) -> Table:
-    """Show all, or where they are more than fit, those that run and how many are over."""
+def _table(progress: Mapping[str, Progress]) -> Table:
+    """Show how many are over, and those that run."""
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
@@ -163,29 +163,23 @@ def _table(progress: Mapping[str, Progress], height: int) -> Table:
     for _ in range(5):
         table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis")
-    shown = dict(progress)
-    if len(progress) > height:
-        shown = {name: state for name, state in progress.items() if state.status == "running"}
-        counts = Counter(state.status for state in progress.values())
-        rest: list[Status] = ["failed", "waiting"]
-        texts = [f"{counts[status]} {status}" for status in rest if counts[status]]
-        over = len(progress) - counts["waiting"] - counts["running"]
-        table.add_row(
-            "",
-            Text(", ".join([f"{over} of {len(progress)} over", *texts])),
-            ProgressBar(total=len(progress), completed=over, width=16),
-        )
-    for name, state in shown.items():
-        status = state.status
-        cells = state.cell if status in ("running", "failed", "stopped") else state.cells
-        cells = 0 if status == "waiting" else cells
-        done = max(cells - 1, 0) if status == "running" else cells
-        table.add_row(
-            Text(status, style=STYLES[status]),
-            Text(name),
-            ProgressBar(total=max(state.cells, 1), completed=done, width=16),
-            Text(f"{cells}/{state.cells}"),
-            Text("" if status in ("waiting", "unchanged") else seconds(state.elapsed_s)),
-            Text(state.title if status == "running" else "", style="dim"),
-        )
+    counts = Counter(state.status for state in progress.values())
+    rest: list[Status] = ["failed", "waiting"]
+    texts = [f"{counts[status]} {status}" for status in rest if counts[status]]
+    over = len(progress) - counts["waiting"] - counts["running"]
+    table.add_row(
+        "",
+        Text(", ".join([f"{over} of {len(progress)} over", *texts])),
+        ProgressBar(total=len(progress), completed=over, width=16),
+    )
+    for name, state in progress.items():
+        if state.status == "running":
+            table.add_row(
+                Text("running", style=STYLES["running"]),
+                Text(name),
+                ProgressBar(total=state.cells, completed=max(state.cell - 1, 0), width=16),
+                Text(f"{state.cell}/{state.cells}"),
+                Text(seconds(state.elapsed_s)),
+                Text(state.title, style="dim"),
+            )
     return table

@@ -16,18 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of one notebook.
+    """Outcome of one notebook; one that was interrupted, or never begun, is ``"stopped"``.
 
-    Attributes
-    ----------
-    status
-        ``"ran"``, ``"unchanged"``, ``"failed"``, or ``"stopped"`` (interrupted, or never begun).
-    wall_s
-        Seconds that this run took.
-    place
-        The folder of its results, or the executed copy that holds the error.
-    message
-        The notebook's own error, or empty.
+    `place` is the folder of its results, or the executed copy that holds the error, of which
+    `message` tells.
     """
 
     notebook: str

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from workbench import results
 from workbench.parameters import DRIVER_PARAMETER, Value
-from workbench.reproduce.driver import carry_out, one_interrupt, tasks_of
+from workbench.reproduce.driver import carry_out, one_interrupt, plan
 from workbench.reproduce.elsewhere import carry_out_elsewhere
 from workbench.reproduce.grid import points
 from workbench.reproduce.notebooks import Notebook, find, notebooks_folder, read_notebook
@@ -58,33 +58,12 @@ def sweep(
     Finished points are kept, each at once, and not run again while nothing that they rest on has
     changed; failed ones are. Ctrl-C and other interrupts end all kernels.
 
-    Parameters
-    ----------
-    name
-        A notebook's path, or ``01_dynacomm``, ``dynacomm`` or ``01``.
-    given
-        Values of each parameter as written by the user; see `workbench.reproduce.grid`.
-    scale
-        ``"default"`` unless given.
-    processes
-        How many points run at once, each on one core if there are several; one per core by default.
-    address
-        Of a Ray cluster whose machines run the points instead, ``"auto"`` or ``"ray://HOST:PORT"``;
-        they need the same package, data and versions.
-    output
-        The sweep's folder; ``data/sweeps/NOTEBOOK`` by default.
-    force
-        Run also points that are finished.
-    console
-        Where progress is shown; standard output by default.
-    heartbeat_s
-        The longest silence, in seconds, where no live display is possible.
+    The arguments are those of the command; `given` are values of each parameter as the user writes
+    them (`workbench.reproduce.grid`). Points that run beside others compute on one core each;
+    machines of a cluster need the same package, data and versions.
 
-    Raises
-    ------
-    UserError
-        An unknown notebook or parameter, a value that is not allowed, a notebook that keeps
-        nothing, a folder that cannot be written or that another run is writing, no such cluster.
+    Raises UserError: an unknown notebook or parameter, a value that is not allowed, a notebook that
+    keeps nothing, a folder that cannot be written or that another run is writing, no such cluster.
     """
     import joblib
     from rich.console import Console
@@ -107,7 +86,7 @@ def sweep(
         for _, _, folder in runs:
             folder.mkdir(parents=True, exist_ok=True)
             clean(folder, [notebook.name])
-        tasks = tasks_of(runs, notebook.path.parent.parent, force)
+        tasks = plan(runs, notebook.path.parent.parent, force)
         made = [Point(point, task) for (point, _), task in zip(grid, tasks, strict=True)]
         waiting = sum(not point.finished for point in made)
         console.print(f"{waiting} of {len(made)} points of {notebook.name} to run", soft_wrap=True)

@@ -21,15 +21,12 @@ class Task(Awaitable[T_co], Protocol[T_co]):
 
     def done(self) -> bool:
         """Whether it has ended: with a result, by an exception, or cancelled."""
-        ...
 
     def cancelled(self) -> bool:
         """Whether it was cancelled."""
-        ...
 
     def result(self) -> T_co:
         """What it returned; raises what it raised, and RuntimeError before it has ended."""
-        ...
 
     def cancel(self) -> bool:
         """End it where it waits; False if it had ended already.
@@ -37,7 +34,6 @@ class Task(Awaitable[T_co], Protocol[T_co]):
         Its ``finally`` runs but can await nothing; who awaits it gets `asyncio.CancelledError`.
         A message just delivered to it stays unread. It cannot cancel itself (RuntimeError).
         """
-        ...
 
 
 class Context(Protocol):
@@ -45,39 +41,33 @@ class Context(Protocol):
 
     A program is an ``async def`` that takes its `Context` and awaits nothing but what the
     methods below return; its return value is its node's result. A context is of use in its own run
-    alone: kept for longer, it raises a UserError, as do arguments that make no sense. Where a
-    program is cut off (by a crash, or a task by its program's end), ``finally`` still runs but can
-    await nothing; what it spawns then never begins, and what it sends as its node crashes is lost.
+    alone, and arguments that make no sense raise a UserError. Where a program is cut off (by a
+    crash, or a task by its program's end), ``finally`` still runs but can await nothing; what it
+    spawns then never begins, and what it sends as its node crashes is lost.
     """
 
     @property
     def node(self) -> int:
         """Index of this node in the cluster."""
-        ...
 
     @property
     def name(self) -> str:
         """Name of this node."""
-        ...
 
     @property
     def peers(self) -> tuple[int, ...]:
         """Nodes that links from here lead to, ascending."""
-        ...
 
     @property
     def restarts(self) -> int:
         """How often the node has been restarted after a crash."""
-        ...
 
     @property
     def random(self) -> np.random.Generator:
         """Generator of this node's own, from the run's seed, the node and its restarts."""
-        ...
 
     def now_s(self) -> float:
         """Seconds since the run began."""
-        ...
 
     @overload
     def compute(
@@ -129,7 +119,6 @@ class Context(Protocol):
             made with ``parallel=True``, work may run on another thread, beside that of other
             nodes, with the same results.
         """
-        ...
 
     def send(self, to: int | str, message: Message) -> None:
         """Queue a message on the link to another node, by index or name, and return at once.
@@ -139,7 +128,6 @@ class Context(Protocol):
 
         Raises UnknownNodeError or MissingLinkError: no such node, or no link from here to it.
         """
-        ...
 
     def receive(
         self,
@@ -156,7 +144,6 @@ class Context(Protocol):
 
         Raises TimeoutError: none came within `timeout_s`.
         """
-        ...
 
     def sleep(self, seconds: float) -> Awaitable[None]:
         """Wait without occupying a core.
@@ -164,7 +151,6 @@ class Context(Protocol):
         A loop in which no time passes, such as endless sleeps of 0 s or of 1e-300 s, ends the run
         with an error that names the node.
         """
-        ...
 
     def spawn(self, work: Awaitable[T]) -> Task[T]:
         """Run a coroutine beside the program; awaiting what this returns waits for its result.
@@ -173,7 +159,6 @@ class Context(Protocol):
         wherever it waits, without a result; a restart does not bring it back. Its exception reaches
         whoever awaits it by then, and otherwise ends the run.
         """
-        ...
 
     def first(self, *works: Awaitable[T]) -> Awaitable[tuple[int, T]]:
         """Wait for the first of several coroutines or tasks; return its position and its result.
@@ -182,14 +167,12 @@ class Context(Protocol):
         no message; tasks, which may be awaited elsewhere, go on. Of tasks that are done already the
         first in order counts.
         """
-        ...
 
     def watch(self) -> list[Transfer]:
         """Return a list to which every transfer from or to this node is added as it ends.
 
         A crash ends that; a restarted program asks for a new list.
         """
-        ...
 
 
 Program = Callable[..., Awaitable[Any]]

@@ -38,7 +38,6 @@ def gantt(
     order: Sequence[str] = (),
     title: str | None = None,
     end_s: float | None = None,
-    column: str = "double",
 ) -> alt.LayerChart:
     """Draw a trace: a row for every lane of every node, a bar for every span, time on x.
 
@@ -55,13 +54,11 @@ def gantt(
         from chart to chart; others follow as they occur. By default `PHASES`, where any occurs.
     end_s
         End of the axis in seconds, so that two charts can be compared; by default the trace's.
-    column
-        ``"single"`` or ``"double"``: the width that decides which labels have room.
     """
     import altair as alt
 
     check_name("colouring", colour, COLOURINGS)
-    width_px = figures.width_px(column)
+    width_px = figures.width_px()
     last = frame["end_s"].max()
     own_s = last if isinstance(last, float) else 0.0
     last_s = own_s if end_s is None else end_s

@@ -7,7 +7,6 @@ being timed has the processor to itself.
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -25,16 +24,8 @@ Progress = Callable[[float, int], None]
 
 
 def check_progress(progress: Any) -> None:
-    """Refuse what is neither None nor a truth value nor a function of seconds and events."""
-    if progress is None or isinstance(progress, bool):
-        return
-    try:
-        fits = callable(progress) and bool(inspect.signature(progress).bind(0.0, 0))
-    except TypeError:
-        fits = False
-    except ValueError:  # a function of C's, which does not say what it takes
-        fits = True
-    if not fits:
+    """Refuse what is neither None nor a truth value nor a function."""
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise UserError(
             f"progress is {progress!r}; give True, or a function of virtual seconds and events, "
             "such as lambda now_s, events: print(now_s)"

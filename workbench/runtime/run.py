@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -109,12 +108,11 @@ class DeadlockError(SimulationError):
     """Programs wait for messages that nobody will send any more."""
 
 
-def deadlock_report(state: State, hosts: Sequence[Host]) -> str:
-    """Who waits for what since when, what is unread, and which nodes are down."""
+def deadlock_report(names: Sequence[str], waits: Iterable[Sequence[str]]) -> str:
+    """Who waits for what since when, what is unread, and which nodes are down: `states` of each."""
     lines = ["deadlock: nothing is on its way any more, and programs still wait for messages"]
-    for host in hosts:
-        waits = states(host, state.cluster.names)
-        lines += [f"  {host.name} (node {host.index}) {wait}" for wait in waits]
+    for node, (name, own) in enumerate(zip(names, waits, strict=True)):
+        lines += [f"  {name} (node {node}) {wait}" for wait in own]
     return "\n".join(lines)
 
 
@@ -150,13 +148,8 @@ def _listed(messages: list[Message], names: Sequence[str]) -> str:
 def failure_report(state: State, hosts: Sequence[Host], cause: BaseException) -> str:
     """Whose program failed, when and why."""
     now_s = state.env.now
-    said = f"{type(cause).__name__}: {cause}"
     if state.failure is not None:
-        host = hosts[state.failure[0]]
-        hint = f" ({_FOREIGN})" if _is_asyncios(cause) else ""
-        if isinstance(cause, TypeError) and "NoneType can't be used in 'await'" in said:
-            hint = " (send returns at once, with nothing to await)"
-        return f"program of {host.name} (node {host.index}) failed at {now_s:g} s: {said}{hint}"
+        return failed(hosts[state.failure[0]], now_s, cause)
     process = state.env.active_process
     for host in hosts:
         if process in host.running:
@@ -164,11 +157,14 @@ def failure_report(state: State, hosts: Sequence[Host], cause: BaseException) ->
                 f"program of {host.name} (node {host.index}) awaited, at {now_s:g} s, something "
                 f"that its context did not make (asyncio's, perhaps); {_FOREIGN}"
             )
-    return f"the run failed at {now_s:g} s: {said}"
+    return f"the run failed at {now_s:g} s: {type(cause).__name__}: {cause}"
 
 
-def _is_asyncios(error: BaseException) -> bool:
-    """Whether asyncio raised it, which finds no event loop of its own outside a notebook."""
-    last = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1:]
-    module = last[0].f_globals.get("__name__", "") if last else ""
-    return str(error) == "no running event loop" or str(module).split(".")[0] == "asyncio"
+def failed(host: Host, now_s: float, cause: BaseException) -> str:
+    """That a node's program failed, when and why."""
+    said, hint = f"{type(cause).__name__}: {cause}", ""
+    if str(cause) == "no running event loop":
+        hint = f" ({_FOREIGN})"
+    elif isinstance(cause, TypeError) and "NoneType can't be used in 'await'" in said:
+        hint = " (send returns at once, with nothing to await)"
+    return f"program of {host.name} (node {host.index}) failed at {now_s:g} s: {said}{hint}"

@@ -36,6 +36,7 @@ from workbench.runtime.run import (
     SimulationError,
     deadlock_report,
     failure_report,
+    states,
 )
 from workbench.runtime.simulated import SimulatedContext
 from workbench.runtime.threads import Threads, thread_count
@@ -196,7 +197,7 @@ class Simulation:
             for host in self.hosts:
                 host.start()
         try:
-            with self.env.running(), _rare_collections(len(self.hosts)):
+            with _rare_collections(len(self.hosts)):
                 self._step_to(end_s, progress)
             self.state.threads.settle()
         except KeyboardInterrupt:
@@ -212,7 +213,9 @@ class Simulation:
         if not self.state.pending:
             return self.result("done")
         if not any(self._can_wake(event) for *_, event in self.env.queue if event.callbacks):
-            raise DeadlockError(deadlock_report(self.state, self.hosts), self.result("deadlock"))
+            names = self.cluster.names
+            report = deadlock_report(names, [states(host, names) for host in self.hosts])
+            raise DeadlockError(report, self.result("deadlock"))
         self.env.advance(end_s)
         return self.result("stopped")
 
@@ -273,10 +276,8 @@ class Simulation:
     def close(self) -> None:
         """End all programs that still run, and wait for their work."""
         self._begun = True
-        with self.env.running():
-            for host in self.hosts:
-                host.cancel()
-        self.env.ended = True
+        for host in self.hosts:
+            host.cancel()
         self.state.threads.close()
 
     def result(self, ended: Ended) -> Run:

@@ -72,8 +72,7 @@ class Trace:
         return float(end_s) if isinstance(end_s, float) else 0.0
 
     def save(self, path: Path | str) -> None:
-        """Write the trace to a parquet file, in a folder that is there."""
-        _check_folder(path)
+        """Write the trace to a parquet file."""
         files.write_parquet(Path(path), self.frame)
 
     @classmethod
@@ -90,18 +89,14 @@ class Trace:
         order: Sequence[str] = (),
         title: str | None = None,
         end_s: float | None = None,
-        column: str = "double",
     ) -> alt.LayerChart:
         """Draw a row for every lane of every node, as `workbench.runtime.gantt.gantt` says."""
         from workbench.runtime.gantt import gantt
 
-        return gantt(
-            self.frame, colour=colour, order=order, title=title, end_s=end_s, column=column
-        )
+        return gantt(self.frame, colour=colour, order=order, title=title, end_s=end_s)
 
     def to_chrome(self, path: Path | str) -> None:
         """Write the trace as JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
-        _check_folder(path)
         files.write_text(Path(path), chrome_trace(self.frame))
 
 
@@ -110,12 +105,6 @@ def _schema() -> pl.Schema:
 
     kinds = (pl.String, pl.String, pl.String, pl.Float64, pl.Float64, pl.Int64)
     return pl.Schema(zip(Span._fields, kinds, strict=True))
-
-
-def _check_folder(path: Path | str) -> None:
-    folder = Path(path).parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder} to write {Path(path).name} to")
 
 
 def chrome_trace(frame: pl.DataFrame) -> str:

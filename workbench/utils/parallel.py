@@ -44,24 +44,14 @@ def as_finished(
     calls. Ctrl-C ends running processes at once; the next use starts others. Processes end
     with this one, however it ends.
 
-    Parameters
-    ----------
-    function
-        Other processes import it, or get it by value if it is of a notebook's cell. Its errors are
-        raised here.
-    calls
-        Arguments of each call; they are sent to the other processes by pickle.
-    processes
-        At least 1; by default one for each core, or as many as the environment variable
-        ``LOKY_MAX_CPU_COUNT`` says. One process, and a single call, run in this process.
-    address
-        Of a Ray cluster whose machines compute instead, ``"auto"`` or ``"ray://HOST:PORT"``, in as
-        many processes as they have cores by default.
+    Other processes import the function, or get it by value if it is of a notebook's cell; its
+    errors are raised here. There are as many `processes` as cores by default, or as the environment
+    variable ``LOKY_MAX_CPU_COUNT`` says; one process, and a single call, run in this process.
+    `address` is that of a Ray cluster whose machines compute instead, ``"auto"`` or
+    ``"ray://HOST:PORT"``.
 
-    Raises
-    ------
-    UserError
-        A function or arguments that cannot be sent; a process that died; no such cluster.
+    Raises UserError: a function or arguments that cannot be sent; a process that died; no such
+    cluster.
     """
     if processes is not None and processes < 1:
         raise UserError(f"{processes} processes compute nothing; give at least 1, or None")

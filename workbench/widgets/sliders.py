@@ -8,13 +8,10 @@ declares its controls as the fields of `workbench.parameters.Parameters`; see `c
 from __future__ import annotations
 
 import html
-import inspect
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.parameters import Parameters, Value, annotated, declared
@@ -32,7 +29,9 @@ if TYPE_CHECKING:
 SCALES: Final = ("linear", "log")
 
 _STEPS: Final = 100
-_REMEMBERED: Final = 100
+_STATUS: Final = (
+    '<span role="status" style="color: var(--jp-ui-font-color2)">answered in {:.0f} ms</span>'
+)
 
 
 @dataclass(frozen=True)
@@ -238,13 +237,6 @@ def _by_name(draw: Draw, given: Controls) -> tuple[Draw, Mapping[str, Control]]:
         return lambda **values: draw(setting(**values)), controls(given)
     if not given:
         raise UserError("an explorer needs at least one control")
-    try:
-        inspect.signature(draw).bind(**given)
-    except TypeError as error:
-        raise TypeError(
-            f"controls {', '.join(given)} do not fit the drawing function "
-            f"{getattr(draw, '__name__', draw)}{inspect.signature(draw)}: {error}"
-        ) from error
     return draw, given
 
 
@@ -315,30 +307,25 @@ def explorer(draw: Draw, controls: Controls, picture: Drawing | None = None) -> 
     widgets = {name: control.widget(name) for name, control in controls.items()}
     status = ipywidgets.HTML()
     chart = LiveChart()
-    answers_ms = deque[float](maxlen=_REMEMBERED)
     asked: dict[str, Any] = {}
-    drawn: dict[str, Any] = {}
 
     def update(_: object = None) -> None:
         values = {name: controls[name].read(widget.value) for name, widget in widgets.items()}
         if values == asked:  # a slider of integers moved by less than one
             return
         asked.update(values)
+        first = chart.spec is None  # no answer: it also loads what all later ones use
         before_s = time.perf_counter()
         try:
             # altair checks every part of a chart as it is made, which takes most of the time:
             # once is enough.
-            with debug_mode(not drawn):
+            with debug_mode(first):
                 chart.show(draw(**values))
         except Exception as error:  # shown to the reader of the notebook
-            status.value = _error_text(error, values, controls, drawn)
+            status.value = _error_text(error, first)
             return
-        if drawn:  # the first chart is no answer: it also loads what all later ones use
-            answers_ms.append((time.perf_counter() - before_s) * 1e3)
-            status.value = _timing_text(answers_ms)
-        else:
-            status.value = ""
-        drawn.update(values)
+        took_ms = (time.perf_counter() - before_s) * 1e3
+        status.value = "" if first else _STATUS.format(took_ms)
 
     for widget in widgets.values():
         widget.observe(update, "value")
@@ -347,37 +334,13 @@ def explorer(draw: Draw, controls: Controls, picture: Drawing | None = None) -> 
     return Explorer(widgets, chart, status, ipywidgets.VBox([panel, chart, status]), picture)
 
 
-def _timing_text(answers_ms: Sequence[float]) -> str:
-    text = f"answered in {answers_ms[-1]:.0f} ms"
-    if len(answers_ms) > 1:
-        text += (
-            f" (median {median(answers_ms):.0f} ms, worst {max(answers_ms):.0f} ms "
-            f"of the last {len(answers_ms)})"
-        )
-    return f'<span role="status" style="color: var(--jp-ui-font-color2)">{text}</span>'
-
-
-def _error_text(
-    error: Exception,
-    values: Mapping[str, Any],
-    controls: Mapping[str, Control],
-    drawn: Mapping[str, Any],
-) -> str:
-    def listed(settings: Mapping[str, Any]) -> str:
-        return ", ".join(_shown(name, controls[name], value) for name, value in settings.items())
-
+def _error_text(error: Exception, first: bool) -> str:
     # A ValueError speaks to the user; anything else is a defect, and its type helps to report it.
     kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-    text = f"No chart for {listed(values)}: {kind}{str(error).rstrip('.')}."
-    if drawn:
-        text += f" Shown is the last that worked: {listed(drawn)}."
+    text = f"No chart: {kind}{str(error).rstrip('.')}."
+    if not first:
+        text += " Shown is the last that worked."
     return (
         '<span role="alert" style="color: var(--jp-error-color0, #b00020)">'
         f"{html.escape(text)}</span>"
     )
-
-
-def _shown(name: str, control: Control, value: Any) -> str:
-    number = value if isinstance(value, str) else f"{value:.4g}"
-    unit = f" {control.unit}" if isinstance(control, Slider) and control.unit else ""
-    return f"{control.label or name.replace('_', ' ')} {number}{unit}"

@@ -14,7 +14,6 @@ from tests.runtime.programs import (
     LINK,
     SIZE,
     UNIT_S,
-    idle,
     lets_start,
     pair,
     receives,
@@ -252,9 +251,3 @@ def test_all_to_all(runtime: Runtime) -> None:
         node: [peer * 10 + node for peer in range(4) if peer != node] for node in range(4)
     }
     assert [use.messages for use in run.links] == [1] * 12
-
-
-def test_a_run_lasts_until_the_last_message_is_there(runtime: Runtime) -> None:
-    run = runtime(pair(), [sends(1.5), idle])
-    assert runtime.agrees(run.end_s, 1.5 * UNIT_S)
-    assert run.links[0].messages == 1

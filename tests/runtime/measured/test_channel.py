@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from typing import Any
 
 import numpy as np
@@ -11,30 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.runtime.measured.receptions import Listening
 from workbench.runtime import Crash, Message, Restart
 from workbench.runtime.measured.channel import Channel, Uptime
 from workbench.runtime.measured.frames import Outgoing, Tail
-from workbench.runtime.measured.handshake import Caller, connect, new_token
 from workbench.runtime.measured.packing import pack
-from workbench.runtime.measured.reception import Arrival, Reception
 
 
-class Reader:
-    """A process that reads, and what has come."""
-
-    def __init__(self) -> None:
-        self.arrivals: list[Arrival] = []
-        self.may_go_on = threading.Event()
-        self.may_go_on.set()
-        self.token = new_token()
-        self.reception = Reception("127.0.0.1", self.token, self.note)
-
-    def note(self, arrival: Arrival) -> None:
-        self.may_go_on.wait()
-        self.arrivals.append(arrival)
-
-    def connect(self) -> socket.socket:
-        return connect(self.reception.address, Caller(0, 0), self.token)
+class Reader(Listening):
+    """A process that reads what a channel writes."""
 
     def payloads(self, channel: Channel) -> list[Any]:
         """Of all messages, once the other end has finished."""
@@ -66,8 +49,7 @@ def readers() -> Any:
     made = [Reader(), Reader()]
     yield made
     for reader in made:
-        reader.may_go_on.set()
-        reader.reception.close()
+        reader.close()
 
 
 def test_a_reader_that_is_slow_gets_all(readers: list[Reader]) -> None:

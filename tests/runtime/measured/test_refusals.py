@@ -8,17 +8,14 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import permutations
 from typing import Any
 
 import pytest
 
 from tests.runtime.programs import idle, pair, receives
-from workbench.clusters import Cluster, Link, Node, full_mesh
-from workbench.clusters.cluster import Name
+from workbench.clusters import Cluster, Link, Node
 from workbench.runtime import Context, Crash, Message, ProgramError, SimulationError
-from workbench.runtime.measured import capacity, check, measure, session, sessions
-from workbench.runtime.measured.capacity import loopback_bps, most_in_all_bps
+from workbench.runtime.measured import check, measure, session, sessions
 from workbench.runtime.measured.sessions import Session
 from workbench.utils.checks import UserError
 
@@ -67,24 +64,6 @@ def with_lock() -> Any:
 def test_wrong_arguments(call: Callable[[], object], said: str) -> None:
     with pytest.raises(UserError, match=said):
         call()
-
-
-def test_links_that_ask_for_more_in_all_than_the_machine_carries(
-    ray_session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(capacity, "loopback_bps", lambda connections=1: 3e9)
-    run = measure(full_mesh(3, Link(1e9)), [idle] * 3)
-    said = "links that are all busy at once ask for up to 6 Gbit/s in all; this machine carries 3"
-    assert run.overload.startswith(said)
-    assert run.overload in str(run)
-    assert measure(full_mesh(3, Link(5e8)), [idle] * 3).overload == ""
-
-
-def test_caps_bound_what_links_ask_for_in_all() -> None:
-    nodes = [Node("one", uplink_bps=5e6), Node("two"), Node("three", downlink_bps=3e6)]
-    links: dict[tuple[Name, Name], Link] = dict.fromkeys(permutations(range(3), 2), Link(4e6))
-    assert most_in_all_bps(Cluster(nodes, links)) == 8e6 + 8e6 + 3e6
-    assert loopback_bps(2) > 1e8
 
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:

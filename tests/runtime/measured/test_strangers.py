@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import pickle
 import socket
-import threading
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from tests.runtime.measured.receptions import Listening
 from tests.runtime.programs import pair, receives
 from workbench.runtime import Context, Message
 from workbench.runtime.measured import handshake, measure
 from workbench.runtime.measured.frames import FRAME, TAIL, Kind, Outgoing, Tail, frame
-from workbench.runtime.measured.handshake import GREETING, Caller, RefusedError, connect, new_token
+from workbench.runtime.measured.handshake import GREETING, Caller, RefusedError, connect
 from workbench.runtime.measured.packing import pack
-from workbench.runtime.measured.reception import Arrival, Reception
 from workbench.runtime.measured.sessions import Session
 
 
@@ -31,25 +30,15 @@ class Bomb:
         return Path.touch, (self.path,)
 
 
-class Listening:
-    """A reception, and what arrived."""
-
-    def __init__(self) -> None:
-        self.arrivals: list[Arrival] = []
-        self.some = threading.Semaphore(0)
-        self.token = new_token()
-        self.reception = Reception("127.0.0.1", self.token, self.note)
-
-    def note(self, arrival: Arrival) -> None:
-        self.arrivals.append(arrival)
-        self.some.release()
+class Target(Listening):
+    """A listening process that strangers call."""
 
     def call(self) -> socket.socket:
         return socket.create_connection(self.reception.address)
 
     def works(self) -> bool:
         """Whether a peer who knows the token still gets a message through."""
-        with connect(self.reception.address, Caller(3, 0), self.token) as connection:
+        with self.connect(3) as connection:
             message = Outgoing(Message(3, "hello", pack("payload"), 5.0), 0.0)
             parts = [*message.begin(), *message.part(0, message.data_bytes)]
             parts += frame(Kind.TAIL, TAIL.pack(*Tail(False, 0.0))) + frame(Kind.LAST)
@@ -61,9 +50,9 @@ class Listening:
 
 @pytest.fixture
 def listening() -> Any:
-    made = Listening()
+    made = Target()
     yield made
-    made.reception.close()
+    made.close()
 
 
 def ended(connection: socket.socket) -> bool:
@@ -78,13 +67,13 @@ def ended(connection: socket.socket) -> bool:
         return True
 
 
-def test_who_knows_the_token_gets_through(listening: Listening) -> None:
+def test_who_knows_the_token_gets_through(listening: Target) -> None:
     assert listening.works()
     assert listening.reception.refused == 0
 
 
 @pytest.mark.parametrize("token", [b"", bytes(32), b"x" * 1_000])
-def test_a_wrong_token_is_refused(listening: Listening, token: bytes) -> None:
+def test_a_wrong_token_is_refused(listening: Target, token: bytes) -> None:
     with pytest.raises((RefusedError, ConnectionResetError)):
         connect(listening.reception.address, Caller(0, 0), token)
     assert listening.works()
@@ -92,15 +81,15 @@ def test_a_wrong_token_is_refused(listening: Listening, token: bytes) -> None:
 
 
 def test_a_listener_that_does_not_know_the_token_is_refused() -> None:
-    one, other = Listening(), Listening()
+    one, other = Target(), Target()
     with pytest.raises((RefusedError, ConnectionResetError)):
         connect(one.reception.address, Caller(0, 0), other.token)
     for each in (one, other):
-        each.reception.close()
+        each.close()
 
 
 @pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n" * 20, bytes(10_000), b"\xff" * 104])
-def test_garbage_is_refused(listening: Listening, garbage: bytes) -> None:
+def test_garbage_is_refused(listening: Target, garbage: bytes) -> None:
     connection = listening.call()
     connection.sendall(garbage)
     assert ended(connection)
@@ -108,9 +97,7 @@ def test_garbage_is_refused(listening: Listening, garbage: bytes) -> None:
     assert listening.reception.refused == 1
 
 
-def test_nothing_is_unpickled_before_the_token_is_proved(
-    listening: Listening, tmp_path: Path
-) -> None:
+def test_nothing_is_unpickled_before_the_token_is_proved(listening: Target, tmp_path: Path) -> None:
     bomb = pickle.dumps(Bomb(tmp_path / "went off"))
     for before in (b"", bytes(104), FRAME.pack(Kind.HEAD, len(bomb))):
         connection = listening.call()
@@ -120,7 +107,7 @@ def test_nothing_is_unpickled_before_the_token_is_proved(
     assert not (tmp_path / "went off").exists()
 
 
-def test_an_answer_that_was_overheard_is_of_no_use_again(listening: Listening) -> None:
+def test_an_answer_that_was_overheard_is_of_no_use_again(listening: Target) -> None:
     heard: list[bytes] = []
     own = socket.socket.sendall
 
@@ -131,18 +118,18 @@ def test_an_answer_that_was_overheard_is_of_no_use_again(listening: Listening) -
 
     with Overheard() as connection:
         connection.connect(listening.reception.address)
-        opening = handshake.receive_exactly(connection, len(GREETING) + 32)
+        opening = handshake.receive(connection, len(GREETING) + 32)
         name, ours = handshake._NAME.pack(5, 0), bytes(32)
         proof = handshake._proof(listening.token, b"caller", opening[len(GREETING) :], ours, name)
         connection.sendall(name + ours + proof)
-        assert len(handshake.receive_exactly(connection, 32)) == 32  # the first time it counts
+        assert len(handshake.receive(connection, 32)) == 32  # the first time it counts
     again = listening.call()
     again.sendall(heard[0])
     assert ended(again)
     assert all(listening.token not in part for part in heard)
 
 
-def test_callers_that_say_nothing_keep_nobody_out(listening: Listening) -> None:
+def test_callers_that_say_nothing_keep_nobody_out(listening: Target) -> None:
     silent = [listening.call() for _ in range(20)]
     assert listening.works()
     for connection in silent:

@@ -20,10 +20,10 @@ from workbench.runtime.faults import Crash
 from workbench.runtime.kernel import FIRST
 from workbench.runtime.measured.channel import Uptime
 from workbench.runtime.measured.frames import FRAME, Kind, Tail, frame
-from workbench.runtime.measured.handshake import Caller, connect
+from workbench.runtime.measured.handshake import Caller, connect, receive
 from workbench.runtime.measured.network import Line, Network, Pair, arbitrated, paced_pipes
 from workbench.runtime.measured.realtime import RealKernel, RunClock
-from workbench.runtime.measured.reception import Listener, fill
+from workbench.runtime.measured.reception import Listener
 from workbench.runtime.measured.records import Arbitrated, Place
 from workbench.runtime.messages import Message
 
@@ -139,8 +139,5 @@ def _send(connection: socket.socket, what: object) -> None:
 
 
 def _receive(connection: socket.socket) -> Any:
-    head = memoryview(bytearray(FRAME.size))
-    fill(connection, head)
-    content = bytearray(FRAME.unpack(head)[1])
-    fill(connection, memoryview(content))
-    return pickle.loads(content)
+    _, length = FRAME.unpack(receive(connection, FRAME.size))
+    return pickle.loads(receive(connection, length))

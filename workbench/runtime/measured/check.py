@@ -20,7 +20,7 @@ MOST_OFF = 0.05
 
 RATES_MBPS = (10, 25, 50, 100, 200, 400, 800)
 _MESH_BYTES, _MESH_S = 1e6, 1.0
-_PINGS, _NAPS, _NAP_S = 50, 200, 0.001
+_NAPS, _NAP_S = 200, 0.001
 
 
 class Load(NamedTuple):
@@ -94,8 +94,6 @@ def check(
         say(f"{nodes} processes started in {time.monotonic() - began_s:.1f} s")
         for name, about in zip(cluster.names, run.results.values(), strict=True):
             say(f"{name}: {about}")
-        floor_s = _floor_s()
-        say(f"a message of 1 byte over a fast link: {1e3 * floor_s:.2f} ms, median")
         best: Load | None = None
         for mbps in RATES_MBPS:
             load = loaded(nodes, mbps, lasting_s=_MESH_S)
@@ -114,26 +112,6 @@ def check(
             )
         if opened.address is None:
             say("on one machine: its cores and its memory are shared by all nodes")
-
-
-def _floor_s() -> float:
-    async def ping(context: Context) -> list[float]:
-        took_s = []
-        for _ in range(_PINGS):
-            began_s = context.now_s()
-            context.send(1, Message(0, "ping", None, 1.0))
-            await context.receive("pong")
-            took_s.append((context.now_s() - began_s) / 2)
-            await context.sleep(0.002)
-        return took_s
-
-    async def pong(context: Context) -> None:
-        for _ in range(_PINGS):
-            await context.receive("ping")
-            context.send(0, Message(1, "pong", None, 1.0))
-
-    took_s: list[float] = measure(full_mesh(2, Link(1e9)), [ping, pong]).results[0]
-    return statistics.median(took_s)
 
 
 async def _describe(context: Context) -> str:

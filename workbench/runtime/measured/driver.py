@@ -19,7 +19,14 @@ from workbench.runtime.measured.network import arbitrated
 from workbench.runtime.measured.records import Arbitrated, Outcome, Place, Ready, Record, Standing
 from workbench.runtime.measured.run import MeasuredRun, lateness
 from workbench.runtime.measured.sessions import Session, host_facts
-from workbench.runtime.run import DeadlockError, Ended, LinkUse, ProgramError, SimulationError
+from workbench.runtime.run import (
+    DeadlockError,
+    Ended,
+    LinkUse,
+    ProgramError,
+    SimulationError,
+    deadlock_report,
+)
 from workbench.runtime.trace import Trace
 from workbench.utils.checks import UserError
 
@@ -244,13 +251,12 @@ class Driver:
         return standings if idle and sent == ended else None
 
     def _deadlock(self, standings: Mapping[Process, Standing]) -> str:
-        lines = ["deadlock: nothing is on its way any more, and programs still wait for messages"]
-        for node in range(len(self.plan.cluster)):
-            latest = max((process for process in standings if process[0] == node), default=None)
-            name = f"{self.plan.cluster.names[node]} (node {node})"
-            said = ["is down after a crash"] if latest is None else standings[latest].waits
-            lines += [f"  {name} {one}" for one in said]
-        return "\n".join(lines)
+        latest = {node: standings[node, restarts] for node, restarts in sorted(standings)}
+        nodes = range(len(self.plan.cluster))
+        return deadlock_report(
+            self.plan.cluster.names,
+            [latest[node].waits if node in latest else ["is down after a crash"] for node in nodes],
+        )
 
     def _stop(self) -> None:
         """Stop all programs, and collect what there is."""

@@ -40,13 +40,13 @@ def connect(address: tuple[str, int], caller: Caller, token: bytes) -> socket.so
     """Connect and prove the token; RefusedError if the other end cannot prove it."""
     connection = socket.create_connection(address, timeout=TIMEOUT_S)
     try:
-        opening = receive_exactly(connection, len(GREETING) + CHALLENGE_BYTES)
+        opening = receive(connection, len(GREETING) + CHALLENGE_BYTES)
         if not opening.startswith(GREETING):
             raise RefusedError(f"{address[0]}:{address[1]} is not a node of this run")
         theirs, ours = opening[len(GREETING) :], secrets.token_bytes(CHALLENGE_BYTES)
         name = _NAME.pack(*caller)
         connection.sendall(name + ours + _proof(token, b"caller", theirs, ours, name))
-        answer = receive_exactly(connection, PROOF_BYTES)
+        answer = receive(connection, PROOF_BYTES)
         if not hmac.compare_digest(answer, _proof(token, b"listener", theirs, ours, name)):
             raise RefusedError(f"{address[0]}:{address[1]} does not know the token of this run")
     except BaseException:
@@ -60,7 +60,7 @@ def accept(connection: socket.socket, token: bytes) -> tuple[Caller, bytes]:
     connection.settimeout(TIMEOUT_S)
     ours = secrets.token_bytes(CHALLENGE_BYTES)
     connection.sendall(GREETING + ours)
-    answer = receive_exactly(connection, _NAME.size + CHALLENGE_BYTES + PROOF_BYTES)
+    answer = receive(connection, _NAME.size + CHALLENGE_BYTES + PROOF_BYTES)
     name, rest = answer[: _NAME.size], answer[_NAME.size :]
     theirs, proof = rest[:CHALLENGE_BYTES], rest[CHALLENGE_BYTES:]
     if not hmac.compare_digest(proof, _proof(token, b"caller", ours, theirs, name)):
@@ -69,15 +69,20 @@ def accept(connection: socket.socket, token: bytes) -> tuple[Caller, bytes]:
     return Caller(*_NAME.unpack(name)), _proof(token, b"listener", ours, theirs, name)
 
 
-def receive_exactly(connection: socket.socket, count: int) -> bytes:
-    """Receive a number of bytes; RefusedError if the connection ends before."""
-    received = b""
-    while len(received) < count:
-        part = connection.recv(count - len(received))
-        if not part:
-            raise RefusedError("the connection ended during the handshake")
-        received += part
-    return received
+def fill(connection: socket.socket, room: memoryview) -> None:
+    """Fill it with what comes; ConnectionResetError if the connection ends before."""
+    while room.nbytes:
+        count = connection.recv_into(room)
+        if not count:
+            raise ConnectionResetError
+        room = room[count:]
+
+
+def receive(connection: socket.socket, count: int) -> bytes:
+    """Receive a number of bytes; ConnectionResetError if the connection ends before."""
+    received = bytearray(count)
+    fill(connection, memoryview(received))
+    return bytes(received)
 
 
 def _proof(token: bytes, role: bytes, *parts: bytes) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.clusters import Cluster
@@ -111,9 +110,10 @@ def measure(
             f"the run has {len(processes)} processes, nodes and restarts together; at most "
             f"{MOST_PROCESSES} are started. Give fewer faults"
         )
-    overload = check_bandwidth(cluster) if address is None else ""
+    if address is None:
+        check_bandwidth(cluster)
     with current_or_new(len(processes), address) as session:
-        return replace(Driver(plan, session).run(), overload=overload)
+        return Driver(plan, session).run()
 
 
 def check_resources(cluster: Cluster, resources: Any) -> dict[int, dict[str, float]]:

@@ -50,19 +50,15 @@ class Line(Protocol):
 
     def begin(self, start_s: float) -> None:
         """The transfer of the first one begins."""
-        ...
 
     def advance(self, share: float, at_s: float) -> None:
         """A share of it is through."""
-        ...
 
     def end(self, tail: Tail, end_s: float) -> None:
         """It is through."""
-        ...
 
     def lose(self, count: int, at_s: float) -> None:
         """The first ones are lost, the one that is being carried included."""
-        ...
 
 
 class Network:

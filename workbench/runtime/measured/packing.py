@@ -93,9 +93,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
     def reduce_tensor(self, tensor: torch.Tensor) -> Any:
         import torch
 
-        dense = tensor if _span(tensor) <= tensor.numel() else tensor.contiguous()
-        data = dense.as_strided((_span(dense),), (1,)).view(torch.uint8).numpy()
-        buffer = _buffer(data)
+        span = _span(tensor.shape, tensor.stride())
+        dense = tensor if span <= tensor.numel() else tensor.contiguous()
+        flat = dense.as_strided((_span(dense.shape, dense.stride()),), (1,)).view(torch.uint8)
+        buffer = _buffer(flat.numpy())
         return _tensor, (buffer, dense.dtype, tuple(dense.shape), dense.stride())
 
 
@@ -142,10 +143,10 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
-def _span(tensor: torch.Tensor) -> int:
-    """Elements from the first to the last in memory."""
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    return 1 + sum([(length - 1) * int(stride) for length, stride in steps])
+def _span(shape: Sequence[int], strides: Sequence[int], item: int = 1) -> int:
+    """Elements from the first to the last in memory; strides are in units of 1 / `item`."""
+    steps = zip(shape, strides, strict=True)
+    return 1 + sum((length - 1) * (int(stride) // item) for length, stride in steps)
 
 
 def _tensor(
@@ -163,9 +164,9 @@ def _reduce_array(array: NDArray[Any]) -> Any:
     item, dense = array.itemsize, array
     if any(stride < 0 or stride % item for stride in array.strides):
         dense = array.copy()
-    elif _span_of(array) > array.size:
+    elif _span(array.shape, array.strides, item) > array.size:
         dense = array.copy(order="K")
-    shape = (_span_of(dense),)
+    shape = (_span(dense.shape, dense.strides, item),)
     flat = np.lib.stride_tricks.as_strided(dense, shape, (item,), writeable=False)
     buffer = _buffer(flat.view(np.uint8))
     return _array, (buffer, dense.dtype, dense.shape, dense.strides, array.flags.writeable)
@@ -180,11 +181,6 @@ def _exception(kind: type[BaseException], args: Any, attributes: Any) -> BaseExc
 
 def _buffer(array: Any) -> pickle.PickleBuffer:
     return pickle.PickleBuffer(array)
-
-
-def _span_of(array: NDArray[Any]) -> int:
-    steps = zip(array.shape, array.strides, strict=True)
-    return int(1 + sum((length - 1) * (stride // array.itemsize) for length, stride in steps))
 
 
 def _array(

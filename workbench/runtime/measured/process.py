@@ -27,7 +27,7 @@ from workbench.runtime.measured.reception import Arrival, Reception
 from workbench.runtime.measured.records import Addresses, Outcome, Place, Ready, Record, Standing
 from workbench.runtime.messages import Message, Transfer
 from workbench.runtime.pipe import State
-from workbench.runtime.run import states
+from workbench.runtime.run import failed, states
 from workbench.runtime.threads import Threads
 from workbench.runtime.trace import Row
 
@@ -117,8 +117,7 @@ class NodeProcess:
         self.network.start()
         until_s = min(crash_s, place.until_s)
         try:
-            with self.env.running():
-                self.host.start()
+            self.host.start()
             if self.host.program is not None:
                 self.env.serve(until_s, lambda: self.host.ended_s is not None)
         except BaseException as error:
@@ -179,9 +178,7 @@ class NodeProcess:
         if self._afterwards is not None:
             self._afterwards.join()
         if self.host.main is not None:
-            with self.env.running():
-                self.host.cancel()
-        self.env.ended = True
+            self.host.cancel()
         self.network.end()
         self.reception.close()
         self._work.close()
@@ -255,10 +252,7 @@ class NodeProcess:
         failure = host.state.failure
         cause = error if failure is None else failure[1]
         cause.add_note("".join(traceback.format_exception(cause)))
-        said = (
-            f"program of {host.name} (node {host.index}) failed at {at_s:g} s: "
-            f"{type(cause).__name__}: {cause}"
-        )
+        said = failed(host, at_s, cause)
         try:
             return Outcome("failed", at_s, error=packing.dumps(cause), said=said)
         except Exception:

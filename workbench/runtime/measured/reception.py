@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from workbench.runtime.measured.frames import FRAME, TAIL, Head, Kind, Tail
-from workbench.runtime.measured.handshake import Caller, accept
+from workbench.runtime.measured.handshake import Caller, accept, fill, receive
 from workbench.runtime.measured.packing import unpack
 
 _BUFFER_BYTES = 4 << 20
@@ -127,16 +127,14 @@ class Reception(Listener):
         super().__init__(host, token, self._read_messages)
 
     def _read_messages(self, connection: socket.socket, caller: Caller) -> None:
-        head_bytes, message = memoryview(bytearray(FRAME.size)), _Incoming()
+        message = _Incoming()
         while True:
-            fill(connection, head_bytes)
-            kind, length = FRAME.unpack(head_bytes)
+            kind, length = FRAME.unpack(receive(connection, FRAME.size))
             if kind == Kind.DATA:
                 for part in message.room(length):
                     fill(connection, part)
                 continue
-            content = bytearray(length)
-            fill(connection, memoryview(content))
+            content = receive(connection, length)
             if kind == Kind.HEAD:
                 message = _Incoming(Head(*pickle.loads(content)))
             elif kind == Kind.TAIL:
@@ -173,12 +171,3 @@ class _Incoming:
             rooms.append(room)
             count -= len(room)
         return rooms
-
-
-def fill(connection: socket.socket, room: memoryview) -> None:
-    """Fill it with what comes; ConnectionResetError if the connection ends before."""
-    while room.nbytes:
-        count = connection.recv_into(room)
-        if not count:
-            raise ConnectionResetError
-        room = room[count:]

@@ -41,15 +41,12 @@ class MeasuredRun(Run):
         the start and at the end, and how far these differ; 0 on one machine.
     refused
         Connections that could not prove the run's token.
-    overload
-        What links may ask for in all, and what this machine carries, if that is less; else empty.
     """
 
     late: pl.DataFrame
     steal: float
     clock_error_s: float
     refused: int
-    overload: str = ""
 
     @property
     def disturbed(self) -> bool:
@@ -71,7 +68,7 @@ class MeasuredRun(Run):
         return (
             f"{self.ended} after {self.end_s:g} measured seconds: {len(self.results)} results, "
             f"{self.bytes:,.0f} bytes over {len(self.links)} links; {late} of {count} deadlines "
-            "were late" + (f"; {self.overload}" if self.overload else "")
+            "were late"
         )
 
 
