@@ -290,9 +290,11 @@ test_a_menu = refusals(
 )
 
 
-def test_an_explorer_without_controls_is_refused() -> None:
+def test_controls_that_do_not_fit_the_drawing_function_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one control"):
         explorer(draw, {})
+    with pytest.raises(TypeError, match="controls bandwith do not fit the drawing function draw"):
+        explorer(draw, {"bandwith": CONTROLS["bandwidth"]})
 
 
 def test_answer_times_count_the_drawing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.experiments import recorded
 from workbench.parameters import TRAININGS
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from workbench.experiments.figure import Figure
     from workbench.experiments.recorded import Recorded
+
+Column = Literal["single", "double"]
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,13 @@ class Drawing:
         }
 
 
-def drawing(chart: ChartType | Mapping[str, Any], alt: str) -> Drawing:
+def drawing(chart: ChartType | Mapping[str, Any], alt: str, column: Column = "double") -> Drawing:
     """Draw a chart as Jupyter shows it, with an alternative text."""
     import vl_convert
 
     from workbench import figures
 
-    svg = figures.svg(chart)
+    svg = figures.svg(chart, column=column)
     return Drawing(svg, vl_convert.svg_to_png(svg, scale=2), alt)
 
 
@@ -147,7 +149,9 @@ class Results:
             files.write_parquet(self.folder / f"{name}.parquet", frame)
         return frame
 
-    def draw(self, name: str, chart: ChartType, *, timings: bool = False) -> Drawing:
+    def draw(
+        self, name: str, chart: ChartType, *, column: Column = "double", timings: bool = False
+    ) -> Drawing:
         """Keep a chart as a figure and return what Jupyter displays.
 
         Parameters
@@ -156,13 +160,15 @@ class Results:
             Of the figure's files.
         chart
             An Altair chart of any kind.
+        column
+            IEEE ``"single"`` or ``"double"`` column.
         timings
             Whether it holds timings of this machine, so that it differs from run to run: it is
             kept apart, and not copied to ``figures/``.
         """
         from workbench import figures
 
-        drawn = drawing(chart, f"{self.system}: {name} (figure)")
+        drawn = drawing(chart, f"{self.system}: {name} (figure)", column)
         if self.folder is not None:
             specification = figures.specification(chart)
             folder = self.folder / (TIMINGS if timings else FIGURES)

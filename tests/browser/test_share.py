@@ -17,7 +17,8 @@ from playwright.sync_api import Browser, Page
 
 from workbench import figures
 from workbench.parameters import Value
-from workbench.share import EXPLORERS, Described, described, grid, share
+from workbench.share import EXPLORERS, share
+from workbench.share.explorers import Described, described, grid
 from workbench.share.page import MOST_BYTES
 from workbench.share.payload import EXACT
 from workbench.widgets import Menu, controls

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -25,6 +27,7 @@ from workbench.runtime import (
     simulate,
     simulation,
 )
+from workbench.utils.checks import UserError
 
 
 async def ends_early(context: Context) -> str:
@@ -194,6 +197,78 @@ def test_sleep_too_short_for_the_clock_is_no_loop() -> None:
         return context.now_s()
 
     assert simulate(pair(LINK), [program, idle]).results[0] == 1
+
+
+class Waiting:
+    """An awaitable that Python does not warn of when nobody awaits it."""
+
+    def __await__(self) -> Generator[None]:
+        yield
+
+
+USES: dict[str, Any] = {
+    "compute": lambda context: context.compute(int, cost_s=1),
+    "receive": lambda context: context.receive(),
+    "sleep": lambda context: context.sleep(1),
+    "first": lambda context: context.first(Waiting()),
+    "send": lambda context: context.send(0, Message(0, "x")),
+    "spawn": lambda context: context.spawn(Waiting()),
+    "watch": lambda context: context.watch(),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+class TestKeptContext:
+    @staticmethod
+    def run_with(kept: Context, use: Any) -> None:
+        async def other(context: Context) -> None:
+            found = use(kept)
+            if inspect.isawaitable(found):
+                await found
+
+        simulate(pair(LINK), [idle, other])
+
+    def test_of_a_run_that_has_ended_is_refused(self, use: Any) -> None:
+        kept: list[Context] = []
+
+        async def keeps(context: Context) -> None:
+            kept.append(context)
+
+        simulate(pair(LINK), [keeps, idle])
+        with pytest.raises(ProgramError, match="this context of one belongs to a run that has end"):
+            self.run_with(kept[0], use)
+        if use is USES["send"]:
+            with pytest.raises(UserError, match="a program uses the context that it is called"):
+                use(kept[0])
+
+    def test_of_a_run_that_goes_on_is_refused_in_another(self, use: Any) -> None:
+        async def outer(context: Context) -> str:
+            with pytest.raises(ProgramError, match="this context of one belongs to another run"):
+                self.run_with(context, use)
+            await context.sleep(1)
+            return "went on"
+
+        assert simulate(pair(LINK), [outer, idle]).results[0] == "went on"
+
+
+def test_kept_task_is_refused_unless_it_is_done() -> None:
+    kept: list[Any] = []
+
+    async def keeps(context: Context) -> None:
+        kept.extend(map(context.spawn, (done(), context.sleep(9))))
+        await context.sleep(1)
+
+    async def done() -> int:
+        return 3
+
+    async def awaits(context: Context) -> int:
+        found: int = await kept[0]
+        with pytest.raises(UserError, match="this task belongs to a run that has ended"):
+            await kept[1]
+        return found
+
+    simulate(pair(LINK), [keeps, idle])
+    assert simulate(pair(LINK), [awaits, idle]).results[0] == 3
 
 
 @pytest.mark.parametrize("node", [Node("one"), Node("one", uplink_bps=8e6)])

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.test_cli import refused
-from workbench.share import EXPLORERS, MOST_POINTS, described, grid, share
+from workbench.share import share
+from workbench.share.explorers import EXPLORERS, MOST_POINTS, described, grid
 from workbench.utils.checks import UserError
 from workbench.widgets import Slider, controls
 

@@ -41,9 +41,9 @@ class Context(Protocol):
 
     A program is an ``async def`` that takes its `Context` and awaits nothing but what the
     methods below return; its return value is its node's result. A context is of use in its own run
-    alone, and arguments that make no sense raise a UserError. Where a program is cut off (by a
-    crash, or a task by its program's end), ``finally`` still runs but can await nothing; what it
-    spawns then never begins, and what it sends as its node crashes is lost.
+    alone: kept for longer, it raises a UserError, as do arguments that make no sense. Where a
+    program is cut off (by a crash, or a task by its program's end), ``finally`` still runs but can
+    await nothing; what it spawns then never begins, and what it sends as its node crashes is lost.
     """
 
     @property

@@ -104,6 +104,9 @@ class SimulatedTask(Generic[T]):
         return cast(T, self._process.value)
 
     def __await__(self) -> Generator[simpy.Event, Any, T]:
+        refusal = None if self.done() else self._host.state.env.refusal("this task")
+        if refusal is not None:
+            yield refusal
         self.waiting += 1
         try:
             yield self._process

@@ -14,7 +14,7 @@ from simpy.events import Timeout
 
 from workbench.runtime.faults import Purpose, stream
 from workbench.runtime.host import CutOff, Host, SimulatedTask
-from workbench.runtime.kernel import EXPIRY, refuse_endless
+from workbench.runtime.kernel import EXPIRY, RUNNING, refuse_endless
 from workbench.runtime.messages import Message, Transfer, Wait
 from workbench.runtime.threads import Synchronized, refuse_async
 from workbench.utils.checks import UserError, is_number
@@ -63,6 +63,14 @@ class SimulatedContext:
         """Virtual seconds since the run began."""
         return self._env.now
 
+    def _check_run(self) -> None:
+        self._env.check_running(f"this context of {self.name}")
+
+    async def _refuse_elsewhere(self) -> None:
+        refusal = self._env.refusal(f"this context of {self.name}")
+        if refusal is not None:
+            await happens(refusal)
+
     async def compute(
         self,
         work: Callable[..., T],
@@ -73,6 +81,8 @@ class SimulatedContext:
         on: Synchronized[Any] | None = None,
     ) -> T:
         """Do the work and charge its cost in virtual seconds."""
+        if RUNNING.kernel is not self._env:
+            await self._refuse_elsewhere()
         check_cost(cost_s, label or lane)
         check_work(work, lane, label)
         host, env, cores = self._host, self._env, self._cores
@@ -120,6 +130,8 @@ class SimulatedContext:
 
     def send(self, to: int | str, message: Message) -> None:
         """Queue a message on the link."""
+        if RUNNING.kernel is not self._env:
+            self._check_run()
         host = self._host
         if not isinstance(message, Message):
             raise TypeError(
@@ -151,6 +163,8 @@ class SimulatedContext:
         timeout_s: float | None = None,
     ) -> Message:
         """Wait for a message."""
+        if RUNNING.kernel is not self._env:
+            await self._refuse_elsewhere()
         if not (topic is None or isinstance(topic, str)):
             raise TypeError(f"receive waits for topic {topic!r}; give text, or sender=...")
         if timeout_s is not None:
@@ -196,6 +210,8 @@ class SimulatedContext:
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
+        if RUNNING.kernel is not self._env:
+            await self._refuse_elsewhere()
         check_seconds("seconds to sleep", seconds)
         if not self._env.now + seconds < math.inf:
             refuse_endless(f"a sleep of {self.name}")
@@ -204,10 +220,13 @@ class SimulatedContext:
     def spawn(self, work: Awaitable[T]) -> SimulatedTask[T]:
         """Run a coroutine beside the program."""
         _check_awaitable("spawn", work)
+        self._check_run()
         return SimulatedTask(self._host, work)
 
     async def first(self, *works: Awaitable[T]) -> tuple[int, T]:
         """Wait for the first of several."""
+        if RUNNING.kernel is not self._env:
+            await self._refuse_elsewhere()
         if not works:
             raise UserError("first is given nothing to wait for; give tasks or coroutines")
         for work in works:
@@ -241,6 +260,7 @@ class SimulatedContext:
 
     def watch(self) -> list[Transfer]:
         """Collect this node's transfers."""
+        self._check_run()
         transfers: list[Transfer] = []
         self._host.watchers.append(transfers)
         return transfers

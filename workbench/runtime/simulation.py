@@ -197,7 +197,7 @@ class Simulation:
             for host in self.hosts:
                 host.start()
         try:
-            with _rare_collections(len(self.hosts)):
+            with self.env.running(), _rare_collections(len(self.hosts)):
                 self._step_to(end_s, progress)
             self.state.threads.settle()
         except KeyboardInterrupt:
@@ -276,8 +276,10 @@ class Simulation:
     def close(self) -> None:
         """End all programs that still run, and wait for their work."""
         self._begun = True
-        for host in self.hosts:
-            host.cancel()
+        with self.env.running():
+            for host in self.hosts:
+                host.cancel()
+        self.env.ended = True
         self.state.threads.close()
 
     def result(self, ended: Ended) -> Run:

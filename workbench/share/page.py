@@ -42,11 +42,23 @@ def render(
 ) -> str:
     """Return a page with the charts of every combination of `values`; all else is as in `setting`.
 
-    `draw` returns a setting's chart as a Vega-Lite specification; `made_by` is the command that
-    makes this page, of this `revision` of the code; `progress` is called with how many charts are
-    drawn, of how many.
+    Parameters
+    ----------
+    draw
+        The explorer: a setting's chart, as a Vega-Lite specification.
+    made_by
+        The command that makes this page.
+    revision
+        Of the code.
+    processes
+        That draw beside each other; by default one for each core.
+    progress
+        Called with how many charts are drawn, of how many.
 
-    Raises UserError: the page would be larger than `MOST_BYTES`.
+    Raises
+    ------
+    UserError
+        The page would be larger than `MOST_BYTES`.
     """
     moved = {name: several for name, several in values.items() if len(several) > 1}
     settings = [

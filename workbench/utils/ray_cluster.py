@@ -33,10 +33,21 @@ def as_finished(
 ) -> Generator[tuple[int, T], None, None]:
     """Call a function with each of these arguments there; yield each call's index and result.
 
-    Whatever ends it before the last result ends the processes of the other calls. Modules that the
-    function uses have to be installed on every machine. `at_once` calls run beside each other, by
-    default as many as there are cores, for each of which `ahead` are handed out; `environment` is
-    that of the processes, beside the limits of numerical kernels that this process has.
+    Whatever ends it before the last result ends the processes of the other calls.
+
+    Parameters
+    ----------
+    function
+        What it uses of modules has to be installed on every machine; a function of a notebook's
+        cell is sent.
+    address
+        ``"auto"``, or ``"ray://HOST:PORT"``.
+    at_once
+        How many calls run beside each other; as many as the cluster has cores by default.
+    ahead
+        Calls handed out for each core.
+    environment
+        Of the processes, beside the limits of numerical kernels that this process has.
     """
     kernels = {name for variables in instruction_set.AVX2.values() for name in variables}
     own = {name: os.environ[name] for name in kernels if name in os.environ}

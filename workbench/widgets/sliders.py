@@ -8,6 +8,7 @@ declares its controls as the fields of `workbench.parameters.Parameters`; see `c
 from __future__ import annotations
 
 import html
+import inspect
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -237,6 +238,13 @@ def _by_name(draw: Draw, given: Controls) -> tuple[Draw, Mapping[str, Control]]:
         return lambda **values: draw(setting(**values)), controls(given)
     if not given:
         raise UserError("an explorer needs at least one control")
+    try:
+        inspect.signature(draw).bind(**given)
+    except TypeError as error:
+        raise TypeError(
+            f"controls {', '.join(given)} do not fit the drawing function "
+            f"{getattr(draw, '__name__', draw)}{inspect.signature(draw)}: {error}"
+        ) from error
     return draw, given
 
 

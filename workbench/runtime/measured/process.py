@@ -117,7 +117,8 @@ class NodeProcess:
         self.network.start()
         until_s = min(crash_s, place.until_s)
         try:
-            self.host.start()
+            with self.env.running():
+                self.host.start()
             if self.host.program is not None:
                 self.env.serve(until_s, lambda: self.host.ended_s is not None)
         except BaseException as error:
@@ -178,7 +179,9 @@ class NodeProcess:
         if self._afterwards is not None:
             self._afterwards.join()
         if self.host.main is not None:
-            self.host.cancel()
+            with self.env.running():
+                self.host.cancel()
+        self.env.ended = True
         self.network.end()
         self.reception.close()
         self._work.close()
