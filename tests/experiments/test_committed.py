@@ -17,7 +17,9 @@ from workbench.three_ways.recording import RUNS
 from workbench.utils.files import ROOT
 
 RECORDED = sorted(tuple(path.parts[-3:-1]) for path in FOLDER.glob(f"*/*/{NAME}"))
-FEWER_SEEDS = set[str]()
+NO_COMMIT = {f"edgegossip {name}" for name in ("fig13", "fig6_accuracy", "fig7", "strategies")}
+"""Made from a working tree with changes, so that they answer no claim, until made again."""
+FEWER_SEEDS = {f"dlion fig{number}" for number in (11, 13, 15, 16, 18, 21)}
 """Judged by fewer than three seeds so far; what has three by now fails here, too."""
 EACH = pytest.mark.parametrize(("system", "name"), RECORDED, ids=map(" ".join, RECORDED))
 
@@ -35,8 +37,9 @@ def git(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @EACH
 def test_its_commits_are_among_those_of_this_branch(system: str, name: str) -> None:
-    made = loaded(system, name).manifest
-    assert made.dirty is False
+    found = loaded(system, name)
+    made = found.manifest
+    assert found.traceable is (f"{system} {name}" not in NO_COMMIT)
     assert made.revision is not None
     if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
         pytest.skip("earlier commits are not in this clone")

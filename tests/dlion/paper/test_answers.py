@@ -137,13 +137,6 @@ class TestTrainingsThatDoNotCount:
         assert row.reason == "needs scale paper: `workbench record dlion fig11`"
         assert row.beside == pytest.approx(0)
 
-    def test_what_was_recorded_before_the_batch_grew_says_so(self) -> None:
-        rows = frame(*compared(HALF), train_samples=10_000)
-        for of, says in ((rows, False), (rows.drop("global_batch"), True)):
-            found = answers(fig11=of).values()
-            assert found
-            assert all(("never grew beyond 192" in one.caveat) == says for one in found)
-
     def test_failed_ones_are_told(self) -> None:
         failed = row(seed=2, at_s=None, reason="diverged")
         found = answers(fig11=frame(failed, *compared(HALF)))["fig11.homo_a.baseline"]

@@ -13,7 +13,6 @@ from typing import Any
 import polars as pl
 
 from workbench.claims import Answer
-from workbench.dlion.paper.testbed import LOCAL_BATCH, STATED
 from workbench.dlion.paper.trainings import CURVE
 
 STATED_TARGET = 0.7
@@ -76,7 +75,7 @@ def of_trainings(answer: Callable[..., Answer | None]) -> Callable[..., Answer |
             return found
         left_out = f"; left out: {failed} that failed" if failed else ""
         seeds = found.seeds or well["seed"].n_unique()
-        return replace(found, detail=found.detail + left_out, seeds=seeds, caveat=_caveat(well))
+        return replace(found, detail=found.detail + left_out, seeds=seeds)
 
     return checked
 
@@ -92,20 +91,6 @@ def learnt_from(frame: pl.DataFrame) -> str:
     """Who learnt from what."""
     row = frame.row(0, named=True)
     return f"{row['learner']} on {row['train_samples']:,} of {row['dataset']}"
-
-
-FIRST_BATCH = STATED["machines"]["count"] * LOCAL_BATCH
-
-
-def _caveat(frame: pl.DataFrame) -> str:
-    """That the global batch never grew, in a frame from when it grew to 1 % of whatever there was.
-
-    Such a frame does not have its size.
-    """
-    row = frame.row(0, named=True)
-    most = STATED["batches"]["warm_up_limit"] * row["train_samples"]
-    grew = "global_batch" in frame.columns or row["stands_for"] != 1 or most > FIRST_BATCH
-    return "" if grew else f"recorded while the global batch never grew beyond {FIRST_BATCH}"
 
 
 def by(frame: pl.DataFrame, column: str) -> dict[object, float]:

@@ -11,11 +11,10 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from workbench.claims import Answer, Cause, paper_value
+from workbench.claims import Answer, Cause
 from workbench.dlion.algorithms import COMPARED
 from workbench.dlion.paper import hop
 from workbench.dlion.paper.accuracy import (
-    FIRST_BATCH,
     final,
     learnt_from,
     of_trainings,
@@ -26,7 +25,7 @@ from workbench.dlion.paper.accuracy import (
 )
 from workbench.dlion.paper.cases import LEARNING, Case
 from workbench.dlion.paper.hop import COMPARED_IN
-from workbench.dlion.paper.testbed import GPU_ENVIRONMENTS, POINTS, SECONDS, STATED, Learner
+from workbench.dlion.paper.testbed import GPU_ENVIRONMENTS, SECONDS, STATED, Learner
 from workbench.dlion.paper.titles import (
     ENVIRONMENT_TITLES,
     SYSTEM_TITLES,
@@ -176,16 +175,16 @@ _APART = Cause(
     "almost the same, are further apart than this is from being near (recorded)",
 )
 
-_SAVED = [
-    paper_value(f"dlion.fig14.dynamic_batching.{one}")
-    for one in ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
-]
-_GROWTH = Cause(
-    "ours",
-    f"recorded while the global batch stayed at its first {FIRST_BATCH} samples, where the "
-    f"paper's grows to {STATED['batches']['warm_up_limit'] * POINTS:.0f}, and its dynamic batching "
-    f"saves {min(_SAVED):g} to {max(_SAVED):g} % of the time (Fig. 14); what that is worth here "
-    "shows once it is recorded again",
+_BACKUP = Cause(
+    "data",
+    "a backup worker saves waiting for iterations that happen to take long; how much they vary the "
+    "paper does not say, and where they do not, Hop makes at most 1 % more iterations than "
+    "Baseline (recorded)",
+)
+_RATE = Cause(
+    "data",
+    "the paper states no learning rate, and with half of the fitted one the gain in Homo A changes "
+    "by more than what this is from being near (recorded candidates)",
 )
 _MAX10 = Cause(
     "ours",
@@ -198,12 +197,6 @@ _AKO = Cause(
     "ours",
     "with one seed Ako is less accurate in Homo B than with slower links in Hetero NET A "
     "and Hetero SYS A and B (recorded); not explained yet",
-)
-_GAIA = Cause(
-    "ours",
-    "Gaia makes less than half of DLion's iterations (recorded), since it waits for what "
-    "is significant; how much that is depends on first weights and the learning rate, "
-    "which the paper does not state",
 )
 
 
@@ -243,10 +236,11 @@ FIG11 = _gains(
     11,
     ("homo_a", "hetero_sys_a", "hetero_sys_b"),
     {
-        **dict.fromkeys(("homo_a.baseline", "homo_a.gaia", "homo_a.ako"), _GROWTH),
-        **dict.fromkeys(("hetero_sys_a.ako", "hetero_sys_b.ako"), _GROWTH),
-        "hetero_sys_a.gaia": _APART,
+        **dict.fromkeys(("homo_a.baseline", "homo_a.gaia", "hetero_sys_a.baseline"), _APART),
+        "homo_a.hop": _BACKUP,
+        "hetero_sys_a.ako": _CEILING,
         "hetero_sys_b.baseline": _CEILING,
+        **dict.fromkeys(("hetero_sys_b.gaia", "hetero_sys_b.ako"), _RATE),
     },
     live=True,
 )
@@ -257,7 +251,8 @@ FIG13 = _figure(
     COMPARED,
     _UNEQUAL_CORES,
     answers={f"{_MEAN}.{system}": partial(_gain, _UNEQUAL_CORES, system) for system in OTHERS},
-    causes={f"{_MEAN}.{system}": _APART if system == "hop" else _GROWTH for system in OTHERS},
+    causes={f"{_MEAN}.hop": _BACKUP}
+    | {f"{_MEAN}.{system}": _APART for system in ("baseline", "gaia")},
 )
 
 FIG15 = _gains(
@@ -267,7 +262,7 @@ FIG15 = _gains(
         "homo_b.baseline": _CEILING,
         "homo_b.ako": _AKO,
         "hetero_net_a.baseline": _CEILING,
-        "hetero_net_a.gaia": _GAIA,
+        "hetero_net_a.ako": _RATE,
     },
 )
 
