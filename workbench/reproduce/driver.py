@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _TICK_S = 0.25
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+MINUTES = {("smoke", "one"): 2, ("default", "one"): 7, ("default", "all"): 25}
+"""What all notebooks take on two cores, by scale and which trainings run; said at the start."""
+
 
 def reproduce(
     names: Sequence[str] = (),
@@ -86,12 +89,16 @@ def reproduce(
 
 
 def announced(tasks: Sequence[NotebookTask], values: Mapping[str, Mapping[str, Value]]) -> str:
-    """Say what runs."""
+    """Say what runs, and how long all of it takes where that is known."""
     waiting = sum(task.progress.status == "waiting" for task in tasks)
     scale = max(str(own.get("scale")) for own in values.values())
+    which = "all" if any(own.get("trainings") == "all" for own in values.values()) else "one"
     text = f"{waiting} of {len(tasks)} notebooks to run at scale {scale}"
-    if all(own.get("trainings") != "all" for own in values.values()):
+    if which == "one":
         text += "; one training of each system runs here, others are shown as recorded"
+    minutes = MINUTES.get((scale, which))
+    if minutes and waiting > 1:
+        text += f"; all notebooks take about {minutes} minutes on two quiet cores"
     return text
 
 
