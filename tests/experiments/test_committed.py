@@ -17,7 +17,9 @@ from workbench.three_ways.recording import RUNS
 from workbench.utils.files import ROOT
 
 RECORDED = sorted(tuple(path.parts[-3:-1]) for path in FOLDER.glob(f"*/*/{NAME}"))
-NO_COMMIT = {f"edgegossip {name}" for name in ("fig13", "fig6_accuracy", "fig7", "strategies")}
+NO_COMMIT = {"dlion fig16"} | {
+    f"edgegossip {name}" for name in ("fig13", "fig6_accuracy", "fig7", "strategies")
+}
 """Made from a working tree with changes, so that they answer no claim, until made again."""
 FEWER_SEEDS = {f"dlion fig{number}" for number in (11, 13, 15, 16, 18, 21)}
 """Judged by fewer than three seeds so far; what has three by now fails here, too."""
@@ -40,7 +42,8 @@ def test_its_commits_are_among_those_of_this_branch(system: str, name: str) -> N
     found = loaded(system, name)
     made = found.manifest
     assert found.traceable is (f"{system} {name}" not in NO_COMMIT)
-    assert made.revision is not None
+    if not found.traceable:
+        return
     if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
         pytest.skip("earlier commits are not in this clone")
     for revision in filter(None, (made.revision, made.extended_at, made.carried_over_to)):
