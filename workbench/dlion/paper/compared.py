@@ -193,6 +193,11 @@ _MAX10 = Cause(
     "which the paper says nothing; adding that up closes more than half of the gap to Ako "
     "at scale default (explanations), the paper's other reading of N none of it",
 )
+_SLOW_LINKS = Cause(
+    "ours",
+    "from Homo A to Hetero SYS A DLion loses more than a tenth of its accuracy and Ako less than a "
+    "fiftieth (recorded), where by the paper's gains both lose as much; not explained yet",
+)
 _AKO = Cause(
     "ours",
     "with one seed Ako is less accurate in Homo B than with slower links in Hetero NET A "
@@ -238,7 +243,7 @@ FIG11 = _gains(
     {
         **dict.fromkeys(("homo_a.baseline", "homo_a.gaia", "hetero_sys_a.baseline"), _APART),
         "homo_a.hop": _BACKUP,
-        "hetero_sys_a.ako": _CEILING,
+        "hetero_sys_a.ako": _SLOW_LINKS,
         "hetero_sys_b.baseline": _CEILING,
         **dict.fromkeys(("hetero_sys_b.gaia", "hetero_sys_b.ako"), _RATE),
     },
@@ -271,9 +276,8 @@ FIG18 = _gains(
     ("dynamic_sys_a", "dynamic_sys_b"),
     {
         "dynamic_sys_a.baseline": _CEILING,
-        "dynamic_sys_a.gaia": _APART,
         "dynamic_sys_b.baseline": _CEILING,
-        "dynamic_sys_b.ako": _GROWTH,
+        "dynamic_sys_b.ako": _RATE,
     },
     chart=partial(draw, "top1", "top-1, %", "Accuracy while cores and links change"),
 )
