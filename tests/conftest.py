@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 # Tests run beside each other; one that is about several processes asks for them.
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
+
+# A shell's background jobs ignore Ctrl-C, and so would what tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("ci", settings.get_profile("ci"), max_examples=50)
 settings.register_profile("long", settings.get_profile("ci"), max_examples=1000)
