@@ -241,7 +241,15 @@ class TestOrders:
         found = answers(fig16=frame(*rows))["fig16.max10"]
         assert found.ours is holds
         assert "others at most 55.0/55.0" in found.detail
+        assert "sentence" not in found.detail
         assert answers(fig16=frame(*rows[:-1])) == {}
+        sentence = [
+            row(system="max10", n=90.0, environment=name, top1=top1)
+            for name, top1 in zip(where, (0.99, 0.3), strict=True)
+        ]
+        both = answers(fig16=frame(*rows, *sentence))["fig16.max10"]
+        assert both.ours is holds  # by the examples, which are in use
+        assert "by the sentence's N 30.0/99.0" in both.detail
 
     @pytest.mark.parametrize(
         ("apart", "holds"),

@@ -58,6 +58,10 @@ class Case(NamedTuple):
     times_as_long: float = 1.0
 
 
+MAX_10 = (Case("max10"), Case("max10", n=90.0))
+"""Its values of N: by the paper's examples, and by its sentence, at least 10 % of the largest."""
+
+
 class Learning(NamedTuple):
     """Who learns from what, for how many of the paper's seconds, and when that is looked at."""
 

@@ -12,8 +12,8 @@ import polars as pl
 
 from workbench.dlion.algorithms import COMPARED
 from workbench.dlion.paper import testbed
-from workbench.dlion.paper.cases import Case
-from workbench.dlion.paper.titles import SYSTEM_TITLES, panels
+from workbench.dlion.paper.cases import MAX_10, Case
+from workbench.dlion.paper.titles import SYSTEM_TITLES, panels, system_title
 from workbench.dlion.paper.trainings import Group, Trained, trained
 from workbench.experiments.figure import Figure
 
@@ -27,26 +27,13 @@ CASES: Mapping[str, Sequence[Case]] = {
     "shared first weights": _changed(first_weights="shared"),
     "shared, few classes a worker": _changed(first_weights="shared", classes=2),
     "own, all wait for all": _changed(synchronous=True),
-    "Max 10": [
-        Case("max10"),
-        Case("max10", n=10.0, accumulate=True),
-        Case("max10", n=90.0),  # by the paper's sentence: at least 10 % of the largest
-    ],
+    "Max 10": [MAX_10[0], Case("max10", n=10.0, accumulate=True), MAX_10[1]],
 }
 
 
 def draw_explanations(frame: pl.DataFrame) -> alt.FacetChart:
     """Final accuracy by what may put Baseline below the others, and Max 10 above them."""
-    drawn = frame.with_columns(
-        pl.when("accumulate")
-        .then(pl.lit("the rest adds up"))
-        .when(pl.col("n").is_not_null())
-        .then(pl.lit("by the sentence"))
-        .when(system="max10")
-        .then(pl.lit("by the examples"))
-        .otherwise(pl.col("system").replace(SYSTEM_TITLES))
-        .alias("system")
-    )
+    drawn = frame.with_columns(system_title(frame))
     subject = "What may put Baseline below systems that send less, and Max 10 above, Homo A"
     chart: alt.FacetChart = panels(drawn, "explanation", "system", subject)
     return chart.resolve_scale(y="independent")

@@ -39,6 +39,23 @@ def learnt_title(subject: str, frame: pl.DataFrame) -> list[str]:
     return [subject, *parts.trained(frame)[1], f"{who}; {data}; {ranges} (simulated)"]
 
 
+def system_title(frame: pl.DataFrame) -> pl.Expr:
+    """Title of a row's system; of Max 10 by its reading, where there are several."""
+    plain = pl.col("system").replace(SYSTEM_TITLES)
+    if frame.filter(system="max10")["n"].n_unique() < 2:
+        return plain
+    return (
+        pl.when("accumulate")
+        .then(pl.lit("Max 10, the rest adds up"))
+        .when(pl.col("n").is_not_null())
+        .then(pl.lit("Max 10 by the sentence"))
+        .when(system="max10")
+        .then(pl.lit("Max 10 by the examples"))
+        .otherwise(plain)
+        .alias("system")
+    )
+
+
 def values(frame: pl.DataFrame, column: str) -> list[Any]:
     """Values of a column, each once, as they come."""
     return frame[column].unique(maintain_order=True).to_list()
