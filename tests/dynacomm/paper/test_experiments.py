@@ -124,7 +124,7 @@ def test_ctrl_c_leaves_the_epochs_that_were_trained(
 
 
 def test_training_of_equal_workers_ends_when_the_cost_model_says() -> None:
-    frame = resized(accuracy.FIG10, samples=66, epochs=2).frame("smoke")
+    frame = resized(accuracy.FIG10, samples=66).frame("smoke", epochs=2)
     assert frame["epoch"].to_list() == [1, 2, 1, 2]
     assert frame["at_s"].to_list() == pytest.approx(frame["predicted_s"].to_list(), rel=1e-9)
     assert frame["difference_percent"].to_list() == pytest.approx([0.0] * 4, abs=1e-7)

@@ -12,7 +12,7 @@ import polars as pl
 
 from workbench import figures
 from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure
+from workbench.experiments.figure import Figure, Recordable
 from workbench.figures import parts
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.budgets import extra_work
@@ -234,7 +234,9 @@ TRADE_TIMES = Figure(
             default=(1.0, 0.6, 0.4),
             paper=(1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3),
         ),
-        "repeats": Scaled(smoke=1, default=3, paper=30),
+        "repeats": Scaled(smoke=1, default=3, paper=5),
     },
+    recorded=Recordable(),
+    live=True,
     timings=True,
 )
