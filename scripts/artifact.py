@@ -1,7 +1,7 @@
-"""Write the table of ARTIFACT.md: claims, the command that makes them, minutes, tolerance, place.
+"""Write the tables of ARTIFACT.md: claims, each with command, minutes, rule and place; recordings.
 
 Minutes of a recording are those it took, all its processes together; of a notebook those of the
-run whose results are stored, so `make reproduce` comes first.
+run whose results are stored, or, where none is, those on the page.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from workbench.claims import Claim, claims_of
 from workbench.claims.rule import OTHER_TOLERANCE, POINTS, POINTS_BELOW_TEN, TOLERANCES
 from workbench.experiments import recorded
 from workbench.scorecard.one_claim import commands, figures_of, places
+from workbench.store.manifest import NAME as MANIFEST
+from workbench.store.manifest import Manifest
 from workbench.systems import SYSTEMS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "ARTIFACT.md"
 MARK = "<!-- The table below is written by scripts/artifact.py. -->\n"
 HEADER = ("claims", "command", "minutes", "met", "shown in")
+RECORDINGS = ("recording", "scale", "data", "seeds", "hours", "made at", "the same at")
 
 
 def rows() -> Iterator[tuple[str, ...]]:
@@ -67,13 +70,40 @@ def minutes(system: str, claim: str) -> str:
     return f"{stored.seconds / 60:.1f}" if stored else ""
 
 
+def recordings() -> Iterator[tuple[str, ...]]:
+    """Yield a row for each recording: what it is of, and which commits make it."""
+    for path in sorted(recorded.FOLDER.glob(f"*/*/{MANIFEST}")):
+        made = Manifest.read(path.parent)
+        revisions = [made.revision if made.dirty is False else None, made.extended_at]
+        hours = made.seconds / 3600
+        yield (
+            f"{made.system} {made.of}",
+            made.scale or "",
+            ", ".join(made.data),
+            ", ".join(map(str, made.seeds)) if made.learns else "",
+            f"{hours:.2f}" if hours >= 0.01 else "< 0.01",
+            ", ".join(f"`{one[:8]}`" for one in revisions if one) or "no commit",
+            f"`{made.carried_over_to[:8]}`" if made.carried_over_to else "",
+        )
+
+
+def page() -> str:
+    """Return the page with fresh tables."""
+    text, claims, _ = PAGE.read_text().split(MARK)
+    table, _, between = claims.strip().partition("\n\n")
+    known = {cells[0]: cells[2] for cells in (line[2:].split(" | ") for line in table.split("\n"))}
+    right = {"minutes", "hours"}
+    tables = []
+    fresh = ((name, by, took or known.get(name, ""), *rest) for name, by, took, *rest in rows())
+    for header, lines in ((HEADER, fresh), (RECORDINGS, recordings())):
+        ruler = tuple("--:" if name in right else "---" for name in header)
+        tables.append("\n".join(f"| {' | '.join(line)} |" for line in (header, ruler, *lines)))
+    return f"{text}{MARK}\n{tables[0]}\n\n{between.strip()}\n\n{MARK}\n{tables[1]}\n"
+
+
 def main() -> None:
-    """Replace the table."""
-    text, mark, _ = PAGE.read_text().partition(MARK)
-    lines = [HEADER, ("---", "---", "--:", "---", "---"), *rows()]
-    PAGE.write_text(
-        text + mark + "\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-    )
+    """Replace the tables."""
+    PAGE.write_text(page())
 
 
 if __name__ == "__main__":

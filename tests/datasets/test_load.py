@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,14 +21,21 @@ from workbench.datasets import (
     mnist,
     title,
 )
+from workbench.experiments.data import AUTO
 from workbench.parameters import DATASETS
 from workbench.utils.checks import UnknownNameError
-from workbench.utils.files import DATA
+from workbench.utils.files import DATA, ROOT
 
 
 def test_names_are_those_of_the_notebook_parameter() -> None:
     # Notebooks train models of images, of ten classes; ImageNet has a thousand.
     assert tuple(name for name in SOURCES if name not in ("imagenet8", "markov")) == DATASETS
+
+
+@pytest.mark.parametrize("page", ["docs/how-to/data.md", "data/README.md"])
+def test_pages_say_where_each_is_from(page: str) -> None:
+    rows = re.findall(r"^\|((?: `\w+`,?)+) \|", (ROOT / page).read_text(), re.MULTILINE)
+    assert {*re.findall(r"`(\w+)`", "".join(rows))} >= set(DATASETS) - {AUTO}
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
