@@ -40,14 +40,18 @@ def all_versions() -> dict[str, str]:
 def revision(root: Path, *unread: str) -> tuple[str | None, bool | None]:
     """Return git's revision of `root`, and whether what a run reads differs from it.
 
-    Both are None outside git. No run reads ``figures/``; `unread` are other such folders.
+    Both are None outside git, or where a commit of another repository lacks `root`, such as an
+    ignored folder in it. No run reads ``figures/``; `unread` are other such folders.
     """
     try:
+        _git(root, "rev-parse", "HEAD:./")
         head = _git(root, "rev-parse", "HEAD")
         changed = _git(
             root,
             "status",
             "--porcelain",
+            "--untracked-files=normal",  # whatever the user's configuration says
+            "--ignore-submodules=none",
             "--",
             ".",
             *(f":!{folder}" for folder in ("figures", *unread)),
