@@ -267,6 +267,8 @@ def record(
     What was interrupted goes on.
     """
     if carry_over:
+        if scale != "paper" or seeds or processes or parameter or force or allow_dirty:
+            raise UserError("--carry-over runs nothing else: give it with --output alone")
         _carry_over(system, experiment, output)
         return
     from workbench.experiments import ExperimentInterrupted, recorded

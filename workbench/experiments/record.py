@@ -99,13 +99,14 @@ def record(
         for source in figure.recorded.data
     }
     data = {source: digest(source) for source in sorted(asked)}
+    revision, dirty = provenance.revision(files.ROOT, "data/recorded")
     stands = there and (there.manifest.arguments, there.manifest.inputs, there.manifest.data)
-    if not force and stands == (arguments, before, data):
+    traces_now = there is not None and not there.traceable and dirty is False
+    if not force and stands == (arguments, before, data) and not traces_now:
         print(f"{name} is already recorded; nothing was run", file=sys.stderr)
         return home / name
     of_data = {f"data set {source}": sha for source, sha in data.items()}
-    revision, dirty = provenance.revision(files.ROOT, "data/recorded")
-    kept = folder == FOLDER and not allow_dirty
+    kept = folder.resolve() == FOLDER.resolve() and not allow_dirty
     if kept and (why := provenance.untraceable(files.ROOT, "data/recorded")):
         raise UserError(
             f"{why}, so nobody could make {name} again: record from a clean clone at a commit of "
@@ -123,6 +124,11 @@ def record(
             )
 
     with sole_writer(home, [name], lock=f".{name}.lock", instead=""):
+        if _stated(_there(system, name, folder)) != _stated(there):
+            raise UserError(
+                f"{home / name} was replaced at this moment, or by a run that was killed; give the "
+                "same command again"
+            )
         points = home / ".points"
         writable(points)
         under_way = finished.Recording(
@@ -153,7 +159,8 @@ def record(
                 seeds=_seeds(frame, arguments),
                 learns=figure.learns,
                 processes=processes,
-                extended_at=revision if first and first.revision != revision else None,
+                extended_at=_extended_at(first, revision),
+                carried_over_to=first.carried_over_to if first else None,
             )
             files.write_text(partial / MANIFEST, manifest.to_json())
             put_in_place(partial, home, name)
@@ -166,6 +173,17 @@ def _there(system: str, experiment: str, folder: Path) -> Recorded | None:
         return load(system, experiment, folder)
     except ValueError:
         return None
+
+
+def _stated(there: Recorded | None) -> str:
+    return there.manifest.to_json() if there else ""
+
+
+def _extended_at(first: Manifest | None, revision: str | None) -> str | None:
+    """Return the later revision by which seeds were added, now or before."""
+    if first is None:
+        return None
+    return revision if revision != first.revision else first.extended_at
 
 
 def _replaces(there: Recorded, arguments: Mapping[str, Any]) -> bool:
