@@ -119,9 +119,11 @@ def inputs_of_rows(
     """
     known = all_versions() if versions is None else versions
     python = ".".join(known.get("python", "").split(".")[:2])
+    data = root / "data"  # a testbed and its calibration have the same name in two folders
+    tables = {path.relative_to(data).as_posix(): _content(path) for path in _read_by(system, data)}
     return {
         "code": digest([code(function), repr(settled)]),
-        "data": digest({path.name: _content(path) for path in _read_by(system, root / "data")}),
+        "data": digest(tables),
         **of_machine({**known, "python": python}, DECIDE_ROWS),
     }
 
@@ -152,10 +154,14 @@ def digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
+_ALSO = {"three_ways": ("dlion", "dlion_shares")}
+"""Of which other names a system's experiments read tables."""
+
+
 def _read_by(system: str, data: Path) -> list[Path]:
+    names = (system, *_ALSO.get(system, ()))
     patterns = (
-        f"testbeds/{system}.toml",
-        f"calibration/{system}.toml",
+        *(f"{folder}/{name}.toml" for folder in ("testbeds", "calibration") for name in names),
         f"samples/{system}_*.csv",
         "traces/*.csv",
         "profiles/*.json",
