@@ -528,6 +528,11 @@ def test_what_was_altered_is_not_taken_for_nothing(
         assert says in capsys.readouterr().out
     record_fleet(tmp_path)  # makes it again
     assert loaded("toy", "fleet", tmp_path).frame.equals(frame)
+    (folder / "fleet.parquet").unlink()
+    (folder / "fleet.parquet").mkdir()
+    with pytest.raises(UserError, match=r"fleet.parquet is missing or no longer what"):
+        recorded.load("toy", "fleet", tmp_path)
+    (folder / "fleet.parquet").rmdir()
     (folder / "fleet.parquet").write_bytes(b"PAR1")
     made = Manifest.read(folder)
     outputs = {"fleet.parquet": file_digest(folder / "fleet.parquet") or ""}
@@ -658,6 +663,8 @@ def test_the_scorecard_says_at_which_scale_its_evidence_was_recorded(
         (("toy", "mean", "-p", "seed=x"), "seed"),
         (("toy", "mean", "--scale", "smoke", "-p", "scale=paper"), "--scale paper"),
         (("toy", "quick"), "unknown experiment 'quick'"),
+        (("toy", "--scale", "smoke", "--seeds", "2"), "fleet runs once"),  # mean does not
+        (("toy", "--scale", "smoke", "-p", "dataset=digits"), "unknown parameter of fleet"),
         *(
             (("toy", "mean", "--carry-over", *other), "give it with --output alone")
             for other in (["--seeds", "3"], ["--force"], ["--scale", "smoke"], ["-p", "seed=2"])

@@ -9,7 +9,7 @@ more seeds adds them to the rows of one of fewer, on this machine or another.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,15 @@ def unrecorded(system: str, folder: Path = FOLDER) -> list[str]:
     """Return the figures of a system that have no recording, at any scale."""
     system = results.system_named(system)
     return [name for name in systems.recordable(system) if load(system, name, folder) is None]
+
+
+def check_arguments(
+    system: str, names: Iterable[str], scale: str, seeds: int | None, options: Mapping[str, str]
+) -> None:
+    """Refuse, before any of these figures runs, what one of them does not take."""
+    system = results.system_named(system)
+    for name in names:
+        _arguments(system, systems.recordable(system)[name], scale, seeds, options)
 
 
 def record(
