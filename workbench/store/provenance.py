@@ -68,7 +68,7 @@ def untraceable(root: Path, *unread: str) -> str:
         return "this is not a git checkout"
     if dirty:
         return f"the working tree differs from its revision, {head[:8]}"
-    for branch in ("main", "origin/main"):
+    for branch in ("refs/heads/main", "refs/remotes/origin/main"):  # and no tag of that name
         with contextlib.suppress(subprocess.CalledProcessError):
             _git(root, "merge-base", "--is-ancestor", "HEAD", branch)
             return ""
