@@ -267,16 +267,20 @@ def record(
     What was interrupted goes on.
     """
     if carry_over:
+        if scale != "paper" or seeds or processes or parameter or force or allow_dirty:
+            raise UserError("--carry-over runs nothing else: give it with --output alone")
         _carry_over(system, experiment, output)
         return
     from workbench.experiments import ExperimentInterrupted, recorded
+    from workbench.experiments.record import check_arguments, unrecorded
     from workbench.experiments.record import record as run
-    from workbench.experiments.record import unrecorded
 
-    home = output or recorded.FOLDER
+    home, options = output or recorded.FOLDER, _assignments(parameter or ())
     names = unrecorded(system, home) if experiment is None else [experiment]
     if not names:
         typer.echo(f"all experiments of {system} are recorded; name one to record it again")
+    if experiment is None:
+        check_arguments(system, names, scale, seeds, options)
     try:
         for name in names:
             folder = run(
@@ -285,7 +289,7 @@ def record(
                 scale=scale,
                 seeds=seeds,
                 processes=processes,
-                options=_assignments(parameter or ()),
+                options=options,
                 force=force,
                 allow_dirty=allow_dirty,
                 folder=home,

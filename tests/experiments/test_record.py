@@ -32,7 +32,7 @@ from workbench.notebook import Results
 from workbench.scorecard import of_frames
 from workbench.store import provenance
 from workbench.store.folder import sole_writer
-from workbench.store.manifest import FORMAT, NAME, Manifest
+from workbench.store.manifest import FORMAT, NAME, Manifest, file_digest
 from workbench.system import SystemInfo
 from workbench.utils import instruction_set, parallel
 from workbench.utils.checks import UnknownNameError, UserError
@@ -267,8 +267,55 @@ def test_what_cannot_be_traced_is_refused_for_the_committed_folder_unless_allowe
     with pytest.raises(UserError, match=r"not a git checkout, so nobody.*clean clone"):
         record_fleet(tmp_path)
     assert not (tmp_path / "toy").exists()
+    monkeypatch.chdir(tmp_path.parent)
+    (tmp_path / "link").symlink_to(tmp_path)
+    for same in (Path(tmp_path.name), tmp_path / "link", tmp_path / "toy" / ".."):
+        with pytest.raises(UserError, match="not a git checkout"):
+            record_fleet(same)
     record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path, allow_dirty=True)
     record_fleet(tmp_path / "other")
+
+
+def test_what_was_recorded_with_changes_is_made_again_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for revision, traceable, says in (
+        (("a", True), False, ""),
+        (("a", True), False, "already recorded"),
+        ((None, None), False, "already recorded"),
+        (("b", False), True, ""),
+        (("c", True), True, "already recorded"),
+    ):
+        monkeypatch.setattr(provenance, "revision", lambda *_, now=revision: now)
+        record_fleet(tmp_path)
+        assert loaded("toy", "fleet", tmp_path).traceable is traceable
+        said = capsys.readouterr().err
+        assert says in said
+        assert bool(says) is ("nothing was run" in said)
+
+
+def test_what_a_killed_run_was_replacing_is_not_lost(tmp_path: Path) -> None:
+    folder = record_fleet(tmp_path, scale="paper")
+    folder.rename(folder.with_name(".fleet.old"))  # as `put_in_place` does first
+    with pytest.raises(UserError, match="by a run that was killed; give the same command again"):
+        record_fleet(tmp_path)
+    with pytest.raises(UserError, match="holds another recording"):
+        record_fleet(tmp_path)
+    assert loaded("toy", "fleet", tmp_path).scale == "paper"
+
+
+def test_what_another_run_has_just_recorded_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile(*_: object) -> tuple[str, bool]:
+        monkeypatch.setattr(provenance, "revision", lambda *_: ("a", False))
+        record("toy", "mean", scale="smoke", seeds=3, folder=tmp_path)
+        return "a", False
+
+    monkeypatch.setattr(provenance, "revision", meanwhile)
+    with pytest.raises(UserError, match="was replaced at this moment"):
+        record("toy", "mean", scale="smoke", seeds=2, folder=tmp_path)
+    assert loaded("toy", "mean", tmp_path).manifest.seeds == [1, 2, 3]
 
 
 def test_another_recording_is_not_replaced_unasked(tmp_path: Path) -> None:
@@ -321,6 +368,32 @@ def test_seeds_are_not_added_to_what_is_of_another_kind(
     (tmp_path / "toy" / "mean" / NAME).write_text(replace(one, **how).to_json())  # type: ignore[arg-type]
     record("toy", "mean", scale="smoke", seeds=2, folder=tmp_path)
     assert len(list((tmp_path / "toy" / ".points").glob("*/*.json"))) == 2
+
+
+def test_seeds_added_to_what_was_carried_over_leave_that_in_the_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(seeds: int, revision: str) -> Manifest:
+        monkeypatch.setattr(provenance, "revision", lambda *_: (revision, False))
+        record("toy", "mean", scale="smoke", seeds=seeds, folder=tmp_path)
+        return loaded("toy", "mean", tmp_path).manifest
+
+    one = made(1, "a")
+    carried = replace(one, carried_over_to="b")
+    (tmp_path / "toy" / "mean" / NAME).write_text(carried.to_json())
+    two = made(2, "c")
+    assert (two.revision, two.carried_over_to, two.extended_at) == ("a", "b", "c")
+    assert made(3, "a").extended_at == "c"
+
+
+def test_seeds_added_outside_git_answer_no_claim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record("toy", "mean", scale="smoke", seeds=1, folder=tmp_path)
+    assert loaded("toy", "mean", tmp_path).traceable
+    monkeypatch.setattr(provenance, "revision", lambda *_: (None, None))
+    record("toy", "mean", scale="smoke", seeds=2, folder=tmp_path)
+    assert not loaded("toy", "mean", tmp_path).traceable
 
 
 SEEDED = [
@@ -455,6 +528,17 @@ def test_what_was_altered_is_not_taken_for_nothing(
         assert says in capsys.readouterr().out
     record_fleet(tmp_path)  # makes it again
     assert loaded("toy", "fleet", tmp_path).frame.equals(frame)
+    (folder / "fleet.parquet").unlink()
+    (folder / "fleet.parquet").mkdir()
+    with pytest.raises(UserError, match=r"fleet.parquet is missing or no longer what"):
+        recorded.load("toy", "fleet", tmp_path)
+    (folder / "fleet.parquet").rmdir()
+    (folder / "fleet.parquet").write_bytes(b"PAR1")
+    made = Manifest.read(folder)
+    outputs = {"fleet.parquet": file_digest(folder / "fleet.parquet") or ""}
+    manifest.write_text(replace(made, outputs=outputs).to_json())
+    with pytest.raises(UserError, match=r"fleet.parquet is damaged; `workbench record toy fleet`"):
+        recorded.load("toy", "fleet", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -579,6 +663,12 @@ def test_the_scorecard_says_at_which_scale_its_evidence_was_recorded(
         (("toy", "mean", "-p", "seed=x"), "seed"),
         (("toy", "mean", "--scale", "smoke", "-p", "scale=paper"), "--scale paper"),
         (("toy", "quick"), "unknown experiment 'quick'"),
+        (("toy", "--scale", "smoke", "--seeds", "2"), "fleet runs once"),  # mean does not
+        (("toy", "--scale", "smoke", "-p", "dataset=digits"), "unknown parameter of fleet"),
+        *(
+            (("toy", "mean", "--carry-over", *other), "give it with --output alone")
+            for other in (["--seeds", "3"], ["--force"], ["--scale", "smoke"], ["-p", "seed=2"])
+        ),
     ],
 )
 def test_what_cannot_be_recorded_is_refused(

@@ -139,6 +139,30 @@ def test_revision_tells_whether_inputs_differ_from_it(tmp_path: Path) -> None:
     assert provenance.revision(tmp_path) == (revision, True)
 
 
+def test_another_repository_has_no_revision_of_what_it_ignores(tmp_path: Path) -> None:
+    """Such as an installed package in a virtual environment in a project of the user's."""
+    git = git_in(tmp_path)
+    git("init", "--initial-branch=main")
+    (tmp_path / ".gitignore").write_text("installed/\n")
+    for name in ("installed", "mine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "input").write_text("old")
+    git("add", ".")
+    git("commit", "-m", "first")
+    assert provenance.revision(tmp_path / "installed") == (None, None)
+    assert provenance.untraceable(tmp_path / "installed") == "this is not a git checkout"
+    assert provenance.revision(tmp_path / "mine") == (git("rev-parse", "HEAD"), False)
+
+
+def test_new_files_are_changes_whatever_is_configured(tmp_path: Path) -> None:
+    git = git_in(tmp_path)
+    git("init", "--initial-branch=main")
+    git("commit", "--allow-empty", "-m", "first")
+    git("config", "status.showUntrackedFiles", "no")
+    (tmp_path / "new.py").touch()
+    assert "the working tree differs" in provenance.untraceable(tmp_path)
+
+
 def test_rows_are_traced_to_a_commit_of_main_alone(tmp_path: Path) -> None:
     assert provenance.untraceable(tmp_path) == "this is not a git checkout"
     git = git_in(tmp_path)
@@ -151,7 +175,9 @@ def test_rows_are_traced_to_a_commit_of_main_alone(tmp_path: Path) -> None:
     assert "the working tree differs" in provenance.untraceable(tmp_path)
     git("checkout", "-b", "other")
     git("commit", "-am", "second")
+    git("tag", "main")
     assert "is not on the branch main" in provenance.untraceable(tmp_path)
+    git("tag", "--delete", "main")
     git("checkout", "main")
     git("merge", "other")
     git("checkout", "other")

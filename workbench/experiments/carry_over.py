@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from workbench import results, systems
 from workbench.experiments.recorded import FOLDER, changed, load
 from workbench.store import provenance
 from workbench.store.manifest import NAME as MANIFEST
+from workbench.store.manifest import Manifest
 from workbench.utils import files
 from workbench.utils.checks import UserError, choose
 
@@ -27,9 +29,11 @@ from workbench.utils.checks import UserError, choose
 def carry_over(system: str, name: str, *, root: Path = files.ROOT, folder: Path = FOLDER) -> str:
     """Compare a figure's rows at scale ``smoke`` by two revisions; stamp its recording if equal.
 
-    Both revisions run the command `workbench record` in a checkout of their own, with the present
-    Python and packages. The stamped manifest has the present inputs, so that nothing counts as
-    changed, and names this revision in ``carried_over_to``.
+    Both revisions run the command `workbench record`, with the recording's parameters other than
+    seed and data set, in a checkout of their own, with the present
+    Python, packages, machine and data sets, so these have to be those of the recording. The stamped
+    manifest has the present inputs, so that nothing counts as changed, and names this revision in
+    ``carried_over_to``.
 
     Parameters
     ----------
@@ -43,8 +47,9 @@ def carry_over(system: str, name: str, *, root: Path = files.ROOT, folder: Path 
     Raises
     ------
     UserError
-        There is no recording; it or the present code cannot be traced to a commit of main; a
-        revision does not run; or the rows differ, with the first column that does.
+        There is no recording; it or the present code cannot be traced to a commit of main; more
+        has changed than code and tables; a revision does not run; or the rows differ, with the
+        first column that does.
     """
     system = results.system_named(system)
     figure = choose("experiment", name, systems.recordable(system))
@@ -52,23 +57,46 @@ def carry_over(system: str, name: str, *, root: Path = files.ROOT, folder: Path 
     if recording is None:
         raise UserError(f"{system} {name} has no recording in {folder}")
     made = recording.manifest
-    if not changed(recording, figure):
+    if not (since := changed(recording, figure)):
         return f"{name}: nothing has changed since it was recorded"
     if made.revision is None or not recording.traceable:
         raise UserError(
             f"{name} was recorded from a working tree with changes, so no commit has its code: "
             f"record it again by `workbench record {system} {name}`"
         )
+    if others := [what for what in since if what not in ("code", "tables in data/")]:
+        raise UserError(
+            f"{', '.join(others)} changed since {name} was recorded, which running both revisions "
+            "as things are now would not show: carry it over where that is as it was, or record "
+            f"it again by `workbench record {system} {name}`"
+        )
     if why := provenance.untraceable(root, "data/recorded"):
         raise UserError(f"{why}, so {name} cannot be carried over to it")
     head, _ = provenance.revision(root, "data/recorded")
     assert head is not None
-    before, now = (_smoke_rows(root, revision, system, name) for revision in (made.revision, head))
+    for revision in filter(None, (made.revision, made.extended_at)):
+        ancestor = ["git", "-C", str(root), "merge-base", "--is-ancestor", revision, head]
+        if _run(ancestor).returncode == 1:
+            raise UserError(
+                f"{name} was recorded at {revision[:8]}, which is not on the branch main: record "
+                f"it again by `workbench record {system} {name} --force`"
+            )
+    usual = figure.parameters()
+    options = [
+        f"-p{own}={value}"
+        for own, value in made.arguments.items()
+        if own not in ("scale", "seed", "seeds", "dataset") and usual.get(own) != value
+    ]
+    before, now = (
+        _smoke_rows(root, revision, system, name, options) for revision in (made.revision, head)
+    )
     if difference := _difference(before, now):
         raise UserError(
             f"{name} does not carry over from {made.revision[:8]} to {head[:8]}: {difference}; "
             f"record it again by `workbench record {system} {name} --force`"
         )
+    if Manifest.read(folder / system / name).to_json() != made.to_json():
+        raise UserError(f"{name} was recorded again meanwhile; give the same command again")
     stamped = dataclasses.replace(made, inputs=figure.rests_on(system), carried_over_to=head)
     files.write_text(folder / system / name / MANIFEST, stamped.to_json())
     return (
@@ -77,7 +105,9 @@ def carry_over(system: str, name: str, *, root: Path = files.ROOT, folder: Path 
     )
 
 
-def _smoke_rows(root: Path, revision: str, system: str, name: str) -> pl.DataFrame:
+def _smoke_rows(
+    root: Path, revision: str, system: str, name: str, options: Sequence[str]
+) -> pl.DataFrame:
     """Record a figure at scale ``smoke`` in a checkout of a revision."""
     with tempfile.TemporaryDirectory() as place:
         checkout, output = Path(place) / "checkout", Path(place) / "output"
@@ -87,7 +117,7 @@ def _smoke_rows(root: Path, revision: str, system: str, name: str) -> pl.DataFra
             raise UserError(f"git has no revision {revision[:8]}: {added.stderr.strip()}")
         try:
             command = [sys.executable, "-m", "workbench.cli", "record", system, name]
-            command += ["--scale", "smoke", "--processes", "1", "--output", str(output)]
+            command += ["--scale", "smoke", "--processes", "1", "--output", str(output), *options]
             run = _run(command, cwd=checkout, env=os.environ | {"PYTHONPATH": str(checkout)})
         finally:
             _run([*git, "remove", "--force", str(checkout)])

@@ -9,7 +9,7 @@ more seeds adds them to the rows of one of fewer, on this machine or another.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,15 @@ def unrecorded(system: str, folder: Path = FOLDER) -> list[str]:
     """Return the figures of a system that have no recording, at any scale."""
     system = results.system_named(system)
     return [name for name in systems.recordable(system) if load(system, name, folder) is None]
+
+
+def check_arguments(
+    system: str, names: Iterable[str], scale: str, seeds: int | None, options: Mapping[str, str]
+) -> None:
+    """Refuse, before any of these figures runs, what one of them does not take."""
+    system = results.system_named(system)
+    for name in names:
+        _arguments(system, systems.recordable(system)[name], scale, seeds, options)
 
 
 def record(
@@ -99,13 +108,14 @@ def record(
         for source in figure.recorded.data
     }
     data = {source: digest(source) for source in sorted(asked)}
+    revision, dirty = provenance.revision(files.ROOT, "data/recorded")
     stands = there and (there.manifest.arguments, there.manifest.inputs, there.manifest.data)
-    if not force and stands == (arguments, before, data):
+    traces_now = there is not None and not there.traceable and dirty is False
+    if not force and stands == (arguments, before, data) and not traces_now:
         print(f"{name} is already recorded; nothing was run", file=sys.stderr)
         return home / name
     of_data = {f"data set {source}": sha for source, sha in data.items()}
-    revision, dirty = provenance.revision(files.ROOT, "data/recorded")
-    kept = folder == FOLDER and not allow_dirty
+    kept = folder.resolve() == FOLDER.resolve() and not allow_dirty
     if kept and (why := provenance.untraceable(files.ROOT, "data/recorded")):
         raise UserError(
             f"{why}, so nobody could make {name} again: record from a clean clone at a commit of "
@@ -123,6 +133,11 @@ def record(
             )
 
     with sole_writer(home, [name], lock=f".{name}.lock", instead=""):
+        if _stated(_there(system, name, folder)) != _stated(there):
+            raise UserError(
+                f"{home / name} was replaced at this moment, or by a run that was killed; give the "
+                "same command again"
+            )
         points = home / ".points"
         writable(points)
         under_way = finished.Recording(
@@ -153,7 +168,8 @@ def record(
                 seeds=_seeds(frame, arguments),
                 learns=figure.learns,
                 processes=processes,
-                extended_at=revision if first and first.revision != revision else None,
+                extended_at=_extended_at(first, revision),
+                carried_over_to=first.carried_over_to if first else None,
             )
             files.write_text(partial / MANIFEST, manifest.to_json())
             put_in_place(partial, home, name)
@@ -166,6 +182,17 @@ def _there(system: str, experiment: str, folder: Path) -> Recorded | None:
         return load(system, experiment, folder)
     except ValueError:
         return None
+
+
+def _stated(there: Recorded | None) -> str:
+    return there.manifest.to_json() if there else ""
+
+
+def _extended_at(first: Manifest | None, revision: str | None) -> str | None:
+    """Return the later revision by which seeds were added, now or before."""
+    if first is None:
+        return None
+    return revision if revision != first.revision else first.extended_at
 
 
 def _replaces(there: Recorded, arguments: Mapping[str, Any]) -> bool:

@@ -42,8 +42,8 @@ class Recorded:
 
     @property
     def traceable(self) -> bool:
-        """Whether a commit has the code that made it."""
-        return self.manifest.revision is not None and not self.manifest.dirty
+        """Whether commits have the code that made it: all of its seeds."""
+        return self.manifest.revision is not None and self.manifest.dirty is False
 
     def answers(self, asked: Mapping[str, Any]) -> bool:
         """Whether it is of what is asked for: of these arguments, at this scale or a larger one.
@@ -126,7 +126,10 @@ def load(system: str, figure: str, folder: Path = FOLDER) -> Recorded | None:
         raise UserError(f"{here / manifest.NAME} is damaged; {again}")
     for name in made.altered(here):
         raise UserError(f"{here / name} is missing or no longer what was recorded; {again}")
-    return Recorded(pl.read_parquet(here / f"{figure}.parquet"), made)
+    try:
+        return Recorded(pl.read_parquet(here / f"{figure}.parquet"), made)
+    except pl.exceptions.PolarsError:
+        raise UserError(f"{here / figure}.parquet is damaged; {again}") from None
 
 
 def _is_of(made: Manifest, system: str, figure: str) -> bool:

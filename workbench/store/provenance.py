@@ -40,14 +40,18 @@ def all_versions() -> dict[str, str]:
 def revision(root: Path, *unread: str) -> tuple[str | None, bool | None]:
     """Return git's revision of `root`, and whether what a run reads differs from it.
 
-    Both are None outside git. No run reads ``figures/``; `unread` are other such folders.
+    Both are None outside git, or where a commit of another repository lacks `root`, such as an
+    ignored folder in it. No run reads ``figures/``; `unread` are other such folders.
     """
     try:
+        _git(root, "rev-parse", "HEAD:./")
         head = _git(root, "rev-parse", "HEAD")
         changed = _git(
             root,
             "status",
             "--porcelain",
+            "--untracked-files=normal",  # whatever the user's configuration says
+            "--ignore-submodules=none",
             "--",
             ".",
             *(f":!{folder}" for folder in ("figures", *unread)),
@@ -64,7 +68,7 @@ def untraceable(root: Path, *unread: str) -> str:
         return "this is not a git checkout"
     if dirty:
         return f"the working tree differs from its revision, {head[:8]}"
-    for branch in ("main", "origin/main"):
+    for branch in ("refs/heads/main", "refs/remotes/origin/main"):  # and no tag of that name
         with contextlib.suppress(subprocess.CalledProcessError):
             _git(root, "merge-base", "--is-ancestor", "HEAD", branch)
             return ""
@@ -115,9 +119,11 @@ def inputs_of_rows(
     """
     known = all_versions() if versions is None else versions
     python = ".".join(known.get("python", "").split(".")[:2])
+    data = root / "data"  # a testbed and its calibration have the same name in two folders
+    tables = {path.relative_to(data).as_posix(): _content(path) for path in _read_by(system, data)}
     return {
         "code": digest([code(function), repr(settled)]),
-        "data": digest({path.name: _content(path) for path in _read_by(system, root / "data")}),
+        "data": digest(tables),
         **of_machine({**known, "python": python}, DECIDE_ROWS),
     }
 
@@ -148,10 +154,14 @@ def digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
+_ALSO = {"three_ways": ("dlion", "dlion_shares")}
+"""Of which other names a system's experiments read tables."""
+
+
 def _read_by(system: str, data: Path) -> list[Path]:
+    names = (system, *_ALSO.get(system, ()))
     patterns = (
-        f"testbeds/{system}.toml",
-        f"calibration/{system}.toml",
+        *(f"{folder}/{name}.toml" for folder in ("testbeds", "calibration") for name in names),
         f"samples/{system}_*.csv",
         "traces/*.csv",
         "profiles/*.json",
