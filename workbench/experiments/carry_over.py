@@ -30,10 +30,9 @@ def carry_over(system: str, name: str, *, root: Path = files.ROOT, folder: Path 
     """Compare a figure's rows at scale ``smoke`` by two revisions; stamp its recording if equal.
 
     Both revisions run the command `workbench record`, with the recording's parameters other than
-    seed and data set, in a checkout of their own, with the present
-    Python, packages, machine and data sets, so these have to be those of the recording. The stamped
-    manifest has the present inputs, so that nothing counts as changed, and names this revision in
-    ``carried_over_to``.
+    seed and data set, in a checkout of their own, with the present Python, packages, machine and
+    data sets, so these have to be those of the recording. The stamped manifest has the present
+    inputs, so that nothing counts as changed, and names this revision in ``carried_over_to``.
 
     Parameters
     ----------
