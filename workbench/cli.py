@@ -268,7 +268,7 @@ def record(
     """
     if carry_over:
         if scale != "paper" or seeds or processes or parameter or force or allow_dirty:
-            raise UserError("--carry-over runs nothing else: give it with --output alone")
+            raise UserError("--carry-over takes no other option than --output")
         _carry_over(system, experiment, output)
         return
     from workbench.experiments import ExperimentInterrupted, recorded

@@ -80,7 +80,7 @@ def test_what_no_commit_has_is_refused(old: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="git has no revision aaaaaaaa"):
         carry_over("dlion", "fig20", folder=tmp_path)
     restate(old, dirty=True)
-    with pytest.raises(UserError, match=r"with changes.*`workbench record dlion fig20`"):
+    with pytest.raises(UserError, match=r"with changes.*`workbench record dlion fig20 --force`"):
         carry_over("dlion", "fig20", folder=tmp_path)
 
 
@@ -93,7 +93,7 @@ def test_what_no_commit_has_is_refused(old: Path, tmp_path: Path) -> None:
         ({"dirty": None}, "from a working tree with changes"),
     ],
 )
-def test_what_both_revisions_would_have_in_common_is_not_carried_over(
+def test_other_versions_or_data_are_not_carried_over(
     how: dict[str, dict[str, str]],
     says: str,
     old: Path,

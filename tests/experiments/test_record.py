@@ -294,10 +294,10 @@ def test_what_was_recorded_with_changes_is_made_again_without(
         assert bool(says) is ("nothing was run" in said)
 
 
-def test_what_a_killed_run_was_replacing_is_not_lost(tmp_path: Path) -> None:
+def test_a_killed_run_loses_no_recording(tmp_path: Path) -> None:
     folder = record_fleet(tmp_path, scale="paper")
     folder.rename(folder.with_name(".fleet.old"))  # as `put_in_place` does first
-    with pytest.raises(UserError, match="by a run that was killed; give the same command again"):
+    with pytest.raises(UserError, match="a killed run was replacing it; give"):
         record_fleet(tmp_path)
     with pytest.raises(UserError, match="holds another recording"):
         record_fleet(tmp_path)
@@ -313,7 +313,7 @@ def test_what_another_run_has_just_recorded_is_not_replaced(
         return "a", False
 
     monkeypatch.setattr(provenance, "revision", meanwhile)
-    with pytest.raises(UserError, match="was replaced at this moment"):
+    with pytest.raises(UserError, match="was replaced while this command started"):
         record("toy", "mean", scale="smoke", seeds=2, folder=tmp_path)
     assert loaded("toy", "mean", tmp_path).manifest.seeds == [1, 2, 3]
 
@@ -358,7 +358,7 @@ def test_seeds_are_added_to_those_recorded_elsewhere(
     assert whole.frame.equals(more.frame)
 
 
-@pytest.mark.parametrize("how", [{"dirty": True}, {"inputs": {}}, {"seeds": [2]}])
+@pytest.mark.parametrize("how", [{"dirty": True}, {"data": {}}, {"seeds": [2]}])
 def test_seeds_are_not_added_to_what_is_of_another_kind(
     how: dict[str, object], tmp_path: Path
 ) -> None:
@@ -368,6 +368,18 @@ def test_seeds_are_not_added_to_what_is_of_another_kind(
     (tmp_path / "toy" / "mean" / NAME).write_text(replace(one, **how).to_json())  # type: ignore[arg-type]
     record("toy", "mean", scale="smoke", seeds=2, folder=tmp_path)
     assert len(list((tmp_path / "toy" / ".points").glob("*/*.json"))) == 2
+
+
+def test_seeds_of_other_code_are_not_added(tmp_path: Path) -> None:
+    record("toy", "mean", scale="smoke", seeds=1, folder=tmp_path)
+    one = loaded("toy", "mean", tmp_path).manifest
+    path = tmp_path / "toy" / "mean" / NAME
+    path.write_text(replace(one, inputs={**one.inputs, "code": "other"}).to_json())
+    with pytest.raises(UserError, match=r"code changed since mean.*--carry-over` first"):
+        record("toy", "mean", scale="smoke", seeds=2, folder=tmp_path)
+    assert loaded("toy", "mean", tmp_path).manifest.seeds == [1]
+    record("toy", "mean", scale="smoke", seeds=2, folder=tmp_path, force=True)
+    assert loaded("toy", "mean", tmp_path).manifest.seeds == [1, 2]
 
 
 def test_seeds_added_to_what_was_carried_over_leave_that_in_the_manifest(
@@ -666,7 +678,7 @@ def test_the_scorecard_says_at_which_scale_its_evidence_was_recorded(
         (("toy", "--scale", "smoke", "--seeds", "2"), "fleet runs once"),  # mean does not
         (("toy", "--scale", "smoke", "-p", "dataset=digits"), "unknown parameter of fleet"),
         *(
-            (("toy", "mean", "--carry-over", *other), "give it with --output alone")
+            (("toy", "mean", "--carry-over", *other), "takes no other option than")
             for other in (["--seeds", "3"], ["--force"], ["--scale", "smoke"], ["-p", "seed=2"])
         ),
     ],

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from math import sqrt
+from statistics import fmean, stdev
 from typing import Literal
 
 from workbench.utils.checks import check_name
@@ -28,7 +29,8 @@ class Answer:
     seeds
         Of how many trainings, alike but for their seed, `ours` is the mean; None if of none.
     spread
-        Half the range over these seeds, or over repeats, in the claim's unit; None if not known.
+        The mean's standard error over these seeds, or half the range over repeats, in the claim's
+        unit; None if not known.
     caveat
         What is to be known of it also where the claim is met.
     """
@@ -57,8 +59,8 @@ class Answer:
 
     @classmethod
     def over_seeds(cls, values: Sequence[float], detail: str = "", *, caveat: str = "") -> Answer:
-        """The mean of a number that each seed has, and how far seeds are apart."""
-        spread = (max(values) - min(values)) / 2 if len(values) > 1 else None
+        """The mean of a number that each seed has, and its standard error."""
+        spread = stdev(values) / sqrt(len(values)) if len(values) > 1 else None
         return cls(fmean(values), detail, seeds=len(values), spread=spread, caveat=caveat)
 
 

@@ -61,13 +61,18 @@ def carry_over(system: str, name: str, *, root: Path = files.ROOT, folder: Path 
     if made.revision is None or not recording.traceable:
         raise UserError(
             f"{name} was recorded from a working tree with changes, so no commit has its code: "
-            f"record it again by `workbench record {system} {name}`"
+            f"record it again by `workbench record {system} {name} --force`"
+        )
+    if figure.timings:
+        raise UserError(
+            f"{name} holds timings, of which no two runs are the same: `workbench record {system} "
+            f"{name} --force` makes it again"
         )
     if others := [what for what in since if what not in ("code", "tables in data/")]:
         raise UserError(
-            f"{', '.join(others)} changed since {name} was recorded, which running both revisions "
-            "as things are now would not show: carry it over where that is as it was, or record "
-            f"it again by `workbench record {system} {name}`"
+            f"{', '.join(others)} changed since {name} was recorded, and both runs would use what "
+            "is here now: carry it over where that is as it was, or record it again by `workbench "
+            f"record {system} {name} --force`"
         )
     if why := provenance.untraceable(root, "data/recorded"):
         raise UserError(f"{why}, so {name} cannot be carried over to it")

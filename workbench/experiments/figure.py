@@ -33,7 +33,7 @@ class Recordable(NamedTuple):
         And at ``default``.
     judges_learning
         Whether its rows say how well was learnt, so that a claim takes several seeds; False of
-        those that learn from `data` only to be timed, to be watched or to be the same.
+        those that learn from `data` only to be timed, watched or compared for equality.
     """
 
     data: tuple[str, ...] = ()

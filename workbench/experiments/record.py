@@ -110,8 +110,8 @@ def record(
     data = {source: digest(source) for source in sorted(asked)}
     revision, dirty = provenance.revision(files.ROOT, "data/recorded")
     stands = there and (there.manifest.arguments, there.manifest.inputs, there.manifest.data)
-    traces_now = there is not None and not there.traceable and dirty is False
-    if not force and stands == (arguments, before, data) and not traces_now:
+    now_traceable = there is not None and not there.traceable and dirty is False
+    if not force and stands == (arguments, before, data) and not now_traceable:
         print(f"{name} is already recorded; nothing was run", file=sys.stderr)
         return home / name
     of_data = {f"data set {source}": sha for source, sha in data.items()}
@@ -132,18 +132,23 @@ def record(
                 "kept for that version, others dropped: record it again"
             )
 
+    earlier = None if force else _of_fewer_seeds(there, arguments, data)
+    if earlier and (since := changes(earlier.manifest.inputs, earlier.manifest.data, before)):
+        raise UserError(
+            f"{', '.join(since)} changed since {name} was recorded, so that seeds cannot be added: "
+            f"`workbench record {system} {name} --carry-over` first, or --force to record all"
+        )
     with sole_writer(home, [name], lock=f".{name}.lock", instead=""):
-        if _stated(_there(system, name, folder)) != _stated(there):
+        if _manifest_text(_there(system, name, folder)) != _manifest_text(there):
             raise UserError(
-                f"{home / name} was replaced at this moment, or by a run that was killed; give the "
-                "same command again"
+                f"{home / name} was replaced while this command started, or a killed run was "
+                "replacing it; give the same command again"
             )
         points = home / ".points"
         writable(points)
         under_way = finished.Recording(
             points, rests_on, processes, again=force and not replaces, check=check
         )
-        earlier = None if force else _of_fewer_seeds(there, arguments, before, data)
         with finished.recording(under_way):
             frame = _frame(figure, arguments, earlier)
         check()
@@ -184,7 +189,7 @@ def _there(system: str, experiment: str, folder: Path) -> Recorded | None:
         return None
 
 
-def _stated(there: Recorded | None) -> str:
+def _manifest_text(there: Recorded | None) -> str:
     return there.manifest.to_json() if there else ""
 
 
@@ -209,18 +214,16 @@ def _replaces(there: Recorded, arguments: Mapping[str, Any]) -> bool:
 def _of_fewer_seeds(
     there: Recorded | None,
     arguments: Mapping[str, Any],
-    inputs: Mapping[str, str],
     data: Mapping[str, str],
 ) -> Recorded | None:
-    """Return what is recorded if it differs from what is asked for by lacking the last seeds."""
+    """Return what is recorded if its arguments lack nothing but the last seeds."""
     if there is None or (wanted := arguments.get("seeds")) is None:
         return None
     made = there.manifest
     same = {**made.arguments, "seeds": wanted} == arguments and made.dirty is False
     first, number = arguments["seed"], len(made.seeds)
     begun = list(made.seeds) == list(range(first, first + number))
-    of_now = (made.inputs, made.data) == (inputs, data)
-    return there if same and of_now and begun and number < wanted else None
+    return there if same and made.data == data and begun and number < wanted else None
 
 
 def _frame(figure: Figure, arguments: Mapping[str, Any], earlier: Recorded | None) -> pl.DataFrame:

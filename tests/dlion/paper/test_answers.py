@@ -249,7 +249,7 @@ class TestOrders:
         ]
         both = answers(fig16=frame(*rows, *sentence))["fig16.max10"]
         assert both.ours is holds  # by the examples, which are in use
-        assert "by the sentence's N 30.0/99.0" in both.detail
+        assert "30.0/99.0 with N by the sentence" in both.detail
 
     @pytest.mark.parametrize(
         ("apart", "holds"),

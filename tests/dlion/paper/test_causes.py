@@ -180,10 +180,8 @@ def test_the_learning_rate_decides_more_than_a_miss() -> None:
     rates = {CANDIDATES[name].learning_rate: name for name in own["candidate"].unique()}
     assert sorted(rates) == [fitted / 2, fitted]
     for figure, environment, system in of_kind("states no learning rate"):
-        low, high = (
-            gains(own.filter(candidate=rates[rate]), ("homo_a",), system)[0]
-            for rate in (fitted / 2, fitted)
-        )
+        (low,) = gains(own.filter(candidate=rates[fitted / 2]), ("homo_a",), system)
+        high = fmean(gains(frames()["fig11"], ("homo_a",), system))
         assert abs(high - low) > beyond(f"dlion.{figure}.{environment}.{system}")
 
 
@@ -220,11 +218,16 @@ def test_adding_up_what_is_not_sent_closes_more_than_half_of_max_10s_gap() -> No
 def test_what_is_ours_alone() -> None:
     slower = [("fig15", "hetero_net_a"), ("fig11", "hetero_sys_a"), ("fig11", "hetero_sys_b")]
     assert all(top1("fig15", "homo_b", "ako") < top1(*where, "ako") for where in slower)
-    kept = {
-        system: top1("fig11", "hetero_sys_a", system) / top1("fig11", "homo_a", system)
-        for system in ("dlion", "ako")
-    }
-    assert kept["dlion"] < 1 - 1 / 10 < 1 - 1 / 50 < kept["ako"]
-    gaia = final(frames()["fig11"]).filter(system="gaia")
-    made = dict(gaia.group_by("environment").agg(pl.col("iterations").mean()).iter_rows())
-    assert made["hetero_sys_b"] < made["homo_a"] / 2
+    for environment in ("hetero_sys_a", "hetero_sys_b"):
+        kept = {
+            system: top1("fig11", environment, system) / top1("fig11", "homo_a", system)
+            for system in ("dlion", "ako")
+        }
+        assert kept["dlion"] < 1 - 1 / 10 < 1 < kept["ako"]
+    sys_a, sys_b = (
+        top1("fig11", environment, "gaia") / top1("fig11", environment, "dlion")
+        for environment in ("hetero_sys_a", "hetero_sys_b")
+    )
+    stated = [paper_value(f"dlion.fig11.hetero_sys_{one}.gaia") for one in ("a", "b")]
+    assert sys_b < sys_a
+    assert stated[1] < stated[0]

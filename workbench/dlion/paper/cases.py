@@ -59,7 +59,7 @@ class Case(NamedTuple):
 
 
 MAX_10 = (Case("max10"), Case("max10", n=90.0))
-"""Its values of N: by the paper's examples, and by its sentence, at least 10 % of the largest."""
+"""By both readings of N: the paper's examples, and its sentence (at least 10 % of the largest)."""
 
 
 class Learning(NamedTuple):

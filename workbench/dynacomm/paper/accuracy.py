@@ -51,8 +51,8 @@ def learning(
 ) -> pl.DataFrame:
     """Accuracy by epoch, trained under DynaComm's plan and under the sequential one.
 
-    For as many `epochs` as asked for or as is usual at the scale. The network stays as it is and
-    both plans are made once, so that the cost model predicts when each epoch ends.
+    `epochs` are by default the scale's `usual_epochs`. The network stays as it is and both plans
+    are made once, so that the cost model predicts when each epoch ends.
 
     Deviation: a ResNet-20 instead of a ResNet-152, at ``default`` LeNet-5; below scale ``paper``
     other data than CIFAR-10. What is claimed, equality, depends on neither.
@@ -165,6 +165,6 @@ FIG10 = Figure(
         "usual_epochs": Scaled(smoke=1, default=6, paper=200),
     },
     answers={"dynacomm.fig10.accuracy": _accuracy},
-    recorded=Recordable(data=("cifar10",), judges_learning=False),  # that both are equal
+    recorded=Recordable(data=("cifar10",), judges_learning=False),  # only that two are equal
     live=True,
 )
