@@ -306,10 +306,11 @@ def _carry_over(system: str, experiment: str | None, output: Path | None) -> Non
     from workbench import results, systems
     from workbench.experiments import recorded
     from workbench.experiments.carry_over import carry_over
+    from workbench.experiments.record import unrecorded
 
     home, failed = output or recorded.FOLDER, 0
-    names = [experiment] if experiment else list(systems.recordable(results.system_named(system)))
-    for name in names:
+    offered, lacking = systems.recordable(results.system_named(system)), unrecorded(system, home)
+    for name in [experiment] if experiment else [one for one in offered if one not in lacking]:
         try:
             typer.echo(carry_over(system, name, folder=home))
         except UserError as error:

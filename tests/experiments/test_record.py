@@ -632,6 +632,13 @@ def test_a_recording_at_the_papers_scale_takes_the_place_of_a_smaller_one(tmp_pa
         record_fleet(tmp_path)
 
 
+def test_without_a_name_all_that_is_recorded_is_carried_over(tmp_path: Path) -> None:
+    record_fleet(tmp_path)
+    done = command("toy", "--carry-over", "--output", str(tmp_path))
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == "fleet: nothing has changed since it was recorded\n"
+
+
 def test_without_a_name_all_is_recorded_that_is_not(tmp_path: Path) -> None:
     record_fleet(tmp_path)
     before = (tmp_path / "toy" / "fleet" / NAME).read_bytes()
