@@ -161,7 +161,7 @@ def beyond(claim: str) -> float:
 
 def test_gains_that_should_be_alike_are_further_apart_than_a_miss() -> None:
     for figure, environment, system in of_kind("further apart"):
-        each = [gains(frames()["fig13"], (one,), system)[0] for one in ALIKE]
+        each = [fmean(gains(frames()["fig13"], (one,), system)) for one in ALIKE]
         assert (max(each) - min(each)) / 2 > beyond(f"dlion.{figure}.{environment}.{system}")
 
 
