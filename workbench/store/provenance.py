@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -154,12 +155,10 @@ def digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-_ALSO = {"three_ways": ("dlion", "dlion_shares")}
-"""Of which other names a system's experiments read tables."""
-
-
 def _read_by(system: str, data: Path) -> list[Path]:
-    names = (system, *_ALSO.get(system, ()))
+    """Tables of a system's name, and of those that its package says in ``TABLES_OF``."""
+    package = sys.modules.get(f"workbench.{system}")
+    names = (system, *getattr(package, "TABLES_OF", ()))
     patterns = (
         *(f"{folder}/{name}.toml" for folder in ("testbeds", "calibration") for name in names),
         f"samples/{system}_*.csv",

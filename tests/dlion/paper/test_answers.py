@@ -79,9 +79,7 @@ class TestGains:
         assert set(found) == {f"fig11.homo_a.{name}" for name in SYSTEMS[:-1]}
         assert found["fig11.homo_a.baseline"].ours == pytest.approx(50)
         assert found["fig11.homo_a.ako"].ours == pytest.approx(0)
-        assert found["fig11.homo_a.baseline"].detail == (
-            f"60.0 against 40.0 % correct, one seed, {LEARNT}"
-        )
+        assert found["fig11.homo_a.baseline"].detail == (f"60.0 against 40.0 %, one seed, {LEARNT}")
 
     def test_of_three_seeds_is_a_mean_with_its_error(self) -> None:
         """0, 20 and 40 percent: the error is 20 over the root of 3."""

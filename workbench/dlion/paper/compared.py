@@ -90,9 +90,8 @@ def _gain(environments: Sequence[str], system: str, frame: pl.DataFrame) -> Answ
     ours, theirs = (
         100 * fmean(last.filter(system=name)["top1"].to_list()) for name in ("dlion", system)
     )
-    detail = (
-        f"{ours:.1f} against {theirs:.1f} % correct, gain {spread(found)}, {learnt_from(frame)}"
-    )
+    apart = f"gain {spread(found)}" if len(found) > 1 else spread(found)
+    detail = f"{ours:.1f} against {theirs:.1f} %, {apart}, {learnt_from(frame)}"
     return Answer.over_seeds(found, detail)
 
 
