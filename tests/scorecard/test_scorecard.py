@@ -16,7 +16,7 @@ from workbench.scorecard import ROLES, fitted_on, of_results, render
 from workbench.systems import SYSTEMS
 from workbench.utils.checks import UnknownNameError
 
-LINE_WORDS = 30  # of a reason: 14 of the rule's, 16 of an answer's
+LINE_WORDS = 27  # of a reason: 12 of the rule's, 15 of an answer's
 
 
 class TestTheScorecard:

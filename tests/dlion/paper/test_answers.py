@@ -79,14 +79,14 @@ class TestGains:
         assert set(found) == {f"fig11.homo_a.{name}" for name in SYSTEMS[:-1]}
         assert found["fig11.homo_a.baseline"].ours == pytest.approx(50)
         assert found["fig11.homo_a.ako"].ours == pytest.approx(0)
-        assert found["fig11.homo_a.baseline"].detail == (f"60.0 against 40.0 %, one seed, {LEARNT}")
+        assert found["fig11.homo_a.baseline"].detail == (f"60.0/40.0 %, one seed, {LEARNT}")
 
     def test_of_three_seeds_is_a_mean_with_its_error(self) -> None:
         """0, 20 and 40 percent: the error is 20 over the root of 3."""
         three = frame(*compared({"ako": [0.5, 0.5, 0.5], "dlion": [0.5, 0.6, 0.7]}))
         found = answers(fig11=three)["fig11.homo_a.ako"]
         assert found.ours == pytest.approx(20)
-        assert "± 11.5 points over 3 seeds" in found.detail
+        assert "± 11.5 points (3 seeds)" in found.detail
 
     def test_of_the_seeds_that_both_have(self) -> None:
         two = frame(*compared({"ako": [0.5, 0.1], "dlion": [0.6]}))
@@ -118,7 +118,7 @@ class TestGains:
         three = {"hop": [0.2, 0.2, 0.2], "dlion": [0.4, 0.6, 0.5]}
         found = answers(fig12=frame(*compared(three, "homo_c")))["fig12.homo_c.hop"]
         assert found.ours == pytest.approx(2.5)
-        assert found.detail.startswith("± 0.3 x over 3 seeds")
+        assert found.detail.startswith("± 0.3 x (3 seeds)")
 
     def test_what_ends_early_does_not_count(self) -> None:
         rows = [*compared({"ako": [0.3]}), row(top1=0.6, at_s=1400.0)]
@@ -169,7 +169,7 @@ class TestTrainingsThatDoNotCount:
 
 def test_spread_by_hand() -> None:
     assert spread([1.0]) == "one seed"
-    assert spread([1.0, 3.0]) == "± 1.0 points over 2 seeds"
+    assert spread([1.0, 3.0]) == "± 1.0 points (2 seeds)"
 
 
 class TestOrders:

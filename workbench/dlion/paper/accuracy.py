@@ -84,7 +84,7 @@ def spread(values: Sequence[float], unit: str = "points") -> str:
     """A mean's standard error over seeds, or that there is one seed."""
     if len(values) < 2:
         return "one seed"
-    return f"± {stdev(values) / sqrt(len(values)):.1f} {unit} over {len(values)} seeds"
+    return f"± {stdev(values) / sqrt(len(values)):.1f} {unit} ({len(values)} seeds)"
 
 
 def learnt_from(frame: pl.DataFrame) -> str:

@@ -91,7 +91,7 @@ def _gain(environments: Sequence[str], system: str, frame: pl.DataFrame) -> Answ
         100 * fmean(last.filter(system=name)["top1"].to_list()) for name in ("dlion", system)
     )
     apart = f"gain {spread(found)}" if len(found) > 1 else spread(found)
-    detail = f"{ours:.1f} against {theirs:.1f} %, {apart}, {learnt_from(frame)}"
+    detail = f"{ours:.1f}/{theirs:.1f} %, {apart}, {learnt_from(frame)}"
     return Answer.over_seeds(found, detail)
 
 
