@@ -63,7 +63,7 @@ def met(claim: Claim) -> str:
 def minutes(system: str, claim: str) -> str:
     """Return the minutes of the recordings behind a claim, or of its system's stored run."""
     if any(command.startswith("workbench record") for command in commands(claim)):
-        ids = {(figure.of or figure).id for figure in figures_of(claim)}
+        ids = {base.id for figure in figures_of(claim) for base in figure.bases}
         made = [found for name in sorted(ids) if (found := recorded.load(system, name))]
         return f"{sum(one.manifest.seconds for one in made) / 60:.0f}" if made else "hours"
     stored = results.manifest(results.default_folder(), system)

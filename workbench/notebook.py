@@ -15,7 +15,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -183,22 +183,46 @@ class Results:
         self, figure: Figure, given: Mapping[str, Any]
     ) -> tuple[pl.DataFrame, Recorded | None, bool]:
         """Return a figure's rows, its recording, and whether the rows were made here."""
-        if figure.of is not None:
-            if figure.of.id in self._shown:
-                source, here = self._shown[figure.of.id]
-            else:
-                source, _, here = self._rows(figure.of, given)
-            return self._seen(figure, figure.compute(source), here), None, here
-        known = {"scale", *figure.parameters()}
-        asked = {name: value for name, value in self.shared.items() if name in known} | dict(given)
-        recording = self._recorded(figure) if figure.recorded is not None else None
-        if recording and self.trainings == "one" and not figure.live and recording.answers(asked):
+        if figure.of:
+            frames, here = self._sources(figure.of, given)
+            return self._seen(figure, figure.compute(*frames), here), None, here
+        asked = self._asked(figure, given)
+        recording = self._recorded(figure)
+        if recording and not figure.live and self._stands_for(recording, asked):
             print(recorded.told(recording, figure))
             print("trainings=all runs it here")
             return self._seen(figure, recording.frame, False), recording, False
         return self._seen(figure, figure.frame(**asked), True), recording, True
 
+    def _sources(
+        self, figures: Sequence[Figure], given: Mapping[str, Any]
+    ) -> tuple[list[pl.DataFrame], bool]:
+        """Return the rows of figures, and whether they were made here: all of them or none."""
+        if len(figures) == 1:
+            (figure,) = figures
+            frame, here = self._shown.get(figure.id) or self._rows(figure, given)[::2]
+            return [frame], here
+        asked = [self._asked(figure, given) for figure in figures]
+        found = [
+            recording
+            for figure, its in zip(figures, asked, strict=True)
+            if (recording := self._recorded(figure)) and self._stands_for(recording, its)
+        ]
+        if len(found) < len(figures):
+            return [figure.frame(**its) for figure, its in zip(figures, asked, strict=True)], True
+        print(f"from the recordings of {', '.join(figure.id for figure in figures)}")
+        return [recording.frame for recording in found], False
+
+    def _asked(self, figure: Figure, given: Mapping[str, Any]) -> dict[str, Any]:
+        known = {"scale", *figure.parameters()}
+        return {name: value for name, value in self.shared.items() if name in known} | dict(given)
+
+    def _stands_for(self, recording: Recorded, asked: Mapping[str, Any]) -> bool:
+        return self.trainings == "one" and recording.answers(asked)
+
     def _recorded(self, figure: Figure) -> Recorded | None:
+        if figure.recorded is None:
+            return None
         try:
             return recorded.load(self.system, figure.id, self.recordings)
         except ValueError as error:

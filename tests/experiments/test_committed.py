@@ -66,6 +66,6 @@ def test_what_was_learnt_is_judged_by_three_seeds(system: str, name: str) -> Non
     figure = RUNS if system == "three_ways" else systems.figures(system)[name]
     assert made.learns is figure.learns
     answering = [one for one in systems.judged(system) if one.answers] if made.learns else []
-    judged = any(figure in (one.of or one for one in each.figures) for each in answering)
+    judged = any(figure in one.bases for each in answering for one in each.figures)
     enough = len(made.seeds) >= 3
     assert enough is (f"{system} {name}" not in FEWER_SEEDS) or not judged

@@ -435,7 +435,7 @@ def test_what_is_offered_is_shown_or_judged(system: str) -> None:
         if one.answers
         for figure in (one.figures if isinstance(one, Together) else [one])
     ]
-    ids = {one.id for one in needed} | {one.of.id for one in needed if one.of}
+    ids = {one.id for figure in needed for one in (figure, *figure.bases)}
     (notebook,) = (ROOT / "notebooks").glob(f"*_{system}.ipynb")
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     text = "".join(line for cell in cells for line in cell["source"])
@@ -613,6 +613,28 @@ def test_a_notebook_shows_what_answers_its_parameters_and_runs_the_rest(
         notebook("all").show(run_alone)
     with pytest.raises(UnknownNameError, match="unknown trainings 'some'"):
         notebook("some")
+
+
+def test_figure_of_several_is_recorded_in_whole_or_made_here_in_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second = replace(FLEET, id="second", sizes={"seed": Scaled(2, 2, 2)})
+    both = Figure(
+        id="both",
+        of=(replace(FLEET, live=True), second),
+        compute=lambda *frames: pl.concat(frames),
+    )
+    here = pl.concat([fleet(3), fleet(2)])
+    results = Results("toy", recordings=tmp_path, seed=3)
+    record("toy", "fleet", options={"seed": "3"}, folder=tmp_path)
+    capsys.readouterr()
+    assert results.table(both).equals(here)  # the second is not recorded
+    assert list(results.frames) == ["both"]
+    twice = replace(both, of=(both.of[0], FLEET))
+    assert results.table(twice).equals(pl.concat([fleet(3), fleet(3)]))
+    assert "from the recordings of fleet, fleet" in capsys.readouterr().out
+    assert Results("toy", "", "all", recordings=tmp_path, seed=3).table(twice).height == 8
+    assert "recordings" not in capsys.readouterr().out
 
 
 def test_a_recording_answers_its_own_seeds_and_any_choice_of_data(tmp_path: Path) -> None:

@@ -64,5 +64,5 @@ def test_systems_explain_claims_that_exist_and_can_record_what_is_learnt(system:
     assert {claim for one in judged for claim in one.causes} <= set(claims_of(system))
     assert all(cause.why for one in judged for cause in one.causes.values())
     figures = [one for one in judged if isinstance(one, Figure)]
-    assert all(one.recorded is not None for one in figures if one.learnt)
+    assert all(base.recorded for one in figures if one.learnt for base in one.bases)
     assert len({one.id for one in figures}) == len(figures)

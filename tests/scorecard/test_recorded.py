@@ -8,7 +8,7 @@ import pytest
 from tests.scorecard.helpers import FIG1, Toy, recording
 from workbench.claims import Answer
 from workbench.experiments import recorded
-from workbench.experiments.figure import Together
+from workbench.experiments.figure import Figure, Together
 from workbench.experiments.recorded import Recorded
 from workbench.scorecard import Scorecard
 
@@ -39,10 +39,16 @@ def test_recordings_answer_together_what_is_of_the_same_data_and_seeds(
     toy.change("fig1", answers={"toy.fig2.order": lambda _: None})
     both = tuple(toy.figures.values())
     toy.together = Together(both, {"toy.fig2.order": lambda *_: Answer(True)})
+    toy.figures["fig3"] = Figure(
+        id="fig3",
+        of=both,
+        compute=lambda *frames: pl.concat(frames),
+        answers={"toy.fig3.accuracy": lambda of_both: Answer(float(of_both.height))},
+    )
     found = recording("fig1") | recording("fig2", **other)  # type: ignore[arg-type]
     names = answered(card(toy, monkeypatch, found))
     assert {"fig1.best", "fig1.second"} <= names
-    assert ("fig2.order" in names) is together
+    assert ("fig2.order" in names) is ("fig3.accuracy" in names) is together
 
 
 @pytest.mark.parametrize(

@@ -51,11 +51,11 @@ class Figure:
         Of its frame and its files: small letters, digits and underscores.
     compute
         Makes the frame. Its parameters are those that a user may set, those in `sizes`, and
-        ``scale`` if it asks for it; a figure `of` another one takes that one's frame first.
+        ``scale`` if it asks for it; a figure `of` others takes their frames.
     chart
         Draws the frame; None for a table.
     of
-        The figure from whose frame this one is computed, alone.
+        The figures from whose frames this one is computed, alone.
     sizes
         Arguments of `compute` that the scale decides.
     answers
@@ -77,7 +77,7 @@ class Figure:
     id: str
     compute: Callable[..., pl.DataFrame]
     chart: Callable[[pl.DataFrame], ChartType] | None = None
-    of: Figure | None = None
+    of: tuple[Figure, ...] = ()
     sizes: Mapping[str, Scaled[Any]] = field(default_factory=dict)
     answers: Mapping[str, Answering] = field(default_factory=dict)
     causes: Mapping[str, Cause] = field(default_factory=dict)
@@ -92,10 +92,15 @@ class Figure:
         """Whose frames its answers take: its own alone."""
         return (self,)
 
+    @property
+    def bases(self) -> tuple[Figure, ...]:
+        """The figures whose frames are computed for it: itself, unless it is `of` others."""
+        return self.of or (self,)
+
     def frame(self, scale: str = "default", **given: Any) -> pl.DataFrame:
         """Compute the frame at a scale, with the parameters given by name."""
-        if self.of is not None:
-            return self.compute(self.of.frame(scale, **given))
+        if self.of:
+            return self.compute(*(one.frame(scale, **given) for one in self.of))
         sizes = {name: size.at(scale) for name, size in self.sizes.items()}
         if "scale" in inspect.signature(self.compute).parameters:
             sizes["scale"] = scale
@@ -103,8 +108,8 @@ class Figure:
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters that a user may set, with their defaults."""
-        if self.of is not None:
-            return self.of.parameters()
+        if self.of:
+            return self.of[0].parameters()
         taken = inspect.signature(self.compute).parameters
         return {
             name: parameter.default

@@ -121,7 +121,7 @@ def of_frames(
             made[named] = f"of another version, so not all claims are judged ({lacking[0]})"
     answered = {name for source in evidence for name in source.answers}
     learnt = {
-        claim: tuple(figure.id for figure in source.figures)
+        claim: tuple(base.id for figure in source.figures for base in figure.bases)
         for source in figures
         if source.learnt
         for claim in source.answers
@@ -230,12 +230,13 @@ def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
         made[f"{system} {name}"] = text + recorded.doubts(recording, figures[name])
         if not recording.traceable:
             continue
-        frames = {name: recording.frame} | {
-            other.id: other.compute(recording.frame)
-            for other in figures.values()
-            if other.of is not None and other.of.id == name
-        }
-        alike.setdefault(of, _Recording(text, scale, {})).frames.update(frames)
+        alike.setdefault(of, _Recording(text, scale, {})).frames[name] = recording.frame
+    for one in alike.values():
+        one.frames.update(
+            (figure.id, figure.compute(*(one.frames[base.id] for base in figure.of)))
+            for figure in figures.values()
+            if figure.of and {base.id for base in figure.of} <= one.frames.keys()
+        )
     return list(alike.values()), made
 
 

@@ -117,8 +117,8 @@ def places(claim: str) -> list[str]:
 
 
 def _computed(claim: str) -> list[Figure]:
-    """Return the figures that are computed for a claim, not from another one's frame."""
-    bases = (figure.of or figure for figure in figures_of(claim))
+    """Return the figures that are computed for a claim, not from others' frames."""
+    bases = (base for figure in figures_of(claim) for base in figure.bases)
     return list({figure.id: figure for figure in bases}.values())
 
 

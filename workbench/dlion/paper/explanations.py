@@ -110,4 +110,6 @@ CANDIDATES = Trained(
     chart=draw_candidates,
 )
 
-FIRST_WEIGHTS = Figure(id="first_weights", of=CANDIDATES, compute=in_use, chart=draw_first_weights)
+FIRST_WEIGHTS = Figure(
+    id="first_weights", of=(CANDIDATES,), compute=in_use, chart=draw_first_weights
+)

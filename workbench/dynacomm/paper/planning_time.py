@@ -257,7 +257,7 @@ FIG12 = Figure(
 FIG12_SLOPES = Figure(
     id="fig12_slopes",
     compute=slopes,
-    of=FIG12,
+    of=(FIG12,),
     answers={"dynacomm.fig12.exponent": _exponent},
     timings=True,
 )

@@ -259,4 +259,4 @@ REPLANNING = Figure(
     live=True,
 )
 
-GAINS = Figure(id="replanning_gains", compute=replanning_gains, chart=draw_gains, of=REPLANNING)
+GAINS = Figure(id="replanning_gains", compute=replanning_gains, chart=draw_gains, of=(REPLANNING,))

@@ -374,7 +374,7 @@ FIG9 = Figure(
     id="fig9",
     compute=errors,
     chart=draw_errors,
-    of=CONTENTION,
+    of=(CONTENTION,),
     answers={
         "edgegossip.fig9.error": _prediction_error,
         "edgegossip.fig9.trend": _error_by_size,
@@ -389,13 +389,13 @@ FIG9 = Figure(
     timings=True,
 )
 
-FIG10 = Figure(id="fig10", compute=usage, chart=draw_usage, of=CONTENTION, timings=True)
+FIG10 = Figure(id="fig10", compute=usage, chart=draw_usage, of=(CONTENTION,), timings=True)
 
 FIG11 = Figure(
     id="fig11",
     compute=overheads,
     chart=draw_overheads,
-    of=CONTENTION,
+    of=(CONTENTION,),
     answers={"edgegossip.fig11.overhead": _overhead},
     timings=True,
 )

@@ -101,4 +101,4 @@ def draw_explanations(frame: pl.DataFrame) -> alt.LayerChart:
 
 
 EXPLANATIONS = Figure(id="explanations", compute=explanations, chart=draw_explanations)
-READINGS = Figure(id="readings", compute=readings, of=EXPLANATIONS)
+READINGS = Figure(id="readings", compute=readings, of=(EXPLANATIONS,))
