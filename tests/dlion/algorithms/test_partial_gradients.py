@@ -94,6 +94,7 @@ class TestAko:
             parts = hook(gradient(row), known)
             block = slice(size * (at % p) // p, size * (at % p + 1) // p)
             found = dense(parts[1], size)
+            assert parts[1].size_bytes == 4 * (block.stop - block.start)  # else links fill up
             assert np.array_equal(found[block], (total - sent)[block])
             assert not found[: block.start].any()
             assert not found[block.stop :].any()

@@ -18,7 +18,7 @@ LONG = 64_000
 
 
 class Piece(NamedTuple):
-    """Values of one weight variable; its arrays are read-only.
+    """Values of one weight variable, or of any range; its arrays are read-only.
 
     `at` is None where all are sent; or int32 positions in the variable; or, as uint8, a bitmap.
     """
@@ -69,6 +69,12 @@ class Part:
         """A copy of all values."""
         copied = _read_only(gradient.copy())
         return cls(tuple(Piece(variable, copied[variable]) for variable in variables))
+
+    @classmethod
+    def block(cls, gradient: Values, span: slice) -> Part:
+        """A copy of the values in a range of the flat gradient, whichever variables they are of."""
+        values = _read_only(gradient[span].copy())
+        return cls((Piece(span, values),) if len(values) else ())
 
     @classmethod
     def selected(

@@ -9,9 +9,8 @@ Deviation: how many blocks there are before that is not stated; here six.
 
 import math
 
-import numpy as np
-
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Leftover, Links, Parts
+from workbench.decentralised.gradient_exchange.part import Part
 from workbench.dlion.algorithms.synchronisation import asynchronous
 from workbench.dlion.algorithms.system import System
 
@@ -29,15 +28,16 @@ class Blocks:
 
     def __call__(self, gradient: Gradient, links: Links) -> Parts:
         """Add to all blocks and send one."""
-        size = len(self.left.plus(gradient.values))
+        total = self.left.plus(gradient.values)
         if not self.blocks:
             self.blocks = blocks(gradient.values.nbytes, links)
             self.turn = 0 if self.blocks else self.turn
-        block = np.zeros(size, dtype=bool)
-        count = self.blocks or FIRST
-        block[size * self.turn // count : size * (self.turn + 1) // count] = True
+        count, size = self.blocks or FIRST, len(total)
+        block = slice(size * self.turn // count, size * (self.turn + 1) // count)
+        part = Part.block(total, block)
+        total[block] = 0
         self.turn = (self.turn + 1) % count
-        return dict.fromkeys(links.peers, self.left.take(gradient, block))
+        return dict.fromkeys(links.peers, part)
 
 
 def blocks(gradient_bytes: float, links: Links) -> int:
