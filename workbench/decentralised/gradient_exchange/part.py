@@ -71,12 +71,6 @@ class Part:
         return cls(tuple(Piece(variable, copied[variable]) for variable in variables))
 
     @classmethod
-    def block(cls, gradient: Values, span: slice) -> Part:
-        """A copy of the values in a range of the flat gradient, whichever variables they are of."""
-        values = _read_only(gradient[span].copy())
-        return cls((Piece(span, values),) if len(values) else ())
-
-    @classmethod
     def selected(
         cls, gradient: Values, mask: NDArray[np.bool_], variables: Sequence[slice]
     ) -> Part:

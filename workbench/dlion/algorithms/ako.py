@@ -10,7 +10,7 @@ Deviation: how many blocks there are before that is not stated; here six.
 import math
 
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Leftover, Links, Parts
-from workbench.decentralised.gradient_exchange.part import Part
+from workbench.decentralised.gradient_exchange.part import Part, Piece
 from workbench.dlion.algorithms.synchronisation import asynchronous
 from workbench.dlion.algorithms.system import System
 
@@ -34,10 +34,11 @@ class Blocks:
             self.turn = 0 if self.blocks else self.turn
         count, size = self.blocks or FIRST, len(total)
         block = slice(size * self.turn // count, size * (self.turn + 1) // count)
-        part = Part.block(total, block)
+        values = total[block].copy()
+        values.flags.writeable = False
         total[block] = 0
         self.turn = (self.turn + 1) % count
-        return dict.fromkeys(links.peers, part)
+        return dict.fromkeys(links.peers, Part((Piece(block, values),) if len(values) else ()))
 
 
 def blocks(gradient_bytes: float, links: Links) -> int:
