@@ -20,7 +20,6 @@ from workbench.dynacomm.paper.testbed import iteration_ends_s
 from workbench.dynacomm.programs.job import Job
 from workbench.dynacomm.replanning.clairvoyant import Clairvoyant
 from workbench.dynacomm.replanning.profiling import (
-    EPOCH,
     PLANNING_S,
     Profile,
     Rate,
@@ -74,14 +73,6 @@ def test_an_unknown_overhead_is_learnt_as_soon_as_two_sizes_were_seen() -> None:
     assert plans[0] != dynacomm(COSTS)
     for plan in plans[2:]:
         assert_fastest(plan, COSTS)
-
-
-def test_plans_stay_for_as_long_as_asked() -> None:
-    every_third = run_job(replace(JOB, iterations=8), replanned(3), LINK)
-    plans = every_third.results[0].plans
-    assert planned_at(every_third) == [3, 6]
-    assert plans[0] == plans[1] == plans[2] != plans[3]
-    assert planned_at(run_job(JOB, replanned(EPOCH), LINK)) == []
 
 
 def test_any_planner_may_plan() -> None:
