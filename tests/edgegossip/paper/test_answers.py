@@ -7,33 +7,20 @@ import polars as pl
 import pytest
 
 from tests.conftest import Smoke
-from tests.expectations import stored_frames
-from workbench.claims import Answer
+from tests.expectations import Stored
 from workbench.edgegossip.aggregation.techniques import PAPER
 from workbench.edgegossip.paper.aggregating import _SLOW
 from workbench.edgegossip.paper.figures import FIGURES
 from workbench.edgegossip.paper.trainings import Mean, final
 from workbench.experiments import recorded
-from workbench.experiments.figure import answers_of
 
-STORED: dict[str, pl.DataFrame] = {}
+KEPT = Stored("edgegossip", FIGURES)
+STORED, answers, value = KEPT.frames, KEPT.answers, KEPT.value
 
 
 @pytest.fixture(autouse=True, scope="module")
-def stored(smoke: Smoke) -> None:
-    """Read the frames of the notebook."""
-    STORED.update(stored_frames(smoke, "edgegossip"))
-
-
-def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
-    """What frames answer that lack nothing."""
-    found, faults = answers_of(FIGURES, frames)
-    assert faults == []
-    return found
-
-
-def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:
-    return answers(STORED | changed)[f"edgegossip.{claim}"].ours
+def _read(smoke: Smoke) -> None:
+    KEPT.read(smoke)
 
 
 def with_value(frame: pl.DataFrame, column: str, new: float, **where: object) -> pl.DataFrame:
