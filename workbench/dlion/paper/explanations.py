@@ -13,7 +13,7 @@ import polars as pl
 from workbench.dlion.algorithms import COMPARED
 from workbench.dlion.paper import testbed
 from workbench.dlion.paper.cases import MAX_10, Case
-from workbench.dlion.paper.titles import SYSTEM_TITLES, panels, system_title
+from workbench.dlion.paper.titles import panels
 from workbench.dlion.paper.trainings import Group, Trained, trained
 from workbench.experiments.figure import Figure
 
@@ -33,9 +33,8 @@ CASES: Mapping[str, Sequence[Case]] = {
 
 def draw_explanations(frame: pl.DataFrame) -> alt.FacetChart:
     """Final accuracy by what may put Baseline below the others, and Max 10 above them."""
-    drawn = frame.with_columns(system_title(frame))
     subject = "What may put Baseline below systems that send less, and Max 10 above, Homo A"
-    chart: alt.FacetChart = panels(drawn, "explanation", "system", subject)
+    chart: alt.FacetChart = panels("explanation", "system", subject, frame)
     return chart.resolve_scale(y="independent")
 
 
@@ -70,12 +69,9 @@ def candidates(title: str, systems: Sequence[str], **sizes: Any) -> pl.DataFrame
 
 def draw_candidates(frame: pl.DataFrame) -> alt.FacetChart:
     """Final accuracy by the constants that calibration picks from, and whose first weights."""
-    drawn = frame.with_columns(
-        pl.col("system").replace(SYSTEM_TITLES),
-        constants=pl.format("{}: {}", "first_weights", "candidate"),
-    )
+    constants = pl.format("{}: {}", "first_weights", "candidate")
     subject = "Constants that are weighed, and first weights, Homo A"
-    return panels(drawn, "constants", "system", subject)
+    return panels("constants", "system", subject, frame.with_columns(constants=constants))
 
 
 def in_use(candidates: pl.DataFrame) -> pl.DataFrame:
@@ -88,10 +84,8 @@ def in_use(candidates: pl.DataFrame) -> pl.DataFrame:
 def draw_first_weights(frame: pl.DataFrame) -> alt.FacetChart:
     """Final accuracy by whose first weights."""
     titles = {"own": "each worker's own", "shared": "the same for all"}
-    drawn = frame.with_columns(
-        pl.col("system").replace(SYSTEM_TITLES), pl.col("first_weights").replace(titles)
-    )
-    return panels(drawn, "first_weights", "system", "First weights, Homo A")
+    drawn = frame.with_columns(pl.col("first_weights").replace(titles))
+    return panels("first_weights", "system", "First weights, Homo A", drawn)
 
 
 EXPLANATIONS = Trained(

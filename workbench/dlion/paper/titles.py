@@ -72,17 +72,20 @@ def final_percents(frame: pl.DataFrame, *by: str, value: str = "top1") -> pl.Dat
 
 
 def panels(
-    frame: pl.DataFrame,
     panel: str,
     by: str,
     subject: str,
+    frame: pl.DataFrame,
     *,
     value: str = "top1",
     axis: str = "top-1, %",
 ) -> alt.FacetChart:
     """Bars of final values by `by`, with their range over seeds, a panel for each of `panel`."""
-    names, each = values(frame, by), values(frame, panel)
-    base = alt.Chart(final_percents(frame, panel, by, value=value)).encode(
+    titled = frame.with_columns(
+        system_title(frame), pl.col("environment").replace(ENVIRONMENT_TITLES)
+    )
+    names, each = values(titled, by), values(titled, panel)
+    base = alt.Chart(final_percents(titled, panel, by, value=value)).encode(
         y=alt.Y(f"{by}:N", sort=names, title=None)
     )
     bars_of = alt.layer(*_ranges(base, axis)).properties(height=16 * len(names))
