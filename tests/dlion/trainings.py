@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 import torch
 from numpy.typing import NDArray
 
@@ -67,9 +66,9 @@ def batching(weighting: str = "dynamic", **changes: Any) -> Batching:
     return Batching(**{"growth": CONSTANT, "weighting": weighting, **changes})
 
 
-def first_weights(of: Setup, system: System | str = "baseline") -> list[NDArray[np.float32]]:
+def first_weights(of: Setup) -> list[NDArray[np.float32]]:
     """Each worker's weights before the training."""
-    built = of.programs(system)
+    built = of.programs("baseline")
     return [state.value.flat.parameters.numpy().copy() for state in built.states]
 
 
@@ -84,14 +83,3 @@ def starts(found: Trained, speeds: Sequence[float]) -> Iterator[Mapping[str, Any
     for row in found.iterations.iter_rows(named=True):
         seconds = row["samples"] * SAMPLE_S / speeds[row["node"]]
         yield {**row, "from_s": row["at_s"] - seconds}
-
-
-def arrived(found: Trained, target: int, by_s: float, workers: int) -> dict[int, int]:
-    """By peer: the newest iteration of which a worker has a gradient by then."""
-    rows = found.transfers.filter(
-        pl.col("target") == target, pl.col("at_s") <= by_s + 1e-9, pl.col("topic") == "gradient"
-    )
-    newest = {peer: 0 for peer in range(workers) if peer != target}
-    for source, iteration in rows.select("source", "iteration").iter_rows():
-        newest[source] = max(newest[source], iteration)
-    return newest

@@ -11,7 +11,6 @@ import pytest
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
 from workbench.claims import Answer, claims_of
-from workbench.dlion.paper.accuracy import spread
 from workbench.dlion.paper.controllers import LEAST_ITERATIONS
 from workbench.dlion.paper.figures import FIGURES
 from workbench.dlion.paper.trainings import ABOUT, CURVE
@@ -94,12 +93,6 @@ class TestGains:
         assert found.ours == pytest.approx(20)
         assert "one seed" in found.detail
 
-    def test_of_other_environments_are_others(self) -> None:
-        both = [*compared(HALF), *compared({"ako": [0.3], "dlion": [0.6]}, "hetero_sys_a")]
-        found = answers(fig11=frame(*both))
-        assert found["fig11.hetero_sys_a.ako"].ours == pytest.approx(100)
-        assert found["fig11.homo_a.ako"].ours == pytest.approx(0)
-
     def test_as_a_mean_over_three_environments(self) -> None:
         """0.4, 0.5 and 0.3 against 0.6 each: 50, 20 and 100 percent."""
         where = {"homo_a": 0.4, "hetero_cpu_a": 0.5, "hetero_cpu_b": 0.3}
@@ -165,11 +158,6 @@ class TestTrainingsThatDoNotCount:
     def test_where_all_failed_there_is_no_answer(self) -> None:
         found = answers(fig11=frame(row(at_s=None, reason="diverged")))
         assert found["fig11.homo_a.ako"].not_run == "rests on trainings that failed"
-
-
-def test_spread_by_hand() -> None:
-    assert spread([1.0]) == "one seed"
-    assert spread([1.0, 3.0]) == "± 1.0 points (2 seeds)"
 
 
 class TestOrders:
