@@ -19,7 +19,6 @@ from workbench.decentralised import EverySample, GossipSetup, View
 from workbench.decentralised.recorder import Spread
 from workbench.utils.checks import UnknownNameError
 
-DIGITS = datasets.load("digits")
 GOOD = epochwise(decentralised.ring(4))
 
 

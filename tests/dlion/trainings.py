@@ -20,7 +20,6 @@ from workbench.training.batches import Draw
 DIGITS = datasets.load("digits").limit(train=96, test=16)
 SAMPLE_S = 0.001
 RATE = 0.1
-PARAMETERS = 650
 CONSTANT = Growth(warm_up_add=0, speed_up_factor=1.0)
 EXCHANGING = {name: one for name, one in SYSTEMS.items() if one.exchange_models is None}
 """Systems that exchange gradients."""
@@ -51,13 +50,13 @@ def setup(*speeds: float, mbps: float = 10.0, **changes: Any) -> Setup:
     return Setup(linear, DIGITS, **given)
 
 
-def often(system: System | str, period: int = 4) -> System:
+def often(system: System | str) -> System:
     """The same system, what it does now and then every few iterations."""
     of = SYSTEMS[system] if isinstance(system, str) else system
     return replace(
         of,
-        batching=of.batching and replace(of.batching, period=period),
-        transfer=of.transfer and replace(of.transfer, period=period),
+        batching=of.batching and replace(of.batching, period=4),
+        transfer=of.transfer and replace(of.transfer, period=4),
     )
 
 

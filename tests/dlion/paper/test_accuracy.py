@@ -12,10 +12,10 @@ from workbench.dlion.paper.accuracy import seconds_to
 Curve = Mapping[float, float | None]
 
 
-def curve(top1: Curve, seed: int = 1, system: str = "dlion", seconds: float = 30.0) -> pl.DataFrame:
+def curve(top1: Curve, seed: int = 1) -> pl.DataFrame:
     """A training: accuracy by second."""
     rows = [
-        {"system": system, "seed": seed, "seconds": seconds, "at_s": at_s, "top1": value}
+        {"system": "dlion", "seed": seed, "seconds": 30.0, "at_s": at_s, "top1": value}
         for at_s, value in top1.items()
     ]
     return pl.DataFrame(

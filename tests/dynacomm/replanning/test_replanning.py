@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,18 +35,13 @@ JOB = job_of(COSTS, 6)
 WRONG = Rate(0.4, BPS / 20)
 
 
-def replanned(every: int = 1, rate: Rate = WRONG, **kwargs: object) -> Replanned:
-    return Replanned(JOB, Profile.before(JOB, rate), every=every, **kwargs)  # type: ignore[arg-type]
+def replanned(rate: Rate = WRONG, **kwargs: object) -> Replanned:
+    return Replanned(JOB, Profile.before(JOB, rate), every=1, **kwargs)  # type: ignore[arg-type]
 
 
 def assert_fastest(plan: Plan, costs: LayerCosts) -> None:
     best_s = iteration(costs, dynacomm(costs)).total_s
     assert iteration(costs, plan).total_s == pytest.approx(best_s, rel=1e-6)
-
-
-def planned_at(run: Run) -> list[int]:
-    assert run.trace is not None
-    return [int(label) for label in run.trace.frame.filter(pl.col("lane") == "plan")["label"]]
 
 
 @settings(deadline=None, max_examples=30)
