@@ -76,12 +76,10 @@ def models(trained: Trained[Any]) -> np.ndarray:
     return np.stack([weights.double().numpy() for weights in trained.weights])
 
 
-def scattered(
-    of: GossipSetup, faults: Sequence[Fault] = (), seconds: float = 1.0
-) -> tuple[np.ndarray, Trained[Any]]:
+def scattered(of: GossipSetup, faults: Sequence[Fault] = ()) -> tuple[np.ndarray, Trained[Any]]:
     """Pure mixing of models drawn at random: the first models (nodes x elements), and the run."""
     with fixed_threads():
-        built = of.programs(Idle(seconds=seconds))
+        built = of.programs(Idle(seconds=1.0))
         drawn = torch.Generator().manual_seed(0)
         for learner in built.learners:
             learner.flat.parameters.normal_(generator=drawn)

@@ -151,18 +151,14 @@ def test_sizes_alone_take_as_long_as_true_vectors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("own", "options", "message"),
     [
-        ({"chunks": 0}, "chunks is 0"),
-        ({"byte_s": -1.0}, "byte_s is -1.0"),
-        ({"group": (1,)}, "not in the group"),
+        (1.0, {"chunks": 0}, "chunks is 0"),
+        (1.0, {"byte_s": -1.0}, "byte_s is -1.0"),
+        (1.0, {"group": (1,)}, "not in the group"),
+        (np.ones((2, 2)), {}, "give one dimension"),
     ],
 )
-def test_refuses(options: dict[str, Any], message: str) -> None:
+def test_refuses(own: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ProgramError, match=message):
-        averaged(mesh(2, 1e6), lambda _: 1.0, **options)
-
-
-def test_refuses_a_matrix() -> None:
-    with pytest.raises(ProgramError, match="give one dimension"):
-        averaged(mesh(2, 1e6), lambda _: np.ones((2, 2)))
+        averaged(mesh(2, 1e6), lambda _: own, **options)

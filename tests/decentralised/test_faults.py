@@ -12,7 +12,7 @@ from workbench import decentralised
 from workbench.clusters import Cluster, Node
 from workbench.datasets import partition
 from workbench.decentralised import GossipSetup, train
-from workbench.runtime import Crash, Fault, Restart, draw_faults
+from workbench.runtime import Crash, Fault, Lossy, Restart, draw_faults
 
 EPOCHS = 12
 
@@ -41,7 +41,8 @@ def test_gosgd(seed: int) -> None:
     setup = gosgd(
         decentralised.random_regular(6, 3), 0.4, epochs=EPOCHS, batch_size=16, patience_s=1.0
     )
-    found = train(setup, faults=drawn(seed, setup.cluster))
+    lossy = Lossy(0, setup.cluster.targets(0)[0], 0.5)
+    found = train(setup, faults=[*drawn(seed, setup.cluster), lossy])
     assert found.run.ended == "done"
     assert found.epochs.group_by("node").last()["epoch"].to_list() == [EPOCHS] * 6
     alphas = found.run.results

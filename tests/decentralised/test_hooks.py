@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.decentralised.setups import gosgd
 from tests.dlion.trainings import DIGITS, RATE, setup
-from tests.long import usually
 from workbench import decentralised, training
 from workbench.decentralised import EverySample, GossipSetup
 from workbench.decentralised.selecting import Epochs
@@ -19,7 +17,6 @@ from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.programs.batch_sizes import BatchSizes
 from workbench.dlion.programs.program import Exchange
 from workbench.dlion.programs.worker import Worker
-from workbench.runtime import Crash, Lossy, Restart, draw_faults
 from workbench.training import Sgd
 
 
@@ -66,18 +63,3 @@ def test_gradients_of_chosen_epochs_are_exchanged(waits: Any) -> None:
     assert together < 1e-5  # equal replicas, equal gradients, in another order
     _, alone = chosen(System("alone", nothing, waits))
     assert np.abs(found.weights[0] - alone.weights[0]).max() > 1e-3
-
-
-@pytest.mark.parametrize("seed", usually(range(1), range(3)))
-def test_models_by_chance_get_through_whatever_fails(seed: int) -> None:
-    """As DLion's workers do: crashes, restarts, links that are down or lose messages."""
-    of = gosgd(decentralised.complete(4), 0.5, epochs=4, patience_s=0.6)
-    faults = draw_faults(
-        seed, of.cluster, until_s=3, crash_every_s=2, down_s=0.5, slow_every_s=2,
-        link_down_every_s=2,
-    )  # fmt: skip
-    assert {type(one) for one in faults} >= {Crash, Restart}
-    found = decentralised.train(of, faults=[*faults, Lossy(0, 1, 0.5)])
-    assert found.run.results.keys() == {0, 1, 2, 3}
-    assert sum(found.run.results.values()) <= 1 + 1e-12
-    assert found.epochs.group_by("node").agg(epoch="epoch").height == 4

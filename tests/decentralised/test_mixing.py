@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -9,12 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from tests.oracles import gossip as oracle
+from tests.refusals import refusals
 from workbench import decentralised
 from workbench.decentralised import GRAPHS, Mixing, MixingError, metropolis_hastings
-from workbench.decentralised.mixing import as_mixing
+from workbench.decentralised.mixing import as_mixing, diameter, fault_diameter, hops
+from workbench.decentralised.topologies import nearest
 
 
 @st.composite
@@ -68,6 +71,17 @@ def test_graphs_are_connected(name: str) -> None:
         assert degrees == expected.get(name, degrees)
 
 
+@pytest.mark.parametrize("nodes", range(1, 12))
+def test_two_nearest_are_a_ring_and_all_are_complete(nodes: int) -> None:
+    for peers, same in ((2, decentralised.ring), (nodes + nodes % 2, decentralised.complete)):
+        assert nx.utils.graphs_equal(nearest(nodes, peers), nx.Graph(same(nodes)))
+
+
+test_peers = refusals(
+    partial(nearest, 5), {"peers": 2}, {"peers": {"an even number": [0, 1, 3, -2, 2.5, None, "2"]}}
+)
+
+
 def test_random_regular_graphs_come_from_their_seed() -> None:
     edges = [set(decentralised.random_regular(20, 4, seed=seed).edges) for seed in (1, 1, 2)]
     assert edges[0] == edges[1] != edges[2]
@@ -98,25 +112,51 @@ def test_who_has_nothing_to_go_by_keeps_its_model() -> None:
     assert swap.weights(0, [1]) == {1: 1.0}
 
 
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        ([[0.5, 0.4], [0.5, 0.5]], "weights that node 0 takes of all models sum to 0.9, not to 1"),
-        ([[0.5, 0.5], [1.0, 0.0]], "all nodes take of node 0's model sum to 1.5"),
-        ([[1.5, -0.5], [-0.5, 1.5]], "node 0 would take -0.5 of node 1's model"),
-        ([[np.nan, 1.0], [0.0, 1.0]], "node 0 would take nan"),
-        ([[0.5, 0.5]], r"shape \(1, 2\)"),
-        (np.empty((0, 0)), r"shape \(0, 0\)"),
-        ([["a", "b"], ["c", "d"]], "holds text; give weights"),
-        ([[1, 2], [3]], "rows of a mixing matrix must be equally long"),
-        (np.eye(2) * 1j, "holds complex numbers; give weights"),
-        ([[None, 1], [1, None]], "holds objects; give weights"),
-        ("ring", r"shape \(\)|holds text"),
-    ],
+test_mixing_refused = refusals(
+    Mixing,
+    {"matrix": np.eye(2)},
+    {
+        "matrix": {
+            "weights that node 0 takes .* sum to 0.9, not to 1": [[[0.5, 0.4], [0.5, 0.5]]],
+            "all nodes take of node 0's model sum to 1.5": [[[0.5, 0.5], [1.0, 0.0]]],
+            "node 0 would take (-0.5 of node 1's model|nan)": [
+                [[1.5, -0.5], [-0.5, 1.5]],
+                [[np.nan, 1.0], [0.0, 1.0]],
+            ],
+            r"shape \((1, 2|0, 0)?\)|holds text": [[[0.5, 0.5]], np.empty((0, 0)), "ring"],
+            "rows of a mixing matrix must be equally long": [[[1, 2], [3]]],
+            "holds (text|complex numbers|objects); give weights": [
+                [["a", "b"], ["c", "d"]],
+                np.eye(2) * 1j,
+                [[None, 1], [1, None]],
+            ],
+        }
+    },
+    MixingError,
 )
-def test_what_does_not_mix_is_refused(matrix: NDArray[Any], message: str) -> None:
-    with pytest.raises(MixingError, match=message):
-        Mixing(matrix)
+test_as_mixing_refused = refusals(
+    as_mixing,
+    {"mixing": np.eye(2)},
+    {
+        "mixing": {
+            "mixing is .*give a Mixing, a doubly stochastic": ["ring", 8, object(), {0: [1]}],
+        }
+    },
+    MixingError,
+)
+test_graph_refused = refusals(
+    metropolis_hastings,
+    {"graph": decentralised.ring(2)},
+    {
+        "graph": {
+            "no networkx graph": [np.eye(2)],
+            "nodes 0 to n-1": [nx.Graph([("a", "b")])],
+            "undirected": [nx.DiGraph([(0, 1)])],
+            "node 1 is its own peer": [nx.Graph([(0, 1), (1, 1)])],
+        }
+    },
+    MixingError,
+)
 
 
 def test_a_matrix_or_a_graph_is_made_a_mixing() -> None:
@@ -125,17 +165,6 @@ def test_a_matrix_or_a_graph_is_made_a_mixing() -> None:
     for same in (decentralised.ring(4), made.matrix, made.matrix.tolist()):
         assert np.array_equal(as_mixing(same).matrix, made.matrix)
     assert as_mixing(np.eye(3, dtype=int)).matrix.dtype == np.float64
-
-
-@pytest.mark.parametrize("given", ["ring", 8, object(), {0: [1]}])
-def test_what_is_neither_is_refused(given: object) -> None:
-    with pytest.raises(MixingError, match=r"mixing is .*give a Mixing, a doubly stochastic"):
-        as_mixing(given)
-
-
-def test_a_matrix_is_no_graph() -> None:
-    with pytest.raises(MixingError, match="no networkx graph"):
-        metropolis_hastings(np.eye(2))
 
 
 @pytest.mark.parametrize("make", GRAPHS.values(), ids=GRAPHS)
@@ -155,10 +184,54 @@ def test_a_degree_that_nobody_gave_is_told_as_such() -> None:
         decentralised.random_regular(8, 2.5)  # type: ignore[arg-type]
 
 
-def test_other_graphs_are_refused() -> None:
-    with pytest.raises(MixingError, match="nodes 0 to n-1"):
-        metropolis_hastings(nx.Graph([("a", "b")]))
-    with pytest.raises(MixingError, match="undirected"):
-        metropolis_hastings(nx.DiGraph([(0, 1)]))
-    with pytest.raises(MixingError, match="node 1 is its own peer"):
-        metropolis_hastings(nx.Graph([(0, 1), (1, 1)]))
+class TestHops:
+    """How far news travels, against networkx."""
+
+    @given(graph=graphs())
+    def test_ways_are_the_shortest(self, graph: nx.Graph) -> None:
+        found = hops(metropolis_hastings(graph))
+        lengths = dict(nx.all_pairs_shortest_path_length(graph))
+        for i in graph:
+            for j in graph:
+                assert found[i, j] == lengths[i].get(j, math.inf)
+
+    @given(graph=graphs())
+    def test_without_any_one_node_or_link_news_comes_in_time(self, graph: nx.Graph) -> None:
+        """Wherever it still comes at all, however a way had to change."""
+        left = [graph.copy() for _ in range(1 + len(graph) + graph.number_of_edges())]
+        for gone, without in zip(graph, left[1:], strict=False):
+            without.remove_node(gone)
+        for link, without in zip(graph.edges, left[1 + len(graph) :], strict=True):
+            without.remove_edge(*link)
+        longest = max(
+            length
+            for one in left
+            for found in dict(nx.all_pairs_shortest_path_length(one)).values()
+            for length in found.values()
+        )
+        assert fault_diameter(metropolis_hastings(graph)) == longest
+
+    def test_one_way_links_lead_one_way(self) -> None:
+        """Each takes of the next one's model: news of the next is near, of the one before far."""
+        mixing = Mixing(0.5 * np.eye(4) + 0.5 * np.roll(np.eye(4), 1, axis=1))
+        assert hops(mixing)[0].tolist() == [0, 1, 2, 3]
+        assert hops(mixing)[1].tolist() == [3, 0, 1, 2]
+        assert diameter(mixing) == 3
+
+    @pytest.mark.parametrize(
+        ("graph", "whole", "left"),
+        [
+            (decentralised.complete(5), 1, 2),
+            (decentralised.complete(2), 1, 1),
+            (decentralised.ring(6), 3, 5),
+            (decentralised.star(5), 2, 2),
+            (decentralised.ring(1), 0, 0),
+            (nx.path_graph(4), 3, 3),
+        ],
+    )
+    def test_by_hand(self, graph: nx.Graph, whole: int, left: int) -> None:
+        mixing = metropolis_hastings(graph)
+        assert (diameter(mixing), fault_diameter(mixing)) == (whole, left)
+
+    def test_parts_are_infinitely_far_apart(self) -> None:
+        assert diameter(metropolis_hastings(nx.Graph([(0, 1), (2, 3)]))) == math.inf

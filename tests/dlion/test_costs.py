@@ -8,7 +8,6 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,6 +18,7 @@ from torch import nn
 
 from tests.long import usually
 from tests.oracles import dlion_costs as oracle
+from tests.refusals import refusals
 from tests.short_trainings import DIGITS
 from workbench.clusters import Cluster, Link, Node, full_mesh
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
@@ -42,8 +42,7 @@ from workbench.dlion import (
 )
 from workbench.dlion.algorithms.hop import all_but_the_backup
 from workbench.dlion.costs.dry_run import SHARES, DryRun
-from workbench.dlion.costs.iteration import ROUNDS, Iteration, Workload, first_iterations, iteration
-from workbench.utils.checks import UnknownNameError
+from workbench.dlion.costs.iteration import ROUNDS, Workload, first_iterations, iteration
 
 CIPHER_BYTES = 5e6
 VALUES = 640
@@ -209,15 +208,6 @@ def test_a_large_model_takes_as_long_as_its_bytes() -> None:
         )
 
 
-def test_ako_cuts_blocks_that_the_links_carry() -> None:
-    found = trained(narrow("homo_b"), "ako", 60).transfers.filter(pl.col("iteration") > 12)
-    predicted = iteration(narrow("homo_b"), WORK, "ako")
-    mean = found["bytes"].mean()
-    assert predicted.link_bytes[0, 1] == pytest.approx(mean, abs=8)  # blocks differ by a value
-    own_s = np.add(predicted.host_s, predicted.compute_s).tolist()
-    assert predicted.iteration_s == pytest.approx(own_s)
-
-
 PLAIN_DLION = replace(
     SYSTEMS["dlion"], transfer=None, batching=Batching(Growth(0, 1.0), period=1000)
 )
@@ -372,19 +362,6 @@ def test_a_measured_share_is_sent_unless_another_is_given() -> None:
             assert max(each) == pytest.approx(min(each)) == pytest.approx(sent * WORK.model_bytes)
 
 
-def test_a_system_of_ones_own_needs_nothing_more() -> None:
-    found = iteration(narrow("homo_b"), WORK, replace(HALF, synch_training=synchronous))
-    whole = iteration(narrow("homo_b"), WORK, "baseline")
-    assert sum(found.transfer_s) == pytest.approx(17 / 32 * sum(whole.transfer_s))  # and a bitmap
-
-
-def test_batches_follow_power() -> None:
-    cluster = ENVIRONMENTS["hetero_cpu_b"].cluster()
-    found = iteration(cluster, Workload(5e6, 0.05, 0.05), "dlion")
-    assert sum(found.batches) == 6 * 32
-    assert found.batches[5] < min(found.batches[:5])
-
-
 def _never(progress: Progress) -> bool:
     return progress.iteration < 3
 
@@ -393,50 +370,45 @@ def _all_but_the_first(progress: Progress) -> bool:
     return progress.iteration < 3 or 0 in progress.newest
 
 
-WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
-    "system": (lambda: predicted("dlyon"), UnknownNameError, "dlion"),
-    "no system": (lambda: predicted(5), TypeError, "system is 5; give the name of one of SYSTEMS"),
-    "cluster": (lambda: iteration("homo_b", WORK, "ako"), ValueError, "give a Cluster"),  # type: ignore[arg-type]
-    "workload": (lambda: iteration(narrow("homo_b"), 5, "ako"), TypeError, "workload is 5"),  # type: ignore[arg-type]
-    "alone": (lambda: iteration(Cluster([Node("a")]), WORK, "ako"), ValueError, "one worker"),
-    "share": (lambda: predicted("gaia", share=0), ValueError, "share is 0"),
-    "time": (lambda: predicted("gaia", at_s=-1), ValueError, "at_s is -1"),
-    "seed": (lambda: predicted("noloco", seed=-1), ValueError, "seed is -1"),
-    "never": (lambda: waiting(_never), ValueError, "all workers wait, and nothing is on its way"),
-    "stuck": (
-        lambda: waiting(_all_but_the_first),
-        ValueError,
-        "waits for ever while others go on; synch_training must allow",
-    ),
-    "halted": (lambda: halted("speed"), ValueError, "a has a speed of 0 at 0 s"),
-    "cut off": (
-        lambda: halted("uplink_bps"),
-        ValueError,
-        "the uplink of a carries nothing at 0 s; give another at_s",
-    ),
-    "iterations": (
-        lambda: first_iterations(narrow("homo_b"), WORK, "ako", 0),
-        ValueError,
-        "iterations is 0",
-    ),
-}
+def waiting(until: Callable[[Progress], bool]) -> System:
+    return replace(BASELINE, synch_training=until)
 
 
-def predicted(system: Any, **options: Any) -> Iteration:
-    return iteration(narrow("homo_b"), WORK, system, **options)
-
-
-def waiting(until: Callable[[Progress], bool]) -> Iteration:
-    return predicted(replace(BASELINE, synch_training=until))
-
-
-def halted(what: str) -> Iteration:
+def halted(what: str) -> Cluster:
     nodes = [Node("a", **{what: [(0, 0), (5, 1.0)]}), Node("b")]  # type: ignore[arg-type]
-    return iteration(meshed(nodes, Link(1e6)), WORK, "ako")
+    return meshed(nodes, Link(1e6))
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_wrong_arguments_are_refused(what: str) -> None:
-    call, kind, message = WRONG[what]
-    with pytest.raises(kind, match=message):
-        call()
+GOOD = {"cluster": narrow("homo_b"), "workload": WORK, "system": "gaia"}
+test_refused = refusals(
+    iteration,
+    GOOD,
+    {
+        "cluster": {
+            "give a Cluster": ["homo_b"],
+            "one worker": [Cluster([Node("a")])],
+            "a has a speed of 0 at 0 s": [halted("speed")],
+            "the uplink of a carries nothing at 0 s; give another at_s": [halted("uplink_bps")],
+        },
+        "system": {
+            "Did you mean 'dlion'": ["dlyon"],
+            "all workers wait, and nothing is on its way": [waiting(_never)],
+            "waits for ever while others go on; synch_training": [waiting(_all_but_the_first)],
+        },
+        "share": {"share is 0": [0]},
+        "at_s": {"at_s is -1": [-1]},
+        "seed": {"seed is -1": [-1]},
+    },
+)
+test_other_types_refused = refusals(
+    iteration,
+    GOOD,
+    {
+        "workload": {"workload is 5": [5]},
+        "system": {"system is 5; give the name of one of SYSTEMS": [5]},
+    },
+    TypeError,
+)
+test_first_iterations_refused = refusals(
+    first_iterations, {**GOOD, "iterations": 1}, {"iterations": {"iterations is 0": [0]}}
+)

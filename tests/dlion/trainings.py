@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 import torch
 from numpy.typing import NDArray
 
@@ -21,7 +20,6 @@ from workbench.training.batches import Draw
 DIGITS = datasets.load("digits").limit(train=96, test=16)
 SAMPLE_S = 0.001
 RATE = 0.1
-PARAMETERS = 650
 CONSTANT = Growth(warm_up_add=0, speed_up_factor=1.0)
 EXCHANGING = {name: one for name, one in SYSTEMS.items() if one.exchange_models is None}
 """Systems that exchange gradients."""
@@ -52,13 +50,13 @@ def setup(*speeds: float, mbps: float = 10.0, **changes: Any) -> Setup:
     return Setup(linear, DIGITS, **given)
 
 
-def often(system: System | str, period: int = 4) -> System:
+def often(system: System | str) -> System:
     """The same system, what it does now and then every few iterations."""
     of = SYSTEMS[system] if isinstance(system, str) else system
     return replace(
         of,
-        batching=of.batching and replace(of.batching, period=period),
-        transfer=of.transfer and replace(of.transfer, period=period),
+        batching=of.batching and replace(of.batching, period=4),
+        transfer=of.transfer and replace(of.transfer, period=4),
     )
 
 
@@ -67,9 +65,9 @@ def batching(weighting: str = "dynamic", **changes: Any) -> Batching:
     return Batching(**{"growth": CONSTANT, "weighting": weighting, **changes})
 
 
-def first_weights(of: Setup, system: System | str = "baseline") -> list[NDArray[np.float32]]:
+def first_weights(of: Setup) -> list[NDArray[np.float32]]:
     """Each worker's weights before the training."""
-    built = of.programs(system)
+    built = of.programs("baseline")
     return [state.value.flat.parameters.numpy().copy() for state in built.states]
 
 
@@ -84,14 +82,3 @@ def starts(found: Trained, speeds: Sequence[float]) -> Iterator[Mapping[str, Any
     for row in found.iterations.iter_rows(named=True):
         seconds = row["samples"] * SAMPLE_S / speeds[row["node"]]
         yield {**row, "from_s": row["at_s"] - seconds}
-
-
-def arrived(found: Trained, target: int, by_s: float, workers: int) -> dict[int, int]:
-    """By peer: the newest iteration of which a worker has a gradient by then."""
-    rows = found.transfers.filter(
-        pl.col("target") == target, pl.col("at_s") <= by_s + 1e-9, pl.col("topic") == "gradient"
-    )
-    newest = {peer: 0 for peer in range(workers) if peer != target}
-    for source, iteration in rows.select("source", "iteration").iter_rows():
-        newest[source] = max(newest[source], iteration)
-    return newest

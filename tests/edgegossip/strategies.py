@@ -18,11 +18,9 @@ def platforms(*sample_s: float) -> list[Platform]:
 
 
 @st.composite
-def labelled_points(
-    draw: st.DrawFn, most: int = 40
-) -> tuple[NDArray[np.float64], NDArray[np.int64], float]:
+def labelled_points(draw: st.DrawFn) -> tuple[NDArray[np.float64], NDArray[np.int64], float]:
     """Points, their classes, and a ratio that they allow."""
-    count, features = draw(st.integers(1, most)), draw(st.integers(1, 30))
+    count, features = draw(st.integers(1, 40)), draw(st.integers(1, 30))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     # Few levels make points equal; many, and scales far apart, make sums round.
     levels = draw(st.sampled_from((1, 2, 10**6)))

@@ -12,10 +12,9 @@ from tests.edgegossip.strategies import platforms
 from tests.refusals import refusals
 from workbench import datasets, decentralised
 from workbench.datasets import partition
-from workbench.decentralised import GossipSetup, TrainingError
+from workbench.decentralised import GossipSetup
 from workbench.edgegossip import EdgeGossip, Setup, train
 from workbench.edgegossip.costs.platforms import cluster
-from workbench.runtime import Crash
 from workbench.training import Sgd, initialise
 
 DIGITS = datasets.load("digits").limit(train=120, test=20, seed=1).fitted((1, 28, 28))
@@ -76,15 +75,6 @@ def test_shards_of_ones_own() -> None:
     setup = Setup(linear, DIGITS, platforms(0.01, 0.01), shards=shards)
     assert [one.tolist() for one in setup.held] == [one.tolist() for one in shards]
     assert [len(one) for one in EdgeGossip().fitted(setup).shards] == [100, 20]
-
-
-def test_failures_need_patience_and_are_told() -> None:
-    crash = [Crash("p1", 0.1)]
-    setup = Setup(linear, DIGITS, platforms(0.01, 0.01, 0.01), epochs=9)
-    with pytest.raises(ValueError, match=r"give patience_s=\.\.\., the seconds"):
-        train(setup, faults=crash)
-    with pytest.raises(TrainingError, match="1 of 3 platforms have failed"):
-        train(replace(setup, patience_s=0.5), faults=crash, on_failures="stop")
 
 
 def test_a_network_of_ones_own() -> None:

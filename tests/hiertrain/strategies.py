@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from hypothesis import strategies as st
 
 from tests.oracles.hiertrain import Choice, Given
@@ -54,6 +55,23 @@ def exact_problems(max_layers: int, max_batch: int) -> st.SearchStrategy[Problem
         numbers=st.integers(0, 3).map(float),
         bandwidths=st.sampled_from([4.0, 8.0, 16.0]),
         overheads=st.sampled_from([0.0, 1.0]),
+    )
+
+
+def any_problem(layers: int, batch: int, *, layer_s: float = 1e-3) -> Problem:
+    """For what does not depend on times, such as weights."""
+    times = np.arange(1, layers + 1)
+    return Problem(
+        layer_s={
+            tier: np.stack([k * layer_s * times, 2 * k * layer_s * times], 1)
+            for k, tier in enumerate(TIERS, 1)
+        },
+        update_s=dict.fromkeys(TIERS, layer_s * times),
+        param_bytes=1e3 * times,
+        output_bytes=1e2 * times,
+        sample_bytes=256,
+        bandwidth_bps=dict(zip(PAIRS, (8e6, 4e6, 2e6), strict=True)),
+        batch=batch,
     )
 
 

@@ -10,6 +10,7 @@ from workbench.training import fixed_threads
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """Give PyTorch one thread."""
     with fixed_threads(1):
         yield

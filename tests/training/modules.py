@@ -60,12 +60,12 @@ class Lora(nn.Module):
         return out
 
 
-def with_adapters(module: nn.Module, rank: int = 2) -> nn.Module:
+def with_adapters(module: nn.Module) -> nn.Module:
     """Freeze a module but for an adapter beside each of its linear layers."""
     module.requires_grad_(False)
     linear = [name for name, part in module.named_modules() if isinstance(part, nn.Linear)]
     for name in linear:
         parent, _, key = name.rpartition(".")
         held = module.get_submodule(parent)
-        setattr(held, key, Lora(module.get_submodule(name), rank))  # type: ignore[arg-type]
+        setattr(held, key, Lora(module.get_submodule(name), rank=2))  # type: ignore[arg-type]
     return module

@@ -11,15 +11,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, olpb
+from tests.edgegossip.strategies import platforms as platforms_of
+from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, olpb, training
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import Dataset, NamedArrays, partition
 from workbench.decentralised import learner
-from workbench.edgegossip import Platform, Predictor
 from workbench.edgegossip.programs.trainer import has_means
 from workbench.hiertrain import Chain, Problem, problem_of
 from workbench.profiles import profile_model
-from workbench.training import FlatModel, Sgd, Trained, batches, gradient_step, model_layout
+from workbench.training import (
+    FlatModel,
+    RunOptions,
+    Sgd,
+    Trained,
+    batches,
+    gradient_step,
+    model_layout,
+)
 from workbench.training.models import make_model
 
 BATCH, PART = 8, 4
@@ -64,7 +72,7 @@ def pool(module: Any, data: Dataset, **options: Any) -> olpb.Setup:
 
 
 def gossip(module: Any, data: Dataset, nodes: int, **options: Any) -> decentralised.GossipSetup:
-    given: dict[str, Any] = {"batch_size": PART, "sgd": SGD, **options}
+    given: dict[str, Any] = {"batch_size": PART, "sgd": SGD, "sample_s": 0.01, **options}
     shards = partition.by_size(data.y_train, [1] * nodes, seed=0)
     return decentralised.GossipSetup(
         module, data, shards, full_mesh(nodes, Link(math.inf)), **given
@@ -73,11 +81,8 @@ def gossip(module: Any, data: Dataset, nodes: int, **options: Any) -> decentrali
 
 def platforms(module: Any, data: Dataset, nodes: int, **options: Any) -> edgegossip.Setup:
     given: dict[str, Any] = {"batch_size": PART, "sgd": SGD, **options}
-    each = [
-        Platform(f"p{node}", Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), 0.01 * (node + 1)))
-        for node in range(nodes)
-    ]
-    return edgegossip.Setup(module, data, each, **given)
+    who = platforms_of(*(0.01 * (node + 1) for node in range(nodes)))
+    return edgegossip.Setup(module, data, who, **given)
 
 
 def workers(module: Any, data: Dataset, nodes: int, **options: Any) -> dlion.Setup:
@@ -108,6 +113,33 @@ ALONE: dict[str, Callable[..., Trained[Any]]] = {
     "sequential": lambda model, data, **how: olpb.train(pool(model, data, **how), "sequential"),
 }
 """Of a model and a data set: by one machine, or by several that pass a batch on to each other."""
+
+
+MIXED = hiertrain.Hybrid(("edge", "device", "cloud"), 2, 4, 3, 2, 3)
+SEVERAL: dict[str, Callable[..., tuple[Any, Any]]] = {
+    "dynacomm": lambda *of, **how: (servers(*of, workers=2, servers=2, **how), "dynacomm"),
+    "hiertrain": lambda *of, **how: (tiers(*of, **how), MIXED),
+    "mixing": lambda model, data, **how: (gossip(model, data, 3, mixing=RING, **how), None),
+    "gosgd": lambda model, data, **how: (gossip(model, data, 3, probability=0.5, **how), None),
+    "edgegossip": lambda model, data, **how: (
+        platforms(model, data, 3, **how),
+        edgegossip.EdgeGossip(strategy=strategy(data)),
+    ),
+    "bppsa": lambda *of, **how: (pool(*of, **how), "bppsa"),
+    "dpb": lambda *of, **how: (pool(*of, modules=3, **how), "dpb"),
+} | {
+    name: lambda model, data, name=name, **how: (workers(model, data, 3, **how), name)
+    for name in dlion.SYSTEMS
+}
+"""Of a model and a data set, as setup and how: by several machines."""
+
+
+def train_several(
+    system: str, model: Any, data: Dataset, how: Any = None, *, trace: bool = False, **options: Any
+) -> Trained[Any]:
+    """Train as `SEVERAL` has it, or in another way of the same setup."""
+    setup, usual = SEVERAL[system](model, data, **options)
+    return training.train(setup, how or usual, RunOptions(trace=trace))
 
 
 def each(weights: Any) -> list[Tensor]:

@@ -27,6 +27,7 @@ def test_workers_share_every_sample_out_evenly(
     seen = np.concatenate([index for own in dealt for index in own])
     assert len(np.unique(seen)) == len(seen)
     assert count - len(seen) < workers
+    assert set(seen) <= set(range(count))
     assert {len(own) for own in dealt} == {len(dealt[0])}
     for same_round in zip(*dealt, strict=True):
         sizes = [len(one) for one in same_round]
@@ -35,12 +36,6 @@ def test_workers_share_every_sample_out_evenly(
         assert max(sizes) <= batch_size
     for own in dealt:
         assert all(len(one) == batch_size for one in own[:-1])
-
-
-def test_one_worker_sees_all() -> None:
-    (own,) = [np.concatenate(batches(103, 10, 0, 0))]
-    assert sorted(own) == list(range(103))
-    assert own.dtype == np.int64
 
 
 def test_workers_together_learn_the_large_batch_of_one() -> None:

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tests.training.modules import Awkward, Dropping
 from workbench.training import evaluate
 
 
-class Table(nn.Module):
-    """Gives the rows that its inputs are."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-
 def test_counts_places_by_hand() -> None:
     scores = torch.tensor([[9.0, 8, 7, 6, 5, 4, 3], [3, 9, 8, 7, 6, 5, 4]]).repeat(2, 1)
-    got = evaluate(Table(), scores, torch.tensor([0, 0, 4, 5]))
+    got = evaluate(nn.Identity(), scores, torch.tensor([0, 0, 4, 5]))
     # places 0, 6, 4 and 4
     assert (got.top1, got.top5, got.samples) == (0.25, 0.75, 4)
     losses = [
@@ -36,7 +28,7 @@ def test_agrees_with_topk_where_no_scores_are_equal() -> None:
     draw = torch.Generator().manual_seed(0)
     scores = torch.randn(300, 12, generator=draw)
     labels = torch.randint(12, (300,), generator=draw)
-    got = evaluate(Table(), scores, labels, 17)
+    got = evaluate(nn.Identity(), scores, labels, 17)
     for k, found in ((1, got.top1), (5, got.top5)):
         hits = (scores.topk(k).indices == labels[:, None]).any(1)
         assert found == pytest.approx(float(hits.float().mean()))
@@ -44,24 +36,14 @@ def test_agrees_with_topk_where_no_scores_are_equal() -> None:
 
 def test_outputs_that_say_nothing_are_not_all_right() -> None:
     labels = torch.arange(10)
-    got = evaluate(Table(), torch.zeros(10, 10), labels)
+    got = evaluate(nn.Identity(), torch.zeros(10, 10), labels)
     assert (got.top1, got.top5) == (0.1, 0.5)
 
 
 def test_outputs_that_are_no_numbers_are_wrong() -> None:
-    got = evaluate(Table(), torch.full((3, 4), math.nan), torch.tensor([0, 1, 2]))
+    got = evaluate(nn.Identity(), torch.full((3, 4), math.nan), torch.tensor([0, 1, 2]))
     assert (got.top1, got.top5) == (0, 0)
     assert math.isnan(got.loss)
-
-
-@pytest.mark.parametrize("batch_size", [1, 7, 50, 1000])
-def test_batch_size_changes_rounding_only(batch_size: int) -> None:
-    model = Awkward()
-    x = np.random.default_rng(0).normal(size=(50, 5)).astype(np.float32)
-    y = np.arange(50) % 4
-    whole, got = evaluate(model, x, y), evaluate(model, x, y, batch_size)
-    assert (got.top1, got.top5, got.samples) == (whole.top1, whole.top5, 50)
-    assert got.loss == pytest.approx(whole.loss, rel=1e-6)
 
 
 def test_leaves_the_model_as_it_was() -> None:

@@ -21,14 +21,15 @@ import polars as pl
 import pytest
 import torch
 
+from tests.edgegossip.strategies import platforms
 from tests.event_loop import in_event_loop
+from tests.hiertrain.strategies import any_problem
 from tests.refusals import refusals
 from tests.short_trainings import DIGITS
 from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, olpb
 from workbench.clusters import Link, Schedule, full_mesh
 from workbench.datasets import partition
-from workbench.edgegossip import Platform, Predictor
-from workbench.hiertrain import TIERS, Hybrid, Problem
+from workbench.hiertrain import Hybrid
 from workbench.runtime import (
     Crash,
     Fault,
@@ -48,7 +49,6 @@ from workbench.training import (
     TrainingError,
     flatten,
     initialise,
-    shell,
 )
 from workbench.training.shell import check_losing_nothing
 from workbench.training.trained import COLUMNS, SHARED, DivergedError
@@ -56,20 +56,6 @@ from workbench.utils import parallel
 from workbench.utils.files import ROOT
 
 DATA = DIGITS.fitted((1, 28, 28))
-TIMES = np.arange(1, 6) * 1e-3
-PROBLEM = Problem(
-    layer_s={tier: np.stack([TIMES, TIMES], 1) for tier in TIERS},
-    update_s=dict.fromkeys(TIERS, TIMES),
-    param_bytes=TIMES * 1e6,
-    output_bytes=TIMES * 1e5,
-    sample_bytes=256,
-    bandwidth_bps={("device", "edge"): 8e6, ("edge", "cloud"): 4e6, ("device", "cloud"): 2e6},
-    batch=32,
-)
-PLATFORMS = [
-    Platform(name, Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), baseline_s))
-    for name, baseline_s in (("pi", 0.02), ("server", 0.01))
-]
 
 
 class System(NamedTuple):
@@ -85,7 +71,7 @@ SYSTEMS = {
         dynacomm.train,
     ),
     "hiertrain": System(
-        hiertrain.Setup("lenet5", DATA, PROBLEM, epochs=2),
+        hiertrain.Setup("lenet5", DATA, any_problem(5, 32), epochs=2),
         partial(hiertrain.train, policy=Hybrid(("edge", "device", "cloud"), 1, 3, 10, 8, 14)),
     ),
     "decentralised": System(
@@ -100,7 +86,9 @@ SYSTEMS = {
         ),
         decentralised.train,
     ),
-    "edgegossip": System(edgegossip.Setup("lenet5", DATA, PLATFORMS, epochs=2), edgegossip.train),
+    "edgegossip": System(
+        edgegossip.Setup("lenet5", DATA, platforms(0.02, 0.01), epochs=2), edgegossip.train
+    ),
     "dlion": System(
         dlion.Setup(
             "lenet5",
@@ -121,7 +109,6 @@ SYSTEMS = {
 }
 each_system = pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
 WAITING = ("dynacomm", "hiertrain")  # nobody can go on without the others
-each_waiting = pytest.mark.parametrize("name", WAITING)
 
 
 def models(trained: Trained[Any]) -> list[torch.Tensor]:
@@ -150,6 +137,16 @@ class TestFirstWeights:
         assert all(torch.equal(*pair) for pair in same)
 
 
+class Drawing(torch.nn.Sequential):
+    """Convolutions, batch normalisation and dropout: all that could differ."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            *(torch.nn.Conv2d(1, 8, 3, 2), torch.nn.BatchNorm2d(8), torch.nn.ReLU()),
+            *(torch.nn.Flatten(), torch.nn.Dropout(0.2), torch.nn.Linear(8 * 13 * 13, 10)),
+        )
+
+
 def finished(name: str, threads: int | None = None, **changes: Any) -> Trained[Any]:
     """A training of a system; with a name that is no system's, one with more to go wrong."""
     if name in SYSTEMS:
@@ -169,6 +166,9 @@ def finished(name: str, threads: int | None = None, **changes: Any) -> Trained[A
         link = Link(bandwidth, 0.001, tensor_s=1e-4)
         setup = replace(SYSTEMS["dynacomm"].setup, link=link, **unequal, **changes)
         return dynacomm.train(setup, replan_every=1, planning_s=0.001, threads=threads)
+    if name == "dropout and normalisation":
+        setup = replace(SYSTEMS["dlion"].setup, model=Drawing, **changes)
+        return dlion.train(setup, threads=threads)
     gossip = replace(SYSTEMS["decentralised"].setup, patience_s=1.0, epochs=3, **changes)
     if name == "models by chance":
         gossip = replace(gossip, mixing=None, probability=0.5)
@@ -176,8 +176,9 @@ def finished(name: str, threads: int | None = None, **changes: Any) -> Trained[A
 
 
 REPEATED = (
-    *SYSTEMS, "workers come back", "plans change", "nodes come back", "models by chance"
-)  # fmt: skip
+    *(*SYSTEMS, "workers come back", "plans change"),
+    *("nodes come back", "models by chance", "dropout and normalisation"),
+)
 
 
 @cache
@@ -218,6 +219,14 @@ class TestSameBits:
             return digest.__wrapped__("plans change")
 
         assert in_event_loop(cell()) == digest("plans change", threads=1)
+
+    @each_system
+    def test_nothing_global_changes(self, system: System) -> None:
+        torch.manual_seed(7)
+        before, threads = torch.get_rng_state(), torch.get_num_threads()
+        system.train(replace(system.setup, epochs=1), threads=threads + 1)
+        assert torch.equal(torch.get_rng_state(), before)
+        assert torch.get_num_threads() == threads
 
 
 class TestColumns:
@@ -326,16 +335,17 @@ class TestFaults:
             with pytest.raises(ValueError, match=next(iter(options))):
                 system.train(system.setup, **options)
 
-    @each_waiting
+    @pytest.mark.parametrize("name", [*WAITING, "decentralised", "edgegossip", "dlion"])
     @pytest.mark.parametrize(
         "fault", [Crash(0, 1), Lossy(0, 1, 0.5), LinkDown(1, 0, 1, 2)], ids=type
     )
     def test_what_is_lost_would_be_waited_for(self, name: str, fault: Fault) -> None:
         setup, train = SYSTEMS[name]
-        with pytest.raises(ValueError, match=r"without end; give a SlowDown, .*patience_s"):
+        told = "give a SlowDown, .*" if name in WAITING else "give "
+        with pytest.raises(ValueError, match=rf"without end; {told}patience_s=\.\.\."):
             train(setup, faults=[SlowDown(0, 1, 2, 2), fault])
 
-    @each_waiting
+    @pytest.mark.parametrize("name", WAITING)
     def test_a_slow_down_takes_time_and_changes_no_weight(self, name: str) -> None:
         setup, train = SYSTEMS[name]
         plain, slow = train(setup), train(setup, faults=[SlowDown(1, 0, 9, 50)])
@@ -381,47 +391,6 @@ class TestEarlyEnds:
         assert error.run is error.trained.run
         assert error.run.ended == "failed"
         assert all(map(math.isfinite, error.trained.epochs["loss"]))
-
-    def test_any_other_reason_is_kept(self) -> None:
-        assert failed(ValueError("of no matter"), done=1, what="epochs of all nodes") == (
-            "program of a failed "
-            "(1 of 6 epochs of all nodes was done: `trained` of this error has what there is)"
-        )
-
-    def test_several_lines_stay_apart(self) -> None:
-        lines = failed(None, "deadlock:\na waits").splitlines()
-        assert lines[:2] == ["deadlock:", "a waits"]
-        assert lines[2].startswith("(0 of 6 epochs were done")
-
-
-RUN = SYSTEMS["dynacomm"].train(replace(SYSTEMS["dynacomm"].setup, epochs=1)).run
-LEFT = Trained(pl.DataFrame(), None, RUN)
-
-
-class Stub(shell.Programs[Trained[None]]):
-    """A training that is as far as it is said to be."""
-
-    def __init__(self, standing: Standing) -> None:
-        super().__init__(SYSTEMS["dynacomm"].setup, full_mesh(1, Link(1e6)), [])
-        object.__setattr__(self, "so_far", standing)
-
-    def standing(self) -> Standing:
-        found: Standing = vars(self)["so_far"]
-        return found
-
-    def trained(self, run: Any) -> Trained[None]:
-        return LEFT
-
-
-def failed(
-    cause: Exception | None,
-    message: str = "program of a failed",
-    done: int = 0,
-    what: str = "epochs",
-) -> str:
-    error = SimulationError(message, RUN)
-    error.__cause__ = cause
-    return str(Stub(Standing(done, 6, 50, what=what)).failed(error))
 
 
 def diverge(name: str) -> None:

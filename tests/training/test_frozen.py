@@ -19,18 +19,19 @@ from tests.short_trainings import DIGITS
 from tests.training.systems import (
     ALONE,
     BATCH,
+    PLAIN,
     RING,
+    SEVERAL,
     check_plain_loop,
     each,
     gossip,
     placed,
-    platforms,
-    pool,
     servers,
     tiers,
+    train_several,
     workers,
 )
-from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, olpb
+from workbench import decentralised, dlion, dynacomm, hiertrain
 from workbench.clusters import Link, full_mesh
 from workbench.decentralised.model_exchange.diloco import DiLoCo
 from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd
@@ -90,10 +91,6 @@ def frozen(pattern: str) -> Residual:
     return module
 
 
-def exchange(module: nn.Module, nodes: int, system: str | dlion.System) -> dlion.Trained:
-    return dlion.train(workers(module, DATA, nodes, epochs=2), system)
-
-
 @pytest.mark.parametrize("pattern", usually(("not the middle", "adapters"), PATTERNS))
 @pytest.mark.parametrize("system", ALONE)
 def test_one_machine_has_the_weights_of_a_plain_loop(
@@ -119,46 +116,23 @@ class Detached(nn.Module):
 
 
 SELECTING = ("ako", "choco_sgd")  # whose choice depends on how many values there are
-EXCHANGES = {name: one for name, one in dlion.SYSTEMS.items() if name not in SELECTING} | {
-    "diloco": dlion.System("DiLoCo", exchange_models=DiLoCo(every=2)),
-    "local_sgd": dlion.System("Local SGD", exchange_models=DiLoCo(every=2, outer=Sgd(1.0))),
-    "noloco": dlion.System("NoLoCo", exchange_models=NoLoCo(every=2)),
-    "moshpit_sgd": dlion.System("Moshpit SGD", exchange_models=MoshpitSgd(every=2)),
-}
-MOMENTUM = Sgd(0.05, momentum=0.9)
-SEVERAL: dict[str, Callable[[nn.Module], Trained[Any]]] = {
-    "dynacomm": lambda module: dynacomm.train(
-        servers(module, DATA, workers=2, servers=2, speeds=(1, 0.5), epochs=2, sgd=MOMENTUM)
-    ),
-    "hiertrain": lambda module: hiertrain.train(
-        tiers(module, DATA, epochs=2, sgd=MOMENTUM),
-        Hybrid(("edge", "device", "cloud"), 2, 4, 3, 2, 3),
-    ),
-    "mixing": lambda module: decentralised.train(
-        gossip(module, DATA, 3, mixing=RING, epochs=2, sample_s=0.01, sgd=MOMENTUM)
-    ),
-    "gosgd": lambda module: decentralised.train(
-        gossip(
-            *(module, DATA, 3),
-            probability=0.5,
-            epochs=2,
-            sample_s=[0.01, 0.02, 0.03],
-            sgd=MOMENTUM,
-        )
-    ),
-    "edgegossip": lambda module: edgegossip.train(platforms(module, DATA, 3, sgd=MOMENTUM)),
-    "dpb": lambda module: olpb.train(pool(module, DATA, modules=3, epochs=2, sgd=MOMENTUM), "dpb"),
-} | {
-    name: lambda module, system=system: exchange(module, 3, system)
-    for name, system in EXCHANGES.items()
+ROUNDS: dict[str, Any] = {
+    "diloco": DiLoCo(every=2),
+    "local_sgd": DiLoCo(every=2, outer=Sgd(1.0)),
+    "noloco": NoLoCo(every=2),
+    "moshpit_sgd": MoshpitSgd(every=2),
 }
 
 
-@pytest.mark.parametrize("system", SEVERAL)
+@pytest.mark.parametrize("system", [one for one in SEVERAL if one not in SELECTING])
 def test_several_learn_as_if_what_is_frozen_had_no_gradient(system: str) -> None:
     module = frozen("not the middle")
     other = Detached(module)
-    found, expected = (each(SEVERAL[system](one).weights) for one in (module, other))
+    how = dlion.System("Rounds", exchange_models=ROUNDS[system]) if system in ROUNDS else None
+    found, expected = (
+        each(train_several(system, one, DATA, how, epochs=2, sgd=PLAIN).weights)
+        for one in (module, other)
+    )
     slices, theirs = (model_layout(one, SHAPE).tensor_slices for one in (module, other))
     for weights, others in zip(found, expected, strict=True):
         for name, where in slices.items():
@@ -200,7 +174,8 @@ class TestMessages:
 
     @pytest.mark.parametrize("system", ["baseline", "ad_psgd"])
     def test_of_exchanges_are_what_is_trained(self, system: str) -> None:
-        assert set(exchange(self.MODULE, 3, system).transfers["bytes"]) == {self.BYTES}
+        found = dlion.train(workers(self.MODULE, DATA, 3), system)
+        assert set(found.transfers["bytes"]) == {self.BYTES}
 
 
 TIMED = ("the last", "adapters", "not the middle")

@@ -10,6 +10,8 @@ import polars.selectors as cs
 import pytest
 
 from tests.dynacomm.training.trainings import DIGITS, LENET
+from tests.edgegossip.strategies import platforms
+from tests.hiertrain.strategies import any_problem
 from workbench import decentralised, dlion, edgegossip, hiertrain, olpb, training
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
@@ -33,19 +35,7 @@ def dynacomm_one_server() -> tuple[Any, Any]:
 
 
 def hiertrain_hybrid() -> tuple[Any, Any]:
-    layers = 5
-    times = np.arange(1, layers + 1) * 1e-4
-    problem = hiertrain.Problem(
-        layer_s={tier: np.stack([times, times], 1) for tier in hiertrain.TIERS},
-        update_s=dict.fromkeys(hiertrain.TIERS, times),
-        param_bytes=times * 1e7,
-        output_bytes=times * 1e6,
-        sample_bytes=256,
-        bandwidth_bps=dict.fromkeys(
-            [("device", "edge"), ("edge", "cloud"), ("device", "cloud")], 1e8
-        ),
-        batch=32,
-    )
+    problem = any_problem(5, 32, layer_s=5e-5)
     setup = hiertrain.Setup("lenet5", DIGITS.fitted((1, 28, 28)), problem, epochs=2)
     return setup, hiertrain.Hybrid(("edge", "device", "cloud"), 1, 3, 10, 8, 14)
 
@@ -67,15 +57,8 @@ def gossip() -> tuple[Any, Any]:
 
 def edge_gossip(epochs: int = 1, **options: Any) -> tuple[Any, Any]:
     """One epoch, whose balance rests on what is known beforehand; a later one on its seconds."""
-    platforms = [
-        edgegossip.Platform(
-            f"p{slower}",
-            edgegossip.Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), 1e-3 * slower),
-        )
-        for slower in (1, 2, 4)
-    ]
-    data = DIGITS.fitted((1, 28, 28))
-    setup = edgegossip.Setup("lenet5", data, platforms, epochs=epochs, batch_size=8)
+    data, who = DIGITS.fitted((1, 28, 28)), platforms(0.001, 0.002, 0.004)
+    setup = edgegossip.Setup("lenet5", data, who, epochs=epochs, batch_size=8)
     return setup, edgegossip.EdgeGossip(ratio=5, **options)
 
 
@@ -164,8 +147,8 @@ def test_a_run_by_iterations_brings_back_what_was_recorded(ray_session: Session)
     simulated = training.train(setup, how)
     measured = training.train(setup, how, RunOptions(measured="unpadded"))
     columns = ["node", "iteration", "samples", "global_batch"]
-    for one, other in ((simulated.iterations, measured.iterations),):
-        assert one.select(columns).sort(columns).equals(other.select(columns).sort(columns))
+    one, other = (each.iterations.select(columns).sort(columns) for each in (simulated, measured))
+    assert one.equals(other)
     moved = ["source", "target", "topic", "iteration", "values", "bytes"]
     assert sorted(simulated.transfers.select(moved).rows()) == sorted(
         measured.transfers.select(moved).rows()

@@ -15,21 +15,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from tests.edgegossip.strategies import platforms
 from tests.refusals import refusals
 from tests.short_trainings import DIGITS
-from tests.training.systems import BATCH, SGD, placed, plain_loop, pool, servers, tiers
+from tests.training.systems import SGD, placed, plain_loop, pool, servers, tiers
 from workbench import dynacomm, edgegossip, olpb
 from workbench.datasets import IGNORED, Dataset, NamedArrays, markov
 from workbench.decentralised.recorder import ITERATIONS
-from workbench.edgegossip import Platform, Predictor
 from workbench.training import (
     OBJECTIVES,
     Metric,
     Objective,
     batches,
     evaluate,
-    flatten,
-    gradient_step,
     initialise,
 )
 from workbench.training.trained import COLUMNS
@@ -75,36 +73,35 @@ class Slotted:
     pooled: Tensor
 
 
-WRAPPED: dict[str, tuple[Callable[[Tensor, Tensor], Any], Any]] = {
-    "a tensor": (lambda scores, pooled: scores, None),
-    "a dictionary": (lambda scores, pooled: {"pooled": pooled, "logits": scores}, None),
-    "an object": (lambda scores, pooled: SimpleNamespace(pooled=pooled, logits=scores), None),
-    "a named tuple": (Output, None),
-    "an object with slots": (Slotted, None),
-    "a tensor and more": (lambda scores, pooled: (scores, None), None),
+def logits(returned: Any) -> Tensor:
+    found: Tensor = returned.logits
+    return found
+
+
+WRAPPED: dict[str, tuple[Callable[[Tensor, Tensor], Any], Callable[[Any], Tensor]]] = {
+    "a tensor": (lambda scores, pooled: scores, lambda returned: returned),
+    "a dictionary": (
+        lambda scores, pooled: {"pooled": pooled, "logits": scores},
+        lambda returned: returned["logits"],
+    ),
+    "an object": (lambda scores, pooled: SimpleNamespace(pooled=pooled, logits=scores), logits),
+    "a named tuple": (Output, logits),
+    "an object with slots": (Slotted, logits),
+    "a tensor and more": (lambda scores, pooled: (scores, None), lambda returned: returned[0]),
     "two tensors": (lambda scores, pooled: (pooled, scores), lambda returned: returned[1]),
 }
-
-
-READ: dict[str, Callable[[Any], Tensor]] = {
-    "a tensor": lambda returned: returned,
-    "a dictionary": lambda returned: returned["logits"],
-    "an object": lambda returned: returned.logits,
-    "a named tuple": lambda returned: returned.logits,
-    "an object with slots": lambda returned: returned.logits,
-    "a tensor and more": lambda returned: returned[0],
-    "two tensors": lambda returned: returned[1],
-}
+"""What a model returns of scores and of another tensor, and how the scores are read from it."""
 
 
 @pytest.mark.parametrize("wrapping", WRAPPED)
 def test_inputs_by_name_and_outputs_in_any_wrapping(wrapping: str) -> None:
-    wrap, outputs = WRAPPED[wrapping]
+    wrap, read = WRAPPED[wrapping]
+    outputs = read if wrapping == "two tensors" else None  # of the others they are found
     module = initialise(lambda: Pooled(wrap), 0)
 
     def loss_of(module: nn.Module, x: NamedArrays, y: Any) -> Tensor:
         returned = module(**{name: torch.tensor(array) for name, array in x.arrays.items()})
-        return F.cross_entropy(READ[wrapping](returned), torch.tensor(y))
+        return F.cross_entropy(read(returned), torch.tensor(y))
 
     expected = plain_loop(initialise(lambda: Pooled(wrap), 0), MASKED, loss_of=loss_of)
     found = dynacomm.train(servers(module, MASKED, outputs=outputs))
@@ -168,16 +165,6 @@ def test_scan_finds_the_gradients_of_any_objective() -> None:
     found = olpb.train(pool(module, NUMBERS))
     assert torch.equal(found.weights, expected.weights)
     assert found.epochs["rmse"].to_list() == expected.epochs["rmse"].to_list()
-
-
-@pytest.mark.parametrize("batch_size", [3, 32])
-def test_evaluation_does_not_depend_on_how_samples_are_batched(batch_size: int) -> None:
-    module = initialise(lambda: nn.Linear(4, 1), 0)
-    whole = evaluate(module, POINTS, HEIGHTS, objective=OBJECTIVES["regression"])
-    found = evaluate(module, POINTS, HEIGHTS, batch_size, objective=OBJECTIVES["regression"])
-    for name, value in {"loss": whole.loss, **whole.metrics}.items():
-        other = found.loss if name == "loss" else found.metrics[name]
-        assert other == pytest.approx(value, rel=1e-6)
 
 
 class Idle(nn.Linear):
@@ -261,41 +248,42 @@ test_objectives = refusals(
 )
 
 
-class TestTokens:
-    @staticmethod
-    def refused(module: nn.Module, data: Dataset, message: str, **options: Any) -> None:
-        with pytest.raises(UserError, match=message):
-            servers(module, data, **options)
+@pytest.mark.parametrize("field", ["x_train", "x_test", "y_train", "y_test"])
+@pytest.mark.parametrize("wrong", [8, -1])
+def test_tokens_beyond_the_vocabulary_are_found_wherever_they_are(field: str, wrong: int) -> None:
+    changed = getattr(CHAIN, field).copy()
+    changed[-1, 3] = wrong
+    expected = r"numbers from (-1|.* to 8)" if field[0] == "x" else "labels go from"
+    with pytest.raises(UserError, match=expected):
+        servers(EMBEDDED, replace(CHAIN, classes=(), **{field: changed}))
 
-    @pytest.mark.parametrize("field", ["x_train", "x_test", "y_train", "y_test"])
-    def test_beyond_the_vocabulary_are_found_wherever_they_are(self, field: str) -> None:
-        changed = getattr(CHAIN, field).copy()
-        data = replace(CHAIN, classes=(), **{field: changed})
-        for wrong in (8, -1):
-            changed[-1, 3] = wrong
-            expected = r"numbers from (-1|.* to 8)" if field[0] == "x" else "labels go from"
-            self.refused(EMBEDDED, data, expected)
 
-    def test_whose_embedding_is_scaled_in_the_forward_are_refused(self) -> None:
-        scaled = nn.Sequential(nn.Embedding(8, 4, max_norm=0.1), nn.Linear(4, 8))
-        self.refused(scaled, CHAIN, "forward of Sequential changes its parameter '0.weight'")
+def embedding(outputs: int = 8, **options: Any) -> nn.Module:
+    return nn.Sequential(nn.Embedding(8, 4, **options), nn.Linear(4, outputs))
 
-    def test_have_an_output_each(self) -> None:
-        few = nn.Sequential(nn.Embedding(8, 4), nn.Linear(4, 7))
-        self.refused(few, CHAIN, "the model has 7 outputs, markov has 8 classes")
 
-    def test_have_as_many_labels_as_outputs(self) -> None:
-        short = Dataset("short", CHAIN.x_train, CHAIN.y_train[:, 1:], *self.test[:1], self.test[1])
-        self.refused(EMBEDDED, short, r"outputs of shape \(2, 6, 8\) for labels of shape \(2, 5\)")
+test_tokens = refusals(
+    servers,
+    {"module": EMBEDDED, "data": CHAIN},
+    {
+        "module": {
+            "forward of Sequential changes its parameter '0.weight'": [embedding(max_norm=0.1)],
+            "the model has 7 outputs, markov has 8 classes": [embedding(7)],
+        },
+        "data": {
+            r"outputs of shape \(2, 6, 8\) for labels of shape \(2, 5\)": [
+                replace(CHAIN, y_train=CHAIN.y_train[:, 1:], y_test=CHAIN.y_test[:, 1:], classes=())
+            ],
+        },
+    },
+)
 
-    test = CHAIN.x_test, CHAIN.y_test[:, 1:]
 
-    def test_are_not_averaged_by_edgegossip(self) -> None:
-        platforms = [Platform("p", Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), 0.01))]
-        setup = edgegossip.Setup(EMBEDDED, CHAIN, platforms, batch_size=4)
-        with pytest.raises(UserError, match=r"int64\[6\] a sample.*strategy=importance or random"):
-            edgegossip.train(setup)
-        assert edgegossip.train(setup, "importance").epochs["perplexity"][-1] > 1
+def test_tokens_are_not_averaged_by_edgegossip() -> None:
+    setup = edgegossip.Setup(EMBEDDED, CHAIN, platforms(0.01), batch_size=4)
+    with pytest.raises(UserError, match=r"int64\[6\] a sample.*strategy=importance or random"):
+        edgegossip.train(setup)
+    assert edgegossip.train(setup, "importance").epochs["perplexity"][-1] > 1
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])
@@ -323,13 +311,17 @@ def test_metrics_weigh_what_they_count_whatever_the_batch(batch_size: int) -> No
     scores = torch.randn(7, 4, 3, generator=torch.Generator().manual_seed(0))
     y = torch.arange(28).reshape(7, 4) % 3
     y[:3], y[4, 1:] = IGNORED, IGNORED
-    objective = Objective(
-        OBJECTIVES["next_token"].loss,
-        {"sample": lambda x, y: x.mean((1, 2)), "position": lambda x, y: x.amax(-1)},
+    metrics = {"sample": lambda x, y: x.mean((1, 2)), "position": lambda x, y: x.amax(-1)}
+    objective = replace(
+        OBJECTIVES["next_token"], metrics={**OBJECTIVES["next_token"].metrics, **metrics}
     )
     found = evaluate(nn.Identity(), scores, y, batch_size, objective=objective)
-    counted = F.cross_entropy(scores[y != IGNORED], y[y != IGNORED]).item()
+    kept, labels = scores[y != IGNORED], y[y != IGNORED]
+    counted = F.cross_entropy(kept, labels).item()
     assert found.loss == pytest.approx(counted, rel=1e-6)
+    assert found.metrics["perplexity"] == pytest.approx(math.exp(counted), rel=1e-6)
+    hits = (kept.argmax(1) == labels).double().mean().item()
+    assert found.top1 == pytest.approx(hits, rel=1e-12)
     assert found.metrics["sample"] == pytest.approx(scores.mean().item(), rel=1e-5)
     assert found.metrics["position"] == pytest.approx(scores.amax(-1).mean().item(), rel=1e-6)
 
@@ -351,32 +343,12 @@ def test_numbers_may_be_a_column(outputs: tuple[int, ...], labels: tuple[int, ..
     assert OBJECTIVES["regression"].value(x.reshape(outputs), y.reshape(labels)) == 5 / 3
 
 
-def test_a_step_needs_a_gradient_of_its_loss() -> None:
-    flat = flatten(nn.Linear(4, 1), (4,))
-    detached = Objective(lambda outputs, labels: outputs.detach().mean())
-    with pytest.raises(UserError, match="the loss has no gradient"):
-        gradient_step(flat, POINTS, HEIGHTS, objective=detached)
-
-
 def test_tiers_train_and_evaluate_in_bfloat16() -> None:
     module = initialise(lambda: nn.Linear(4, 1), 0).bfloat16()
     first = evaluate(
         module, POINTS, HEIGHTS, objective=OBJECTIVES["regression"], dtype=torch.bfloat16
     )
     assert placed(tiers(module, NUMBERS), "device", "edge", "cloud").epochs["loss"][-1] < first.loss
-
-
-def test_one_input_by_name_is_followed_by_a_scan() -> None:
-    class Named(nn.Linear):
-        def forward(self, *, points: Tensor) -> Tensor:  # type: ignore[override]
-            return super().forward(points)
-
-    module = initialise(lambda: Named(4, 1), 0)
-    x = NamedArrays({"points": POINTS})
-    data = Dataset("named", x, HEIGHTS, x[:8], HEIGHTS[:8])
-    pool = olpb.Pool((olpb.Node(1e9),) * 2)
-    found = olpb.train(olpb.Setup(module, data, pool, batch_size=BATCH, sgd=SGD))
-    assert torch.equal(found.weights, dynacomm.train(servers(module, data)).weights)
 
 
 def test_images_of_ones_own_may_have_some_positions_ignored() -> None:

@@ -16,6 +16,7 @@ from tests.refusals import refusals
 from workbench import zoo
 from workbench.training import (
     FlatModel,
+    Objective,
     Sgd,
     average_buffers,
     batches,
@@ -123,6 +124,7 @@ test_gradient_step = refusals(
         "x": {"x is None; give an arr": [None]},
         "y": {"labels go from -1": [Y - 1], "8 samples and 5 labels": [Y[:5]]},
         "seed": {"seed is 'x'; it": ["x"]},
+        "objective": {"the loss has no gradient": [Objective(lambda x, y: x.detach().mean())]},
     },
 )
 test_flatten = refusals(

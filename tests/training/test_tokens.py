@@ -13,32 +13,21 @@ import polars as pl
 import pytest
 import torch
 import transformers
-from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch import nn
 
 from tests.training.modules import with_adapters
 from tests.training.systems import (
     ALONE,
     BATCH,
-    RING,
+    MIXED,
     check_plain_loop,
-    gossip,
     placed,
-    platforms,
-    servers,
     tiers,
-    workers,
+    train_several,
 )
-from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain
+from workbench import dlion, hiertrain
 from workbench.datasets import IGNORED, markov
-from workbench.hiertrain import Hybrid
-from workbench.training import (
-    OBJECTIVES,
-    Trained,
-    evaluate,
-    initialise,
-    model_layout,
-)
+from workbench.training import initialise, model_layout
 from workbench.zoo.gpt import GPT
 
 DATA = markov.load(tokens=8, length=6, train=24, test=8)
@@ -76,32 +65,11 @@ def test_adapters_have_the_weights_of_a_plain_loop(
     check_plain_loop(system, module, DATA, monkeypatch)
 
 
-SENT: dict[str, tuple[str, Callable[[nn.Module], Trained[Any]]]] = {
-    "dynacomm": (
-        "pull|push",
-        lambda module: dynacomm.train(servers(module, DATA, workers=2, servers=2), trace=True),
-    ),
-    "gossip": (
-        "model",
-        lambda module: decentralised.train(gossip(module, DATA, 3, mixing=RING), trace=True),
-    ),
-    "gosgd": (
-        "model",
-        lambda module: decentralised.train(gossip(module, DATA, 3, probability=1.0), trace=True),
-    ),
-    "edgegossip": (
-        "model",
-        lambda module: edgegossip.train(platforms(module, DATA, 3), "random_points", trace=True),
-    ),
-    "dlion, exchanges of gradients": (
-        "gradient",
-        lambda module: dlion.train(workers(module, DATA, 3), "baseline", trace=True),
-    ),
-    "dlion, AD-PSGD": (
-        "model|average",
-        lambda module: dlion.train(workers(module, DATA, 3), "ad_psgd", trace=True),
-    ),
+SENT = {
+    **{"dynacomm": "pull|push", "mixing": "model", "gosgd": "model", "edgegossip": "model"},
+    **{"baseline": "gradient", "ad_psgd": "model|average"},
 }
+"""Labels of what the nodes of a system send."""
 
 
 @pytest.mark.parametrize("made", ADAPTED)
@@ -109,10 +77,9 @@ SENT: dict[str, tuple[str, Callable[[nn.Module], Trained[Any]]]] = {
 def test_adapters_alone_are_sent(system: str, made: str) -> None:
     module = ADAPTED[made]()
     size = sum(4 * one.numel() for one in module.parameters() if one.requires_grad)
-    labels, train = SENT[system]
-    trace = train(module).run.trace
+    trace = train_several(system, module, DATA, trace=True).run.trace
     assert trace is not None
-    sent = trace.frame.filter(pl.col("bytes") > 0, pl.col("label").str.contains(labels))
+    sent = trace.frame.filter(pl.col("bytes") > 0, pl.col("label").str.contains(SENT[system]))
     if system == "dynacomm":
         # Two workers pull and push in each iteration, to and from two servers.
         iterations = math.ceil(len(DATA.y_train) / (2 * BATCH))
@@ -128,8 +95,7 @@ def test_tiers_split_a_batch_as_one_machine_learns_it(ignores: bool) -> None:
     if ignores:
         y[::3, 1:], y[1] = IGNORED, IGNORED
     module, data = gpt(adapters=True), replace(DATA, y_train=y)
-    policy = Hybrid(("edge", "device", "cloud"), 2, 4, 3, 2, 3)
-    found = hiertrain.train(tiers(module, data), policy).weights
+    found = hiertrain.train(tiers(module, data), MIXED).weights
     torch.testing.assert_close(found, placed(tiers(module, data), "edge").weights)
 
 
@@ -152,26 +118,3 @@ class TestColumns:
         evaluated = found.evaluations if isinstance(found, dlion.Trained) else found.epochs
         loss = evaluated["loss" if isinstance(found, dlion.Trained) else "test_loss"][-1]
         assert evaluated["perplexity"][-1] == pytest.approx(math.exp(loss), rel=1e-12)
-
-
-class Table(nn.Module):
-    """Returns what it is given as scores."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-
-def test_ignored_positions_count_nowhere() -> None:
-    draw = torch.Generator().manual_seed(0)
-    scores, labels = torch.randn(9, 5, 4, generator=draw), torch.randint(4, (9, 5), generator=draw)
-    labels[2:4] = IGNORED
-    labels[5, 1:] = IGNORED
-    kept = labels != IGNORED
-    objective = OBJECTIVES["next_token"]
-    for batch_size in (2, 9):
-        found = evaluate(Table(), scores, labels, batch_size, objective=objective)
-        whole = F.cross_entropy(scores[kept], labels[kept]).item()
-        assert found.loss == pytest.approx(whole, rel=1e-6)
-        assert found.metrics["perplexity"] == pytest.approx(math.exp(whole), rel=1e-6)
-        hits = scores[kept].argmax(1) == labels[kept]
-        assert found.top1 == pytest.approx(hits.double().mean().item(), rel=1e-12)

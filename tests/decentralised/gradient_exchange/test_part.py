@@ -1,4 +1,4 @@
-"""Parts of gradients: exact, in the cheapest encoding, and nobody's but the receiver's."""
+"""Parts of gradients: exact, in the cheapest encoding, nobody's but the receiver's; and links."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.decentralised.gradient_exchange.gradients import gradient, gradients, links
 from tests.oracles import dlion_parts as oracle
 from workbench.clusters import Cluster, Node
-from workbench.decentralised.gradient_exchange.gradient import Gradient
+from workbench.decentralised.gradient_exchange.gradient import LATEST, Gradient, Monitor
 from workbench.decentralised.gradient_exchange.part import LONG, Part, encoded_bytes
-from workbench.runtime import Context, Synchronized, simulate
+from workbench.runtime import Context, Synchronized, Transfer, simulate
 
 
 def arrays(part: Part) -> list[np.ndarray[Any, Any]]:
@@ -148,3 +148,19 @@ def test_a_links_budget() -> None:
     assert links(1, bandwidth_bps=8e6).budget_bytes(1) == 1e6
     assert links(2).budget_bytes(2) is None
     assert links(3, 4).peers == (3, 4)
+
+
+def test_bandwidth_is_bytes_over_seconds_of_the_latest_on_each_link() -> None:
+    seen: list[Transfer] = []
+    monitor = Monitor(0, seen)
+    assert monitor.bandwidth_bps([1, 2]) == {1: None, 2: None}
+    seen += [Transfer(0, 1, "gradient", 100.0 * at, 0.0, 1.0) for at in range(1, LATEST + 3)]
+    seen += [
+        Transfer(1, 0, "gradient", 1e9, 0.0, 1.0),  # towards this node
+        Transfer(0, 2, "power", 0.0, 0.0, 1.0),  # without a size
+        Transfer(0, 2, "gradient", 10.0, 1.0, 1.0),  # without a time
+    ]
+    latest = sum(100.0 * at for at in range(3, LATEST + 3))
+    assert monitor.bandwidth_bps([1, 2]) == {1: pytest.approx(8 * latest / LATEST), 2: None}
+    assert seen == []
+    assert monitor.bandwidth_bps([1, 3]) == {1: pytest.approx(8 * latest / LATEST), 3: None}

@@ -27,13 +27,6 @@ def test_two_workers_by_hand() -> None:
     assert found.transfers["bytes"].to_list() == [MODEL_BYTES] * 2 * 8
 
 
-def test_both_have_the_mean_after_an_exchange() -> None:
-    of = setup(2, seconds=0.15, speeds=[1, 0.01], sgd=Sgd(1e-30))
-    weights = train(of, AdPsgd()).weights
-    mean = np.mean(first(of), axis=0)
-    np.testing.assert_allclose(weights, np.stack([mean, mean]), atol=1e-7)
-
-
 class Recording:
     """A peer that notes what steps change, and exchanges that begin while it waits."""
 

@@ -19,11 +19,8 @@ from tests.decentralised.setups import (
     scattered,
 )
 from tests.oracles import gossip as oracle
-from workbench import datasets, decentralised, training
-from workbench.clusters import Link, full_mesh
-from workbench.datasets import partition
+from workbench import decentralised, training
 from workbench.decentralised import GossipSetup, Mixing, Trained, View, train
-from workbench.profiles import profile_model
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Restart, SlowDown
 
 MODEL_S = 0.25
@@ -38,22 +35,6 @@ def epochs_of(trained: Trained[Any], node: int) -> list[int]:
 
 
 class TestLearning:
-    def test_lockstep_on_a_complete_graph_is_one_big_batch(self) -> None:
-        """One batch an epoch each: then the nodes' mean is a step on all their samples."""
-        setup = epochwise(decentralised.complete(4), batch_size=24, epochs=5)
-        found = train(setup)
-        with training.fixed_threads():
-            flat = training.flatten(training.initialise("lenet5", 3), (1, 28, 28))
-            velocity = setup.sgd.start(flat.parameters)
-            for _ in range(5):
-                training.gradient_step(flat, DIGITS.x_train, DIGITS.y_train)
-                setup.sgd.step(flat.parameters, flat.gradients, velocity)
-        first = training.flatten(training.initialise("lenet5", 3), (1, 28, 28)).parameters
-        moved = float((flat.parameters - first).abs().max())
-        assert moved > 1e-3
-        for weights in found.weights:
-            assert torch.allclose(weights, flat.parameters, atol=1e-6)
-
     def test_equals_a_bare_loop_over_nodes_and_epochs(self) -> None:
         setup = epochwise(decentralised.ring(5), epochs=3)
         assert setup.mixing is not None
@@ -74,21 +55,6 @@ class TestLearning:
                     flat.parameters.add_(model, alpha=float(weight))
         for weights, flat in zip(found.weights, flats, strict=True):
             assert torch.allclose(weights, flat.parameters, atol=1e-6)
-
-    def test_it_learns(self) -> None:
-        digits = datasets.load("digits").fitted((1, 28, 28))
-        shards = partition.dirichlet(digits.y_train, 4, 1.0, seed=0)
-        mixing = decentralised.metropolis_hastings(decentralised.complete(4))
-        setup = GossipSetup(
-            "lenet5", digits, shards, full_mesh(4, Link(1e8)), mixing=mixing, batch_size=16,
-            epochs=8, sgd=training.Sgd(0.03, momentum=0.9), evaluate_every=3,
-        )  # fmt: skip
-        epochs = train(setup).epochs
-        assert epochs.drop_nulls("top1")["epoch"].unique().to_list() == [3, 6, 8]
-        last = epochs.filter(epoch=8)
-        assert last["top1"].min() > 0.8  # type: ignore[operator]
-        assert last["samples"].sum() == len(digits.y_train)
-        assert last["loss"].max() < epochs.filter(epoch=1)["loss"].min()  # type: ignore[operator]
 
     def test_one_node_learns_alone(self) -> None:
         found = train(epochwise(decentralised.ring(1)))
@@ -140,14 +106,6 @@ class TestTime:
         assert found.epochs.sort("node")["at_s"].to_list() == pytest.approx(
             [32 * 0.04 + MODEL_S, 32 * 0.04 + MODEL_S, 32 * 0.04]
         )
-
-    def test_flops_make_seconds(self) -> None:
-        both = epochwise(decentralised.ring(2), sample_s=None, flops_per_s=[1e9, 2e9])
-        one, two = both.seconds_per_sample
-        assert one == pytest.approx(2 * two)
-        # forward and twice that backward
-        flops = float(sum(profile_model("lenet5").table["forward_flops"]))
-        assert one == pytest.approx(3 * flops / 1e9)
 
 
 class TestFaults:
@@ -238,10 +196,6 @@ class TestFaults:
         assert all(epochs_of(found, node)[-1] == 6 for node in range(4))
         low, high = first.min(0) - 1e-5, first.max(0) + 1e-5
         assert ((low <= models(found)) & (models(found) <= high)).all()
-
-    def test_waiting_for_ever_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="patience_s"):
-            train(epochwise(decentralised.ring(3)), faults=[Crash(0, 1.0)])
 
 
 class TestSelecting:

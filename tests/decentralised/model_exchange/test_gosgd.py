@@ -22,7 +22,6 @@ from tests.decentralised.setups import (
     cluster,
     gosgd,
     models,
-    scattered,
 )
 from tests.oracles import gossip as oracle
 from workbench import datasets, decentralised, training
@@ -170,9 +169,11 @@ def test_it_learns_and_stays_together() -> None:
         batch_size=16,
         epochs=8,
         sgd=training.Sgd(0.03, momentum=0.9),
-        evaluate_every=8,
+        evaluate_every=3,
     )
     found = train(setup)
+    evaluated = found.epochs.drop_nulls("top1")["epoch"]
+    assert evaluated.unique().sort().to_list() == [3, 6, 8]
     assert found.epochs.filter(epoch=8)["top1"].min() > 0.8  # type: ignore[operator]
     apart = models(found) - models(found).mean(0)
     assert (apart**2).sum() < 0.1 * (models(found) ** 2).sum()
@@ -250,22 +251,11 @@ class TestFaults:
             assert (learner.snapshot() == expected).all()
             assert peers.share.alpha == held(peers.share) == alpha
 
-    def test_survivors_keep_what_they_hold(self) -> None:
-        setup = gosgd(decentralised.complete(3), 0.5, epochs=5, patience_s=1.0)
-        found = train(setup, faults=[Crash(0, 0.4)])
-        assert set(found.run.results) == {1, 2}
-        assert found.epochs.filter(epoch=5)["node"].sort().to_list() == [1, 2]
-        assert all(torch.isfinite(weights).all() for weights in found.weights)
-
     def test_lost_messages_take_their_alpha_with_them(self) -> None:
         setup = gosgd(decentralised.ring(2), 0.5, epochs=3, patience_s=1.0)
         found = train(setup, faults=[Lossy(0, 1, 1.0), SlowDown(1, 0.5, 2.0, 3.0)])
         assert sum(found.run.results.values()) < 1
         assert len(found.epochs) == 6
-
-    def test_waiting_for_ever_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="patience_s"):
-            train(gosgd(decentralised.ring(2), 0.5), faults=[Crash(0, 1.0)])
 
 
 def test_reports_reach_peers() -> None:
@@ -274,13 +264,6 @@ def test_reports_reach_peers() -> None:
     assert set(views[0, 2].reports) >= {0, 1, 3}
     assert views[0, 2].reports[0] == (0, 1)
     assert set(views[0, 3].reports) == {0, 1, 2, 3}
-
-
-def test_pure_mixing_needs_learning_steps() -> None:
-    """Models are only sent behind steps: without any, nothing moves."""
-    first, found = scattered(gosgd(decentralised.complete(3), 1.0))
-    assert np.array_equal(models(found), first)
-    assert found.run.bytes == 0
 
 
 def test_slow_links_keep_every_copy() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles import dlion_parts as oracle
+from tests.refusals import refusals
 from workbench.dlion.algorithms.local_batch import (
     local_batch_sizes,
     of_those_there,
@@ -46,27 +47,24 @@ def test_by_hand() -> None:
     assert of_those_there(12, {5: 2.0, 1: 1.0, 3: 3.0}, 3) == 6
 
 
-@pytest.mark.parametrize(
-    ("batch", "power", "message"),
-    [
-        (2, (1, 1, 1), "2 samples for 3 workers; each needs at least one"),
-        (0, (1,), "global_batch is 0"),
-        (1.5, (1,), r"global_batch is 1\.5"),
-        ("9", (1,), "global_batch is '9'"),
-        (9, (), "give each worker's"),
-        (9, (1, 0), "above 0 and finite"),
-        (9, (1, -1), "above 0 and finite"),
-        (9, (1, float("inf")), "above 0 and finite"),
-        (9, (1, float("nan")), "above 0 and finite"),
-        (9, ("1",), "power is '1'; give a number"),
-        (9, "12", "power is '12'; give one a worker"),
-        (9, {0: 1.0}, "where order counts"),
-        (9, 3, "power is 3"),
-    ],
+test_refused = refusals(
+    local_batch_sizes,
+    {"global_batch": 9, "power": (1, 1, 1)},
+    {
+        "global_batch": {
+            "2 samples for 3 workers; each needs at least one": [2],
+            "global_batch is": [0, 1.5, "9"],
+        },
+        "power": {
+            "give each worker's": [()],
+            "above 0 and finite": [(1, 0), (1, -1), (1, math.inf), (1, math.nan)],
+            "power is '1'; give a number": [("1",)],
+            "power is '12'; give one a worker": ["12"],
+            "where order counts": [{0: 1.0}],
+            "power is 3": [3],
+        },
+    },
 )
-def test_refused(batch: Any, power: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        local_batch_sizes(batch, power)
 
 
 TIMES = st.lists(

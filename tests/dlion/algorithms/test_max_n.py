@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.decentralised.gradient_exchange.gradients import VALUES, gradient, gradients, links
 from tests.oracles import dlion_parts as oracle
+from tests.refusals import refusals
 from workbench.decentralised.gradient_exchange.gradient import Gradient
 from workbench.dlion.algorithms.max_n import LEAST_N, STEPS, MaxN, Ranks, max_n, per_link
 
@@ -60,11 +62,6 @@ def test_a_training_selects_the_same(values: list[float], n: float, kind: type) 
     assert [piece.values.tobytes() for piece in part.pieces] == [
         piece.values.tobytes() for piece in expected.pieces
     ]
-
-
-@given(st.floats(allow_nan=True, allow_infinity=True), GRID)
-def test_a_single_value_is_selected(value: float, n: float) -> None:
-    assert max_n(np.array([value]), n).tolist() == [True]
 
 
 def test_integers_count_by_their_magnitude() -> None:
@@ -143,8 +140,13 @@ def test_fixed_sends_all_the_same() -> None:
     assert MaxN(0)(one, links()) == {}
 
 
-@pytest.mark.parametrize("n", [-1, 100.5, 101, float("nan"), "10", None, True])
-def test_n_is_a_percentage(n: object) -> None:
-    for function in (lambda: MaxN(n), lambda: max_n(np.ones(2), n)):  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match=r"N is .*(from 0 to 100|give a number)"):
-            function()
+test_n_is_a_percentage = refusals(
+    partial(max_n, np.ones(2)),
+    {"n": 1},
+    {
+        "n": {
+            "N is .*from 0 to 100": [-1, 100.5, 101, float("nan")],
+            "N is .*give a number": ["10", None, True],
+        }
+    },
+)

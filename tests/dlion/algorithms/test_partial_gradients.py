@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,44 +13,49 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.decentralised.gradient_exchange.gradients import VALUES, gradient, links
-from workbench.decentralised.gradient_exchange.gradient import Accumulated
-from workbench.decentralised.gradient_exchange.part import Part, count_of, largest
+from workbench.decentralised.gradient_exchange.gradient import Accumulated, Links
+from workbench.decentralised.gradient_exchange.part import Part
 from workbench.dlion.algorithms.ako import FIRST, Blocks, blocks
 from workbench.dlion.algorithms.gaia import significant
-from workbench.dlion.algorithms.max_n import MaxN, max_n
+from workbench.dlion.algorithms.max_n import MaxN, PerLinkAddedUp, Ranks, max_n
 from workbench.dlion.algorithms.top_k import TopK
 
 Rows = list[list[float]]
+Values = NDArray[np.float32]
 ROWS = st.integers(1, 30).flatmap(
     lambda size: st.lists(st.lists(VALUES, min_size=size, max_size=size), min_size=1, max_size=12)
 )
 
 
-def dense(part: Part, size: int) -> NDArray[np.float32]:
+def dense(part: Part, size: int) -> Values:
     found = np.zeros(size, np.float32)
     part.add_to(found, 1.0)
     return found
 
 
+def played(
+    hook: Any, rows: Sequence[Sequence[float]], known: Links, **how: Any
+) -> Iterator[tuple[Values, Values]]:
+    """What waits in each iteration and what is sent of it; nothing is lost, nothing sent twice."""
+    size = len(rows[0])
+    total, sent = np.zeros(size, np.float32), np.zeros(size, np.float32)
+    for row in rows:
+        parts = hook(gradient(row, **how), known)
+        assert len({id(part) for part in parts.values()}) == 1  # the same for all
+        total = total + np.array(row, np.float32)
+        waiting, found = total - sent, dense(parts[1], size)
+        sent = sent + found
+        assert np.array_equal(sent + hook.left.values, total)
+        yield waiting, found
+
+
 class TestGaia:
     @given(ROWS, st.sampled_from([0.0, 1.0, 50.0, 1000.0]))
-    def test_sent_and_left_are_all_gradients(self, rows: Rows, weight: float) -> None:
-        hook, size = Accumulated(significant), len(rows[0])
-        weights, total = np.full(size, weight, np.float32), np.zeros(size, np.float32)
-        sent, left = total.copy(), total.copy()
-        for row in rows:
-            parts = hook(gradient(row, step=0.1, weights=weights), links(1, 2))
-            assert parts[1] is parts[2]
-            sent += dense(parts[1], size)
-            total += np.array(row, np.float32)
-            left = left + np.array(row, np.float32)
-            expected = [abs(float(one) * 0.1) > 0.01 * weight + 1e-12 for one in left]
-            found = dense(parts[1], size)
-            assert np.array_equal(found != 0, np.where(expected, left, 0) != 0)
-            assert np.array_equal(found[expected], left[expected])
-            left[expected] = 0
-            assert hook.left.values is not None
-            assert np.array_equal(sent + hook.left.values, total)
+    def test_what_is_significant_is_sent(self, rows: Rows, weight: float) -> None:
+        hook, weights = Accumulated(significant), np.full(len(rows[0]), weight, np.float32)
+        for waiting, found in played(hook, rows, links(1, 2), step=0.1, weights=weights):
+            expected = [abs(float(one) * 0.1) > 0.01 * weight + 1e-12 for one in waiting]
+            assert np.array_equal(found, np.where(expected, waiting, 0))
 
     def test_significant(self) -> None:
         updates = [0.0, 0.1, 0.0099, -0.011, 5.0, 0.0, np.nan]
@@ -61,17 +67,8 @@ class TestGaia:
 class TestMaxN:
     @given(ROWS, st.sampled_from([0.0, 10.0, 60.0, 100.0]))
     def test_what_is_not_sent_adds_up(self, rows: Rows, n: float) -> None:
-        hook, size = Accumulated(MaxN(n).selected), len(rows[0])
-        left = np.zeros(size, np.float32)
-        for row in rows:
-            parts = hook(gradient(row), links(1, 2))
-            assert parts[1] is parts[2]
-            left = left + np.array(row, np.float32)
-            selected, found = max_n(left, n), dense(parts[1], size)
-            assert np.array_equal(found, np.where(selected, left, 0))
-            left[selected] = 0
-            assert hook.left.values is not None
-            assert np.array_equal(hook.left.values, left)
+        for waiting, found in played(Accumulated(MaxN(n).selected), rows, links(1, 2)):
+            assert np.array_equal(found, np.where(max_n(waiting, n), waiting, 0))
 
     def test_by_default_it_is_forgotten(self) -> None:
         hook = MaxN(10)
@@ -79,29 +76,37 @@ class TestMaxN:
         assert sent == [[0, 9]] * 10
 
 
+class TestPerLinkAddedUp:
+    @given(ROWS)
+    def test_each_peer_is_sent_the_largest_n_of_what_it_lacks(self, rows: Rows) -> None:
+        hook, known = PerLinkAddedUp(), Links(0, {1: 8 * 6.0, 2: 8 * 20.0, 3: None}, 1.0)
+        total = np.zeros(len(rows[0]), np.float32)
+        sent = {peer: total.copy() for peer in known.peers}
+        for row in rows:
+            parts = hook(gradient(row), known)
+            total = total + np.array(row, np.float32)
+            for peer, part in parts.items():
+                lacks = total - sent[peer]
+                n = Ranks(gradient(lacks)).largest_n(known.budget_bytes(peer))
+                found = dense(part, len(total))
+                assert np.array_equal(found, np.where(max_n(lacks, n), lacks, 0))
+                sent[peer] += found
+
+
 class TestAko:
     @given(ROWS, st.sampled_from([1e9, 60.0, 30.0, 8.0, 3.0]))
     def test_every_block_once_in_p_iterations(self, rows: Rows, budget: float) -> None:
         size = len(rows[0])
         known = links(1, 2, bandwidth_bps=8 * budget)
-        p, hook = blocks(4 * size, known), Blocks()
+        p, times = blocks(4 * size, known), np.zeros(size, int)
         assert p == max(1, math.ceil(4 * size / budget))
-        total, sent = np.zeros(size, np.float32), np.zeros(size, np.float32)
-        times = np.zeros(size, int)
-        for at in range(2 * p):
-            row = rows[at % len(rows)]
-            total += np.array(row, np.float32)
-            parts = hook(gradient(row), known)
+        cycled = [rows[at % len(rows)] for at in range(2 * p)]
+        for at, (waiting, found) in enumerate(played(Blocks(), cycled, known)):
             block = slice(size * (at % p) // p, size * (at % p + 1) // p)
-            found = dense(parts[1], size)
-            assert parts[1].size_bytes == 4 * (block.stop - block.start)  # else links fill up
-            assert np.array_equal(found[block], (total - sent)[block])
-            assert not found[: block.start].any()
-            assert not found[block.stop :].any()
-            sent[block] += found[block]
             times[block] += 1
-            assert hook.left.values is not None
-            assert np.array_equal(sent + hook.left.values, total)
+            expected = np.zeros(size, np.float32)
+            expected[block] = waiting[block]
+            assert np.array_equal(found, expected)
         assert times.tolist() == [2] * size
 
     @pytest.mark.parametrize("before", range(FIRST + 2))
@@ -112,7 +117,7 @@ class TestAko:
             hook(ones, links(1, 2))
         known = links(1, 2, bandwidth_bps=8 * 16)
         parts = [hook(ones, known)[1] for _ in range(3)]
-        assert [part.values for part in parts] == [4, 4, 4]
+        assert [part.size_bytes for part in parts] == [16] * 3  # as p is chosen for: no bitmap
         assert all(dense(part, size).any() for part in parts)
 
     def test_the_slowest_link_decides(self) -> None:
@@ -125,20 +130,14 @@ class TestAko:
 class TestTopK:
     @given(ROWS, st.sampled_from([0.01, 0.1, 0.5, 1.0]))
     def test_error_feedback(self, rows: Rows, share: float) -> None:
-        hook, size = TopK(share), len(rows[0])
-        total, sent = np.zeros(size, np.float32), np.zeros(size, np.float32)
-        for row in rows:
-            parts = hook(gradient(row), links(1, 2, node=5))
-            assert parts.keys() == {1, 2, 5}  # itself, too
-            assert parts[1] is parts[5]
-            total += np.array(row, np.float32)
-            waiting, found = total - sent, dense(parts[1], size)
-            count = max(1, int(share * size))
+        size = len(rows[0])
+        count = max(1, int(share * size))
+        for waiting, found in played(TopK(share), rows, links(1, 2, node=5)):
             chosen = sorted(range(size), key=lambda at: (-abs(waiting[at]), at))[:count]
             assert np.array_equal(found, np.where(np.isin(np.arange(size), chosen), waiting, 0))
-            sent += found
-        assert hook.left.values is not None
-        assert np.array_equal(sent + hook.left.values, total)
+
+    def test_it_sends_itself_too(self) -> None:
+        assert TopK(0.5)(gradient([1.0]), links(1, 2, node=5)).keys() == {1, 2, 5}
 
     def test_per_variable(self) -> None:
         one = gradient([1.0, 5.0, 3.0, 100.0], (3, 1))
@@ -155,16 +154,3 @@ class TestTopK:
         assert hook.velocity is not None
         assert hook.left.values.tolist() == [2.5, 0]
         assert hook.velocity.tolist() == [1.5, 0]
-
-    @pytest.mark.parametrize(
-        ("values", "share", "expected"),
-        [
-            ([1.0, 1.0, 1.0], 0.34, [True, False, False]),
-            ([0.0, 0.0], 0.5, [True, False]),
-            ([1.0, -2.0, 2.0, 0.5], 0.5, [False, True, True, False]),
-            ([1.0], 0.01, [True]),
-        ],
-    )
-    def test_largest(self, values: Sequence[float], share: float, expected: list[bool]) -> None:
-        assert count_of(share, len(values)) == sum(expected)
-        assert largest(np.array(values), share).tolist() == np.flatnonzero(expected).tolist()

@@ -11,7 +11,6 @@ import pytest
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
 from workbench.claims import Answer, claims_of
-from workbench.dlion.paper.accuracy import spread
 from workbench.dlion.paper.controllers import LEAST_ITERATIONS
 from workbench.dlion.paper.figures import FIGURES
 from workbench.dlion.paper.trainings import ABOUT, CURVE
@@ -94,12 +93,6 @@ class TestGains:
         assert found.ours == pytest.approx(20)
         assert "one seed" in found.detail
 
-    def test_of_other_environments_are_others(self) -> None:
-        both = [*compared(HALF), *compared({"ako": [0.3], "dlion": [0.6]}, "hetero_sys_a")]
-        found = answers(fig11=frame(*both))
-        assert found["fig11.hetero_sys_a.ako"].ours == pytest.approx(100)
-        assert found["fig11.homo_a.ako"].ours == pytest.approx(0)
-
     def test_as_a_mean_over_three_environments(self) -> None:
         """0.4, 0.5 and 0.3 against 0.6 each: 50, 20 and 100 percent."""
         where = {"homo_a": 0.4, "hetero_cpu_a": 0.5, "hetero_cpu_b": 0.3}
@@ -165,11 +158,6 @@ class TestTrainingsThatDoNotCount:
     def test_where_all_failed_there_is_no_answer(self) -> None:
         found = answers(fig11=frame(row(at_s=None, reason="diverged")))
         assert found["fig11.homo_a.ako"].not_run == "rests on trainings that failed"
-
-
-def test_spread_by_hand() -> None:
-    assert spread([1.0]) == "one seed"
-    assert spread([1.0, 3.0]) == "± 1.0 points (2 seeds)"
 
 
 class TestOrders:
@@ -266,20 +254,18 @@ class TestOrders:
         assert "10.00/20.00/30.00/40.00 in homo_b" in found.detail
 
 
-def batches(
-    *phases: Sequence[int], cores: Sequence[float] = (24.0, 12.0, 4.0), total: int = 90
-) -> list[dict[str, Any]]:
+def batches(*phases: Sequence[int]) -> pl.DataFrame:
     """Of each phase `LEAST_ITERATIONS` long, after which the first worker has the last's cores."""
-    rows = list[dict[str, Any]]()
+    cores, rows = (24.0, 12.0, 4.0), list[dict[str, Any]]()
     for phase, samples in enumerate(phases):
         now = [*cores[phase:], *cores[:phase]]
         for iteration in range(len(rows) // len(cores), (phase + 1) * LEAST_ITERATIONS + 1):
-            every = {"at_s": 1.0 * iteration, "iteration": iteration, "global_batch": total}
+            every = {"at_s": 1.0 * iteration, "iteration": iteration, "global_batch": 90}
             rows += [
                 {**every, "node": node, "samples": one, "cores": now[node]}
                 for node, one in enumerate(samples)
             ]
-    return rows
+    return pl.DataFrame(rows)
 
 
 RISING = (50, 30, 10)
@@ -302,18 +288,17 @@ class TestControllers:
     def test_local_batches_follow_cores_and_sum_up(
         self, fig6: list[Sequence[int]], fig19: list[Sequence[int]], holds: bool
     ) -> None:
-        frames = {"fig6": pl.DataFrame(batches(*fig6)), "fig19": pl.DataFrame(batches(*fig19))}
+        frames = {"fig6": batches(*fig6), "fig19": batches(*fig19)}
         assert answers(**frames)["fig6.lbs"].ours is holds
         assert answers(fig6=frames["fig6"]) == {}
 
     def test_an_iteration_that_not_all_have_begun_is_not_summed(self) -> None:
         whole = batches(RISING)
-        begun = [{**whole[-1], "iteration": 100, "samples": 7}]
-        found = answers(fig6=pl.DataFrame(begun + whole), fig19=pl.DataFrame(whole))["fig6.lbs"]
-        assert found.ours is True
+        begun = whole.tail(1).with_columns(pl.col("iteration") + 100)
+        assert answers(fig6=begun.vstack(whole), fig19=whole)["fig6.lbs"].ours is True
 
     def test_an_iteration_in_which_cores_change_is_of_neither_phase(self) -> None:
-        frame = pl.DataFrame(batches(RISING, (30, 10, 50)))
+        frame = batches(RISING, (30, 10, 50))
         mixed = pl.col("iteration") == LEAST_ITERATIONS + 1
         mixed_cores = pl.when(mixed & (pl.col("node") == 0)).then(24.0).otherwise("cores")
         mixed_samples = pl.when(mixed).then(30).otherwise("samples")
@@ -321,7 +306,7 @@ class TestControllers:
         assert answers(fig6=frame, fig19=fig19)["fig6.lbs"].ours is True
 
     def test_in_few_iterations_nobody_follows_yet(self) -> None:
-        few = pl.DataFrame(batches(RISING)).filter(pl.col("iteration") < LEAST_ITERATIONS)
+        few = batches(RISING).filter(pl.col("iteration") < LEAST_ITERATIONS)
         assert answers(fig6=few, fig19=few)["fig6.lbs"].not_run
 
     @pytest.mark.parametrize(("percent", "holds"), [((6.0, 18.0), True), ((10.0, 20.0), False)])

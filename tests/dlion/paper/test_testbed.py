@@ -10,6 +10,7 @@ import pytest
 from workbench import datasets
 from workbench.clusters import Schedule
 from workbench.datasets import Dataset
+from workbench.dlion.algorithms.global_batch import Growth
 from workbench.dlion.costs.iteration import Workload, iteration
 from workbench.dlion.paper.testbed import (
     CPU_ENVIRONMENTS,
@@ -44,22 +45,19 @@ def speed(cores: int) -> float:
     return 1 / (0.1 + 0.9 / cores)
 
 
-def mean_iteration_s(learner: Learner, environment: str, iterations: int = 4) -> float:
+def mean_iteration_s(learner: Learner, environment: str) -> float:
     """Seconds of an iteration with Baseline, simulated: the same for all, since all wait."""
     setup = TESTBED.setup(learner, data(learner.model), environment)
-    trained = train(
-        replace(setup, seconds=None, iterations=iterations, evaluate_every=100), "baseline"
-    )
-    ends_s = trained.iterations.filter(iteration=iterations)["at_s"]
+    trained = train(replace(setup, seconds=None, iterations=4, evaluate_every=100), "baseline")
+    ends_s = trained.iterations.filter(iteration=4)["at_s"]
     first_s = trained.iterations.filter(iteration=1)["at_s"]
-    return (fmean(ends_s) - fmean(first_s)) / (iterations - 1)
+    return (fmean(ends_s) - fmean(first_s)) / 3
 
 
 def test_what_the_paper_states() -> None:
     assert (SECONDS, LOCAL_BATCH, POINTS) == (1500, 32, 50_000)
-    assert STATED["training"]["runs"] == 3
-    assert STATED["batches"]["warm_up_limit"] == 0.01
-    assert STATED["batches"]["speed_up_limit"] == 0.1
+    limits = (STATED["batches"]["warm_up_limit"], STATED["batches"]["speed_up_limit"])
+    assert (Growth.warm_up_share, Growth.speed_up_share) == limits == (0.01, 0.1)
     assert set(CPU_ENVIRONMENTS) | set(GPU_ENVIRONMENTS) == set(STATED["environments"])
     assert not set(CPU_ENVIRONMENTS) & {*GPU_ENVIRONMENTS, *DYNAMIC}
 

@@ -129,12 +129,6 @@ def test_drawn_faults(name: str, seed: int) -> None:
     assert found.run.results == dict.fromkeys(range(3), 30)
 
 
-@pytest.mark.parametrize("fault", [Crash(0, 1), LinkDown(0, 1, 1, 2), Lossy(0, 1, 0.5)], ids=type)
-def test_without_patience_it_is_said(fault: Fault) -> None:
-    with pytest.raises(ValueError, match=r"give patience_s=\.\.\., the seconds after which"):
-        train(setup(), faults=[fault])
-
-
 def test_when_nobody_is_left() -> None:
     with pytest.raises(TrainingError, match=r"nobody is left: all nodes crashed") as raised:
         train(faulty(), "baseline", faults=[Crash(node, 0.1) for node in range(3)])

@@ -18,7 +18,6 @@ from workbench.dynacomm.replanning import mobile_trace
 from workbench.dynacomm.replanning.clairvoyant import WITHIN_S
 from workbench.experiments import ExperimentInterrupted
 from workbench.experiments.figure import Figure
-from workbench.profiles import profile_model
 from workbench.runtime import Run, simulate
 
 SIZES = replanning.REPLANNING.sizes
@@ -163,18 +162,6 @@ def test_model_bounds_unequal_workers_who_get_more_than_their_share(scaled: pl.D
     assert gained["sequential"] > 1
     alone = unequal.filter(workers=1).drop("case")
     assert alone.equals(scaled.filter(case="equal", workers=1).drop("case"))
-
-
-def test_worker_that_shares_nothing_takes_the_sum_of_its_parts() -> None:
-    """By hand: all in one piece, so nobody waits but for the servers."""
-    frame = speedup.simulated_speedups(counts=(1,), iterations=2, slowest=0.5)
-    row = frame.filter(case="unequal", workers=1, planner="sequential").row(0, named=True)
-    testbed = variant(1, row["bandwidth_mbps"])
-    costs = testbed.costs(row["model"], row["batch_size"])
-    computed_s = float(costs.forward_s.sum() + costs.backward_s.sum())
-    moved_s = float(costs.pull_s.sum() + costs.push_s.sum()) + 2 * costs.overhead_s
-    waited_s = testbed.aggregation_s(profile_model(row["model"]))
-    assert row["iteration_s"] == pytest.approx(computed_s + moved_s + waited_s, rel=1e-9)
 
 
 @pytest.mark.parametrize("slowest", [0, -1, 1.5, float("nan")])

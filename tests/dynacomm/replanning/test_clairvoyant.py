@@ -37,9 +37,9 @@ def links(draw: st.DrawFn) -> Link:
 
 
 @st.composite
-def jobs(draw: st.DrawFn, max_layers: int = 5) -> Job:
+def jobs(draw: st.DrawFn) -> Job:
     """A job of a few layers, none without bytes."""
-    layers = draw(st.integers(1, max_layers))
+    layers = draw(st.integers(1, 5))
     rows = [draw(st.lists(seconds, min_size=layers, max_size=layers)) for _ in range(4)]
     return job_of(costs_of(rows, 0.0), iterations=2)
 

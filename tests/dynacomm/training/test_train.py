@@ -1,4 +1,4 @@
-"""True learning under every plan: the same weights, bit for bit, and the right ones."""
+"""True learning under every plan, at once and layer by layer: the same weights, the right ones."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,15 +7,14 @@ import pytest
 import torch
 
 from tests.dynacomm.training.trainings import DIGITS, LENET, LINKS
-from workbench import datasets
-from workbench.clusters import Link
+from workbench import datasets, training
+from workbench.clusters import Link, full_mesh
 from workbench.dynacomm import PLANNERS, iteration
 from workbench.dynacomm.programs.learning import Pieces, ServerStore, WorkerReplica
-from workbench.dynacomm.training import Setup, train
-
-NORMALISED = Setup(
-    "resnet20_cifar", DIGITS.limit(train=32, test=16).fitted((3, 32, 32)), Link(20e6, 0.02)
-)
+from workbench.dynacomm.programs.worker_and_server import Fixed, worker, worker_and_server
+from workbench.dynacomm.training import Setup, Trained, TrainingError, train
+from workbench.runtime import simulate
+from workbench.training import Sgd
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -27,12 +26,7 @@ def test_weights_are_the_same_under_every_plan(workers: int, servers: int) -> No
         assert torch.equal(found, weights["sequential"]), planner
 
 
-def test_normalised_models_too() -> None:
-    setup = replace(NORMALISED, workers=2, batch_size=8)
-    one, other = (train(setup, planner) for planner in ("sequential", "dynacomm"))
-    assert torch.equal(one.weights, other.weights)
-    assert one.epochs.drop("at_s").equals(other.epochs.drop("at_s"))
-    assert other.run.end_s < one.run.end_s
+SMALL = DIGITS.limit(train=32, test=16).fitted((3, 32, 32))
 
 
 def test_several_workers_learn_what_one_learns_from_their_joint_batch() -> None:
@@ -119,3 +113,111 @@ def test_servers_share_memory_and_hold_every_element_once() -> None:
         assert len({getattr(store, name).data_ptr() for store in stores}) == 1, name
     held = [index for store in stores for part in store.own for index in range(10**6)[part]]
     assert sorted(held) == list(range(len(stores[0].vector)))
+
+
+def test_workers_drop_out_each_for_itself() -> None:
+    setup = Setup("mobilenet_v2_cifar", SMALL, Link(1e9), workers=2, batch_size=4)
+
+    def gradients(setup: Setup, worker: int, iteration: int) -> torch.Tensor:
+        built = setup.programs()
+        replica = built.replicas[worker]
+        replica.flat.parameters.copy_(first)
+        replica.batches = [built.replicas[0].batches[0]] * 2
+        replica.learn(iteration)
+        return replica.flat.gradients.clone()
+
+    with training.fixed_threads():
+        first = setup.programs().epochs.weights
+        found = gradients(setup, 0, 0)
+        assert torch.equal(gradients(setup, 0, 0), found)
+        assert not torch.equal(gradients(setup, 1, 0), found)
+        assert not torch.equal(gradients(setup, 0, 1), found)
+
+
+def test_epochs_are_evaluated_with_what_workers_remember_on_average() -> None:
+    setup = Setup("resnet20_cifar", SMALL, Link(20e6, 0.02), workers=2, batch_size=8)
+    with training.fixed_threads():
+        built = setup.programs()
+        simulate(setup.cluster, built.programs)
+        module, (row,) = built.epochs.flat.module, built.epochs.frame.iter_rows(named=True)
+        one, other = (replica.buffers[-1] for replica in built.replicas)
+        averaged = {
+            name: (value + other[name]) / 2 if value.is_floating_point() else value
+            for name, value in one.items()
+        }
+        assert any(not torch.allclose(value, averaged[name]) for name, value in one.items())
+        losses = []
+        for buffers in (averaged, one, other):
+            training.set_buffers(module, buffers)
+            losses.append(training.evaluate(module, SMALL.x_train, SMALL.y_train).loss)
+    assert row["loss"] == pytest.approx(losses[0], rel=1e-6)
+    assert all(loss != pytest.approx(losses[0], rel=1e-4) for loss in losses[1:])
+
+
+def test_a_run_of_another_seed_draws_other_numbers_in_every_iteration() -> None:
+    setup = Setup("lenet5_cifar", SMALL, Link(1e9), workers=2, batch_size=4)
+    runs = [replace(setup, seed=seed).programs().replicas for seed in (0, 1)]
+    draws = [one.draws(number) for replicas in runs for one in replicas for number in range(8)]
+    assert len(set(draws)) == len(draws)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_server_on_a_worker_gives_the_same_weights(place: int) -> None:
+    setup = replace(LENET, workers=2)
+    with training.fixed_threads():
+        built, own = setup.programs(), setup.programs()
+        simulate(setup.cluster, built.programs)
+        job = setup.job(own.epoch_ends[-1], own.epochs.flat.layout.starts)
+        job = replace(job, hub=place)
+        planning = Fixed(PLANNERS["dynacomm"](setup.costs))
+        programs = [worker(job, planning, state) for state in own.states]
+        programs[place] = worker_and_server(job, planning, own.states[place], own.stores[0])
+        run = simulate(full_mesh(setup.nodes, setup.link), programs)
+        assert not torch.equal(own.epochs.weights, setup.programs().epochs.weights)
+        assert torch.equal(own.epochs.weights, built.epochs.weights)
+    assert [len(report.plans) for report in run.results.values()] == [own.epoch_ends[-1]] * 2
+
+
+# with shortcuts that pass a cut, and buffers
+RESNET = Setup("resnet20_cifar", SMALL, Link(20e6, 0.02), workers=2, batch_size=8)
+DROPOUT = Setup("alexnet_small", SMALL, Link(20e6, 0.02), workers=2, batch_size=8, epochs=2)
+
+
+def trained(setup: Setup, planner: str, *, by_layer: bool) -> Trained[torch.Tensor]:
+    return train(replace(setup, by_layer=by_layer), planner, trace=True)
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_layer_by_layer_gives_the_same_weights_losses_and_times(planner: str) -> None:
+    setup = replace(LENET, workers=2)
+    at_once = trained(setup, planner, by_layer=False)
+    by_layer = trained(setup, planner, by_layer=True)
+    assert torch.equal(by_layer.weights, at_once.weights)
+    assert by_layer.epochs.equals(at_once.epochs)
+    traces = [each.run.trace for each in (by_layer, at_once)]
+    assert traces[0] is not None
+    assert traces[1] is not None
+    assert traces[0].frame.equals(traces[1].frame)
+
+
+def test_layer_by_layer_gives_the_same_weights_and_buffers_past_shortcuts() -> None:
+    at_once = trained(RESNET, "layer_by_layer", by_layer=False)
+    by_layer = trained(RESNET, "layer_by_layer", by_layer=True)
+    assert torch.equal(by_layer.weights, at_once.weights)
+    assert by_layer.epochs.equals(at_once.epochs)  # evaluated with the buffers
+    in_one_piece = train(RESNET, "sequential")
+    assert torch.equal(in_one_piece.weights, at_once.weights)
+    assert in_one_piece.epochs.drop("at_s").equals(at_once.epochs.drop("at_s"))
+
+
+def test_what_a_layer_drops_depends_on_no_plan() -> None:
+    one, other = (
+        trained(DROPOUT, planner, by_layer=True) for planner in ("sequential", "layer_by_layer")
+    )
+    assert torch.equal(one.weights, other.weights)
+
+
+def test_diverging_by_layer_says_who_and_when() -> None:
+    wild = replace(LENET, sgd=Sgd(1e20), by_layer=True)
+    with pytest.raises(TrainingError, match=r"diverged: .*worker0 in iteration 2, epoch 1"):
+        train(wild, "layer_by_layer")

@@ -149,13 +149,6 @@ def test_the_same_seed_gives_the_same_bits_whatever_the_thread(
     assert not np.array_equal(other.members, found[0].members)
 
 
-def test_equal_points_share_a_subset_and_empty_ones_are_dropped() -> None:
-    x, y = np.ones((30, 5)), np.zeros(30, np.int64)
-    made = aggregate(x, y, "hash_kmeans", 3)
-    assert len(made) == 1
-    np.testing.assert_array_equal(made.points, np.ones((1, 5)))
-
-
 def test_ratio_1_is_the_data_itself_and_that_of_all_points_their_mean() -> None:
     x = np.random.default_rng(0).random((20, 4))
     made = aggregate(x, np.arange(20) % 3, "pca_lsh", 1)

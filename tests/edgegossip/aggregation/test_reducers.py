@@ -128,12 +128,6 @@ class TestIncrementalSvd:
 
         assert 1 - unexplained(found) > 0.6 * (1 - unexplained(best))
 
-    def test_unit_of_the_values_does_not_matter(self) -> None:
-        x = np.random.default_rng(0).random((20, 100))
-        np.testing.assert_allclose(
-            incremental_svd(x, 2, 1), incremental_svd(2.0**40 * x, 2, 1), rtol=1e-12
-        )
-
     def test_nothing_but_zeros(self) -> None:
         assert np.isfinite(incremental_svd(np.zeros((5, 100)), 1, 0)).all()
 

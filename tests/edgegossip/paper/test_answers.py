@@ -7,33 +7,20 @@ import polars as pl
 import pytest
 
 from tests.conftest import Smoke
-from tests.expectations import stored_frames
-from workbench.claims import Answer
+from tests.expectations import Stored
 from workbench.edgegossip.aggregation.techniques import PAPER
 from workbench.edgegossip.paper.aggregating import _SLOW
 from workbench.edgegossip.paper.figures import FIGURES
 from workbench.edgegossip.paper.trainings import Mean, final
 from workbench.experiments import recorded
-from workbench.experiments.figure import answers_of
 
-STORED: dict[str, pl.DataFrame] = {}
+KEPT = Stored("edgegossip", FIGURES)
+STORED, answers, value = KEPT.frames, KEPT.answers, KEPT.value
 
 
 @pytest.fixture(autouse=True, scope="module")
-def stored(smoke: Smoke) -> None:
-    """Read the frames of the notebook."""
-    STORED.update(stored_frames(smoke, "edgegossip"))
-
-
-def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
-    """What frames answer that lack nothing."""
-    found, faults = answers_of(FIGURES, frames)
-    assert faults == []
-    return found
-
-
-def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:
-    return answers(STORED | changed)[f"edgegossip.{claim}"].ours
+def _read(smoke: Smoke) -> None:
+    KEPT.read(smoke)
 
 
 def with_value(frame: pl.DataFrame, column: str, new: float, **where: object) -> pl.DataFrame:
@@ -267,7 +254,6 @@ def unequal(
     edge_s: tuple[float, ...] = (10.0, 10.5, 11.0),
     lost: tuple[float, ...] = (0.0, 0.004, 0.009),
     *,
-    plain_s: tuple[float, ...] = (10.0, 30.0, 50.0),
     seed_2_s: tuple[float, ...] = (10.0, 30.0, 50.0),
 ) -> pl.DataFrame:
     """Figure 12: times and losses at 1, 3 and 5; the second seed has times of GoSGD of its own."""
@@ -276,7 +262,7 @@ def unequal(
         for seed in SEEDS:
             about = {"model": "lenet5", "learner": "lenet5", "dataset": "digits", "epoch": 5}
             about |= {"train_samples": 9, "platforms": 4, "imbalance": imbalance, "seed": seed}
-            gosgd_s = seed_2_s[at] if seed == 2 else plain_s[at]
+            gosgd_s = seed_2_s[at] if seed == 2 else (10.0, 30.0, 50.0)[at]
             rows.append(about | {"method": "gosgd", "at_s": gosgd_s, "top1": 0.9})
             luck = 0.001 * (seed - 2)  # the same at each imbalance
             ours = {"method": "edgegossip", "at_s": edge_s[at], "top1": 0.9 - lost[at] + luck}

@@ -24,7 +24,6 @@ from workbench.edgegossip.paper.testbed import EPOCHS, IMBALANCES, MODELS, PLATF
 from workbench.edgegossip.paper.trainings import final
 from workbench.experiments import ExperimentInterrupted, Scaled
 from workbench.experiments.finished import forget
-from workbench.runtime import progress
 
 TRAINED = ("fig5", "fig6_accuracy", "fig12", "fig13", "strategies")
 Frames = dict[str, pl.DataFrame]
@@ -130,27 +129,6 @@ def test_an_interrupted_figure_keeps_what_was_trained(monkeypatch: pytest.Monkey
     assert len(calls) == 5  # a plain one and three ratios, of which the third was asked for twice
     assert whole.columns == kept.columns
     assert kept.equals(whole.filter(pl.col("ratio").is_null() | (pl.col("ratio") == 5)))
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize(
-    "figure", usually(["fig3", "fig13"], ["fig3", "fig3_times", "fig7", "fig13", "dropouts"])
-)
-@pytest.mark.parametrize("step", [1, 2])
-def test_interrupted_between_steps_what_is_finished_is_kept(
-    figure: str, step: int, stored: Frames, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def begin(steps: progress.Steps, what: str) -> None:
-        steps.step += 1
-        if steps.step == step:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(progress.Steps, "__call__", begin)
-    with pytest.raises(ExperimentInterrupted) as stopped:
-        make_small(figure)
-    kept, whole = stopped.value.frame, stored[figure]  # of as many rows
-    assert kept.schema == whole.schema
-    assert (0 if step == 1 else 1) <= len(kept) < len(whole)
 
 
 def test_two_of_four_platforms_are_slower(stored: Frames) -> None:

@@ -1,9 +1,13 @@
-"""The testbed: what is stated, what follows from data sheets, and what is refused."""
+"""The testbed: what is stated, what follows from data sheets, who learns at which scale."""
 
 import pytest
 
 from workbench.edgegossip.costs.platforms import Load
+from workbench.edgegossip.paper.accuracy import ALL_TECHNIQUES
+from workbench.edgegossip.paper.cases import LEARNING
 from workbench.edgegossip.paper.testbed import (
+    EPOCHS,
+    MODELS,
     POINTS,
     STATED,
     Constants,
@@ -12,6 +16,7 @@ from workbench.edgegossip.paper.testbed import (
     paper_testbed,
 )
 from workbench.edgegossip.prediction.predictor import Contention
+from workbench.parameters import SCALES
 from workbench.profiles import profile_model
 
 QUIET = Testbed(Constants(host_ms=0.2, intensity=0.0))
@@ -113,3 +118,20 @@ def test_data_may_be_dealt_out_and_all_be_peers() -> None:
     assert one.exchange_s - one.overhead_s == pytest.approx(
         7 / 2 * (QUIET.deployment("lenet5", 8).exchange_s - one.overhead_s)
     )
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_each_model_has_a_learner(scale: str) -> None:
+    learners = LEARNING.at(scale)
+    assert tuple(learners) == MODELS
+    own = scale == "paper"
+    assert [learners[name].learner == name for name in MODELS] == [True, own, own, own]
+    assert set(ALL_TECHNIQUES.at(scale)) <= set(MODELS)
+
+
+def test_the_papers_scale_trains_as_the_paper_does() -> None:
+    training = STATED["training"]
+    for learner in LEARNING.paper.values():
+        assert learner.epochs == EPOCHS
+        assert learner.batch_size == training["batch_size"] == 64
+        assert learner.learning_rate == training["learning_rate"] == 0.01

@@ -22,6 +22,7 @@ import psutil
 import pytest
 
 from tests.edgegossip.prediction.stand_in import learn_nothing
+from tests.refusals import refusals
 from workbench.edgegossip.prediction import co_runners as module
 from workbench.edgegossip.prediction.co_runners import (
     RECORD_BYTES,
@@ -232,18 +233,6 @@ class TestCoRunners:
             with pytest.raises(RuntimeError, match=r"co_runners.serve .* status 1: .*nonsense"):
                 others.rest()
 
-    def test_what_cannot_run_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="processes is 0"), co_runners(0):
-            pass
-        others = CoRunners([], Path())
-        for given, message in (
-            (("grep", 1), "wordcount"),
-            (("sort", 1.5), r"size_bytes is 1\.5"),
-            (("sort", 1, math.inf), "every_s is inf"),
-        ):
-            with pytest.raises(ValueError, match=message):
-                others.run(*given)
-
     def test_an_error_leaves_nothing(self, folder: Path) -> None:
         def fail() -> None:
             with co_runners(2) as others:
@@ -349,17 +338,34 @@ class TestProfilingRuns:
         wait_until_gone(below)
         assert left_in(folder) == []
 
-    @pytest.mark.parametrize(
-        ("changed", "message"),
-        [
-            ({"sizes": [0]}, "a size is 0"),
-            ({"sizes": [1.5]}, "a size is 1.5"),
-            ({"seconds_per_point": 0.01}, "seconds_per_point is 0.01"),
-            ({"every_s": math.nan}, "every_s is nan"),
-            ({"repeats": 0}, "repeats is 0"),
-            ({"workloads": ["grep"]}, "wordcount"),
-        ],
-    )
-    def test_refused(self, changed: dict[str, Any], message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            profiling_runs(**({"sizes": [1000]} | changed))
+
+def test_at_least_one_process_runs() -> None:
+    with pytest.raises(ValueError, match="processes is 0"), co_runners(0):
+        pass
+
+
+test_run_refused = refusals(
+    CoRunners([], Path()).run,
+    {"workload": "sort", "size_bytes": 1},
+    {
+        "workload": {"wordcount": ["grep"]},
+        "size_bytes": {"size_bytes is": [1.5]},
+        "every_s": {"every_s is": [math.inf]},
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"sizes": [0]}, "a size is 0"),
+        ({"sizes": [1.5]}, "a size is 1.5"),
+        ({"seconds_per_point": 0.01}, "seconds_per_point is 0.01"),
+        ({"every_s": math.nan}, "every_s is nan"),
+        ({"repeats": 0}, "repeats is 0"),
+        ({"workloads": ["grep"]}, "wordcount"),
+    ],
+)
+def test_profiling_runs_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        profiling_runs(**({"sizes": [1000]} | changed))

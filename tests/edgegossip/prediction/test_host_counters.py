@@ -7,10 +7,12 @@ import socket
 import subprocess
 import sys
 import time
+from collections import namedtuple
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import psutil
 import pytest
@@ -107,64 +109,37 @@ def test_without_the_kernel_s_word_psutil_is_asked(
     assert process_tree(idle[0])() == pytest.approx(known)
 
 
-Times = tuple[float, float, float, float, float]
-"""As psutil has them of a process: user, system, both of its children, and waiting."""
+Cpu = namedtuple("Cpu", "user nice system idle iowait steal guest")
 
 
-class Transfers(NamedTuple):
-    read_bytes: int
-    write_bytes: int
+def link(sent: int, received: int) -> SimpleNamespace:
+    return SimpleNamespace(bytes_sent=sent, bytes_recv=received)
 
 
-class FakeProcess:
-    """A process of psutil's that says what it is told to."""
-
-    def __init__(self, pid: int, times: Times, transfers: Transfers) -> None:
-        self.pid, self.times, self.transfers = pid, times, transfers
-        self.below: list[FakeProcess] = []
-        self.ended = False
-
-    @contextmanager
-    def oneshot(self) -> Iterator[None]:
-        yield
-
-    def children(self, recursive: bool) -> list[FakeProcess]:
-        assert recursive
-        if self.ended:
-            raise psutil.NoSuchProcess(self.pid)
-        return self.below
-
-    def cpu_times(self) -> Times:
-        return self.times
-
-    def io_counters(self) -> Transfers:
-        return self.transfers
+def transfers(read: int, written: int) -> SimpleNamespace:
+    return SimpleNamespace(read_bytes=read, write_bytes=written)
 
 
-class Cpu(NamedTuple):
-    user: float
-    nice: float
-    system: float
-    idle: float
-    iowait: float
-    steal: float
-    guest: float
-
-
-class Link(NamedTuple):
-    bytes_sent: int
-    bytes_recv: int
+def process(pid: int, times: tuple[float, ...], io: SimpleNamespace, *below: Any) -> Any:
+    """As psutil's; times are user, system, both of its children, and waiting."""
+    return SimpleNamespace(
+        pid=pid,
+        oneshot=nullcontext,
+        children=lambda recursive: below,
+        cpu_times=lambda: times,
+        io_counters=lambda: io,
+    )
 
 
 class TestHostCounters:
     def test_by_hand(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        root = FakeProcess(7, (1, 2, 4, 8, 99), Transfers(10, 20))
-        root.below = [FakeProcess(8, (16, 32, 0, 0, 99), Transfers(300, 400))]
+        child = process(8, (16, 32, 0, 0, 99), transfers(300, 400))
+        root = process(7, (1, 2, 4, 8, 99), transfers(10, 20), child)
         monkeypatch.setattr(psutil, "Process", {7: root}.__getitem__)
         monkeypatch.setattr(module, "_lists_children", lambda pid: False)
         monkeypatch.setattr(psutil, "cpu_times", lambda: Cpu(100, 10, 20, 500, 5, 3, 50))
-        links = {"lo": Link(1000, 1000), "made-up": Link(3, 4)}
-        disks = {"loop0": Transfers(999, 999), "made-up": Transfers(5, 6)}
+        links = {"lo": link(1000, 1000), "made-up": link(3, 4)}
+        disks = {"loop0": transfers(999, 999), "made-up": transfers(5, 6)}
         monkeypatch.setattr(psutil, "net_io_counters", lambda pernic: links)
         monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: disks)
         read = host_counters([7], lambda: 2.0)
@@ -174,7 +149,11 @@ class TestHostCounters:
         assert (found.network_bytes, found.disk_bytes) == (2007, 11)
         assert found.own_busy_s == 63
         assert (found.own_network_bytes, found.own_disk_bytes) == (2, 730)
-        root.ended = True  # and uses nothing more
+
+        def ended(recursive: bool) -> NoReturn:
+            raise psutil.NoSuchProcess(7)
+
+        root.children = ended  # and uses nothing more
         assert read().own_busy_s == 63
 
     def test_virtual_devices_count_nothing_again(
@@ -184,8 +163,8 @@ class TestHostCounters:
             (tmp_path / true / "device").mkdir(parents=True)
         monkeypatch.setattr(module, "_NETWORK", tmp_path)
         monkeypatch.setattr(module, "_DISKS", tmp_path)
-        links = {"lo0": Link(100, 100), "wire": Link(3, 4), "bridge": Link(30, 40)}
-        disks = {"drive": Transfers(5, 6), "mirror": Transfers(50, 60)}
+        links = {"lo0": link(100, 100), "wire": link(3, 4), "bridge": link(30, 40)}
+        disks = {"drive": transfers(5, 6), "mirror": transfers(50, 60)}
         monkeypatch.setattr(psutil, "net_io_counters", lambda pernic: links)
         monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: disks)
         found = host_counters(())()

@@ -1,6 +1,7 @@
 """The cost model against sums done by hand and against the equations in loops."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 
 from tests.hiertrain.strategies import chains, choice_of, given_of, hybrids, problems
 from tests.oracles import hiertrain as oracle
-from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
+from tests.refusals import refusals
+from workbench.hiertrain import TIERS, Chain, Hybrid, Problem, iteration
 
 RELATIVE = 1e-12  # sums of n doubles in different orders differ by about n units in the last place
 
@@ -85,15 +87,15 @@ def test_chain_iteration_is_the_walk_forth_and_back(problem: Problem, data: st.D
     assert iteration(problem, policy).total_s == pytest.approx(expected_s, rel=RELATIVE)
 
 
-@pytest.mark.parametrize(
-    ("policy", "message"),
-    [
-        (Hybrid(TIERS, 1, 4, 4, 1, 1), "m_l is 4, but the model has only 3 layers"),
-        (Hybrid(TIERS, 1, 3, 4, 1, 0), "shares out 5 samples, but the problem's batch is 6"),
-        (Chain(("edge",), 6), "places 1 layers, but the model has 3"),
-        (Chain(("edge",) * 3, 7), "shares out 7 samples"),
-    ],
+test_policy_that_does_not_fit = refusals(
+    partial(iteration, PROBLEM),
+    {"policy": Chain(("edge",) * 3, 6)},
+    {
+        "policy": {
+            "m_l is 4, but the model has only 3 layers": [Hybrid(TIERS, 1, 4, 4, 1, 1)],
+            "shares out 5 samples, but the problem's": [Hybrid(TIERS, 1, 3, 4, 1, 0)],
+            "places 1 layers, but the model has 3": [Chain(("edge",), 6)],
+            "shares out 7 samples": [Chain(("edge",) * 3, 7)],
+        }
+    },
 )
-def test_policy_that_does_not_fit_is_refused(policy: Policy, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        iteration(PROBLEM, policy)

@@ -8,12 +8,14 @@ Deviation: the text says "greater than or equal to N % of the maximum", its exam
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
+from workbench.decentralised.gradient_exchange.gradient import Gradient, Leftover, Links, Parts
 from workbench.decentralised.gradient_exchange.part import Part, Values, encoded_bytes
 from workbench.utils.checks import UserError, check_number
 
@@ -116,6 +118,26 @@ def per_link(gradient: Gradient, links: Links) -> Parts:
     """
     ranks = Ranks(gradient)
     return {peer: ranks.part(ranks.largest_n(links.budget_bytes(peer))) for peer in links.peers}
+
+
+class PerLinkAddedUp:
+    """As `per_link`, but what a peer was not sent adds up until it is.
+
+    Whether it does, the paper does not say.
+    """
+
+    def __init__(self) -> None:
+        self.left = defaultdict[int, Leftover](Leftover)
+
+    def __call__(self, gradient: Gradient, links: Links) -> Parts:
+        """Add the gradient to what each peer lacks, and send it the largest N of that."""
+        parts = {}
+        for peer in links.peers:
+            left = self.left[peer]
+            ranks = Ranks(replace(gradient, values=left.plus(gradient.values)))
+            n = ranks.largest_n(links.budget_bytes(peer))
+            parts[peer] = left.take(gradient, ranks.selected(n))
+        return parts
 
 
 class MaxN:

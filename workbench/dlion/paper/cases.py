@@ -13,7 +13,7 @@ from workbench.dlion.algorithms import SYSTEMS, System
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.global_batch import Growth
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
-from workbench.dlion.algorithms.max_n import MaxN
+from workbench.dlion.algorithms.max_n import MaxN, PerLinkAddedUp, per_link
 from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.algorithms.system import Batching
 from workbench.dlion.paper.testbed import (
@@ -118,6 +118,8 @@ def system_of(case: Case, learning: Learning, samples: int) -> System:
         rule = MaxN(case.n)
         hook = Accumulated(rule.selected) if case.accumulate else rule
         system = replace(system, generate_partial_gradients=hook)
+    elif case.accumulate and system.generate_partial_gradients is per_link:
+        system = replace(system, generate_partial_gradients=PerLinkAddedUp)
     if case.synchronous:
         system = replace(system, synch_training=synchronous)
     batching = _batching(system.batching, case, learning, samples)

@@ -26,14 +26,7 @@ from workbench.dlion.paper.accuracy import (
 from workbench.dlion.paper.cases import LEARNING, MAX_10, Case
 from workbench.dlion.paper.hop import COMPARED_IN
 from workbench.dlion.paper.testbed import GPU_ENVIRONMENTS, SECONDS, STATED, Learner
-from workbench.dlion.paper.titles import (
-    ENVIRONMENT_TITLES,
-    SYSTEM_TITLES,
-    curves,
-    learnt_title,
-    panels,
-    system_title,
-)
+from workbench.dlion.paper.titles import SYSTEM_TITLES, curves, learnt_title, panels
 from workbench.dlion.paper.trainings import SIZES, Learnt, trained
 from workbench.experiments import Scaled
 from workbench.experiments.figure import Figure
@@ -43,15 +36,7 @@ OTHERS = COMPARED[:-1]
 _SYSTEMS = tuple(map(Case, COMPARED))
 
 
-def draw(value: str, axis: str, subject: str, frame: pl.DataFrame) -> alt.FacetChart:
-    """Final values of every system and each reading of Max 10, a panel per environment."""
-    drawn = frame.with_columns(
-        system_title(frame), pl.col("environment").replace(ENVIRONMENT_TITLES)
-    )
-    return panels(drawn, "environment", "system", subject, value=value, axis=axis)
-
-
-_drawn = partial(draw, "top1", "top-1, %", "Accuracy after the same virtual time")
+_drawn = partial(panels, "environment", "system", "Accuracy after the same virtual time")
 
 
 def draw_converged(frame: pl.DataFrame) -> alt.Chart:
@@ -290,7 +275,7 @@ FIG18 = _gains(
         "dynamic_sys_b.baseline": _CEILING,
         "dynamic_sys_b.ako": _RATE,
     },
-    chart=partial(draw, "top1", "top-1, %", "Accuracy while cores and links change"),
+    chart=partial(panels, "environment", "system", "Accuracy while cores and links change"),
 )
 
 # Deviation: at scale ``paper`` MobileNet learns from CIFAR-10, with the times and bytes of
@@ -342,7 +327,14 @@ FIG17 = Figure(
     of=(FIG11, FIG13, FIG15),
     compute=heterogeneous,
     learnt=True,
-    chart=partial(draw, "top1_sd", "points", "Deviation of accuracy among workers"),
+    chart=partial(
+        panels,
+        "environment",
+        "system",
+        "Deviation of accuracy among workers",
+        value="top1_sd",
+        axis="points",
+    ),
     answers={"dlion.fig17.deviation": _deviation},
 )
 

@@ -1,4 +1,4 @@
-"""Explanations weighed: first weights, Max 10, and the constants that are fitted."""
+"""Explanations weighed: first weights, what is not sent, and the constants that are fitted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import polars as pl
 from workbench.dlion.algorithms import COMPARED
 from workbench.dlion.paper import testbed
 from workbench.dlion.paper.cases import MAX_10, Case
-from workbench.dlion.paper.titles import SYSTEM_TITLES, panels, system_title
+from workbench.dlion.paper.titles import panels
 from workbench.dlion.paper.trainings import Group, Trained, trained
 from workbench.experiments.figure import Figure
 
@@ -27,15 +27,26 @@ CASES: Mapping[str, Sequence[Case]] = {
     "shared first weights": _changed(first_weights="shared"),
     "shared, few classes a worker": _changed(first_weights="shared", classes=2),
     "own, all wait for all": _changed(synchronous=True),
-    "Max 10": [MAX_10[0], Case("max10", n=10.0, accumulate=True), MAX_10[1]],
 }
+_NOT_SENT = (
+    *(Case("ako"), *MAX_10, Case("max10", n=10.0, accumulate=True)),
+    *(
+        Case(system, environment, accumulate=added)
+        for environment in ("hetero_net_a", "hetero_sys_a", "hetero_sys_b")
+        for system, added in (("ako", None), ("dlion", None), ("dlion", True))
+    ),
+)
 
 
 def draw_explanations(frame: pl.DataFrame) -> alt.FacetChart:
-    """Final accuracy by what may put Baseline below the others, and Max 10 above them."""
-    drawn = frame.with_columns(system_title(frame))
-    subject = "What may put Baseline below systems that send less, and Max 10 above, Homo A"
-    chart: alt.FacetChart = panels(drawn, "explanation", "system", subject)
+    """Final accuracy by what may put Baseline below the others."""
+    subject = "What may put Baseline below systems that send less, Homo A"
+    return panels("explanation", "system", subject, frame)
+
+
+def draw_not_sent(frame: pl.DataFrame) -> alt.FacetChart:
+    """Final accuracy where what is not sent is forgotten, and where it adds up."""
+    chart: alt.FacetChart = panels("environment", "system", "What Max N does not send", frame)
     return chart.resolve_scale(y="independent")
 
 
@@ -70,12 +81,9 @@ def candidates(title: str, systems: Sequence[str], **sizes: Any) -> pl.DataFrame
 
 def draw_candidates(frame: pl.DataFrame) -> alt.FacetChart:
     """Final accuracy by the constants that calibration picks from, and whose first weights."""
-    drawn = frame.with_columns(
-        pl.col("system").replace(SYSTEM_TITLES),
-        constants=pl.format("{}: {}", "first_weights", "candidate"),
-    )
+    constants = pl.format("{}: {}", "first_weights", "candidate")
     subject = "Constants that are weighed, and first weights, Homo A"
-    return panels(drawn, "constants", "system", subject)
+    return panels("constants", "system", subject, frame.with_columns(constants=constants))
 
 
 def in_use(candidates: pl.DataFrame) -> pl.DataFrame:
@@ -88,10 +96,8 @@ def in_use(candidates: pl.DataFrame) -> pl.DataFrame:
 def draw_first_weights(frame: pl.DataFrame) -> alt.FacetChart:
     """Final accuracy by whose first weights."""
     titles = {"own": "each worker's own", "shared": "the same for all"}
-    drawn = frame.with_columns(
-        pl.col("system").replace(SYSTEM_TITLES), pl.col("first_weights").replace(titles)
-    )
-    return panels(drawn, "first_weights", "system", "First weights, Homo A")
+    drawn = frame.with_columns(pl.col("first_weights").replace(titles))
+    return panels("first_weights", "system", "First weights, Homo A", drawn)
 
 
 EXPLANATIONS = Trained(
@@ -102,6 +108,10 @@ EXPLANATIONS = Trained(
         tuple(Group(cases, {"explanation": name}) for name, cases in CASES.items()),
     ),
     chart=draw_explanations,
+)
+
+NOT_SENT = Trained(
+    id="not_sent", compute=partial(trained, "What is not sent", _NOT_SENT), chart=draw_not_sent
 )
 
 CANDIDATES = Trained(

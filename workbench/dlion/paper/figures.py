@@ -42,5 +42,6 @@ FIGURES = (
     all_systems.SCALING,
     failures.FAILURES,
     explanations.EXPLANATIONS,
+    explanations.NOT_SENT,
     explanations.CANDIDATES,
 )

@@ -57,11 +57,9 @@ def draw_speed_ups(frame: pl.DataFrame) -> alt.FacetChart:
 
 def draw_techniques(frame: pl.DataFrame) -> alt.FacetChart:
     """Final accuracy of all combinations of the three techniques."""
-    drawn = frame.with_columns(
-        pl.col("environment").replace(ENVIRONMENT_TITLES),
-        chosen=pl.col("techniques").replace({"": "none"}).fill_null("all three"),
-    )
-    return panels(drawn, "environment", "chosen", "What each technique is worth")
+    chosen = pl.col("techniques").replace({"": "none"}).fill_null("all three")
+    drawn = frame.with_columns(chosen=chosen)
+    return panels("environment", "chosen", "What each technique is worth", drawn)
 
 
 def draw_weightings(frame: pl.DataFrame) -> alt.Chart:

@@ -40,14 +40,13 @@ def learnt_title(subject: str, frame: pl.DataFrame) -> list[str]:
 
 
 def system_title(frame: pl.DataFrame) -> pl.Expr:
-    """Title of a row's system; of Max 10 by its reading, where there are several."""
+    """Title of a row's system; whether the rest adds up; of Max 10 by its reading, if several."""
     plain = pl.col("system").replace(SYSTEM_TITLES)
+    added = pl.when("accumulate").then(pl.format("{}, the rest adds up", plain))
     if frame.filter(system="max10")["n"].n_unique() < 2:
-        return plain
+        return added.otherwise(plain).alias("system")
     return (
-        pl.when("accumulate")
-        .then(pl.lit("Max 10, the rest adds up"))
-        .when(pl.col("n").is_not_null())
+        added.when(pl.col("n").is_not_null())
         .then(pl.lit("Max 10 by the sentence"))
         .when(system="max10")
         .then(pl.lit("Max 10 by the examples"))
@@ -72,17 +71,20 @@ def final_percents(frame: pl.DataFrame, *by: str, value: str = "top1") -> pl.Dat
 
 
 def panels(
-    frame: pl.DataFrame,
     panel: str,
     by: str,
     subject: str,
+    frame: pl.DataFrame,
     *,
     value: str = "top1",
     axis: str = "top-1, %",
 ) -> alt.FacetChart:
     """Bars of final values by `by`, with their range over seeds, a panel for each of `panel`."""
-    names, each = values(frame, by), values(frame, panel)
-    base = alt.Chart(final_percents(frame, panel, by, value=value)).encode(
+    titled = frame.with_columns(
+        system_title(frame), pl.col("environment").replace(ENVIRONMENT_TITLES)
+    )
+    names, each = values(titled, by), values(titled, panel)
+    base = alt.Chart(final_percents(titled, panel, by, value=value)).encode(
         y=alt.Y(f"{by}:N", sort=names, title=None)
     )
     bars_of = alt.layer(*_ranges(base, axis)).properties(height=16 * len(names))
