@@ -92,8 +92,8 @@ def test_errors_by_set(frame: pl.DataFrame) -> None:
     assert table["set"].to_list() == list(hivemind.SETS.values())
     assert table["runs"].to_list() == [10, 8, 8]
     zone = frame.filter(pl.col("run").str.starts_with("A"))["predicted_percent"].abs()
-    assert table.row(0, named=True)["predicted_mean"] == pytest.approx(zone.mean())
-    assert table.row(0, named=True)["predicted_worst"] == zone.max()
+    assert table["predicted_mean"][0] == pytest.approx(zone.mean())
+    assert table["predicted_worst"][0] == zone.max()
 
 
 def test_half_the_machines_there(frame: pl.DataFrame) -> None:

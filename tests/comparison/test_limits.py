@@ -13,7 +13,7 @@ import pytest
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
 from workbench.comparison import WAYS, Question, UnusableError, compare
 from workbench.comparison.memory import StepMemory
-from workbench.comparison.use import carried, limit
+from workbench.comparison.use import limit
 from workbench.profiles import LayerTimes, profile_model
 from workbench.utils.checks import UserError
 
@@ -72,34 +72,8 @@ class TestInterfaces:
         assert found.what.startswith("link a to b")
         assert found.share == pytest.approx(1)
 
-    @pytest.mark.parametrize("others", [1, 2])
-    @pytest.mark.parametrize("direction", ["uplink_bps", "downlink_bps"])
-    def test_server_waits_for_the_worker_interface(self, direction: str, others: int) -> None:
-        more = [Node(f"b{at}", flops_per_s=1e10) for at in range(others)]
-        asked = question(holder(**{direction: 1e5}), others=more)
-        times = asked.layer_times(0)
-        transfers_s = 8 * asked.model_bytes * (1 / 1e5 + 1 / 1e7)
-        expected_s = transfers_s + times.forward_s + times.backward_s
-        option = WAYS[SERVED].find(asked)
-        assert option.use.iteration_s == pytest.approx(expected_s)
-        assert option.simulate().iteration_s == pytest.approx(expected_s, rel=0.02)
-
-    def test_unequal_directions_take_each_its_time(self) -> None:
-        cluster = Cluster(
-            [holder(), Node("b", flops_per_s=1e10)],
-            {(0, 1): Link(1e6, overhead_s=0.02), (1, 0): Link(1e8, overhead_s=0.01)},
-        )
-        asked = Question(PROFILE, cluster, 8)
-        times = asked.layer_times(0)
-        transfers_s = 8 * asked.model_bytes * (1 / 1e6 + 1 / 1e8) + 0.03
-        expected_s = transfers_s + times.forward_s + times.backward_s
-        assert WAYS[SERVED].find(asked).use.iteration_s == pytest.approx(expected_s)
-
     def test_way_through_others_is_as_narrow_as_the_interfaces_on_it(self) -> None:
-        nodes = [
-            Node("a", flops_per_s=1e9, uplink_bps=1e5),
-            *(Node(n, flops_per_s=1e9) for n in "bc"),
-        ]
+        nodes = [holder(uplink_bps=1e5), *(Node(name, flops_per_s=1e9) for name in "bc")]
         links = {(0, 1): LINK, (1, 0): LINK, (1, 2): LINK, (2, 1): LINK}
         asked = Question(PROFILE, Cluster(nodes, links), 8)  # type: ignore[arg-type]
         assert asked.path_bps(0, 2) == asked.routed.link(0, 2).bandwidth == 1e5
@@ -130,14 +104,8 @@ def test_samples_are_sent_ahead_however_long_they_travel() -> None:
     ids=["speed", "interface", "links"],
 )
 def test_outage_at_the_beginning_is_over_in_the_long_run(asked: Question) -> None:
-    for way in WAYS.values():
-        if way.name in ("one node", SENT, SERVED, "all-reduce"):
-            try:
-                option = way.find(asked)
-            except UnusableError:
-                continue
-            assert 0.01 < option.use.iteration_s < 5
-            assert carried(asked, option.use) is not None
+    for way in ("one node", SENT, SERVED):
+        assert 0.01 < WAYS[way].find(asked).use.iteration_s < 5
 
 
 @pytest.mark.parametrize("links", [{}, {(0, 1): LINK}])
@@ -158,12 +126,8 @@ def test_other_times_are_refused(times: object) -> None:
 
 
 def test_order_of_devices_changes_no_plan() -> None:
-    nodes = [
-        Node("slow", flops_per_s=1e8, samples=100),
-        Node("fast", flops_per_s=1e10, samples=100),
-        Node("edge", flops_per_s=1e10),
-        Node("cloud", flops_per_s=2e11),
-    ]
+    nodes = [Node(f"n{at}", flops_per_s=10.0**at, samples=100) for at in (8, 10)]
+    nodes += [Node("edge", flops_per_s=1e10), Node("cloud", flops_per_s=2e11)]
     link = Link(1e6, overhead_s=0.001)
     rates = {
         WAYS["hiertrain"].find(Question(PROFILE, full_mesh(order, link), 8)).use.samples_per_s
@@ -172,17 +136,14 @@ def test_order_of_devices_changes_no_plan() -> None:
     assert max(rates) == pytest.approx(min(rates))
 
 
-def test_links_without_limit_take_no_time() -> None:
+def test_links_without_limit_take_no_time_and_are_planned_for_as_very_fast_ones() -> None:
     asked = question(holder(), Link(math.inf))
     times = asked.layer_times(0)
     use = WAYS[SERVED].find(asked).use
     assert use.iteration_s == pytest.approx(times.forward_s + times.backward_s)
-
-
-def test_links_without_limit_are_planned_for_as_very_fast_ones() -> None:
-    nodes = [holder(), Node("edge", flops_per_s=1e10), Node("cloud", flops_per_s=1e11)]
+    others = [Node("edge", flops_per_s=1e10), Node("cloud", flops_per_s=1e11)]
     rates = [
-        WAYS["hiertrain"].find(Question(PROFILE, full_mesh(nodes, Link(bps)), 8)).use.samples_per_s
+        WAYS["hiertrain"].find(question(holder(), Link(bps), others)).use.samples_per_s
         for bps in (1e16, math.inf)
     ]
     assert rates[0] == pytest.approx(rates[1])
@@ -229,10 +190,9 @@ class TestMemory:
     @pytest.mark.parametrize("way", [SERVED, "fedavg"])
     def test_server_has_the_memory(self, way: str) -> None:
         asked = self.asked(101, 1, 2, 1, samples=100)
-        cluster = asked.cluster
-        size = 101.0 * asked.model_bytes
-        first = replace(cluster.nodes[0], memory_bytes=size)
-        asked = replace(asked, cluster=Cluster([first, *cluster.nodes[1:]], dict(cluster.links)))  # type: ignore[arg-type]
+        first, *others = asked.cluster.nodes
+        first = replace(first, memory_bytes=101.0 * asked.model_bytes)
+        asked = replace(asked, cluster=full_mesh([first, *others], Link(1e12)))
         assert WAYS[way].find(asked).batches == {0: 8, 1: 8, 3: 0}
 
     def test_worker_that_serves_keeps_both(self) -> None:

@@ -15,7 +15,7 @@ from workbench.comparison import charts
 from workbench.comparison.question import Question
 from workbench.comparison.threshold import named
 from workbench.comparison.use import limit
-from workbench.comparison.ways import WAYS, Option, options
+from workbench.comparison.ways import WAYS, Option, usable
 from workbench.figures import stacked
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.profiles import profile_model
@@ -105,15 +105,11 @@ UNEVENNESSES = (1.0, 2.0, 4.0, 10.0)
 
 def questions(setting: Setting, samples: str) -> list[tuple[float, float, Question]]:
     """Questions at all bandwidths and unevennesses, as `charts.winners` takes them."""
-
-    def at(mbps: float, uneven: float) -> Question:
-        return question_of(
-            replace(setting, bandwidth_mbps=mbps, unevenness=uneven, samples=samples)
-        )
-
-    return [
-        (mbps, uneven, at(mbps, uneven)) for mbps, uneven in product(BANDWIDTHS_MBPS, UNEVENNESSES)
-    ]
+    asked = []
+    for mbps, uneven in product(BANDWIDTHS_MBPS, UNEVENNESSES):
+        other = replace(setting, bandwidth_mbps=mbps, unevenness=uneven, samples=samples)
+        asked.append((mbps, uneven, question_of(other)))
+    return asked
 
 
 SHOWN = (
@@ -130,17 +126,12 @@ TIMELINES = 3
 
 def found(question: Question) -> dict[str, Option]:
     """The ways of `SHOWN` that can be used, all samples first, then the fastest first."""
-    usable = {
-        way.name: option
-        for way, option in options(question, [WAYS[name] for name in SHOWN])
-        if isinstance(option, Option)
-    }
-    return dict(
-        sorted(
-            usable.items(),
-            key=lambda one: (question.share(one[1].learns_from) < 1, -one[1].use.samples_per_s),
-        )
-    )
+
+    def key(found: tuple[str, Option]) -> tuple[bool, float]:
+        option = found[1]
+        return question.share(option.learns_from) < 1, -option.use.samples_per_s
+
+    return dict(sorted(usable(question, [WAYS[name] for name in SHOWN]).items(), key=key))
 
 
 def table(setting: Setting) -> pl.DataFrame:
@@ -149,9 +140,9 @@ def table(setting: Setting) -> pl.DataFrame:
     return _table(question, found(question))
 
 
-def _table(question: Question, usable: Mapping[str, Option]) -> pl.DataFrame:
+def _table(question: Question, options: Mapping[str, Option]) -> pl.DataFrame:
     rows = []
-    for name, option in usable.items():
+    for name, option in options.items():
         share, most = question.share(option.learns_from), limit(question, option.use)
         rows.append((name, WAYS[name].system, option.use.samples_per_s, share, *most))
     columns = ["way", "system", "samples_per_s", "samples_share", "limited_by", "busy_share"]
@@ -173,12 +164,12 @@ def sentence(frame: pl.DataFrame) -> str:
 def draw(setting: Setting) -> dict[str, Any]:
     """The sentence, rates of ways that equal SGD, and timelines of the fastest of them."""
     question = question_of(setting)
-    usable = found(question)
-    frame = _table(question, usable)
+    options = found(question)
+    frame = _table(question, options)
     kind = pl.when(pl.col("samples_share") == 1).then(pl.lit(charts.KINDS[0]))
     drawn = frame.with_columns(kind=kind.otherwise(pl.lit(charts.KINDS[1])))
     rates = charts.marks(drawn, charts.KINDS[:2])
-    shown = [name for name, option in usable.items() if option.dry is not None][:TIMELINES]
-    traced = charts.traced({name: usable[name] for name in shown})
+    shown = [name for name, option in options.items() if option.dry is not None][:TIMELINES]
+    traced = charts.traced({name: options[name] for name in shown})
     title = [sentence(frame), "cost models and dry runs, without learning"]
     return stacked(rates, charts.timelines(traced, []), title=title)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,6 @@ from workbench.runtime import Run, SimulationError, simulate
 from workbench.utils.checks import UserError, check_number
 
 if TYPE_CHECKING:
-    from workbench.clusters import Link
-    from workbench.clusters.cluster import Name
     from workbench.runtime import Program
     from workbench.runtime.measured import MeasuredRun
 
@@ -246,10 +244,8 @@ class Measured:
 def over(cluster: Cluster, used: Collection[tuple[str, str]]) -> Cluster:
     """The cluster with these links alone, by the names of their ends."""
     names = cluster.names
-    links: dict[tuple[Name, Name], Link] = {
-        (a, b): link for (a, b), link in cluster.links.items() if (names[a], names[b]) in used
-    }
-    return Cluster(cluster.nodes, links)
+    links = {(a, b): link for (a, b), link in cluster.links.items() if (names[a], names[b]) in used}
+    return replace(cluster, links=links)
 
 
 def _shared_inside(question: Question, option: Option) -> dict[Pair, float]:

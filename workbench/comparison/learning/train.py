@@ -20,8 +20,7 @@ from workbench.comparison.learning.sgd import Batches, Clock
 from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.trial import Trial
 from workbench.comparison.question import Question
-from workbench.comparison.ways import WAYS, Option, Way
-from workbench.comparison.ways.way import options
+from workbench.comparison.ways import WAYS, Option, Way, options
 from workbench.datasets.dataset import check_dataset
 from workbench.experiments.computed import ExperimentInterrupted
 from workbench.experiments.sweep import sweep
@@ -85,8 +84,7 @@ def train_ways(
     tokens, by their own losses.
 
     Nodes with a model each are evaluated each by itself, and the mean over nodes is taken, as in
-    the papers of these systems. Evaluations take no virtual time. All seconds are virtual; wall
-    seconds will join where ``runtime.measure`` runs the same programs in real processes.
+    the papers of these systems. Evaluations take no virtual time. All seconds are virtual.
 
     Parameters
     ----------
@@ -181,7 +179,8 @@ def tasks_of(
     The profile is that of the model as it is trained, which may have other outputs than the zoo's.
     """
     check_dataset(dataset)
-    if isinstance(model, str) and len(shape := _shape(model)) == 3:
+    shape = choose("model", model, MODELS).input_shape if isinstance(model, str) else ()
+    if len(shape) == 3:
         dataset = dataset.fitted(shape)
     if not rates:
         raise UserError("there are no learning_rates; give at least one")
@@ -195,10 +194,6 @@ def tasks_of(
     ]
 
 
-def _shape(model: str) -> tuple[int, ...]:
-    return choose("model", model, MODELS).input_shape
-
-
 def option_of(way: Way, question: Question) -> Option | str:
     """The way's best use of the cluster, or why there is none."""
     (_, option), *_ = options(question, [way])
@@ -208,7 +203,6 @@ def option_of(way: Way, question: Question) -> Option | str:
 
 
 def _batches(found: Mapping[str, Option | str], question: Question) -> dict[str, Batches]:
-    """Batches of the ways that equal SGD."""
     return {
         name: Batches.of(WAYS[name], option, question)
         for name, option in found.items()
@@ -233,13 +227,8 @@ def _learnt(
         if name not in batches and not isinstance(option, str)
     ]
     points = [
-        {
-            "way": name,
-            "learning_rate": task.learning_rate,
-            "seed": seed,
-            "task": task,
-            "batches": one,
-        }
+        {"way": name, "learning_rate": task.learning_rate, "seed": seed}
+        | {"task": task, "batches": one}
         for seed in seeds
         for task in tasks
         for name, one in units
