@@ -36,8 +36,8 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
     """Samples a second of every way that can be used and fits, by kind of update."""
     exact = pl.col("update") == EQUAL
     whole, some, others = map(pl.lit, KINDS)
-    kind = pl.when(exact & (pl.col("samples_share") == 1)).then(whole)
-    kind = kind.when(exact).then(some).otherwise(others)
+    all_samples = pl.col("samples_share") == 1
+    kind = pl.when(exact & all_samples).then(whole).when(exact).then(some).otherwise(others)
     known = frame.filter(pl.col("reason").is_null()).with_columns(kind=kind)
     drawn = known.filter(pl.col("fits").fill_null(True))
     drawn = drawn.sort("kind", -pl.col("samples_per_s"), maintain_order=True)

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import polars as pl
 
-from workbench.clusters import Cluster, Link, Node
-from workbench.clusters.cluster import Name
+from workbench.clusters import Cluster, Link, Node, star
 from workbench.comparison import charts
 from workbench.comparison.question import Question
 from workbench.comparison.threshold import named
@@ -75,22 +74,15 @@ def cluster_of(setting: Setting) -> Cluster:
     """Workers around an edge server, and a cloud behind it."""
     count = setting.workers
     slower = [setting.unevenness ** (-at / (count - 1)) for at in range(count)]
-    nodes = [
+    workers = [
         Node(f"worker{at}", flops_per_s=WORKER_GFLOPS * 1e9 * factor, samples=SAMPLES)
         for at, factor in enumerate(slower)
     ]
-    nodes += [
-        Node("edge", flops_per_s=EDGE_GFLOPS * 1e9),
-        Node("cloud", flops_per_s=CLOUD_GFLOPS * 1e9),
-    ]
-    near = Link(setting.bandwidth_mbps * 1e6, overhead_s=0.005)
-    links: dict[tuple[Name, Name], Link] = {}
-    for source, target, link in [
-        *((f"worker{at}", "edge", near) for at in range(count)),
-        ("edge", "cloud", CLOUD_LINK),
-    ]:
-        links[source, target] = links[target, source] = link
-    return Cluster(nodes, links, raw_samples_may_leave=setting.may_leave)
+    edge = Node("edge", flops_per_s=EDGE_GFLOPS * 1e9)
+    near = star(workers, [edge], Link(setting.bandwidth_mbps * 1e6, overhead_s=0.005))
+    nodes = (*near.nodes, Node("cloud", flops_per_s=CLOUD_GFLOPS * 1e9))
+    links = {**near.links, (count, count + 1): CLOUD_LINK, (count + 1, count): CLOUD_LINK}
+    return replace(near, nodes=nodes, links=links, raw_samples_may_leave=setting.may_leave)
 
 
 def question_of(setting: Setting) -> Question:

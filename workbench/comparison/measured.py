@@ -180,7 +180,8 @@ class Trial:
             use = self.option.run(carrier, self.count)
         except (UserError, SimulationError) as error:
             return {"measured_note": str(error)}
-        notes = [self.note, DISTURBED if carrier.disturbed else ""]
+        disturbed = any(run.disturbed for run in carrier.runs)
+        notes = [self.note, DISTURBED if disturbed else ""]
         return carrier.late() | {
             "simulated_samples_per_s": self.simulated.samples_per_s,
             "measured_samples_per_s": use.samples_per_s,
@@ -225,11 +226,6 @@ class Measured:
             raise KeyboardInterrupt
         self.runs.append(run)
         return run
-
-    @property
-    def disturbed(self) -> bool:
-        """Whether the machine disturbed one of the runs."""
-        return any(run.disturbed for run in self.runs)
 
     def late(self) -> dict[str, Any]:
         """How many deadlines were late, and the largest share of time that others took."""

@@ -92,13 +92,11 @@ class Question:
         graph = nx.DiGraph(self.cluster.links.keys())
         graph.add_nodes_from(range(len(self.cluster)))
         for source, name in enumerate(self.cluster.names):
-            reached = {source} | nx.descendants(graph, source)
-            for target in range(len(self.cluster)):
-                if target not in reached:
-                    raise UserError(
-                        f"no links lead from {name} to {self.cluster.names[target]}; every node "
-                        "has to reach all others, if by way of others: add links"
-                    )
+            for target in sorted({*graph} - {source} - nx.descendants(graph, source)):
+                raise UserError(
+                    f"no links lead from {name} to {self.cluster.names[target]}; every node has to "
+                    "reach all others, if by way of others: add links"
+                )
 
     def _plain_s(self, node: Node) -> float:
         """Seconds of a batch at speed 1, without recomputation."""

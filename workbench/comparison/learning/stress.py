@@ -165,14 +165,12 @@ def stressed(task: Task, uneven: Task | None, victim: int, way: str, seed: int, 
     except FAILURES as error:
         return {"reason": _reason(error)}
     question, end_s = task.question, usual.end_s
+    node = question.cluster.names[victim]
     cases: dict[str, tuple[Task, tuple[Fault, ...]]] = {
         "link delays": (replace(task, question=halting(question, victim, end_s)), ()),
         "link fails": (task, link_down(question, victim, end_s / 2)),
-        "node dies": (task, (Crash(question.cluster.names[victim], end_s / 2),)),
-        "node slows": (
-            task,
-            (SlowDown(question.cluster.names[victim], end_s / 2, math.inf, 2.0),),
-        ),
+        "node dies": (task, (Crash(node, end_s / 2),)),
+        "node slows": (task, (SlowDown(node, end_s / 2, math.inf, 2.0),)),
     }
     if uneven is not None:
         cases["labels uneven"] = uneven, ()

@@ -130,30 +130,15 @@ def train_ways(
         raise UserError(f"until_loss is {until_loss}; a loss is above 0")
     names = list(WAYS) if ways is None else way_names(ways)
     rates = listed("learning_rates", learning_rates, "give numbers, such as (0.05, 0.1)")
-    tasks = tasks_of(
-        model,
-        cluster,
-        dataset,
-        batch_size,
-        times,
-        rates=rates,
-        epochs=epochs,
-        alpha=alpha,
-        objective=objective,
-        outputs=outputs,
-    )
-    question = tasks[0].question
+    how: dict[str, Any] = {"epochs": epochs, "objective": objective, "outputs": outputs}
+    tasks = tasks_of(model, cluster, dataset, batch_size, times, rates=rates, alpha=alpha, **how)
+    question, objective = tasks[0].question, tasks[0].objective
     found = {name: option_of(WAYS[name], question) for name in names}
     learnt, interrupted = _learnt(tasks, found, range(first, first + count), processes)
     evaluations, rows = _by_way(tasks, found, learnt, count)
     target = default_target(evaluations, rows) if until_loss is None else until_loss
-    return TrainedWays(
-        named(evaluations, tasks[0].objective),
-        named(summary(evaluations, rows, target), tasks[0].objective),
-        target,
-        interrupted,
-        tasks[0].objective,
-    )
+    ranked = named(summary(evaluations, rows, target), objective)
+    return TrainedWays(named(evaluations, objective), ranked, target, interrupted, objective)
 
 
 def way_names(ways: Sequence[str]) -> list[str]:
