@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -73,7 +74,7 @@ class TestEqualToSgd:
     def test_parameter_server_learns_as_plain_sgd_at_the_times_of_its_clock(
         self, planner: str
     ) -> None:
-        size = {"workers": 2, "batch_size": 16, "epochs": 2}
+        size: dict[str, Any] = {"workers": 2, "batch_size": 16, "epochs": 2}
         setup = dynacomm.Setup("lenet5", DIGITS, LINK, flops_per_s=1e9, sgd=Sgd(0.1), **size)
         programs = setup.programs(dynacomm.training.Planned(planner, None))
         trained = training.run(programs)
@@ -98,8 +99,8 @@ class TestEqualToSgd:
     @pytest.mark.parametrize("planner", ["hiertrain", "all_cloud", "jointdnn"])
     def test_tiers_learn_as_plain_sgd_at_the_times_of_their_clock(self, planner: str) -> None:
         home = load_cluster(DATA / "clusters" / "home.toml")
-        nodes = [replace(one, samples=100 if one.name == "board1" else 0) for one in home.nodes]
-        question = asked(Cluster(nodes, dict(home.links)))  # type: ignore[arg-type]
+        nodes = (replace(one, samples=100 if one.name == "board1" else 0) for one in home.nodes)
+        question = asked(replace(home, nodes=tuple(nodes)))
         option = WAYS[planner].find(question)
         assert option.dry is not None
         problem = problem_of(question, tuple(option.dry.nodes))
@@ -170,13 +171,16 @@ def federation(cluster: Cluster, server: int, round_s: list[float]) -> federated
     return federated.Setup("lenet5", DIGITS, epochs=2, **how)
 
 
+def federated_losses(shards: Sequence[np.ndarray], seed: int) -> list[float]:
+    return oracle.federated_losses(DIGITS, shards, rounds=2, batch=16, rate=0.1, seed=seed)
+
+
 class TestFederated:
     def test_equals_its_oracle_in_the_seconds_of_its_table(self) -> None:
         nodes = [Node("a", flops_per_s=1e9, samples=30), Node("b", flops_per_s=2e9, samples=10)]
         one = task(full_mesh([*nodes, Node("s", flops_per_s=1e6)], LINK))
         found = curve(one, "fedavg", seed=1)
-        expected = {"rounds": 2, "batch": 16, "rate": 0.1, "seed": 1}
-        losses = oracle.federated_losses(DIGITS, one.shards(1), **expected)
+        losses = federated_losses(one.shards(1), seed=1)
         assert found["loss"].to_list()[1:] == pytest.approx(losses, rel=1e-5)
         round_s = WAYS["fedavg"].find(one.question).use.iteration_s
         assert found["at_s"][2] - found["at_s"][1] == pytest.approx(round_s)
@@ -190,8 +194,7 @@ class TestFederated:
         assert trained.run.bytes == 2 * 2 * size
         there_s = 0.002 + 8 * size / 2e7
         assert trained.run.end_s == pytest.approx(2 * max(0.5, 2 * there_s + 0.1))
-        expected = {"rounds": 2, "batch": 16, "rate": 0.1, "seed": 0}
-        losses = oracle.federated_losses(DIGITS, setup.shards, **expected)
+        losses = federated_losses(setup.shards, seed=0)
         assert trained.epochs["test_loss"].to_list() == pytest.approx(losses, rel=1e-5)
 
     @pytest.mark.parametrize("server", [1, 2])
@@ -290,7 +293,7 @@ def test_what_is_interrupted_keeps_the_ways_that_were_trained(
 class TestRanking:
     """By hand: two seeds, all-reduce reaches 1.0 after 2 and 4 s, gossip once, after 1 s."""
 
-    rows: ClassVar = [
+    rows: ClassVar[list[dict[str, object]]] = [
         {"way": name, "system": name, "update": WAYS[name].update, "learning_rate": 0.1}
         | {"samples_share": 1.0, "reason": None}
         for name in ("gossip", "all-reduce")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tests.comparison.clusters import clusters
+from tests.comparison.clusters import clusters, linked
 from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.comparison import WAYS, Question, compare, measured, text
@@ -108,9 +108,7 @@ class TestTrial:
         def through(mbps: float) -> Cluster:
             wide, narrow = Link(1e8), Link(mbps * 1e6)
             links = {(f"n{at}", ("left", "right")[at % 2]): wide for at in range(4)}
-            both = links | {(b, a): wide for a, b in links}
-            both |= {("left", "right"): narrow, ("right", "left"): narrow}
-            return Cluster(nodes, both)  # type: ignore[arg-type]
+            return linked(nodes, links | {("left", "right"): narrow})
 
         assert "the link left to right, inside the network, sets the pace" in reason(
             through(1), "all-reduce"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tests.comparison.clusters import clusters
+from tests.comparison.clusters import clusters, linked
 from tests.long import usually
 from tests.oracles import comparison as oracle
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
@@ -144,10 +144,9 @@ class TestByHand:
         assert WAYS[KEPT].find(asked).use == WAYS[STREAMED].find(asked).use
         nodes = [Node("a", flops_per_s=1e9, samples=9000), Node("b", flops_per_s=2e9)]
         nodes += [Node("c", flops_per_s=1e12)]
-        links: dict[tuple[Name, Name], Link] = {(0, 1): Link(1e8), (0, 2): Link(1e6)}
-        links |= {(b, a): link for (a, b), link in links.items()}
+        cluster = linked(nodes, {(0, 1): Link(1e8), (0, 2): Link(1e6)})
         chosen = [
-            list(WAYS[KEPT].find(Question(PROFILE, Cluster(nodes, links), 8, epochs=n)).batches)
+            list(WAYS[KEPT].find(Question(PROFILE, cluster, 8, epochs=n)).batches)
             for n in (1, 10, 100)
         ]
         assert chosen == [[1], [1], [2]]
@@ -274,8 +273,7 @@ class TestBatches:
 def test_way_through_a_router_is_as_narrow_as_its_narrowest_link() -> None:
     nodes = [Node(name, flops_per_s=1e9) for name in "abc"]
     near, far = Link(1e7, overhead_s=0.01), Link(1e6, overhead_s=0.02, latency_s=0.1)
-    links = {(0, 1): near, (1, 0): near, (1, 2): far, (2, 1): far}
-    question = Question(PROFILE, Cluster(nodes, links), 8)  # type: ignore[arg-type]
+    question = Question(PROFILE, linked(nodes, {(0, 1): near, (1, 2): far}), 8)
     way = question.routed.link("a", "c")
     assert (way.bandwidth, way.overhead_s, way.latency_s) == (1e6, 0.03, 0.1)
     assert question.paths[0, 2] == (0, 1, 2)
