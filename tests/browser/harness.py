@@ -331,12 +331,6 @@ SHOWN_PICTURES = """() => [...document.querySelectorAll('.jp-OutputArea-output')
     }).length"""
 
 
-def assert_shows_every_picture(lab: Lab, pictures: int) -> None:
-    wanted = f"({SHOWN_PICTURES})() >= {pictures}"
-    lab.page.wait_for_function(wanted, timeout=20_000)
-    assert lab.page.evaluate(SHOWN_PICTURES) == pictures
-
-
 def pictures_in(lab: Lab) -> int:
     """How many outputs are pictures; one that is shown as an explorer is none."""
     outputs = [output for cell in lab.outputs() for output in cell]
@@ -344,14 +338,11 @@ def pictures_in(lab: Lab) -> int:
     return sum("image/svg+xml" in output.get("data", {}) for output in outputs) - explorers
 
 
-def answered_claims(lab: Lab, system: str) -> Locator:
-    """Rows of the notebook's scorecard, e.g. of ``"dynacomm"``."""
-    return lab.page.locator(".jp-RenderedMarkdown tr", has_text=f"{system}.")
-
-
 def assert_nothing_strange(lab: Lab) -> None:
     """Every picture shows, no cell wrote to stderr, and the browser had nothing to complain of."""
-    assert_shows_every_picture(lab, pictures_in(lab))
+    pictures = pictures_in(lab)
+    lab.page.wait_for_function(f"({SHOWN_PICTURES})() >= {pictures}", timeout=20_000)
+    assert lab.page.evaluate(SHOWN_PICTURES) == pictures
     outputs = [output for cell in lab.outputs() for output in cell]
     assert [output for output in outputs if output.get("name") == "stderr"] == []
     assert lab.problems == []

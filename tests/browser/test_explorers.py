@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.harness import Lab, assert_nothing_strange, notebook
-from tests.test_notebooks import NOTEBOOKS, PAPERS, sources
+from tests.test_notebooks import PAPERS, sources
 
 # Of each: a number in its title, what raises that, and the model of least work.
 EXPLORERS = {
@@ -22,7 +22,6 @@ EXPLORERS = {
     "04_dlion": (r": ([\d.e+]+) s an iteration", ("batch size", "ArrowRight"), "lenet5"),
     "05_olpb": (r"block ([\d.,]+) MB", ("batch size", "ArrowRight"), "lenet5"),
 }
-COMPARISON = next(path for path in NOTEBOOKS if path.stem == "06_which_way")
 
 
 def as_far_as_the_explorer(path: Path) -> list[str]:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+from typing import Any
+
 from hypothesis import strategies as st
 
 from workbench.clusters import Cluster, Link, Node
 from workbench.clusters.cluster import Name
+
+
+def linked(nodes: Sequence[Node], links: Mapping[Any, Link]) -> Cluster:
+    """Pairs of nodes linked in both directions."""
+    return Cluster(
+        nodes, {(a, b): link for ends, link in links.items() for a, b in permutations(ends)}
+    )
 
 
 @st.composite

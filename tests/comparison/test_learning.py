@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,7 @@ from workbench import datasets, dynacomm, hiertrain, training
 from workbench.clusters import Cluster, Link, Node, full_mesh, load_cluster, star
 from workbench.comparison import WAYS, Question, federated
 from workbench.comparison.learning import charts, stress, systems, tables, train, train_ways
-from workbench.comparison.learning.ranking import default_target, summary
+from workbench.comparison.learning.ranking import TrainedWays, default_target, summary
 from workbench.comparison.learning.sgd import Batches, Clock, learn, steps
 from workbench.comparison.learning.stress import STRESSES
 from workbench.comparison.learning.task import Task
@@ -41,13 +42,23 @@ def asked(cluster: Cluster, batch_size: int = 16) -> Question:
     return Question(PROFILE, cluster, batch_size)
 
 
-def task(cluster: Cluster, batch_size: int = 16, **options: object) -> Task:
-    given = {"epochs": 2, "learning_rate": 0.1} | options
-    return Task(asked(cluster, batch_size), "lenet5", DIGITS, **given)  # type: ignore[arg-type]
-
-
 def even(count: int = 3) -> Cluster:
     return full_mesh([Node(f"n{at}", flops_per_s=1e9, samples=10) for at in range(count)], LINK)
+
+
+def task(cluster: Cluster | None = None, batch_size: int = 16, **options: Any) -> Task:
+    given = {"epochs": 2, "learning_rate": 0.1} | options
+    return Task(asked(cluster or even(), batch_size), "lenet5", DIGITS, **given)
+
+
+def curve(one: Task, way: str, seed: int = 0) -> pl.DataFrame:
+    """Evaluations of a way's own training."""
+    return systems.train(Trial(one, WAYS[way], WAYS[way].find(one.question), seed))
+
+
+def ways(*names: str, cluster: Cluster | None = None, **options: Any) -> TrainedWays:
+    given = {"epochs": 1, "seeds": 1, "processes": 1} | options
+    return train_ways("lenet5", cluster or even(), DIGITS, 16, ways=names, **given)
 
 
 def sgd_losses(batches: list[np.ndarray], rate: float) -> list[float]:
@@ -63,27 +74,17 @@ class TestEqualToSgd:
     def test_parameter_server_learns_as_plain_sgd_at_the_times_of_its_clock(
         self, planner: str
     ) -> None:
-        setup = dynacomm.Setup(
-            "lenet5",
-            DIGITS,
-            LINK,
-            flops_per_s=1e9,
-            workers=2,
-            batch_size=16,
-            epochs=2,
-            sgd=Sgd(0.1),
-        )
+        size: dict[str, Any] = {"workers": 2, "batch_size": 16, "epochs": 2}
+        setup = dynacomm.Setup("lenet5", DIGITS, LINK, flops_per_s=1e9, sgd=Sgd(0.1), **size)
         programs = setup.programs(dynacomm.training.Planned(planner, None))
         trained = training.run(programs)
         batches = [
-            np.concatenate(
-                [
-                    training.batches(DIGITS, 16, 0, epoch, worker=worker, workers=2)[number]
-                    for worker in range(2)
-                ]
-            )
+            np.concatenate(both)
             for epoch in range(2)
-            for number in range(4)
+            for both in zip(
+                *(training.batches(DIGITS, 16, 0, epoch, worker=one, workers=2) for one in (0, 1)),
+                strict=True,
+            )
         ]
         assert sgd_losses(batches, 0.1) == pytest.approx(programs.losses, rel=1e-4)
         workers = [Node(f"worker{at}", flops_per_s=1e9, samples=1) for at in range(2)]
@@ -98,8 +99,8 @@ class TestEqualToSgd:
     @pytest.mark.parametrize("planner", ["hiertrain", "all_cloud", "jointdnn"])
     def test_tiers_learn_as_plain_sgd_at_the_times_of_their_clock(self, planner: str) -> None:
         home = load_cluster(DATA / "clusters" / "home.toml")
-        nodes = [replace(one, samples=100 if one.name == "board1" else 0) for one in home.nodes]
-        question = asked(Cluster(nodes, dict(home.links)))  # type: ignore[arg-type]
+        nodes = (replace(one, samples=100 if one.name == "board1" else 0) for one in home.nodes)
+        question = asked(replace(home, nodes=tuple(nodes)))
         option = WAYS[planner].find(question)
         assert option.dry is not None
         problem = problem_of(question, tuple(option.dry.nodes))
@@ -114,10 +115,9 @@ class TestEqualToSgd:
         assert ends == pytest.approx(trained.epochs["at_s"].to_list(), rel=1e-6)
 
     def test_synchronous_peers_learn_as_plain_sgd_from_the_same_draws(self) -> None:
-        one = task(even())
-        way = WAYS["baseline"]
+        one, way = task(), WAYS["baseline"]
         option = way.find(one.question)
-        peers = systems.train(Trial(one, way, option, seed=3))
+        peers = curve(one, "baseline", seed=3)
         alone = learn(one, Batches.of(way, option, one.question), 3)
         assert peers["loss"][0] == alone["loss"][0]
         assert peers["samples"][-1] == alone["samples"][-1]
@@ -129,8 +129,7 @@ class TestEqualToSgd:
         assert ends[0] <= peers["at_s"][-1] <= ends[1] * (1 + 1e-9)
 
     def test_pooled_batches_hold_every_sample_once_an_epoch(self) -> None:
-        one = task(even())
-        drawn = Batches((0, 1, 2), (16,)).draw(one.shards(0), 0)
+        drawn = Batches((0, 1, 2), (16,)).draw(task().shards(0), 0)
         assert sorted(np.concatenate([next(drawn) for _ in range(8)])) == list(range(128))
 
     def test_devices_that_take_turns_draw_from_their_own_samples(self) -> None:
@@ -139,7 +138,7 @@ class TestEqualToSgd:
         batches = [next(drawn) for _ in range(16)]
         assert all(any({*batch} <= {*shard} for shard in shards) for batch in batches)
         assert sorted(np.concatenate(batches)) == list(range(64))
-        question = task(even()).question
+        question = task().question
         assert Batches.of(WAYS["hiertrain"], WAYS["hiertrain"].find(question), question).turns
 
     def test_clock_of_samples_sent_once_is_slow_in_the_first_epoch(self) -> None:
@@ -157,65 +156,52 @@ class TestEqualToSgd:
         assert found["bytes"].to_list() == pytest.approx([0.0, sent / 2, sent, sent])
 
     def test_workers_draw_from_their_own_samples(self) -> None:
-        one = task(even())
-        shards = one.shards(0)
+        shards = task().shards(0)
         drawn = next(Batches((0, 2), (16, 8)).draw(shards, 0))
         assert set(drawn[:16]) <= set(shards[0])
         assert set(drawn[16:]) <= set(shards[2])
         assert len(drawn) == 24
 
 
+def federation(cluster: Cluster, server: int, round_s: list[float]) -> federated.Setup:
+    """Two rounds of two clients with unequal shards."""
+    shards = [np.arange(40), np.arange(40, 128)]
+    how: dict[str, Any] = {"shards": shards, "batch_size": 16, "round_s": round_s}
+    how |= {"cluster": cluster, "server": server, "sgd": Sgd(0.1)}
+    return federated.Setup("lenet5", DIGITS, epochs=2, **how)
+
+
+def federated_losses(shards: Sequence[np.ndarray], seed: int) -> list[float]:
+    return oracle.federated_losses(DIGITS, shards, rounds=2, batch=16, rate=0.1, seed=seed)
+
+
 class TestFederated:
-    def test_equals_its_oracle(self) -> None:
+    def test_equals_its_oracle_in_the_seconds_of_its_table(self) -> None:
         nodes = [Node("a", flops_per_s=1e9, samples=30), Node("b", flops_per_s=2e9, samples=10)]
-        cluster = full_mesh([*nodes, Node("s", flops_per_s=1e6)], LINK)
-        one = task(cluster)
-        way = WAYS["fedavg"]
-        option = way.find(one.question)
-        curve = systems.train(Trial(one, way, option, seed=1))
-        assert curve["loss"].to_list()[1:] == pytest.approx(
-            oracle.federated_losses(DIGITS, one.shards(1), rounds=2, batch=16, rate=0.1, seed=1),
-            rel=1e-5,
-        )
+        one = task(full_mesh([*nodes, Node("s", flops_per_s=1e6)], LINK))
+        found = curve(one, "fedavg", seed=1)
+        losses = federated_losses(one.shards(1), seed=1)
+        assert found["loss"].to_list()[1:] == pytest.approx(losses, rel=1e-5)
+        round_s = WAYS["fedavg"].find(one.question).use.iteration_s
+        assert found["at_s"][2] - found["at_s"][1] == pytest.approx(round_s)
 
     def test_a_server_that_is_a_client_as_well_learns_the_same_and_sends_itself_nothing(
         self,
     ) -> None:
-        shards = [np.arange(40), np.arange(40, 128)]
-        setup = federated.Setup(
-            "lenet5",
-            DIGITS,
-            epochs=2,
-            sgd=Sgd(0.1),
-            shards=shards,
-            cluster=full_mesh(2, LINK),
-            server=1,
-            round_s=[0.1, 0.5],
-            batch_size=16,
-        )
+        setup = federation(full_mesh(2, LINK), 1, [0.1, 0.5])
         trained = training.train(setup, None)
         size = 246824
         assert trained.run.bytes == 2 * 2 * size
         there_s = 0.002 + 8 * size / 2e7
         assert trained.run.end_s == pytest.approx(2 * max(0.5, 2 * there_s + 0.1))
-        losses = oracle.federated_losses(DIGITS, shards, rounds=2, batch=16, rate=0.1, seed=0)
+        losses = federated_losses(setup.shards, seed=0)
         assert trained.epochs["test_loss"].to_list() == pytest.approx(losses, rel=1e-5)
 
     @pytest.mark.parametrize("server", [1, 2])
     def test_real_processes_learn_the_same_bit_for_bit(
         self, ray_session: Session, server: int
     ) -> None:
-        setup = federated.Setup(
-            "lenet5",
-            DIGITS,
-            epochs=2,
-            sgd=Sgd(0.1),
-            shards=[np.arange(40), np.arange(40, 128)],
-            cluster=full_mesh(3, LINK),
-            server=server,
-            round_s=[0.02, 0.05],
-            batch_size=16,
-        )
+        setup = federation(full_mesh(3, LINK), server, [0.02, 0.05])
         simulated, measured = (
             training.train(setup, None, RunOptions(measured=real)) for real in (False, True)
         )
@@ -223,99 +209,66 @@ class TestFederated:
         assert measured.epochs.drop("at_s").equals(simulated.epochs.drop("at_s"))
         assert (measured.epochs["at_s"] >= simulated.epochs["at_s"]).all()
 
-    def test_rounds_of_a_training_take_as_long_as_without_learning(self) -> None:
-        cluster = full_mesh([Node(f"n{at}", flops_per_s=1e9, samples=10) for at in range(4)], LINK)
-        one = task(cluster, epochs=3)
-        way = WAYS["fedavg"]
-        option = way.find(one.question)
-        at_s = systems.train(Trial(one, way, option, seed=0))["at_s"].to_list()
-        assert at_s[2] - at_s[1] == pytest.approx(option.use.iteration_s)
-        assert at_s[3] - at_s[2] == pytest.approx(option.use.iteration_s)
-
 
 @pytest.mark.parametrize("name", ["gossip", "gosgd", "edgegossip", "fedavg", "diloco", "dlion"])
 def test_curves_begin_with_the_same_model_and_never_go_back(name: str) -> None:
-    one = task(even())
-    way = WAYS[name]
-    curve = systems.train(Trial(one, way, way.find(one.question), seed=0))
+    one = task()
+    found = curve(one, name)
     first = learn(one, Batches((0,), (16,)), 0)
-    assert curve.row(0)[0:3] == (0.0, 0.0, 0.0)
-    assert curve.select("loss", "metric").row(0) == first.select("loss", "metric").row(0)
+    assert found.row(0)[0:3] == (0.0, 0.0, 0.0)
+    assert found.select("loss", "metric").row(0) == first.select("loss", "metric").row(0)
     for column in ("at_s", "bytes", "samples"):
-        assert curve[column].is_sorted()
+        assert found[column].is_sorted()
     sends_early = name not in ("gosgd", "diloco")
-    assert (curve["bytes"][-1] > 0) == sends_early
+    assert (found["bytes"][-1] > 0) == sends_early
     most = 2 * len(DIGITS.y_train)
-    assert 0.5 * most <= curve["samples"][-1] <= 1.5 * most
+    assert 0.5 * most <= found["samples"][-1] <= 1.5 * most
 
 
 def test_epochs_of_gossip_take_as_long_as_in_the_table() -> None:
-    one = task(even(), batch_size=1, epochs=4)
-    way = WAYS["gossip"]
-    option = way.find(one.question)
-    at_s = systems.train(Trial(one, way, option, seed=0))["at_s"].unique().sort()
-    assert at_s[-1] / 4 == pytest.approx(option.use.iteration_s, rel=0.03)
+    one = task(batch_size=1, epochs=4)
+    epoch_s = WAYS["gossip"].find(one.question).use.iteration_s
+    assert curve(one, "gossip")["at_s"].max() / 4 == pytest.approx(epoch_s, rel=0.03)  # type: ignore[operator]
 
 
 class TestAllWays:
+    @staticmethod
+    def run(processes: int) -> TrainedWays:
+        names = ["one node", "all-reduce", "parameter server, dynacomm", "gossip", "hiertrain"]
+        return ways(*names, cluster=even(2), epochs=2, seeds=2, processes=processes)
+
     @pytest.fixture(scope="class")
     @classmethod
-    def trained(cls) -> object:
-        return cls.run()
+    def trained(cls) -> TrainedWays:
+        return cls.run(1)
 
-    @staticmethod
-    def run(processes: int = 1, **options: object) -> object:
-        names = ["one node", "all-reduce", "parameter server, dynacomm", "gossip", "hiertrain"]
-        given = {"epochs": 2, "seeds": 2, "ways": names} | options
-        return train_ways("lenet5", even(2), DIGITS, 16, processes=processes, **given)  # type: ignore[arg-type]
+    def test_the_same_bits_in_other_processes(self, trained: TrainedWays) -> None:
+        other = self.run(2)
+        assert other.evaluations.equals(trained.evaluations)
+        assert other.summary.equals(trained.summary)
 
-    def test_the_same_bits_in_other_processes(self, trained) -> None:  # type: ignore[no-untyped-def]
-        other = self.run(processes=2)
-        assert other.evaluations.equals(trained.evaluations)  # type: ignore[attr-defined]
-        assert other.summary.equals(trained.summary)  # type: ignore[attr-defined]
-
-    def test_ways_with_the_same_batches_learn_alike(self, trained) -> None:  # type: ignore[no-untyped-def]
+    def test_ways_with_the_same_batches_learn_alike(self, trained: TrainedWays) -> None:
         by_way = trained.evaluations.partition_by("way", as_dict=True)
         losses = {name: frame["loss"].to_list() for (name,), frame in by_way.items()}
         assert len(losses["all-reduce"]) > 4
         assert losses["all-reduce"] != losses["one node"]
         assert losses["all-reduce"] == losses["parameter server, dynacomm"]
 
-    def test_a_way_that_cannot_be_used_is_a_row_with_its_reason(self, trained) -> None:  # type: ignore[no-untyped-def]
+    def test_a_way_that_cannot_be_used_is_a_row_with_its_reason(self, trained: TrainedWays) -> None:
         (row,) = trained.summary.filter(way="hiertrain").to_dicts()
         assert "three nodes" in row["reason"]
         assert trained.summary["way"].to_list()[-1] == "hiertrain"
         assert row["to_loss_s"] is None
 
     def test_samples_that_may_not_leave_stay(self) -> None:
-        kept = replace(even(3), raw_samples_may_leave=False)
-        found = train_ways(
-            "lenet5", kept, DIGITS, 16, epochs=1, seeds=1, ways=["hiertrain", "all-reduce"]
-        )
+        kept = replace(even(), raw_samples_may_leave=False)
+        found = ways("hiertrain", "all-reduce", cluster=kept)
         assert "may not leave" in found.summary.filter(way="hiertrain")["reason"][0]
 
     def test_a_training_that_diverges_is_a_row_with_its_reason(self) -> None:
-        found = train_ways(
-            "lenet5",
-            even(2),
-            DIGITS,
-            16,
-            epochs=2,
-            seeds=1,
-            learning_rates=(0.1, 1e30),
-            ways=["all-reduce", "gossip"],
-        )
+        found = ways("all-reduce", "gossip", cluster=even(2), learning_rates=(0.1, 1e30))
         assert found.summary["learning_rate"].to_list() == [0.1, 0.1]
-        found = train_ways(
-            "lenet5",
-            even(2),
-            DIGITS,
-            16,
-            epochs=2,
-            seeds=1,
-            learning_rates=(1e30,),
-            ways=["all-reduce", "gossip"],
-        )
+        found = ways("all-reduce", "gossip", cluster=even(2), learning_rates=(1e30,))
         assert all("loss is" in reason for reason in found.summary["reason"])
 
 
@@ -330,32 +283,21 @@ def test_what_is_interrupted_keeps_the_ways_that_were_trained(
         return usual(way=way, **given)
 
     monkeypatch.setattr(train, "learn", interrupted)
-    found = train_ways(
-        "lenet5", even(), DIGITS, 16, epochs=1, seeds=1, ways=["gossip", "all-reduce"], processes=1
-    )
+    found = ways("gossip", "all-reduce")
     assert found.interrupted
     assert found.evaluations["way"].unique().to_list() == ["all-reduce"]
     reasons = dict(found.summary.select("way", "reason").iter_rows())
     assert reasons == {"all-reduce": None, "gossip": "interrupted before it was trained"}
 
 
-def rows(*ways: str) -> list[dict[str, object]]:
-    return [
-        {
-            "way": name,
-            "learning_rate": 0.1,
-            "system": name,
-            "update": WAYS[name].update,
-            "samples_share": 1.0,
-            "reason": None,
-        }
-        for name in ways
-    ]
-
-
 class TestRanking:
     """By hand: two seeds, all-reduce reaches 1.0 after 2 and 4 s, gossip once, after 1 s."""
 
+    rows: ClassVar[list[dict[str, object]]] = [
+        {"way": name, "system": name, "update": WAYS[name].update, "learning_rate": 0.1}
+        | {"samples_share": 1.0, "reason": None}
+        for name in ("gossip", "all-reduce")
+    ]
     evaluations = pl.DataFrame(
         [
             ("all-reduce", 0.1, 0, 0.0, 0.0, 0.0, 2.0, 0.1),
@@ -374,7 +316,7 @@ class TestRanking:
     )
 
     def test_the_mean_counts_only_where_all_seeds_reached_the_loss(self) -> None:
-        found = summary(self.evaluations, rows("gossip", "all-reduce"), 1.0)
+        found = summary(self.evaluations, self.rows, 1.0)
         first, second = found.to_dicts()
         assert first["way"] == "all-reduce"
         assert (first["to_loss_s"], first["to_loss_s_min"], first["to_loss_s_max"]) == (3, 2, 4)
@@ -384,41 +326,32 @@ class TestRanking:
         assert second["end_loss"] == pytest.approx(1.0)
 
     def test_default_target_is_nine_tenths_of_what_the_best_sgd_improves(self) -> None:
-        found = default_target(self.evaluations, rows("gossip", "all-reduce"))
+        found = default_target(self.evaluations, self.rows)
         assert found == pytest.approx(2.0 - 0.9 * (2.0 - 0.1))
 
 
 def test_trainings_that_only_get_worse_say_so() -> None:
-    found = train_ways(
-        "lenet5",
-        even(),
-        DIGITS,
-        epochs=1,
-        seeds=1,
-        learning_rates=[100],
-        ways=["one node", "all-reduce"],
-    )
+    found = ways("one node", "all-reduce", learning_rates=[100])
     assert found.summary["to_loss_s"].drop_nulls().to_list() == [0, 0]
     assert str(found).startswith("The first weights have a test loss of")
 
 
-def test_refusals_name_what_is_wrong() -> None:
-    with pytest.raises(UserError, match=r"unknown way 'gosip'.* 'gossip'"):
-        train_ways("lenet5", even(), DIGITS, ways=["gosip"])
-    with pytest.raises(UserError, match="dataset is the name 'digits'"):
-        train_ways("lenet5", even(), "digits")  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="learning_rate is -1"):
-        train_ways("lenet5", even(), DIGITS, learning_rates=[-1])
-    with pytest.raises(UserError, match="until_loss is 0"):
-        train_ways("lenet5", even(), DIGITS, until_loss=0)
-    with pytest.raises(UserError, match="ways is 'gossip'; give names"):
-        train_ways("lenet5", even(), DIGITS, ways="gossip")
-    with pytest.raises(UserError, match="where order counts"):
-        train_ways("lenet5", even(), DIGITS, ways={"gossip", "fedavg"})  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="there are no ways"):
-        train_ways("lenet5", even(), DIGITS, ways=[])
-    with pytest.raises(UserError, match="cannot share"):
-        train_ways("lenet5", even(), DIGITS.limit(train=2))
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"ways": ["gosip"]}, "'gosip'.* 'gossip'"),
+        ({"ways": "gossip"}, "ways is 'gossip'"),
+        ({"ways": {"gossip", "fedavg"}}, "where order counts"),
+        ({"ways": []}, "there are no ways"),
+        ({"dataset": "digits"}, "dataset is the name 'digits'"),
+        ({"dataset": DIGITS.limit(train=2)}, "cannot share"),
+        ({"learning_rates": [-1]}, "learning_rate is -1"),
+        ({"until_loss": 0}, "until_loss is 0"),
+    ],
+)
+def test_refusals_name_what_is_wrong(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        train_ways("lenet5", even(), **{"dataset": DIGITS} | wrong)
 
 
 DRAWN = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import permutations
 
 import polars as pl
 import pytest
 
+from tests.comparison.clusters import linked
+from tests.refusals import refusals
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
 from workbench.comparison import WAYS, Question, UnusableError, compare
 from workbench.comparison.memory import StepMemory
-from workbench.comparison.use import carried, limit
+from workbench.comparison.use import limit
 from workbench.profiles import LayerTimes, profile_model
-from workbench.utils.checks import UserError
 
 PROFILE = profile_model("lenet5")
 LINK = Link(1e7)
@@ -51,9 +51,8 @@ def test_overheads_on_a_link_that_two_senders_use_keep_it_busy() -> None:
     senders = [Node(name, flops_per_s=1e7, samples=100) for name in "ab"]
     nodes = [*senders, Node("switch", flops_per_s=1e7), Node("gpu", flops_per_s=1e13)]
     near, far = Link(1e9), Link(1e9, overhead_s=0.02)
-    ends = {("a", "switch"): near, ("b", "switch"): near, ("switch", "gpu"): far}
-    links = {pair: link for (a, b), link in ends.items() for pair in ((a, b), (b, a))}
-    asked = Question(PROFILE, Cluster(nodes, links), 8)  # type: ignore[arg-type]
+    links = {("a", "switch"): near, ("b", "switch"): near, ("switch", "gpu"): far}
+    asked = Question(PROFILE, linked(nodes, links), 8)
     found = limit(asked, WAYS[SENT].find(asked).use)
     assert found.what == "link switch to gpu"
     assert 0.98 < found.share <= 1 + 1e-9
@@ -72,36 +71,9 @@ class TestInterfaces:
         assert found.what.startswith("link a to b")
         assert found.share == pytest.approx(1)
 
-    @pytest.mark.parametrize("others", [1, 2])
-    @pytest.mark.parametrize("direction", ["uplink_bps", "downlink_bps"])
-    def test_server_waits_for_the_worker_interface(self, direction: str, others: int) -> None:
-        more = [Node(f"b{at}", flops_per_s=1e10) for at in range(others)]
-        asked = question(holder(**{direction: 1e5}), others=more)
-        times = asked.layer_times(0)
-        transfers_s = 8 * asked.model_bytes * (1 / 1e5 + 1 / 1e7)
-        expected_s = transfers_s + times.forward_s + times.backward_s
-        option = WAYS[SERVED].find(asked)
-        assert option.use.iteration_s == pytest.approx(expected_s)
-        assert option.simulate().iteration_s == pytest.approx(expected_s, rel=0.02)
-
-    def test_unequal_directions_take_each_its_time(self) -> None:
-        cluster = Cluster(
-            [holder(), Node("b", flops_per_s=1e10)],
-            {(0, 1): Link(1e6, overhead_s=0.02), (1, 0): Link(1e8, overhead_s=0.01)},
-        )
-        asked = Question(PROFILE, cluster, 8)
-        times = asked.layer_times(0)
-        transfers_s = 8 * asked.model_bytes * (1 / 1e6 + 1 / 1e8) + 0.03
-        expected_s = transfers_s + times.forward_s + times.backward_s
-        assert WAYS[SERVED].find(asked).use.iteration_s == pytest.approx(expected_s)
-
     def test_way_through_others_is_as_narrow_as_the_interfaces_on_it(self) -> None:
-        nodes = [
-            Node("a", flops_per_s=1e9, uplink_bps=1e5),
-            *(Node(n, flops_per_s=1e9) for n in "bc"),
-        ]
-        links = {(0, 1): LINK, (1, 0): LINK, (1, 2): LINK, (2, 1): LINK}
-        asked = Question(PROFILE, Cluster(nodes, links), 8)  # type: ignore[arg-type]
+        nodes = [holder(uplink_bps=1e5), *(Node(name, flops_per_s=1e9) for name in "bc")]
+        asked = Question(PROFILE, linked(nodes, {(0, 1): LINK, (1, 2): LINK}), 8)
         assert asked.path_bps(0, 2) == asked.routed.link(0, 2).bandwidth == 1e5
         assert asked.path_bps(2, 0) == 1e7
 
@@ -109,8 +81,7 @@ class TestInterfaces:
 def test_way_with_a_long_latency_hides_no_overhead_of_another() -> None:
     far, near = Link(1e9, latency_s=0.05), Link(1e9, overhead_s=0.002)
     nodes = [holder(), Node("c", flops_per_s=1e12), Node("b", flops_per_s=1e9, samples=100)]
-    links = {(0, 1): far, (1, 0): far, (1, 2): near, (2, 1): near}
-    option = WAYS[SENT].find(Question(PROFILE, Cluster(nodes, links), 8))  # type: ignore[arg-type]
+    option = WAYS[SENT].find(Question(PROFILE, linked(nodes, {(0, 1): far, (1, 2): near}), 8))
     assert option.use.iteration_s > 0.002
     assert option.simulate().iteration_s == pytest.approx(option.use.iteration_s)
 
@@ -130,59 +101,43 @@ def test_samples_are_sent_ahead_however_long_they_travel() -> None:
     ids=["speed", "interface", "links"],
 )
 def test_outage_at_the_beginning_is_over_in_the_long_run(asked: Question) -> None:
-    for way in WAYS.values():
-        if way.name in ("one node", SENT, SERVED, "all-reduce"):
-            try:
-                option = way.find(asked)
-            except UnusableError:
-                continue
-            assert 0.01 < option.use.iteration_s < 5
-            assert carried(asked, option.use) is not None
+    for way in ("one node", SENT, SERVED):
+        assert 0.01 < WAYS[way].find(asked).use.iteration_s < 5
 
 
-@pytest.mark.parametrize("links", [{}, {(0, 1): LINK}])
-def test_nodes_that_do_not_reach_each_other_are_refused(links: dict[object, Link]) -> None:
-    nodes = [holder(), Node("b", flops_per_s=1e10)]
-    with pytest.raises(UserError, match="no links lead from"):
-        compare("lenet5", Cluster(nodes, links))  # type: ignore[arg-type]
+BOTH = full_mesh([holder(), Node("b", flops_per_s=1e10)], LINK)
+TIMES = LayerTimes.from_flops(PROFILE, flops_per_s=1e9, batch_size=4)
+
+test_a_question = refusals(
+    Question,
+    {"profile": PROFILE, "cluster": BOTH},
+    {
+        "cluster": {
+            "no links lead from": [Cluster(BOTH.nodes), Cluster(BOTH.nodes, {(0, 1): LINK})],
+            "b has neither gflops nor measured": [full_mesh([holder(), Node("b")], LINK)],
+            "a would take .* s for a batch": [
+                Cluster([Node("a", flops_per_s=slow)]) for slow in (1e-310, 1e-9)
+            ],
+        },
+        "times": {"times is": [{"a"}, 5, [("a", 1)]], "node": [{"c": TIMES}, {0: TIMES}]},
+    },
+)
+test_kinds_of_times = refusals(
+    Question,
+    {"profile": PROFILE, "cluster": BOTH},
+    {"times": {"times of a": [{"a": 3}]}},
+    TypeError,
+)
 
 
-@pytest.mark.parametrize("times", [{"a"}, 5, [("a", 1)], {"a": 3}, {"c": None}, {0: None}])
-def test_other_times_are_refused(times: object) -> None:
-    cluster = full_mesh([holder(), Node("b", flops_per_s=1e10)], LINK)
-    measured = LayerTimes.from_flops(PROFILE, flops_per_s=1e9, batch_size=4)
-    if isinstance(times, dict):
-        times = {name: value or measured for name, value in times.items()}
-    with pytest.raises((UserError, TypeError), match=r"times|node"):
-        Question(PROFILE, cluster, 8, times)  # type: ignore[arg-type]
-
-
-def test_order_of_devices_changes_no_plan() -> None:
-    nodes = [
-        Node("slow", flops_per_s=1e8, samples=100),
-        Node("fast", flops_per_s=1e10, samples=100),
-        Node("edge", flops_per_s=1e10),
-        Node("cloud", flops_per_s=2e11),
-    ]
-    link = Link(1e6, overhead_s=0.001)
-    rates = {
-        WAYS["hiertrain"].find(Question(PROFILE, full_mesh(order, link), 8)).use.samples_per_s
-        for order in map(list, permutations(nodes))
-    }
-    assert max(rates) == pytest.approx(min(rates))
-
-
-def test_links_without_limit_take_no_time() -> None:
+def test_links_without_limit_take_no_time_and_are_planned_for_as_very_fast_ones() -> None:
     asked = question(holder(), Link(math.inf))
     times = asked.layer_times(0)
     use = WAYS[SERVED].find(asked).use
     assert use.iteration_s == pytest.approx(times.forward_s + times.backward_s)
-
-
-def test_links_without_limit_are_planned_for_as_very_fast_ones() -> None:
-    nodes = [holder(), Node("edge", flops_per_s=1e10), Node("cloud", flops_per_s=1e11)]
+    others = [Node("edge", flops_per_s=1e10), Node("cloud", flops_per_s=1e11)]
     rates = [
-        WAYS["hiertrain"].find(Question(PROFILE, full_mesh(nodes, Link(bps)), 8)).use.samples_per_s
+        WAYS["hiertrain"].find(question(holder(), Link(bps), others)).use.samples_per_s
         for bps in (1e16, math.inf)
     ]
     assert rates[0] == pytest.approx(rates[1])
@@ -229,10 +184,9 @@ class TestMemory:
     @pytest.mark.parametrize("way", [SERVED, "fedavg"])
     def test_server_has_the_memory(self, way: str) -> None:
         asked = self.asked(101, 1, 2, 1, samples=100)
-        cluster = asked.cluster
-        size = 101.0 * asked.model_bytes
-        first = replace(cluster.nodes[0], memory_bytes=size)
-        asked = replace(asked, cluster=Cluster([first, *cluster.nodes[1:]], dict(cluster.links)))  # type: ignore[arg-type]
+        first, *others = asked.cluster.nodes
+        first = replace(first, memory_bytes=101.0 * asked.model_bytes)
+        asked = replace(asked, cluster=full_mesh([first, *others], Link(1e12)))
         assert WAYS[way].find(asked).batches == {0: 8, 1: 8, 3: 0}
 
     def test_worker_that_serves_keeps_both(self) -> None:
@@ -241,20 +195,9 @@ class TestMemory:
         assert [asked.fits(node, 8, serves=True) for node in (1, 2)] == [True, False]
 
 
-@pytest.mark.parametrize("flops_per_s", [1e-310, 1e-9])
-def test_node_that_never_ends_a_batch_is_refused(flops_per_s: float) -> None:
-    cluster = Cluster([Node("a", flops_per_s=flops_per_s)])
-    with pytest.raises(UserError, match=r"a would take .* s for a batch; give the gflops"):
-        compare("lenet5", cluster)
-
-
 def test_scaled_times_are_an_assumption_of_every_way() -> None:
-    cluster = full_mesh([holder(), Node("b", flops_per_s=1e10)], LINK)
-    times = {
-        name: LayerTimes.from_flops(PROFILE, flops_per_s=1e9, batch_size=size)
-        for name, size in (("a", 4), ("b", 8))
-    }
-    frame = compare("lenet5", cluster, 8, times=times)
+    times = {"a": TIMES, "b": LayerTimes.from_flops(PROFILE, flops_per_s=1e9, batch_size=8)}
+    frame = compare("lenet5", BOTH, 8, times=times)
     assumes = frame.filter(pl.col("reason").is_null())["assumes"]
     assert len(assumes) > 3
     assert assumes.str.contains("times of a were measured with batches of 4").all()

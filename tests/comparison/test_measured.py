@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tests.comparison.clusters import clusters
+from tests.comparison.clusters import clusters, linked
 from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.comparison import WAYS, Question, compare, measured, text
 from workbench.comparison.measured import Measuring, Trial, over
-from workbench.comparison.ways import Option, options
+from workbench.comparison.ways import usable
 from workbench.profiles import profile_model
 from workbench.runtime import Program, Run, simulate
 from workbench.runtime.measured import MeasuredRun, sessions
@@ -39,17 +39,14 @@ def mesh(nodes: int = 3, mbps: float = 100, **about: Any) -> Cluster:
     return full_mesh(made, Link(mbps * 1e6, overhead_s=0.001))
 
 
-def usable(question: Question) -> dict[str, Option]:
-    """Ways with their options."""
-    found = options(question, WAYS.values())
-    return {way.name: option for way, option in found if isinstance(option, Option)}
+def trial(question: Question, way: str, at_most_s: float = 60.0) -> Trial:
+    return Trial.of(question, usable(question, [WAYS[way]]).get(way), at_most_s)
 
 
 def reason(cluster: Cluster, way: str, at_most_s: float = 60.0) -> str:
     """Why a way is not measured."""
-    question = Question(LENET, cluster, 8)
     with pytest.raises(UserError) as refused:
-        Trial.of(question, usable(question).get(way), at_most_s)
+        trial(Question(LENET, cluster, 8), way, at_most_s)
     return str(refused.value)
 
 
@@ -60,27 +57,20 @@ class TestTrial:
     @given(clusters(2, 4, far=True))
     def test_links_that_carry_nothing_may_be_left_out(self, cluster: Cluster) -> None:
         question = Question(LENET, cluster, 8)
-        for name, option in usable(question).items():
+        for name, option in usable(question, WAYS.values()).items():
             try:
                 trial = Trial.of(question, option, 1e9)
             except UserError:
                 continue
 
-            def pruned(
-                cluster: Cluster,
-                programs: Any,
-                /,
-                *,
-                trace: bool = False,
-                used: set[tuple[str, str]] = trial.plan.used,
-            ) -> Run:
-                return simulate(over(cluster, used), programs, trace=trace)
+            def pruned(cluster: Cluster, programs: Any, /, *, trace: bool = False) -> Run:
+                return simulate(over(cluster, trial.plan.used), programs, trace=trace)  # noqa: B023
 
             assert option.run(pruned, trial.count) == trial.simulated, name
 
     def test_a_mean_over_some_iterations_is_the_usual_one_where_all_are_alike(self) -> None:
         question = Question(LENET, star(mesh().nodes, [Node("s", flops_per_s=1e10)], Link(1e7)), 8)
-        for name, option in usable(question).items():
+        for name, option in usable(question, WAYS.values()).items():
             if option.dry is not None:
                 trial = Trial.of(question, option, 1e9)
                 assert trial.simulated.samples_per_s == pytest.approx(option.use.samples_per_s), (
@@ -95,18 +85,16 @@ class TestTrial:
 
     def test_slow_iterations_are_fewer_and_too_slow_ones_none(self) -> None:
         question = Question(LENET, mesh(), 8)
-        option = usable(question)["all-reduce"]
-        whole = Trial.of(question, option, 60)
-        assert whole.count * option.use.iteration_s >= measured.LASTING_S
-        assert Trial.of(question, option, whole.plan.seconds / 2).count == measured.FEWEST
+        whole = trial(question, "all-reduce")
+        assert whole.count * whole.option.use.iteration_s >= measured.LASTING_S
+        shorter = trial(question, "all-reduce", whole.plan.seconds / 2)
+        assert shorter.count == measured.FEWEST
         said = reason(mesh(), "all-reduce", 1e-3)
         assert "2 iterations, with those before them, take" in said
         assert "a way may take 0.001 s (--measure-at-most)" in said
 
     def test_every_device_has_its_turn(self) -> None:
-        question = Question(LENET, mesh(6, mbps=1), 256)
-        option = usable(question)["hiertrain"]
-        assert Trial.of(question, option, 1e9).count >= 6
+        assert trial(Question(LENET, mesh(6, mbps=1), 256), "hiertrain", 1e9).count >= 6
 
     def test_ways_without_programs_and_large_clusters_are_refused(self) -> None:
         assert "train it with RunOptions(measured=True)" in reason(mesh(), "dlion")
@@ -120,15 +108,12 @@ class TestTrial:
         def through(mbps: float) -> Cluster:
             wide, narrow = Link(1e8), Link(mbps * 1e6)
             links = {(f"n{at}", ("left", "right")[at % 2]): wide for at in range(4)}
-            both = links | {(b, a): wide for a, b in links}
-            both |= {("left", "right"): narrow, ("right", "left"): narrow}
-            return Cluster(nodes, both)  # type: ignore[arg-type]
+            return linked(nodes, links | {("left", "right"): narrow})
 
         assert "the link left to right, inside the network, sets the pace" in reason(
             through(1), "all-reduce"
         )
-        question = Question(LENET, through(100), 8)
-        note = Trial.of(question, usable(question)["gossip"], 60).note
+        note = trial(Question(LENET, through(100), 8), "gossip").note
         assert note == "as if alone on the link left to right and right to left"
 
 
@@ -160,7 +145,7 @@ class TestTable:
     def test_best_are_of_different_systems_and_one_that_differs_from_sgd(self) -> None:
         question = Question(LENET, mesh(), 8)
         frame = compare("lenet5", mesh(), 8)
-        chosen = measured.best(frame, usable(question))
+        chosen = measured.best(frame, usable(question, WAYS.values()))
         rows = frame.filter(pl.col("way").is_in(chosen))
         assert chosen == rows["way"].to_list()
         assert rows["system"].n_unique() == len(chosen) == 4
@@ -178,12 +163,13 @@ class TestTable:
         ran = list[Run]()
         monkeypatch.setattr(measured.Measured, "__call__", run)
         monkeypatch.setattr(sessions, "current_or_new", lambda *_: nullcontext())
-        monkeypatch.setattr(
-            measured.Measured, "late", lambda self: {"deadlines": 3, "late": 1, "steal": 0.0}
-        )
+        monkeypatch.setattr(measured.Measured, "late", lambda self: {})
         question = Question(LENET, mesh(), 8)
         frame = measured.measured(
-            question, compare("lenet5", mesh(), 8), usable(question), Measuring(names)
+            question,
+            compare("lenet5", mesh(), 8),
+            usable(question, WAYS.values()),
+            Measuring(names),
         )
         assert frame["way"].to_list() == [*names]
         assert frame["measured_samples_per_s"].is_not_null().to_list() == [True, False, False]
@@ -200,10 +186,8 @@ class TestTable:
             encoding="utf-8",
         )
         ways = ("--way", SENT, "--way", "all-reduce", "--way", "ako")
-        result = CliRunner(env={"COLUMNS": "100"}).invoke(
-            app,
-            ["compare", "lenet5", "--cluster", str(file), "--measure", *ways, "--csv", str(csv)],
-        )
+        asked = ["compare", "lenet5", "--cluster", str(file), "--measure", *ways, "--csv", str(csv)]
+        result = CliRunner(env={"COLUMNS": "100"}).invoke(app, asked)
         assert result.exit_code == 0, result.output
         assert "measuring 2 ways as real processes: about" in result.stderr
         assert "Measured on this machine" in result.stdout
@@ -219,9 +203,8 @@ class TestTable:
     def test_real_processes_send_what_is_simulated_and_are_never_early(
         self, ray_session: Session
     ) -> None:
-        question = Question(LENET, mesh(2), 8)
-        option = usable(question)["all-reduce"]
-        carrier = measured.Measured(Trial.of(question, option, 60).plan.used)
+        planned = trial(Question(LENET, mesh(2), 8), "all-reduce")
+        option, carrier = planned.option, measured.Measured(planned.plan.used)
         use = option.run(carrier, 2)
         simulated = option.run(simulate, 2)
         assert (use.link_bytes, use.messages) == (simulated.link_bytes, simulated.messages)
@@ -245,10 +228,9 @@ class TestTable:
             return ran
 
         monkeypatch.setattr(measured.Measured, "__call__", run)
-        question = Question(LENET, mesh(), 8)
-        trial = Trial.of(question, usable(question)["all-reduce"], 60)
-        row = trial.measure()
-        assert row["measured_samples_per_s"] == trial.simulated.samples_per_s
+        planned = trial(Question(LENET, mesh(), 8), "all-reduce")
+        row = planned.measure()
+        assert row["measured_samples_per_s"] == planned.simulated.samples_per_s
         assert (row["measured_note"], row["late"], row["deadlines"]) == (note, 0, 20)
 
     def test_table_fits_a_hundred_columns(self) -> None:

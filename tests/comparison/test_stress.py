@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pytest
 
@@ -9,9 +11,8 @@ from workbench import datasets
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.comparison import WAYS, Question
 from workbench.comparison.learning import charts, stress
-from workbench.comparison.learning.faults import halting
 from workbench.comparison.learning.ranking import TrainedWays
-from workbench.comparison.learning.stress import STRESSES
+from workbench.comparison.learning.stress import STRESSES, halting
 from workbench.profiles import profile_model
 from workbench.runtime import simulate
 from workbench.utils.checks import UserError
@@ -27,10 +28,14 @@ def boards() -> Cluster:
     return star(nodes, [Node("edge", flops_per_s=1e8)], LINK)
 
 
+def stressed(cluster: Cluster, *ways: str, **options: Any) -> pl.DataFrame:
+    given = {"epochs": 1, "processes": 1} | options
+    return stress("lenet5", cluster, DIGITS, 8, ways=ways, **given)
+
+
 @pytest.fixture(scope="module")
 def frame() -> pl.DataFrame:
-    ways = [*WAITING, *PATIENT, "one node"]
-    return stress("lenet5", boards(), DIGITS, 8, epochs=2, ways=ways, processes=1)
+    return stressed(boards(), *WAITING, *PATIENT, "one node", epochs=2)
 
 
 def test_every_way_has_a_row_for_each_stress(frame: pl.DataFrame) -> None:
@@ -71,9 +76,7 @@ def test_what_does_not_use_the_node_loses_nothing(frame: pl.DataFrame) -> None:
 
 @pytest.mark.parametrize("cluster", [boards(), Cluster([Node("n0", flops_per_s=1e9)])])
 def test_the_only_node_that_dies_is_a_training_that_stops(cluster: Cluster) -> None:
-    frame = stress(
-        "lenet5", cluster, DIGITS, 8, node="n0", epochs=1, ways=["one node"], processes=1
-    )
+    frame = stressed(cluster, "one node", node="n0")
     assert frame.filter(stress="link fails")["stops"].to_list() == [False]
     (row,) = frame.filter(stress="node dies").to_dicts()
     assert row["stops"]
@@ -82,18 +85,7 @@ def test_the_only_node_that_dies_is_a_training_that_stops(cluster: Cluster) -> N
 
 def test_the_same_bits_in_other_processes_and_a_way_that_cannot_be_used() -> None:
     cluster = full_mesh([Node(f"n{at}", flops_per_s=2e8, samples=10) for at in range(2)], LINK)
-    runs = [
-        stress(
-            "lenet5",
-            cluster,
-            DIGITS,
-            8,
-            epochs=1,
-            ways=["hiertrain", "all-reduce"],
-            processes=count,
-        )
-        for count in (1, 2)
-    ]
+    runs = [stressed(cluster, "hiertrain", "all-reduce", processes=count) for count in (1, 2)]
     assert runs[0].equals(runs[1])
     assert "three nodes" in runs[0].row(0, named=True)["reason"]
     assert len(runs[0]) == 7
@@ -122,9 +114,7 @@ def test_devices_in_turns_miss_the_last_of_them() -> None:
     nodes = [Node(f"n{at}", flops_per_s=2e8, samples=10) for at in range(3)]
     edge, cloud = Node("edge", flops_per_s=1e9), Node("cloud", flops_per_s=1e10)
     cluster = star([edge], [*nodes, cloud], LINK)
-    found = stress(
-        "lenet5", cluster, DIGITS, 8, node="n2", epochs=1, ways=["hiertrain"], processes=1
-    )
+    found = stressed(cluster, "hiertrain", node="n2")
     stops = dict(found.select("stress", "stops").iter_rows())
     assert [name for name, stopped in stops.items() if stopped] == ["link fails", "node dies"]
     question = Question(profile_model("lenet5"), cluster, 8)
@@ -136,9 +126,9 @@ def test_devices_in_turns_miss_the_last_of_them() -> None:
 
 def test_refusals_name_what_is_wrong() -> None:
     with pytest.raises(UserError, match="unknown node 'n9'"):
-        stress("lenet5", boards(), DIGITS, node="n9")
+        stressed(boards(), "gossip", node="n9")
     with pytest.raises(UserError, match="unknown way"):
-        stress("lenet5", boards(), DIGITS, ways=["all_reduce"])
+        stressed(boards(), "all_reduce")
 
 
 def test_charts_say_what_stops_and_show_means_with_their_spread(frame: pl.DataFrame) -> None:
@@ -163,24 +153,10 @@ def test_charts_say_what_stops_and_show_means_with_their_spread(frame: pl.DataFr
 
 
 def test_a_chart_shows_as_many_ways_equal_to_sgd_as_others() -> None:
-    ways = [
-        "gossip",
-        "gosgd",
-        "fedavg",
-        "edgegossip",
-        "dlion",
-        "all-reduce",
-        "hiertrain",
-        "all_edge",
-    ]
-    summary = pl.DataFrame(
-        {
-            "way": ways,
-            "system": [WAYS[name].system for name in ways],
-            "update": [WAYS[name].update for name in ways],
-            "reason": [None] * len(ways),
-        },
-        schema_overrides={"reason": pl.String},
-    )
+    names = ["gossip", "gosgd", "fedavg", "edgegossip", "dlion"]
+    names += ["all-reduce", "hiertrain", "all_edge"]
+    rows = [(name, WAYS[name].system, WAYS[name].update, None) for name in names]
+    schema = dict.fromkeys(("way", "system", "update", "reason"), pl.String)
+    summary = pl.DataFrame(rows, schema=schema, orient="row")
     found = charts.shown(TrainedWays(pl.DataFrame(), summary, 1.0), 5)
     assert found == ["gossip", "fedavg", "edgegossip", "all-reduce", "hiertrain"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,9 +16,9 @@ from tests.comparison.test_memory import of
 from tests.hiertrain.strategies import chains, hybrids
 from tests.oracles import comparison as oracle
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
-from workbench.comparison import WAYS, Question, UnusableError
+from workbench.comparison import WAYS, Question
 from workbench.comparison.memory import memory_of
-from workbench.comparison.parts import part_memory, parts
+from workbench.comparison.parts import Part, part_memory, parts
 from workbench.comparison.ways.tiers import problem_of
 from workbench.comparison.ways.turns import Turn, Turns, successions
 from workbench.hiertrain import PLANNERS, TIERS, Chain, Hybrid, Policy, Problem
@@ -42,6 +43,12 @@ def three(**rooms: float) -> Question:
     return asked([Node(name, flops_per_s=1e9, memory_bytes=rooms.get(name)) for name in TIERS])
 
 
+def needed_bytes(question: Question, place: int, part: Part) -> float:
+    found = part_memory(question, place, part)
+    assert found is not None
+    return found[0].needed_bytes
+
+
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
     problem = problem_of(three(), (0, 1, 2))
@@ -62,9 +69,7 @@ class TestMemoryOfParts:
         ):
             found = parts(policy, outputs)
             assert list(found) == [tier]
-            memory = part_memory(question, place, found[tier])
-            assert memory is not None
-            assert memory[0].needed_bytes == pytest.approx(whole, rel=1e-12)
+            assert needed_bytes(question, place, found[tier]) == pytest.approx(whole, rel=1e-12)
 
     @given(policy=policies())
     @settings(max_examples=60, deadline=None)
@@ -80,24 +85,8 @@ class TestMemoryOfParts:
         )
         assert found.keys() == expected.keys()
         for tier, part in found.items():
-            memory = part_memory(question, TIERS.index(tier), part)
-            assert memory is not None
-            assert memory[0].needed_bytes == pytest.approx(expected[tier])
-
-    @given(tiers=st.lists(st.sampled_from(TIERS), min_size=LAYERS, max_size=LAYERS))
-    @settings(max_examples=30, deadline=None)
-    def test_parts_of_a_chain_need_together_at_least_what_the_whole_does(
-        self, tiers: list[str]
-    ) -> None:
-        found = parts(Chain(tuple(tiers), BATCH), PROFILE.table["output_bytes"].to_numpy())
-        needed = [part_memory(three(), TIERS.index(tier), part) for tier, part in found.items()]
-        own = [
-            one[0].needed_bytes - 2 * part.received_bytes
-            for one, part in zip(needed, found.values(), strict=True)
-            if one
-        ]
-        assert sum(own) >= of(MODEL)(BATCH) * (1 - 1e-9)
-        assert max(own) <= of(MODEL)(BATCH) * (1 + 1e-9)
+            needed = needed_bytes(question, TIERS.index(tier), part)
+            assert needed == pytest.approx(expected[tier])
 
     def test_frozen_parameters_are_held_by_the_tier_that_has_them(self) -> None:
         module = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.Linear(512, 4))
@@ -107,9 +96,7 @@ class TestMemoryOfParts:
         policy = Chain(("edge", "cloud"), BATCH)
         found = parts(policy, profile.table["output_bytes"].to_numpy())
         for tier, size in zip(("edge", "cloud"), profile.frozen_bytes, strict=True):
-            estimate = part_memory(question, 0, found[tier])
-            assert estimate is not None
-            assert (estimate[0].needed_bytes > 4 * 64 * 512) is (size > 0)
+            assert (needed_bytes(question, 0, found[tier]) > 4 * 64 * 512) is (size > 0)
 
     @pytest.mark.parametrize("cut", range(1, 6))
     def test_estimates_are_near_plans_of_the_parts_themselves(self, cut: int) -> None:
@@ -133,12 +120,10 @@ class TestMemoryOfParts:
         policy = Chain(("edge",) * cut + ("cloud",) * (len(blocks) - cut), samples)
         found = parts(policy, profile.table["output_bytes"].to_numpy())
         for tier, end, into in zip(("edge", "cloud"), ends, (shape, between), strict=True):
-            estimate = part_memory(question, 0, found[tier])
             itself = memory_of(end, into, "float32")
-            assert estimate is not None
             assert itself is not None
             low, high = 0.8, 1.6 if tier == "cloud" and cut == len(blocks) - 1 else 1.2
-            assert low < estimate[0].needed_bytes / itself(samples) < high
+            assert low < needed_bytes(question, 0, found[tier]) / itself(samples) < high
 
     def test_less_memory_than_a_part_needs_takes_seconds_or_does_not_fit(self) -> None:
         model = "resnet18"
@@ -178,11 +163,11 @@ class TestTurns:
         links[1, 2] = links[2, 1] = links[1, 3] = links[3, 1] = Link(1e6)
         rates = []
         for holders in ((0, 1), (0,), (1,)):
-            kept = [
+            kept = tuple(
                 replace(node, samples=node.samples if at in holders else 0)
                 for at, node in enumerate(mesh.nodes)
-            ]
-            question = Question(PROFILE, Cluster(kept, links), BATCH)  # type: ignore[arg-type]
+            )
+            question = Question(PROFILE, replace(mesh, nodes=kept, links=links), BATCH)
             option = WAYS["all_edge"].find(question)
             assert question.share(option.learns_from) == 1
             rates.append(option.use.samples_per_s)
@@ -216,6 +201,8 @@ class TestTurns:
             WAYS["hiertrain"].find(asked([*boards(*samples), *servers], Link(1e7)))
             for samples in ((100,), (100, 100))
         )
+        assert both.learns_from == [0, 1]
+        assert both.simulate().samples_per_s == pytest.approx(both.use.samples_per_s, rel=0.01)
         assert 0 in alone.batches
         assert not {0, 1} & both.batches.keys()
         assert both.use.samples_per_s < alone.use.samples_per_s
@@ -248,14 +235,6 @@ class TestTurns:
             assert after == pytest.approx(own / sum(samples))
             assert before == pytest.approx(after, abs=2e-3)
 
-    def test_iterations_follow_each_other(self) -> None:
-        question = asked(
-            [*boards(40, 40), Node("edge", flops_per_s=1e10), Node("c", flops_per_s=1e9)]
-        )
-        option = WAYS["hiertrain"].find(question)
-        assert option.learns_from == [0, 1]
-        assert option.simulate().samples_per_s == pytest.approx(option.use.samples_per_s, rel=0.01)
-
 
 class TestEdgeAndCloud:
     def assumes(self, *nodes: Node) -> str:
@@ -276,8 +255,7 @@ class TestEdgeAndCloud:
 
     def test_only_node_without_samples_is_edge_or_cloud_of_all(self) -> None:
         nodes = [*boards(10, 10, 10), Node("edge", flops_per_s=1e6)]
-        option = WAYS["all_edge"].find(asked(nodes))
-        assert "edge edge" in option.where or "cloud edge" in option.where
+        assert re.search("(edge|cloud) edge", WAYS["all_edge"].find(asked(nodes)).where)
 
     def test_tier_that_has_the_memory_is_preferred_to_a_faster_one(self) -> None:
         servers = [
@@ -289,10 +267,6 @@ class TestEdgeAndCloud:
         assert list(option.batches) == [5]
         assert option.memory is not None
         assert option.memory[5].fits is True
-
-    def test_two_nodes_are_too_few(self) -> None:
-        with pytest.raises(UnusableError, match="three nodes"):
-            WAYS["hiertrain"].find(asked(boards(10, 10)))
 
 
 def test_devices_that_are_alike_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:

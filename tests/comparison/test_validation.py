@@ -11,7 +11,7 @@ import pytest
 
 from tests.refusals import refusals
 from workbench.clusters import Link
-from workbench.comparison import Averaging, Regions, predict_epoch_s, tcp_link, validate
+from workbench.comparison import Averaging, Regions, tcp_link, validate
 from workbench.utils.checks import UserError
 
 RUN = {
@@ -53,14 +53,6 @@ def test_machines_of_a_model_share_its_computing() -> None:
     assert frame.equals(validate(changed(), PLACES, Averaging()))
 
 
-def test_epochs_behind_each_other_take_the_mean() -> None:
-    cluster = PLACES.cluster(["here", "there"])
-    once_s = predict_epoch_s(cluster, 1e6, 1.0, Averaging(round_s=1.0))
-    assert predict_epoch_s(cluster, 1e6, 1.0, Averaging(round_s=1.0), epochs=3) == pytest.approx(
-        once_s, rel=0.1
-    )  # who is through first computes already, at most for the way of a message
-
-
 def test_whole_numbers_and_fractions_may_be_mixed() -> None:
     runs = [RUN | {"measured_epoch_s": 20, "compute_s": 10}, RUN | {"measured_epoch_s": 20.5}]
     frame = validate(pl.DataFrame(runs, strict=False), PLACES, Averaging())
@@ -77,38 +69,23 @@ def test_a_csv_file_of_ones_own(tmp_path: Path) -> None:
     assert frame["predicted_s"][0] > 10
 
 
-MISSING = [
-    (["regions"], "lack the columns regions; they have run, model, nodes"),
-    (["compute_s"], "lack the columns compute_s"),
-]
+@pytest.mark.parametrize("column", ["regions", "compute_s"])
+def test_missing_columns_are_named(column: str) -> None:
+    with pytest.raises(ValueError, match=f"lack the columns {column}; they have run, model"):
+        validate(changed().drop(column), PLACES, Averaging())
 
 
-@pytest.mark.parametrize(("columns", "message"), MISSING)
-def test_missing_columns_are_named(columns: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        validate(changed().drop(columns), PLACES, Averaging())
-
-
-WRONG_ROWS: list[tuple[dict[str, Any], str]] = [
-    (
-        {"regions": "here here three"},
-        r"row 1, run mine: unknown region 'three'.*Did you mean 'ther",
-    ),
-    ({"nodes": 2}, r"row 1, run mine: 2 nodes in 3 regions \(here here there\)"),
-    ({"nodes": 1}, "averaging takes at least 2"),
-    ({"nodes": 2.5}, "nodes is 2.5"),
-    ({"parameters_bytes": 0.0}, "parameters_bytes is 0.0; it must be a number above 0"),
-    ({"measured_epoch_s": None}, "measured_epoch_s is None"),
-    ({"compute_s": "long"}, "compute_s is 'long'"),
-    ({"measured_epoch_s": math.nan}, "measured_epoch_s is nan"),
-    ({"measured_epoch_s": math.inf}, "measured_epoch_s is inf"),
-]
-
-
-@pytest.mark.parametrize(("values", "message"), WRONG_ROWS)
-def test_wrong_rows_are_named(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        validate(changed(**values), PLACES, Averaging())
+test_wrong_rows_are_named = refusals(
+    lambda **values: validate(changed(**values), PLACES, Averaging()),
+    {},
+    {
+        "regions": {"row 1, run mine: unknown region 'three'.*'there'": ["here here three"]},
+        "nodes": {"run mine: 2 nodes in 3 regions": [2], "at least 2": [1], "nodes is": [2.5]},
+        "parameters_bytes": {"parameters_bytes is 0.0": [0.0]},
+        "compute_s": {"compute_s is 'long'": ["long"]},
+        "measured_epoch_s": {"measured_epoch_s is": [None, math.nan, math.inf]},
+    },
+)
 
 
 def test_without_links_all_machines_stand_in_one_region() -> None:
@@ -130,32 +107,27 @@ def test_other_inputs_are_refused() -> None:
         apart.cluster(["a", "c"])
 
 
-FILES = [
-    ("x = [", "is not TOML"),
-    ("between = 1", r"needs tables such as \[between.US\]"),
-    ("betwen = {}", "unknown key of .*'betwen'.*Did you mean 'between'"),
-    ("[between.a]\nb = { gbps = 1 }", "between.a.b needs gbps and round_trip_ms"),
-    ("[between.a]\nb = { gbps = 'x', round_trip_ms = 1 }", "between.a.b: gbps is 'x'"),
-    ("[between.a]\nb = { gbps = -1, round_trip_ms = 1 }", "between.a.b: measured_bps is -1"),
-    ("[between.a]\nb = { gbps = 1, round_trip_ms = 1 }", "within needs gbps"),
-]
-
-
-@pytest.mark.parametrize(("text", "message"), FILES)
-def test_links_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "links.toml").write_text(text)
-    with pytest.raises(ValueError, match=message):
-        Regions.read(tmp_path / "links.toml")
-
-
-def test_missing_and_undecodable_files_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot be read"),
+        (b"# \xfc", "UTF-8"),
+        (b"x = [", "is not TOML"),
+        (b"between = 1", r"needs tables such as \[between.US\]"),
+        (b"betwen = {}", "unknown key of .*'betwen'.* 'between'"),
+        (b"[between.a]\nb = { gbps = 1 }", "between.a.b needs gbps and round_trip_ms"),
+        (b"[between.a]\nb = { gbps = 'x', round_trip_ms = 1 }", "between.a.b: gbps is 'x'"),
+        (b"[between.a]\nb = { gbps = -1, round_trip_ms = 1 }", "between.a.b: measured_bps is -1"),
+        (b"[between.a]\nb = { gbps = 1, round_trip_ms = 1 }", "within needs gbps"),
+    ],
+)
+def test_links_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes | None, message: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(UserError, match="cannot be read"):
-        Regions.read("~/links.toml")
-    (tmp_path / "links.toml").write_bytes(b"# \xfc")
-    with pytest.raises(UserError, match="UTF-8"):
+    if text is not None:
+        (tmp_path / "links.toml").write_bytes(text)
+    with pytest.raises(UserError, match=message):
         Regions.read("~/links.toml")
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tests.comparison.clusters import clusters
+from tests.comparison.clusters import clusters, linked
 from tests.long import usually
 from tests.oracles import comparison as oracle
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
@@ -43,19 +43,30 @@ def pair(bandwidth_bps: float = 1e7, overhead_s: float = 0.0) -> Cluster:
 @pytest.mark.parametrize("name", usually(FEW, WAYS))
 @given(cluster=clusters())
 @settings(max_examples=20, deadline=None)
-def test_simulation_takes_as_long_as_predicted(name: str, cluster: Cluster) -> None:
+def test_use_is_that_of_the_simulation_and_nobody_is_busier_than_all_the_time(
+    name: str, cluster: Cluster
+) -> None:
     question = Question(PROFILE, cluster, 8)
     try:
         option = WAYS[name].find(question)
     except UnusableError:
         return
+    use = option.use
+    assert use.samples_per_s > 0
+    assert 0 <= use.waiting_share <= 1
+    assert limit(question, use).share <= 1 + 1e-9 or not WAYS[name].waits
+    assert all(busy <= use.iteration_s * (1 + 1e-9) for busy in use.busy_s.values())
+    assert set(option.batches) <= set(range(len(cluster)))
+    assert set(option.learns_from) <= set(question.holders)
+    sent = sum(use.link_bytes.values())
+    assert sum(size for size, _ in carried(question, use).values()) >= sent * (1 - 1e-9)
+
     rate = option.simulate().samples_per_s
-    if name in ESTIMATED:
-        return
-    # Closed forms are exact; a dry run of rounds that differ is their mean, of few or more.
-    exact = ("one node", "parameter server", "fedavg", "all-reduce")
-    off = 1e-6 if name.startswith(exact) else 0.01
-    assert option.use.samples_per_s == pytest.approx(rate, rel=off)
+    if name not in ESTIMATED:
+        # Closed forms are exact; a dry run of rounds that differ is their mean, of few or more.
+        exact = ("one node", "parameter server", "fedavg", "all-reduce")
+        off = 1e-6 if name.startswith(exact) else 0.01
+        assert use.samples_per_s == pytest.approx(rate, rel=off)
 
 
 @pytest.mark.parametrize("name", [KEPT, STREAMED, "parameter server, dynacomm", "fedavg"])
@@ -75,26 +86,6 @@ def test_so_it_does_over_far_and_unequal_links(name: str, cluster: Cluster) -> N
     assert seconds == pytest.approx(option.use.iteration_s, rel=1e-6, abs=off_s)
 
 
-@pytest.mark.parametrize("name", usually(FEW, WAYS))
-@given(cluster=clusters())
-@settings(max_examples=20, deadline=None)
-def test_nobody_is_busier_than_all_the_time(name: str, cluster: Cluster) -> None:
-    question = Question(PROFILE, cluster, 8)
-    try:
-        option = WAYS[name].find(question)
-    except UnusableError:
-        return
-    use = option.use
-    assert use.samples_per_s > 0
-    assert 0 <= use.waiting_share <= 1
-    assert limit(question, use).share <= 1 + 1e-9 or not WAYS[name].waits
-    assert all(busy <= use.iteration_s * (1 + 1e-9) for busy in use.busy_s.values())
-    assert set(option.batches) <= set(range(len(cluster)))
-    assert set(option.learns_from) <= set(question.holders)
-    sent = sum(use.link_bytes.values())
-    assert sum(size for size, _ in carried(question, use).values()) >= sent * (1 - 1e-9)
-
-
 @given(cluster=clusters(far=True), random=st.randoms(use_true_random=False))
 @settings(max_examples=6, deadline=None)
 def test_order_of_nodes_and_links_changes_nothing(cluster: Cluster, random: Random) -> None:
@@ -108,18 +99,13 @@ def test_order_of_nodes_and_links_changes_nothing(cluster: Cluster, random: Rand
     assert_frame_equal(*tables, check_row_order=False)
 
 
-class TestEqualNodes:
-    """Of nodes that are as fast, not just any is taken."""
-
-    def test_node_alone_is_the_one_with_most_samples(self) -> None:
-        nodes = [Node(name, flops_per_s=1e9, samples=n) for name, n in [("a", 10), ("b", 90)]]
-        question = Question(PROFILE, full_mesh(nodes, Link(1e6)), 8)
-        assert question.share(WAYS["one node"].find(question).learns_from) == 0.9
-
-    def test_samples_are_sent_to_the_node_with_most_of_them(self) -> None:
-        nodes = [Node(name, flops_per_s=1e9, samples=n) for name, n in [("a", 10), ("b", 90)]]
-        question = Question(PROFILE, full_mesh(nodes, Link(1e9)), 8)
-        assert list(WAYS[STREAMED].find(question).batches) == [1]
+@pytest.mark.parametrize(("way", "bps"), [("one node", 1e6), (STREAMED, 1e9)])
+def test_of_nodes_as_fast_as_each_other_the_one_with_most_samples_learns(
+    way: str, bps: float
+) -> None:
+    nodes = [Node(name, flops_per_s=1e9, samples=n) for name, n in [("a", 10), ("b", 90)]]
+    option = WAYS[way].find(Question(PROFILE, full_mesh(nodes, Link(bps)), 8))
+    assert list(option.batches) == [1]
 
 
 class TestByHand:
@@ -152,27 +138,18 @@ class TestByHand:
         assert labels.count("samples") == 2
         assert [label for label in labels if label != "samples"] == ["0", "1", "2", "3"]
 
-    def test_training_of_an_epoch_keeps_nothing(self) -> None:
+    def test_the_longer_a_training_the_faster_the_node_that_keeps_samples(self) -> None:
+        """Behind a narrow link a fast node pays in a long training only; of an epoch none does."""
         asked = Question(PROFILE, pair(), 8, epochs=1)
         assert WAYS[KEPT].find(asked).use == WAYS[STREAMED].find(asked).use
-
-    def test_the_longer_a_training_the_faster_the_node_that_keeps_samples(self) -> None:
-        """Behind a narrow link a fast node pays in a long training only."""
         nodes = [Node("a", flops_per_s=1e9, samples=9000), Node("b", flops_per_s=2e9)]
         nodes += [Node("c", flops_per_s=1e12)]
-        links: dict[tuple[Name, Name], Link] = {(0, 1): Link(1e8), (0, 2): Link(1e6)}
-        links |= {(b, a): link for (a, b), link in links.items()}
+        cluster = linked(nodes, {(0, 1): Link(1e8), (0, 2): Link(1e6)})
         chosen = [
-            list(WAYS[KEPT].find(Question(PROFILE, Cluster(nodes, links), 8, epochs=n)).batches)
+            list(WAYS[KEPT].find(Question(PROFILE, cluster, 8, epochs=n)).batches)
             for n in (1, 10, 100)
         ]
         assert chosen == [[1], [1], [2]]
-
-    @pytest.mark.parametrize("overhead_s", [0.0, 0.01])
-    def test_sequential_parameter_server(self, overhead_s: float) -> None:
-        question = Question(PROFILE, pair(overhead_s=overhead_s), 8)
-        use = WAYS["parameter server, sequential"].find(question).use
-        assert use.iteration_s == pytest.approx(oracle.sequential_s(question, 0, 1))
 
     def test_all_reduce_is_two_exchanges_of_parts_after_the_slowest(self) -> None:
         nodes = [Node(f"n{at}", flops_per_s=10.0 ** (8 + at)) for at in range(3)]
@@ -278,9 +255,8 @@ class TestBatches:
         option = WAYS[f"{way}, batches by speed"].find(question)
         plain = WAYS["all-reduce" if way == "all-reduce" else f"{way}, dynacomm"].find(question)
         assert option.batches == {0: 4, 1: 12}
-        assert (
-            option.assumes[-1] == "each sample of n1 is learnt from 3 times as often as one of n0"
-        )
+        often = "each sample of n1 is learnt from 3 times as often as one of n0"
+        assert option.assumes[-1] == often
         assert option.use.samples == plain.use.samples
         assert option.use.iteration_s == pytest.approx(plain.use.iteration_s / 2, rel=0.02)
         assert option.simulate().iteration_s == pytest.approx(option.use.iteration_s)
@@ -297,8 +273,7 @@ class TestBatches:
 def test_way_through_a_router_is_as_narrow_as_its_narrowest_link() -> None:
     nodes = [Node(name, flops_per_s=1e9) for name in "abc"]
     near, far = Link(1e7, overhead_s=0.01), Link(1e6, overhead_s=0.02, latency_s=0.1)
-    links = {(0, 1): near, (1, 0): near, (1, 2): far, (2, 1): far}
-    question = Question(PROFILE, Cluster(nodes, links), 8)  # type: ignore[arg-type]
+    question = Question(PROFILE, linked(nodes, {(0, 1): near, (1, 2): far}), 8)
     way = question.routed.link("a", "c")
     assert (way.bandwidth, way.overhead_s, way.latency_s) == (1e6, 0.03, 0.1)
     assert question.paths[0, 2] == (0, 1, 2)

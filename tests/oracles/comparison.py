@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from workbench.datasets import Dataset
 
 
-def sequential_s(question: Question, worker: int, server: int) -> float:
-    """An iteration of one worker that pulls all, computes, and pushes all."""
-    link = question.cluster.link(worker, server)
-    times = question.layer_times(worker)
-    transfer_s = link.overhead_s + 8 * question.model_bytes / float(link.bandwidth)  # type: ignore[arg-type]
-    return 2 * transfer_s + times.forward_s + times.backward_s
-
-
 def federated_s(question: Question, server: int, samples: dict[int, int]) -> float:
     """A round in which nothing is shared: the slowest client's way there, epoch and way back.
 

@@ -7,7 +7,9 @@ import math
 import pytest
 
 from workbench.dynacomm import PLANNERS
-from workbench.three_ways import Case, cases, dynacomm, gossip, hiertrain
+from workbench.systems import SYSTEMS
+from workbench.three_ways import Case, cases, dynacomm, edgegossip, gossip, hiertrain, olpb
+from workbench.three_ways.dlion import hetero_sys_a
 from workbench.three_ways.live import LIVE, Setting
 from workbench.three_ways.recording import PLACES, one_run
 from workbench.three_ways.unpadded import BATCH_SIZE, HALF_BATCH, layer_times, sample_s
@@ -22,7 +24,7 @@ def test_every_case_has_a_name_of_its_own_and_places_enough() -> None:
 
 def test_every_system_and_every_planner_at_three_bandwidths_is_there() -> None:
     systems = {case.system for case in cases().values()}
-    assert systems == {"dynacomm", "hiertrain", "gossip", "edgegossip", "dlion", "olpb"}
+    assert systems == {"gossip", *SYSTEMS}
     compared: dict[str, set[str]] = {}
     for case in cases().values():
         if case.system == "dynacomm" and case.arm == "padded":
@@ -30,21 +32,32 @@ def test_every_system_and_every_planner_at_three_bandwidths_is_there() -> None:
     assert sum(planners == set(PLANNERS) for planners in compared.values()) == 3
 
 
-@pytest.mark.parametrize("planner", PLANNERS)
-def test_dynacomm_is_simulated_as_it_is_predicted(planner: str) -> None:
-    case = dynacomm.case(planner, 20.0)
+EXACT = [
+    *(dynacomm.case(planner, 20.0) for planner in PLANNERS),
+    *(gossip.case(20.0, 3), gossip.case(5.0, 4, shared=True)),
+    *(*edgegossip.cases(), *olpb.cases(), hetero_sys_a("baseline")),
+]
+
+
+@pytest.mark.parametrize("case", EXACT, ids=lambda case: case.name)
+def test_where_a_cost_model_is_exact_simulations_take_what_it_predicts(case: Case) -> None:
     assert case.simulated.iteration_s == pytest.approx(case.predicted_s, rel=1e-9)
+
+
+def test_balancing_is_faster_where_platforms_are_unequal() -> None:
+    plain, balanced = (edgegossip.case(choice, 20.0) for choice in ("plain", "balanced"))
+    assert balanced.predicted_s < 0.6 * plain.predicted_s
+
+
+def test_scan_runs_again() -> None:
+    case = olpb.by_arithmetic("blelloch")
+    assert case.run("simulated").iteration_s == case.run("simulated").iteration_s
 
 
 def test_hiertrain_is_never_simulated_longer_than_it_is_predicted() -> None:
     for mbps in hiertrain.FIG6_MBPS:
         case = hiertrain.case("hiertrain", mbps)
         assert case.simulated.iteration_s < case.predicted_s * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("case", [gossip.case(20.0, 3), gossip.case(5.0, 4, shared=True)])
-def test_a_dry_run_of_gossip_takes_as_long_as_its_simulation(case: Case) -> None:
-    assert case.simulated.iteration_s == pytest.approx(case.predicted_s, rel=1e-9)
 
 
 def test_what_an_iteration_needs_is_counted_as_by_hand() -> None:

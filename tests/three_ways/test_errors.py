@@ -50,18 +50,13 @@ def test_an_error_is_below_0_where_the_iteration_takes_longer_than_was_said() ->
 
 
 def test_void_and_failed_runs_are_counted_and_left_out() -> None:
-    runs = frame(
-        run(measured_s=1.1), run(measured_s=9.0, void=True), run(measured_s=None, reason="died")
-    )
+    unusable = run(measured_s=9.0, void=True), run(measured_s=None, reason="died")
+    runs = frame(run(measured_s=1.1), *unusable)
     (row,) = errors.by_case(runs).iter_rows(named=True)
     assert (row["runs"], row["void"], row["measured_s"]) == (3, 1, 1.1)
     assert errors.summary(runs)["runs"].unique().to_list() == [1]
-
-
-def test_a_case_of_void_runs_alone_has_no_measured_seconds() -> None:
-    (row,) = errors.by_case(frame(run(void=True))).iter_rows(named=True)
-    assert row["measured_s"] is None
-    assert row["low_s"] is None
+    (row,) = errors.by_case(frame(*unusable)).iter_rows(named=True)
+    assert (row["measured_s"], row["low_s"]) == (None, None)
 
 
 @pytest.mark.parametrize("count", [6, 7, 10, 11, 20, 31])
@@ -73,8 +68,7 @@ def test_an_interval_of_order_statistics_is_the_narrowest_that_is_sure_enough(co
     def coverage(rank: int) -> float:  # that between rank + 1 and count - rank - 1 lie below
         return float(binom.cdf(count - rank - 1, count, 0.5) - binom.cdf(rank, count, 0.5))
 
-    assert coverage(rank) >= 0.95
-    assert coverage(rank + 1) < 0.95
+    assert coverage(rank) >= 0.95 > coverage(rank + 1)
 
 
 def test_few_values_have_the_interval_from_the_least_to_the_greatest() -> None:
@@ -91,31 +85,28 @@ def test_an_interval_over_cases_is_wider_than_one_over_runs_that_are_alike() -> 
 
 def test_the_spread_says_the_size_and_the_sign_of_the_worst() -> None:
     found = errors.spread([np.array([0.01, -0.2, 0.1])])
-    assert found.worst == -0.2
-    assert found.median == 0.01
+    assert (found.worst, found.median) == (-0.2, 0.01)
     assert found.p95 == pytest.approx(np.quantile([0.01, 0.2, 0.1], 0.95))
 
 
-def test_order_agrees_where_the_choices_are_apart() -> None:
-    runs = frame(*measured("fast", 1.0, *[1.0, 1.1] * 5), *measured("slow", 1.5, *[1.5, 1.6] * 5))
+@pytest.mark.parametrize(
+    ("fast_s", "slow_s", "agrees"),
+    [
+        ([1.0, 1.1], [1.5, 1.6], True),
+        ([1.6, 1.6], [1.5, 1.5], False),
+        ([1.0, 2.0], [1.1, 2.1], None),  # said to differ by less than the spread
+    ],
+)
+def test_order_is_judged_where_the_choices_are_apart(
+    fast_s: list[float], slow_s: list[float], agrees: bool | None
+) -> None:
+    runs = frame(*measured("fast", 1.0, *fast_s * 5), *measured("slow", 1.5, *slow_s * 5))
     (pair,) = errors.order(runs).iter_rows(named=True)
     assert (pair["faster"], pair["slower"]) == ("fast", "slow")
-    assert (pair["apart"], pair["agrees"]) == (True, True)
+    assert (pair["apart"], pair["agrees"]) == (agrees is not None, agrees)
     assert pair["said_percent"] == pytest.approx(50)
-
-
-def test_order_disagrees_where_the_slower_one_was_the_faster() -> None:
-    runs = frame(*measured("fast", 1.0, *[1.6] * 10), *measured("slow", 1.5, *[1.5] * 10))
-    (pair,) = errors.order(runs).iter_rows(named=True)
-    assert pair["agrees"] is False
-    assert errors.agreement(errors.order(runs)).startswith("0 of 1 pairs")
-
-
-def test_order_says_nothing_within_the_spread() -> None:
-    spread = [1.0, 1.4] * 5
-    runs = frame(*measured("fast", 1.0, *spread), *measured("slow", 1.1, *spread))
-    (pair,) = errors.order(runs).iter_rows(named=True)
-    assert (pair["apart"], pair["agrees"]) == (False, None)
+    apart, right = (int(one) for one in (agrees is not None, agrees is True))
+    assert errors.agreement(errors.order(runs)).startswith(f"{right} of {apart} pairs")
 
 
 def test_choices_of_other_settings_and_arms_are_not_compared() -> None:
@@ -154,14 +145,9 @@ def test_an_arm_that_misses_the_goal_is_not_hidden_by_the_other() -> None:
     assert met.rows() == [("padded", True), ("unpadded", False)]
 
 
-def test_weights_are_counted_by_whether_the_order_of_arrival_decides() -> None:
-    runs = frame(
-        run(), run(same_weights=False, system="dlion", ordered=True), run(same_weights=None)
-    )
-    assert errors.weights(runs)["same"].to_list() == [1, 0]
-
-
-def test_what_disturbed_the_runs_is_told_by_system() -> None:
+def test_equal_weights_and_what_disturbed_the_runs_are_told_by_system() -> None:
+    other = run(same_weights=False, system="dlion", ordered=True)
+    assert errors.weights(frame(run(), other, run(same_weights=None)))["same"].to_list() == [1, 0]
     (row,) = errors.machine(frame(run(late=5), run(steal=0.1, void=True))).iter_rows(named=True)
     assert (row["runs"], row["void"]) == (2, 1)
     assert (row["late_percent"], row["steal_percent"]) == (50, 10)
@@ -172,9 +158,6 @@ def test_one_machine_stands_in_every_title() -> None:
         *measured("hiertrain", 1.0, 1.1, 1.2, system="hiertrain", setting="m, 3.5 Mbit/s"),
         *measured("all_edge", 2.0, 2.1, system="hiertrain", setting="m, 3.5 Mbit/s"),
     )
-    for chart in (
-        charts.draw_errors(runs),
-        charts.draw_system(runs, "hiertrain"),
-        charts.draw_fig6(runs),
-    ):
+    of_system = charts.draw_system(runs, "hiertrain")
+    for chart in (charts.draw_errors(runs), of_system, charts.draw_fig6(runs)):
         assert "on one machine" in str(chart.to_dict()["title"])

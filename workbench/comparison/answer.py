@@ -12,8 +12,7 @@ from workbench.clusters import Cluster
 from workbench.comparison.compare import measuring_of, question_of, table
 from workbench.comparison.measured import AT_MOST_S
 from workbench.comparison.threshold import Threshold, named, threshold
-from workbench.comparison.ways import WAYS
-from workbench.comparison.ways.way import EQUAL
+from workbench.comparison.ways import EQUAL, WAYS
 from workbench.graphs.inputs import InputShape
 from workbench.utils.numbers import three_digits
 

@@ -11,8 +11,7 @@ import polars as pl
 from workbench.comparison.compare import fits
 from workbench.comparison.question import Question
 from workbench.comparison.use import LEARNING
-from workbench.comparison.ways import EXACT, WAYS, Option, options
-from workbench.comparison.ways.way import EQUAL
+from workbench.comparison.ways import EQUAL, EXACT, WAYS, Option, usable
 from workbench.figures import parts, stacked
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ SHOWN = (
     "hiertrain",
     "fedavg",
 )
-"""Ways whose timelines are drawn by default, one of each kind."""
+"""Ways whose timelines are drawn, one of each kind."""
 
 TIE = 1.005
 """Two systems are even where the ratio of their rates is below this."""
@@ -36,18 +35,13 @@ TIE = 1.005
 def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
     """Samples a second of every way that can be used and fits, by kind of update."""
     exact = pl.col("update") == EQUAL
-    kind = (
-        pl.when(exact & (pl.col("samples_share") == 1))
-        .then(pl.lit(KINDS[0]))
-        .when(exact)
-        .then(pl.lit(KINDS[1]))
-        .otherwise(pl.lit(KINDS[2]))
-    )
-    usable = pl.col("reason").is_null() & pl.col("fits").fill_null(True)
-    drawn = frame.filter(usable).with_columns(kind=kind.cast(pl.Enum(KINDS)))
+    whole, some, others = map(pl.lit, KINDS)
+    all_samples = pl.col("samples_share") == 1
+    kind = pl.when(exact & all_samples).then(whole).when(exact).then(some).otherwise(others)
+    known = frame.filter(pl.col("reason").is_null()).with_columns(kind=kind)
+    drawn = known.filter(pl.col("fits").fill_null(True))
     drawn = drawn.sort("kind", -pl.col("samples_per_s"), maintain_order=True)
-    drawn = drawn.with_columns(pl.col("kind").cast(pl.String))
-    unfit = len(frame.filter(pl.col("reason").is_null())) - len(drawn)
+    unfit = len(known) - len(drawn)
     left_out = [f"{unfit} ways that do not fit in memory are left out"] if unfit else []
     shown = drawn.select("way", "kind", "samples_per_s", "limited_by", "where", "assumes")
     chart = marks(shown, KINDS).encode(
@@ -60,11 +54,12 @@ def marks(frame: pl.DataFrame, kinds: Sequence[str]) -> alt.Chart:
     """A mark for each row's ``samples_per_s``, on a logarithmic axis: rates differ by decades."""
     import altair as alt
 
+    order = frame["way"].to_list()
     chart: alt.Chart = (
         alt.Chart(frame)
         .mark_point(filled=True, size=60, opacity=1)
         .encode(
-            y=by_way(frame),
+            y=alt.Y("way:N", sort=order, title=None, axis=alt.Axis(labelLimit=240)),
             x=alt.X(**parts.log_axis("samples_per_s", "samples a second, all nodes")),
             color=parts.colour("kind", kinds),
         )
@@ -84,48 +79,40 @@ def columns(frame: pl.DataFrame) -> pl.DataFrame:
     return rows.select("way", *three, *percent, "limited_by", "fits", "update")
 
 
-def by_way(frame: pl.DataFrame) -> alt.Y:
-    """An axis of ways from top to bottom, in the frame's order."""
-    import altair as alt
+def timeline(question: Question) -> pl.DataFrame:
+    """What nodes do under the ways of `SHOWN`, as `traced` has it.
 
-    axis = alt.Axis(labelLimit=240)
-    return alt.Y("way:N", sort=frame["way"].to_list(), title=None, axis=axis)
-
-
-def timeline(question: Question, names: Sequence[str] = SHOWN, iterations: int = 2) -> pl.DataFrame:
-    """What nodes do under several ways: ``way, samples_per_s, node, action, start_s, end_s``.
-
-    Ways that cannot be used here, or have no programs to show, are left out.
+    Ways that cannot be used here are left out.
     """
-    found = options(question, [WAYS[name] for name in names])
-    return traced({way.name: one for way, one in found if isinstance(one, Option)}, iterations)
+    return traced(usable(question, [WAYS[name] for name in SHOWN]))
 
 
-def traced(usable: Mapping[str, Option], iterations: int = 2) -> pl.DataFrame:
-    """The same of ways whose use of a cluster is known."""
+def traced(found: Mapping[str, Option]) -> pl.DataFrame:
+    """Two iterations of each way: ``way, samples_per_s, node, action, start_s, end_s``.
+
+    Ways that have no programs to show are left out.
+    """
     rows = []
-    for name, option in usable.items():
+    for name, option in found.items():
         if option.dry is None:
             continue
-        for node, lane, _, start_s, end_s, _ in option.dry.trace(iterations).frame.iter_rows():
+        for node, lane, _, start_s, end_s, _ in option.dry.trace().frame.iter_rows():
             if end_s > start_s:
                 action = ACTIONS[lane not in LEARNING]
                 rows.append((name, option.use.samples_per_s, node, action, start_s, end_s))
-    schema = ["way", "samples_per_s", "node", "action", "start_s", "end_s"]
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    columns = ["way", "samples_per_s", "node", "action", "start_s", "end_s"]
+    return pl.DataFrame(rows, schema=columns, orient="row")
 
 
-def timelines(
-    frame: pl.DataFrame, title: Sequence[str], end_s: float | None = None
-) -> dict[str, Any]:
+def timelines(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
     """A panel for each way, on one time axis; a node's row has computing above, sending below.
 
-    By default the axis ends, in seconds, at the median of the ways' ends.
+    The axis ends at the median of the ways' ends.
     """
     import altair as alt
 
     ends = frame.group_by("way").agg(pl.col("end_s").max())["end_s"]
-    last_s = end_s or float(ends.median() or 1.0)  # type: ignore[arg-type]
+    last_s = float(ends.median() or 1.0)  # type: ignore[arg-type]
     drawn = frame.filter(pl.col("start_s") < last_s).with_columns(
         pl.col("end_s").clip(upper_bound=last_s)
     )
@@ -163,12 +150,10 @@ def winners(questions: Sequence[tuple[float, float, Question]]) -> pl.DataFrame:
     rows = []
     for bandwidth_mbps, unevenness, question in questions:
         best: dict[str, tuple[float, str]] = {}
-        for way, option in options(question, EXACT):
-            if isinstance(option, str) or not fits(question, option):
-                continue
-            if question.share(option.learns_from) == 1:
-                rate = option.use.samples_per_s
-                best[way.system] = max(best.get(way.system, (0.0, "")), (rate, way.name))
+        for name, option in usable(question, EXACT).items():
+            if fits(question, option) and question.share(option.learns_from) == 1:
+                system, rate = WAYS[name].system, option.use.samples_per_s
+                best[system] = max(best.get(system, (0.0, "")), (rate, name))
         order = sorted(best.items(), key=lambda item: -item[1][0])
         margin = order[0][1][0] / order[1][1][0] if len(order) > 1 else math.nan
         system, (_, name) = order[0]

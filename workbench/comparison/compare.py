@@ -13,8 +13,7 @@ from workbench.comparison.measured import AT_MOST_S, Measuring, measured
 from workbench.comparison.memory import memory_of
 from workbench.comparison.question import Question
 from workbench.comparison.use import Use, carried, limit
-from workbench.comparison.ways import WAYS, Option, Way, options
-from workbench.comparison.ways.way import EQUAL
+from workbench.comparison.ways import EQUAL, WAYS, Option, Way, options
 from workbench.graphs.inputs import InputShape
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
 from workbench.utils.checks import UserError, check_name

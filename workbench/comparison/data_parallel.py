@@ -1,4 +1,4 @@
-"""Data-parallel training in epochs of one large batch, as Hivemind does it."""
+"""An epoch of data-parallel training on one large batch, as Hivemind does it."""
 
 from __future__ import annotations
 
@@ -38,31 +38,23 @@ def data_parallel(
     parameters_bytes: float,
     compute_s: float,
     averaging: Averaging,
-    *,
-    epochs: int = 1,
-    chunks: int = 1,
 ) -> Program:
-    """Return the program of every machine; its result is when each epoch ended.
+    """Return the program of every machine; its result is when the epoch ended.
 
-    In an epoch all machines compute for `compute_s`, after which they have the batch together;
-    then they form a group and average gradients of `parameters_bytes`, in `chunks` as
-    `butterfly` says; a link's overhead counts for each chunk.
+    All machines compute for `compute_s`, after which they have the batch together; then they form a
+    group and average gradients of `parameters_bytes`.
 
     Deviation: Hivemind cuts a share into parts of half a megabyte, which are averaged one after the
     other while the next travel. With parts that small, transport would hide handling, but runs of a
-    large model with several machines in a region are slower; with 1 chunk the two add up.
+    large model with several machines in a region are slower; with whole shares the two add up.
     """
-    byte_s = 8 / averaging.handled_bps
 
-    async def program(context: Context) -> list[float]:
-        ends_s = []
-        for _ in range(epochs):
-            await context.compute(lambda: None, cost_s=compute_s, label="samples")
-            await assemble(context)
-            await context.sleep(averaging.round_s)
-            await butterfly(context, parameters_bytes, chunks=chunks, byte_s=byte_s)
-            ends_s.append(context.now_s())
-        return ends_s
+    async def program(context: Context) -> float:
+        await context.compute(lambda: None, cost_s=compute_s, label="samples")
+        await assemble(context)
+        await context.sleep(averaging.round_s)
+        await butterfly(context, parameters_bytes, byte_s=8 / averaging.handled_bps)
+        return context.now_s()
 
     return program
 
@@ -72,12 +64,8 @@ def predict_epoch_s(
     parameters_bytes: float,
     compute_s: float,
     averaging: Averaging,
-    *,
-    epochs: int = 1,
-    chunks: int = 1,
 ) -> float:
-    """Simulate epochs on a cluster in which all machines are linked; return their mean seconds."""
-    program = data_parallel(parameters_bytes, compute_s, averaging, epochs=epochs, chunks=chunks)
-    run = simulate(cluster, [program] * len(cluster))
-    last_s: float = max(ends_s[-1] for ends_s in run.results.values())
-    return last_s / epochs
+    """Simulate an epoch on a cluster in which all machines are linked; return its seconds."""
+    program = data_parallel(parameters_bytes, compute_s, averaging)
+    last_s: float = max(simulate(cluster, [program] * len(cluster)).results.values())
+    return last_s

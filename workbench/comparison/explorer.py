@@ -9,13 +9,12 @@ from typing import Annotated, Any
 
 import polars as pl
 
-from workbench.clusters import Cluster, Link, Node
-from workbench.clusters.cluster import Name
+from workbench.clusters import Cluster, Link, Node, star
 from workbench.comparison import charts
 from workbench.comparison.question import Question
 from workbench.comparison.threshold import named
 from workbench.comparison.use import limit
-from workbench.comparison.ways import WAYS, Option, options
+from workbench.comparison.ways import WAYS, Option, usable
 from workbench.figures import stacked
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.profiles import profile_model
@@ -75,22 +74,15 @@ def cluster_of(setting: Setting) -> Cluster:
     """Workers around an edge server, and a cloud behind it."""
     count = setting.workers
     slower = [setting.unevenness ** (-at / (count - 1)) for at in range(count)]
-    nodes = [
+    workers = [
         Node(f"worker{at}", flops_per_s=WORKER_GFLOPS * 1e9 * factor, samples=SAMPLES)
         for at, factor in enumerate(slower)
     ]
-    nodes += [
-        Node("edge", flops_per_s=EDGE_GFLOPS * 1e9),
-        Node("cloud", flops_per_s=CLOUD_GFLOPS * 1e9),
-    ]
-    near = Link(setting.bandwidth_mbps * 1e6, overhead_s=0.005)
-    links: dict[tuple[Name, Name], Link] = {}
-    for source, target, link in [
-        *((f"worker{at}", "edge", near) for at in range(count)),
-        ("edge", "cloud", CLOUD_LINK),
-    ]:
-        links[source, target] = links[target, source] = link
-    return Cluster(nodes, links, raw_samples_may_leave=setting.may_leave)
+    edge = Node("edge", flops_per_s=EDGE_GFLOPS * 1e9)
+    near = star(workers, [edge], Link(setting.bandwidth_mbps * 1e6, overhead_s=0.005))
+    nodes = (*near.nodes, Node("cloud", flops_per_s=CLOUD_GFLOPS * 1e9))
+    links = {**near.links, (count, count + 1): CLOUD_LINK, (count + 1, count): CLOUD_LINK}
+    return replace(near, nodes=nodes, links=links, raw_samples_may_leave=setting.may_leave)
 
 
 def question_of(setting: Setting) -> Question:
@@ -105,15 +97,11 @@ UNEVENNESSES = (1.0, 2.0, 4.0, 10.0)
 
 def questions(setting: Setting, samples: str) -> list[tuple[float, float, Question]]:
     """Questions at all bandwidths and unevennesses, as `charts.winners` takes them."""
-
-    def at(mbps: float, uneven: float) -> Question:
-        return question_of(
-            replace(setting, bandwidth_mbps=mbps, unevenness=uneven, samples=samples)
-        )
-
-    return [
-        (mbps, uneven, at(mbps, uneven)) for mbps, uneven in product(BANDWIDTHS_MBPS, UNEVENNESSES)
-    ]
+    asked = []
+    for mbps, uneven in product(BANDWIDTHS_MBPS, UNEVENNESSES):
+        other = replace(setting, bandwidth_mbps=mbps, unevenness=uneven, samples=samples)
+        asked.append((mbps, uneven, question_of(other)))
+    return asked
 
 
 SHOWN = (
@@ -130,17 +118,12 @@ TIMELINES = 3
 
 def found(question: Question) -> dict[str, Option]:
     """The ways of `SHOWN` that can be used, all samples first, then the fastest first."""
-    usable = {
-        way.name: option
-        for way, option in options(question, [WAYS[name] for name in SHOWN])
-        if isinstance(option, Option)
-    }
-    return dict(
-        sorted(
-            usable.items(),
-            key=lambda one: (question.share(one[1].learns_from) < 1, -one[1].use.samples_per_s),
-        )
-    )
+
+    def key(found: tuple[str, Option]) -> tuple[bool, float]:
+        option = found[1]
+        return question.share(option.learns_from) < 1, -option.use.samples_per_s
+
+    return dict(sorted(usable(question, [WAYS[name] for name in SHOWN]).items(), key=key))
 
 
 def table(setting: Setting) -> pl.DataFrame:
@@ -149,9 +132,9 @@ def table(setting: Setting) -> pl.DataFrame:
     return _table(question, found(question))
 
 
-def _table(question: Question, usable: Mapping[str, Option]) -> pl.DataFrame:
+def _table(question: Question, options: Mapping[str, Option]) -> pl.DataFrame:
     rows = []
-    for name, option in usable.items():
+    for name, option in options.items():
         share, most = question.share(option.learns_from), limit(question, option.use)
         rows.append((name, WAYS[name].system, option.use.samples_per_s, share, *most))
     columns = ["way", "system", "samples_per_s", "samples_share", "limited_by", "busy_share"]
@@ -173,12 +156,12 @@ def sentence(frame: pl.DataFrame) -> str:
 def draw(setting: Setting) -> dict[str, Any]:
     """The sentence, rates of ways that equal SGD, and timelines of the fastest of them."""
     question = question_of(setting)
-    usable = found(question)
-    frame = _table(question, usable)
+    options = found(question)
+    frame = _table(question, options)
     kind = pl.when(pl.col("samples_share") == 1).then(pl.lit(charts.KINDS[0]))
     drawn = frame.with_columns(kind=kind.otherwise(pl.lit(charts.KINDS[1])))
     rates = charts.marks(drawn, charts.KINDS[:2])
-    shown = [name for name, option in usable.items() if option.dry is not None][:TIMELINES]
-    traced = charts.traced({name: usable[name] for name in shown})
+    shown = [name for name, option in options.items() if option.dry is not None][:TIMELINES]
+    traced = charts.traced({name: options[name] for name in shown})
     title = [sentence(frame), "cost models and dry runs, without learning"]
     return stacked(rates, charts.timelines(traced, []), title=title)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,6 @@ from workbench.runtime import Run, SimulationError, simulate
 from workbench.utils.checks import UserError, check_number
 
 if TYPE_CHECKING:
-    from workbench.clusters import Link
-    from workbench.clusters.cluster import Name
     from workbench.runtime import Program
     from workbench.runtime.measured import MeasuredRun
 
@@ -182,7 +180,8 @@ class Trial:
             use = self.option.run(carrier, self.count)
         except (UserError, SimulationError) as error:
             return {"measured_note": str(error)}
-        notes = [self.note, DISTURBED if carrier.disturbed else ""]
+        disturbed = any(run.disturbed for run in carrier.runs)
+        notes = [self.note, DISTURBED if disturbed else ""]
         return carrier.late() | {
             "simulated_samples_per_s": self.simulated.samples_per_s,
             "measured_samples_per_s": use.samples_per_s,
@@ -228,11 +227,6 @@ class Measured:
         self.runs.append(run)
         return run
 
-    @property
-    def disturbed(self) -> bool:
-        """Whether the machine disturbed one of the runs."""
-        return any(run.disturbed for run in self.runs)
-
     def late(self) -> dict[str, Any]:
         """How many deadlines were late, and the largest share of time that others took."""
         late = pl.concat(run.late for run in self.runs).filter(pl.col("kind") != "work")
@@ -246,10 +240,8 @@ class Measured:
 def over(cluster: Cluster, used: Collection[tuple[str, str]]) -> Cluster:
     """The cluster with these links alone, by the names of their ends."""
     names = cluster.names
-    links: dict[tuple[Name, Name], Link] = {
-        (a, b): link for (a, b), link in cluster.links.items() if (names[a], names[b]) in used
-    }
-    return Cluster(cluster.nodes, links)
+    links = {(a, b): link for (a, b), link in cluster.links.items() if (names[a], names[b]) in used}
+    return replace(cluster, links=links)
 
 
 def _shared_inside(question: Question, option: Option) -> dict[Pair, float]:

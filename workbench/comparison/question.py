@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise, permutations
-from typing import TYPE_CHECKING
 
 import networkx as nx
 import polars as pl
@@ -16,9 +15,6 @@ from workbench.clusters import Cluster, Link, Node, Schedule
 from workbench.comparison.memory import NodeMemory, Recomputation, StepMemory
 from workbench.profiles import LayerTimes, ModelProfile
 from workbench.utils.checks import UserError, check_kind, check_name, check_whole
-
-if TYPE_CHECKING:
-    from workbench.clusters.cluster import Name
 
 Pair = tuple[int, int]
 
@@ -96,13 +92,11 @@ class Question:
         graph = nx.DiGraph(self.cluster.links.keys())
         graph.add_nodes_from(range(len(self.cluster)))
         for source, name in enumerate(self.cluster.names):
-            reached = {source} | nx.descendants(graph, source)
-            for target in range(len(self.cluster)):
-                if target not in reached:
-                    raise UserError(
-                        f"no links lead from {name} to {self.cluster.names[target]}; every node "
-                        "has to reach all others, if by way of others: add links"
-                    )
+            for target in sorted({*graph} - {source} - nx.descendants(graph, source)):
+                raise UserError(
+                    f"no links lead from {name} to {self.cluster.names[target]}; every node has to "
+                    "reach all others, if by way of others: add links"
+                )
 
     def _plain_s(self, node: Node) -> float:
         """Seconds of a batch at speed 1, without recomputation."""
@@ -298,24 +292,19 @@ class Question:
         for index, node in enumerate(self.cluster.nodes):
             out = [link for (source, _), link in links.items() if source == index]
             into = [link for (_, target), link in links.items() if target == index]
-            nodes.append(
-                replace(
-                    node,
-                    uplink_bps=_interface(node.uplink, out),
-                    downlink_bps=_interface(node.downlink, into),
-                )
-            )
-        paths: dict[tuple[Name, Name], Link] = {}
+            limits = _interface(node.uplink, out), _interface(node.downlink, into)
+            nodes.append(replace(node, uplink_bps=limits[0], downlink_bps=limits[1]))
+        paths = {}
         for pair, path in self.paths.items():
             hops = [links[hop] for hop in pairwise(path)]
             on_path = [self.cluster.nodes[node] for node in path]
             paths[pair] = hops[0] if len(hops) == 1 else _joined(hops, on_path)
-        return Cluster(nodes, paths)
+        return replace(self.cluster, nodes=tuple(nodes), links=paths)
 
     def part(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
         """The routed cluster of these nodes alone, in this order, with other speeds if given."""
         place = {node: at for at, node in enumerate(nodes)}
-        links: dict[tuple[Name, Name], Link] = {
+        links = {
             (place[a], place[b]): link
             for (a, b), link in self.routed.links.items()
             if a in place and b in place
@@ -324,7 +313,7 @@ class Question:
         if speeds is not None:
             pairs = zip(chosen, speeds, strict=True)
             chosen = [replace(node, speed=speed) for node, speed in pairs]
-        return Cluster(chosen, links)
+        return replace(self.routed, nodes=tuple(chosen), links=links)
 
 
 @lru_cache(maxsize=1024)

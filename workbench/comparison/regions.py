@@ -6,7 +6,7 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import chain, permutations
 from pathlib import Path
 from typing import Any
 
@@ -70,18 +70,14 @@ class Regions:
     within: Link
     host_bps: float = math.inf
 
-    @property
-    def names(self) -> list[str]:
-        """All regions, in the order in which links name them."""
-        return list(dict.fromkeys(name for ends in self.links for name in ends))
-
     def link(self, one: str, other: str) -> Link:
         """Link between machines of two regions.
 
         Raises ValueError: an unknown region, or no link between the two.
         """
-        for name in (one, other) if self.links else ():
-            check_name("region", name, self.names)
+        known = dict.fromkeys(chain(*self.links))
+        for name in (one, other) if known else ():
+            check_name("region", name, known)
         if one == other:
             return self.within
         link = self.links.get((one, other), self.links.get((other, one)))

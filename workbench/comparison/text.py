@@ -72,15 +72,26 @@ LEAST_WANTED = (
 IF_KNOWN = ("simulated_samples_per_s", "joules_per_1000_samples", "price_per_1000_samples")
 
 
+def left_aligned(title: str, padding: tuple[int, int] | int = (0, 1)) -> Table:
+    """An empty table with a line below its head."""
+    from rich import box
+    from rich.table import Table
+
+    return Table(
+        box=box.SIMPLE_HEAD,
+        title=title,
+        title_justify="left",
+        caption_justify="left",
+        padding=padding,
+    )
+
+
 def tables(frame: pl.DataFrame, title: str, width: int = 100) -> Iterator[Table]:
     """Tables of ways that are equal to SGD, of the others, and of those that cannot be used.
 
     Where a way runs and what it assumes is a number, and stands below its table. `width` is that of
     the terminal, in characters.
     """
-    from rich import box
-    from rich.table import Table
-
     usable = frame.filter(pl.col("reason").is_null())
     exact = usable.filter(pl.col("update") == EQUAL)
     others = usable.filter(pl.col("update") != EQUAL)
@@ -100,13 +111,7 @@ def tables(frame: pl.DataFrame, title: str, width: int = 100) -> Iterator[Table]
                 numbered = ", ".join(map(str, numbers))
                 column.append(numbered if name == "notes" else _cell(name, row))
         widths = _widths(cells, width)
-        table = Table(
-            box=box.SIMPLE_HEAD,
-            title=heading,
-            title_justify="left",
-            caption_justify="left",
-            padding=0,
-        )
+        table = left_aligned(heading, padding=0)
         for name, characters in widths.items():
             numeric = name in rows.schema and rows.schema[name].is_numeric()
             table.add_column(
@@ -115,12 +120,10 @@ def tables(frame: pl.DataFrame, title: str, width: int = 100) -> Iterator[Table]
         for values in zip(*(cells[name] for name in widths), strict=True):
             table.add_row(*values)
         below = [f"{number:2} {note}" for note, number in notes.items()]
-        if narrow := [
-            HEADINGS[name].replace("-\n", "").replace("\n", " ")
-            for name in cells
-            if name not in widths
-        ]:
-            below.append(f"No space for: {', '.join(narrow)}. --csv FILE writes all columns.")
+        if len(widths) < len(cells):
+            narrow = ", ".join(HEADINGS[name] for name in cells if name not in widths)
+            narrow = narrow.replace("-\n", "").replace("\n", " ")
+            below.append(f"No space for: {narrow}. --csv FILE writes all columns.")
         table.caption = "\n".join(below)
         yield table
     yield from refusals(frame, "Not here")
@@ -128,19 +131,11 @@ def tables(frame: pl.DataFrame, title: str, width: int = 100) -> Iterator[Table]
 
 def measured(frame: pl.DataFrame) -> Iterator[Table]:
     """A table of the ways that were measured, with how far rates are above what was measured."""
-    from rich import box
-    from rich.table import Table
-
     has_rate = pl.col("measured_samples_per_s").is_not_null()
     rows = frame.filter(has_rate)
     if len(rows):
-        table = Table(
-            box=box.SIMPLE_HEAD,
-            title="Measured on this machine: samples a second of real processes",
-            title_justify="left",
-            caption_justify="left",
-            padding=0,
-        )
+        about = "Measured on this machine: samples a second of real processes"
+        table = left_aligned(about, padding=0)
         table.add_column("way", width=25)
         for heading in MEASURED:
             table.add_column(heading, justify="right")
@@ -163,12 +158,9 @@ def measured(frame: pl.DataFrame) -> Iterator[Table]:
 
 def refusals(frame: pl.DataFrame, title: str) -> Iterator[Table]:
     """A table of the ways that have a reason not to be used; none if there are none."""
-    from rich import box
-    from rich.table import Table
-
     refused = frame.filter(pl.col("reason").is_not_null())
     if len(refused):
-        table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+        table = left_aligned(title)
         table.add_column("way", no_wrap=True)
         table.add_column("why")
         for reason, ways in refused.group_by("reason", maintain_order=True).agg("way").iter_rows():
@@ -189,13 +181,13 @@ def _widths(cells: Mapping[str, Sequence[str]], width: int) -> dict[str, int]:
         if sum(least.values()) + len(least) < width:
             break
         least.pop(name, None)
-    found = least
-    wider = [name for name in found if found[name] < most[name]]
-    while wider and sum(found.values()) + len(found) + 1 < width:
-        name = min(wider, key=lambda each: found[each] / most[each])
-        found[name] += 1
-        wider = [each for each in wider if found[each] < most[each]]
-    return found
+    widths = least
+    while sum(widths.values()) + len(widths) + 1 < width:
+        name = min(widths, key=lambda each: widths[each] / most[each])
+        if widths[name] >= most[name]:
+            break
+        widths[name] += 1
+    return widths
 
 
 _CELLS: dict[str, Callable[[Any], str]] = {
@@ -223,10 +215,7 @@ def _cell(name: str, row: Mapping[str, Any]) -> str:
 
 def by_batch(answers: Mapping[int, Answer], title: str) -> Table:
     """The fastest way by the samples in a batch."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    table = left_aligned(title)
     for name in ("a batch\nof", "samples\n/s"):
         table.add_column(name, justify="right")
     for name in ("fastest of those equal to SGD", "limited by"):

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from workbench.clusters import Cluster, Link, Schedule
+from workbench.clusters import Link, Schedule
 from workbench.comparison.compare import fits
 from workbench.comparison.question import Pair, Question, UnusableError, link_bps
 from workbench.comparison.use import carried
 from workbench.comparison.ways import WAYS, Way
 from workbench.utils.numbers import three_digits
-
-if TYPE_CHECKING:
-    from workbench.clusters.cluster import Name
 
 STEP = 1.02
 """A threshold is exact to this factor on a bandwidth."""
@@ -188,8 +184,5 @@ def _with_bandwidth(question: Question, like: Link, factor: float) -> Question:
     else:
         rate = rate * factor
     changed, cluster = replace(like, bandwidth_bps=rate), question.cluster
-    links: dict[tuple[Name, Name], Link] = {
-        hop: changed if link == like else link for hop, link in cluster.links.items()
-    }
-    may_leave = cluster.raw_samples_may_leave
-    return replace(question, cluster=Cluster(cluster.nodes, links, raw_samples_may_leave=may_leave))
+    links = {hop: changed if link == like else link for hop, link in cluster.links.items()}
+    return replace(question, cluster=replace(cluster, links=links))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from workbench.clusters import Cluster
 from workbench.comparison.question import Pair, Question
@@ -104,14 +104,8 @@ def limit(question: Question, use: Use) -> Limit:
     return Limit(what, shares[what])
 
 
-class Runner(Protocol):
-    """Runs programs: `simulate`, or `measure` as real processes."""
-
-    def __call__(
-        self, cluster: Cluster, programs: Sequence[Program], /, *, trace: bool = False
-    ) -> Run:
-        """Run a program on each node."""
-        ...
+Runner = Callable[..., Run]
+"""Runs programs on a cluster, as `simulate` and `measure` do."""
 
 
 def no_work() -> None:

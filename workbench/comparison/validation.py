@@ -24,7 +24,6 @@ def validate(
     averaging: Averaging,
     *,
     machine_s: Mapping[str, float] | None = None,
-    chunks: int = 1,
 ) -> pl.DataFrame:
     """Compare measured epochs with predicted ones, a row for each run.
 
@@ -45,8 +44,6 @@ def validate(
         What a round takes besides the network, fitted on runs other than those to be predicted.
     machine_s
         Seconds for which one machine would compute an epoch, by model; n machines take 1/n.
-    chunks
-        See `data_parallel`.
 
     Returns
     -------
@@ -75,7 +72,7 @@ def validate(
     rows = []
     for number, run in enumerate(frame.iter_rows(named=True), start=1):
         try:
-            rows.append(_validated(run, cluster, averaging, machine_s, chunks))
+            rows.append(_validated(run, cluster, averaging, machine_s))
         except ValueError as error:
             raise UserError(f"row {number}, run {run['run']}: {error}") from None
     return pl.DataFrame(rows).with_columns(
@@ -89,7 +86,6 @@ def _validated(
     regions: Regions,
     averaging: Averaging,
     machine_s: Mapping[str, float] | None,
-    chunks: int,
 ) -> dict[str, object]:
     places = str(run["regions"]).split()
     nodes, size_bytes = whole(run["nodes"]), run["parameters_bytes"]
@@ -117,5 +113,5 @@ def _validated(
         "measured_s": float(run["measured_epoch_s"]),
         "computing_s": compute_s,
         "bandwidth_s": compute_s + slowest.transfer_s([size_bytes]),
-        "predicted_s": predict_epoch_s(machines, size_bytes, compute_s, averaging, chunks=chunks),
+        "predicted_s": predict_epoch_s(machines, size_bytes, compute_s, averaging),
     }

@@ -29,6 +29,7 @@ SHOWN = {
     "measured": "measured (median and interval)",
 }
 _ROW_PX = 15
+_ARM = pl.when(pl.col("arm") == "unpadded").then(pl.lit(", unpadded")).otherwise(pl.lit(""))
 
 
 def how_often(runs: pl.DataFrame) -> str:
@@ -41,14 +42,13 @@ def draw_errors(runs: pl.DataFrame) -> alt.FacetChart:
     """Errors of all usable runs by system, and their median; a panel for each way."""
     import altair as alt
 
-    arms = pl.when(pl.col("arm") == "unpadded").then(pl.lit(", unpadded")).otherwise(pl.lit(""))
     drawn = parts.titled(errors(runs), system=TITLES).select(
         "regime",
-        row=pl.col("system") + arms,
+        row=pl.col("system") + _ARM,
         way=pl.col("way").replace(SHOWN),
         percent=100 * pl.col("error"),
     )
-    rows = drawn["row"].unique(maintain_order=True).sort().to_list()
+    rows = drawn["row"].unique().sort().to_list()
     order = [SHOWN[way] for way in WAYS]
     y = alt.Y("row:N", title=None, sort=rows)
     base = alt.Chart(drawn)
@@ -81,8 +81,7 @@ def draw_system(runs: pl.DataFrame, system: str) -> alt.FacetChart:
     import altair as alt
 
     runs = runs.filter(system=system)
-    arms = pl.when(pl.col("arm") == "unpadded").then(pl.lit(", unpadded")).otherwise(pl.lit(""))
-    cases = by_case(runs).with_columns(panel=pl.col("setting") + arms)
+    cases = by_case(runs).with_columns(panel=pl.col("setting") + _ARM)
     drawn = (
         cases.unpivot(
             on=[*WAYS.values(), "measured_s"],
@@ -142,11 +141,9 @@ def draw_fig6(runs: pl.DataFrame) -> alt.LayerChart:
     said = frame.unpivot(
         on=["predicted_s", "simulated_s"], index="mbps", variable_name="way", value_name="seconds"
     ).with_columns(pl.col("way").replace({"predicted_s": "cost model", "simulated_s": "simulated"}))
-    lines = (
-        alt.Chart(said)
-        .mark_line()
-        .encode(x=x, y=alt.Y("seconds:Q", title=title), **_lines(["cost model", "simulated"]))
-    )
+    encoded = series("way", ["cost model", "simulated"])
+    lines_of = {name: encoded[name] for name in ("color", "strokeDash")}
+    lines = alt.Chart(said).mark_line().encode(x=x, y=alt.Y("seconds:Q", title=title), **lines_of)
     base = alt.Chart(frame)
     spans = base.mark_rule(strokeWidth=2).encode(x=x, y=alt.Y("low_s:Q", title=title), y2="high_s")
     points = base.mark_point(filled=True, size=45, color=INK).encode(
@@ -164,11 +161,6 @@ def draw_fig6(runs: pl.DataFrame) -> alt.LayerChart:
     ]
     layers = [lines, spans, points]
     return alt.LayerChart(layer=layers, height=190, title=heading)
-
-
-def _lines(order: list[str]) -> dict[str, Any]:
-    found = series("way", order)
-    return {"color": found["color"], "strokeDash": found["strokeDash"]}
 
 
 def farthest(frame: pl.DataFrame, column: str) -> float | None:

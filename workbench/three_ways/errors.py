@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -93,23 +94,17 @@ def by_case(runs: pl.DataFrame) -> pl.DataFrame:
     Measured seconds are the median of the usable runs, with its interval, ``low_s`` to ``high_s``.
     """
     rows = []
-    for key, group in runs.group_by(*CASE, maintain_order=True):
-        measured_s, first = usable(group)["measured_s"].to_numpy(), group.row(0, named=True)
+    for _, group in runs.group_by(*CASE, maintain_order=True):
+        measured_s = usable(group)["measured_s"].to_numpy()
         low_s, high_s = order_interval(measured_s) if len(measured_s) else (None, None)
-        row = dict(zip(CASE, key, strict=True)) | {
-            name: first[name] for name in ("regime", "predicted_by", *WAYS.values())
-        }
         rows.append(
-            row
+            group.select(*CASE, *WAYS.values()).row(0, named=True)
             | {
                 "measured_s": float(np.median(measured_s)) if len(measured_s) else None,
                 "low_s": low_s,
                 "high_s": high_s,
                 "runs": len(group),
-                "void": int((group["void"].fill_null(value=True)).sum()),
-                "fits": 2 * group["fits"].sum() > len(group),
-                "same_weights": group["same_weights"].all(),
-                "ordered": first["ordered"],
+                "void": int(group["void"].fill_null(value=True).sum()),
             }
         )
     return pl.DataFrame(rows, infer_schema_length=None).sort(CASE)
@@ -148,36 +143,29 @@ def over(runs: pl.DataFrame, way: str = "simulated") -> pl.DataFrame:
     )
 
 
-def order(runs: pl.DataFrame, way: str = "predicted") -> pl.DataFrame:
-    """Pairs of choices in one setting: whether the one said to be faster was measured so.
+def order(runs: pl.DataFrame) -> pl.DataFrame:
+    """Pairs of choices in one setting: whether the one predicted to be faster was measured so.
 
-    ``apart`` says whether they are said to differ by more than the spread: by more than half the
-    widths of both medians' intervals. Otherwise ``agrees`` is null.
+    ``apart`` says whether they are predicted to differ by more than the spread: by more than half
+    the widths of both medians' intervals. Otherwise ``agrees`` is null.
     """
+    setting = ("system", "setting", "arm")
     schema = {
-        **dict.fromkeys(("system", "setting", "arm", "faster", "slower"), pl.String),
+        **dict.fromkeys((*setting, "faster", "slower"), pl.String),
         **dict.fromkeys(("said_percent", "measured_percent"), pl.Float64),
         **dict.fromkeys(("apart", "agrees"), pl.Boolean),
     }
-    rows: list[dict[str, Any]] = []
-    for key, group in by_case(runs).group_by("system", "setting", "arm", maintain_order=True):
-        listed = group.filter(pl.col("measured_s").is_not_null()).sort(WAYS[way])
-        for place, fast in enumerate(listed.iter_rows(named=True)):
-            for slow in listed[place + 1 :].iter_rows(named=True):
-                gap_s = slow[WAYS[way]] - fast[WAYS[way]]
-                apart = gap_s > sum((each["high_s"] - each["low_s"]) / 2 for each in (fast, slow))
-                rows.append(
-                    dict(zip(("system", "setting", "arm"), key, strict=True))
-                    | {
-                        "faster": fast["choice"],
-                        "slower": slow["choice"],
-                        "said_percent": 100 * gap_s / fast[WAYS[way]],
-                        "measured_percent": 100 * (slow["measured_s"] / fast["measured_s"] - 1),
-                        "apart": apart,
-                        "agrees": fast["measured_s"] < slow["measured_s"] if apart else None,
-                    }
-                )
-    return pl.DataFrame(rows, schema=schema)
+    rows = []
+    known = by_case(runs).drop_nulls("measured_s").sort("predicted_s", maintain_order=True)
+    for key, group in known.group_by(*setting, maintain_order=True):
+        for fast, slow in combinations(group.iter_rows(named=True), 2):
+            gap_s = slow["predicted_s"] - fast["predicted_s"]
+            apart = gap_s > sum((each["high_s"] - each["low_s"]) / 2 for each in (fast, slow))
+            said = 100 * gap_s / fast["predicted_s"]
+            found = 100 * (slow["measured_s"] / fast["measured_s"] - 1)
+            agrees = fast["measured_s"] < slow["measured_s"] if apart else None
+            rows.append((*key, fast["choice"], slow["choice"], said, found, apart, agrees))
+    return pl.DataFrame(rows, schema=schema, orient="row").sort(setting, maintain_order=True)
 
 
 def agreement(pairs: pl.DataFrame) -> str:

@@ -78,11 +78,7 @@ class Batches:
             batches = cls(places, (question.batch_size,), turns)
         else:
             batches = cls(places, tuple(option.batches[node] for node in nodes))
-        if not math.isclose(batches.samples, option.use.samples, rel_tol=1e-6):
-            raise AssertionError(
-                f"{way.name} learns from {option.use.samples} samples in an iteration, not from "
-                f"{batches.samples}"
-            )
+        assert math.isclose(batches.samples, option.use.samples, rel_tol=1e-6), way.name
         return batches
 
     def __str__(self) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise, permutations
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from workbench.clusters import Schedule
 from workbench.comparison import charts
 from workbench.comparison.learning import sgd, systems
-from workbench.comparison.learning.faults import halting, link_down
-from workbench.comparison.learning.faults import patience_s as patience_of
 from workbench.comparison.learning.sgd import Batches
 from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.train import LEARNING_RATES, option_of, tasks_of, way_names
@@ -24,6 +24,7 @@ from workbench.runtime import (
     Crash,
     DeadlockError,
     Fault,
+    LinkDown,
     SimulationError,
     SlowDown,
     simulate,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import torch
 
     from workbench.clusters import Cluster
+    from workbench.comparison.question import Question
     from workbench.datasets import Dataset
     from workbench.training import Objective
 
@@ -43,6 +45,9 @@ SHOWN = (*charts.SHOWN, "gossip", "gosgd", "edgegossip", "dlion", "diloco")
 
 ALPHA = 0.1
 """Of the Dirichlet distribution of labels that are spread unevenly."""
+
+PATIENCE = 2
+"""Exchanges of models that peers wait for the silent."""
 
 STRESSES = {
     "link delays": "the node's link carries nothing in the second quarter of the training, and "
@@ -149,20 +154,23 @@ def stressed(task: Task, uneven: Task | None, victim: int, way: str, seed: int, 
     try:
         try_out = _by_its_training
         if chosen.update in sgd.UPDATES and option.dry is not None:
-            tasks = [one for one in (task, uneven) if one is not None]
-            try_out = partial(_as_sgd, _learnt(tasks, chosen, option, seed))
+            batches = Batches.of(chosen, option, task.question)
+            learnt = {
+                one.alpha: sgd.learn(one, batches, seed).row(-1, named=True)
+                for one in (task, uneven)
+                if one is not None
+            }
+            try_out = partial(_as_sgd, learnt)
         usual = try_out(task, chosen, seed)
     except FAILURES as error:
         return {"reason": _reason(error)}
     question, end_s = task.question, usual.end_s
+    node = question.cluster.names[victim]
     cases: dict[str, tuple[Task, tuple[Fault, ...]]] = {
         "link delays": (replace(task, question=halting(question, victim, end_s)), ()),
         "link fails": (task, link_down(question, victim, end_s / 2)),
-        "node dies": (task, (Crash(question.cluster.names[victim], end_s / 2),)),
-        "node slows": (
-            task,
-            (SlowDown(question.cluster.names[victim], end_s / 2, math.inf, 2.0),),
-        ),
+        "node dies": (task, (Crash(node, end_s / 2),)),
+        "node slows": (task, (SlowDown(node, end_s / 2, math.inf, 2.0),)),
     }
     if uneven is not None:
         cases["labels uneven"] = uneven, ()
@@ -213,20 +221,17 @@ def _row(name: str, objective: Objective, outcome: Outcome, usual: Outcome) -> d
     }
 
 
-Learnt = dict[float | None, dict[str, Any]]
-"""Last evaluations of SGD, by the unevenness of labels."""
-
-
-def _learnt(tasks: Sequence[Task], way: Way, option: Option, seed: int) -> Learnt:
-    """Learn by plain SGD."""
-    batches = Batches.of(way, option, tasks[0].question)
-    return {task.alpha: sgd.learn(task, batches, seed).row(-1, named=True) for task in tasks}
-
-
 def _as_sgd(
-    learnt: Learnt, task: Task, way: Way, seed: int, faults: Sequence[Fault] = ()
+    learnt: Mapping[float | None, Mapping[str, Any]],
+    task: Task,
+    way: Way,
+    seed: int,
+    faults: Sequence[Fault] = (),
 ) -> Outcome:
-    """Run a way's programs, without learning, for as many iterations as SGD has learnt in."""
+    """Run a way's programs, without learning, for as many iterations as SGD has learnt in.
+
+    `learnt` are the last evaluations of SGD, by the unevenness of labels.
+    """
     option, last = way.find(task.question), learnt[task.alpha]
     dry = option.training or option.dry
     assert dry is not None
@@ -240,8 +245,47 @@ def _as_sgd(
 def _by_its_training(task: Task, way: Way, seed: int, faults: Sequence[Fault] = ()) -> Outcome:
     """Run the system's own training."""
     option = way.find(task.question)
-    patience_s = patience_of(task.question, option)
-    trial = Trial(task, way, option, seed, faults=faults, patience_s=patience_s)
+    waits_s = patience_s(task.question, option)
+    trial = Trial(task, way, option, seed, faults=faults, patience_s=waits_s)
     last = systems.train(trial).row(-1, named=True)
     end_s = last["at_s"]
     return Outcome(last["samples"] / end_s, end_s / trial.stretch, last["loss"], last["metric"])
+
+
+def patience_s(question: Question, option: Option) -> float:
+    """Seconds of silence after which peers count a node as gone: `PATIENCE` exchanges of models.
+
+    In an exchange every node sends its model to all others over its slowest link.
+    """
+    nodes = sorted(option.learns_from)
+    slowest_s = max(
+        question.routed.links[pair].overhead_s
+        + question.routed.links[pair].latency_s
+        + 8 * question.model_bytes / question.path_bps(*pair)
+        for pair in permutations(nodes, 2)
+    )
+    return PATIENCE * (len(nodes) * slowest_s + max(map(question.batch_s, nodes)))
+
+
+def halting(question: Question, victim: int, end_s: float) -> Question:
+    """The question with a node's link that carries nothing in the second quarter of a time."""
+    links, ends = dict(question.cluster.links), _link_of(question, victim)
+    for pair in [pair for pair in links if set(pair) == ends]:
+        rate = Schedule.of(links[pair].bandwidth).scaled(0.0, end_s / 4, end_s / 2)
+        links[pair] = replace(links[pair], bandwidth_bps=rate)
+    return replace(question, cluster=replace(question.cluster, links=links))
+
+
+def link_down(question: Question, victim: int, from_s: float) -> tuple[LinkDown, ...]:
+    """The failure of a node's link, for all pairs of nodes that it lies between."""
+    names, ends = question.cluster.names, _link_of(question, victim)
+    return tuple(
+        LinkDown(names[a], names[b], from_s)
+        for (a, b), path in sorted(question.paths.items())
+        if any(set(hop) == ends for hop in pairwise(path))
+    )
+
+
+def _link_of(question: Question, victim: int) -> set[int]:
+    """A node and its first neighbour; the node alone if it has none."""
+    return {victim, *[pair[1] for pair in question.cluster.links if pair[0] == victim][:1]}

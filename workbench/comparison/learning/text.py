@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from workbench.comparison.text import refusals
+from workbench.comparison.text import left_aligned, refusals
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -28,9 +28,6 @@ HEADINGS: tuple[str, ...] = (
 
 def tables(trained: TrainedWays, title: str) -> Iterator[Table]:
     """Ways that were trained, the first to reach the loss first, and the others with a reason."""
-    from rich import box
-    from rich.table import Table
-
     rows = trained.summary.filter(pl.col("reason").is_null())
     name, headings = trained.objective.shown, HEADINGS
     if name is not None:
@@ -39,7 +36,7 @@ def tables(trained: TrainedWays, title: str) -> Iterator[Table]:
     cells_of = [_cells(row, trained.objective) for row in rows.iter_rows(named=True)]
     columns = zip(*cells_of, strict=True)
     shown = [(head, cells) for head, cells in zip(headings, columns, strict=False) if any(cells)]
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=0)
+    table = left_aligned(title, padding=0)
     for heading, _ in shown:
         justify: JustifyMethod = "left" if heading == "way" else "right"
         text = heading.replace("{target}", f"{trained.target_loss:.3g}")

@@ -20,8 +20,7 @@ from workbench.comparison.learning.sgd import Batches, Clock
 from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.trial import Trial
 from workbench.comparison.question import Question
-from workbench.comparison.ways import WAYS, Option, Way
-from workbench.comparison.ways.way import options
+from workbench.comparison.ways import WAYS, Option, Way, options
 from workbench.datasets.dataset import check_dataset
 from workbench.experiments.computed import ExperimentInterrupted
 from workbench.experiments.sweep import sweep
@@ -85,8 +84,7 @@ def train_ways(
     tokens, by their own losses.
 
     Nodes with a model each are evaluated each by itself, and the mean over nodes is taken, as in
-    the papers of these systems. Evaluations take no virtual time. All seconds are virtual; wall
-    seconds will join where ``runtime.measure`` runs the same programs in real processes.
+    the papers of these systems. Evaluations take no virtual time. All seconds are virtual.
 
     Parameters
     ----------
@@ -132,30 +130,15 @@ def train_ways(
         raise UserError(f"until_loss is {until_loss}; a loss is above 0")
     names = list(WAYS) if ways is None else way_names(ways)
     rates = listed("learning_rates", learning_rates, "give numbers, such as (0.05, 0.1)")
-    tasks = tasks_of(
-        model,
-        cluster,
-        dataset,
-        batch_size,
-        times,
-        rates=rates,
-        epochs=epochs,
-        alpha=alpha,
-        objective=objective,
-        outputs=outputs,
-    )
-    question = tasks[0].question
+    how: dict[str, Any] = {"epochs": epochs, "objective": objective, "outputs": outputs}
+    tasks = tasks_of(model, cluster, dataset, batch_size, times, rates=rates, alpha=alpha, **how)
+    question, objective = tasks[0].question, tasks[0].objective
     found = {name: option_of(WAYS[name], question) for name in names}
     learnt, interrupted = _learnt(tasks, found, range(first, first + count), processes)
     evaluations, rows = _by_way(tasks, found, learnt, count)
     target = default_target(evaluations, rows) if until_loss is None else until_loss
-    return TrainedWays(
-        named(evaluations, tasks[0].objective),
-        named(summary(evaluations, rows, target), tasks[0].objective),
-        target,
-        interrupted,
-        tasks[0].objective,
-    )
+    ranked = named(summary(evaluations, rows, target), objective)
+    return TrainedWays(named(evaluations, objective), ranked, target, interrupted, objective)
 
 
 def way_names(ways: Sequence[str]) -> list[str]:
@@ -181,7 +164,8 @@ def tasks_of(
     The profile is that of the model as it is trained, which may have other outputs than the zoo's.
     """
     check_dataset(dataset)
-    if isinstance(model, str) and len(shape := _shape(model)) == 3:
+    shape = choose("model", model, MODELS).input_shape if isinstance(model, str) else ()
+    if len(shape) == 3:
         dataset = dataset.fitted(shape)
     if not rates:
         raise UserError("there are no learning_rates; give at least one")
@@ -195,10 +179,6 @@ def tasks_of(
     ]
 
 
-def _shape(model: str) -> tuple[int, ...]:
-    return choose("model", model, MODELS).input_shape
-
-
 def option_of(way: Way, question: Question) -> Option | str:
     """The way's best use of the cluster, or why there is none."""
     (_, option), *_ = options(question, [way])
@@ -208,7 +188,6 @@ def option_of(way: Way, question: Question) -> Option | str:
 
 
 def _batches(found: Mapping[str, Option | str], question: Question) -> dict[str, Batches]:
-    """Batches of the ways that equal SGD."""
     return {
         name: Batches.of(WAYS[name], option, question)
         for name, option in found.items()
@@ -233,13 +212,8 @@ def _learnt(
         if name not in batches and not isinstance(option, str)
     ]
     points = [
-        {
-            "way": name,
-            "learning_rate": task.learning_rate,
-            "seed": seed,
-            "task": task,
-            "batches": one,
-        }
+        {"way": name, "learning_rate": task.learning_rate, "seed": seed}
+        | {"task": task, "batches": one}
         for seed in seeds
         for task in tasks
         for name, one in units

@@ -9,7 +9,7 @@ from workbench.comparison.ways import (
     scan,
     tiers,
 )
-from workbench.comparison.ways.way import EQUAL, Option, Way, options
+from workbench.comparison.ways.way import EQUAL, Option, Way, options, usable
 
 WAYS: dict[str, Way] = {
     way.name: way
@@ -20,4 +20,4 @@ WAYS: dict[str, Way] = {
 EXACT = [way for way in WAYS.values() if way.update == EQUAL]
 """Those whose updates equal SGD's."""
 
-__all__ = ["EXACT", "WAYS", "Option", "Way", "options"]
+__all__ = ["EQUAL", "EXACT", "WAYS", "Option", "Way", "options", "usable"]

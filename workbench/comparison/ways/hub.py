@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from workbench.clusters import Link
-from workbench.comparison.question import Question, UnusableError, at_beginning
+from workbench.clusters import Link, Schedule
+from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
 from workbench.comparison.sharing import Transfer, ends_s, fair_bps
 from workbench.comparison.use import within_links
 from workbench.comparison.ways.way import Option
@@ -16,6 +16,39 @@ from workbench.profiles import LayerTimes
 
 ROUNDING = 1e-9
 """Hubs that are faster by less are alike."""
+
+
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """Paths between a hub and its workers on other nodes, in one direction.
+
+    Attributes
+    ----------
+    links
+        Worker -> its path, with its share of the hub's interface if all send at a time.
+    most_bps
+        Worker -> what its path carries if it alone sends.
+    interface_bps
+        What the hub's interface carries.
+    """
+
+    links: Mapping[int, Link]
+    most_bps: Mapping[int, float]
+    interface_bps: float
+
+    def arrive_s(self, transfers: Mapping[int, Sequence[Transfer]]) -> dict[int, list[float]]:
+        """Worker -> when each of its transfers arrives."""
+        most_bps = [self.most_bps[node] for node in transfers]
+        ends = ends_s(list(transfers.values()), most_bps, self.interface_bps)
+        return {
+            node: [end_s + self.links[node].latency_s for end_s in own]
+            for node, own in zip(transfers, ends, strict=True)
+        }
+
+    def least_s(self, node: int, size_bytes: float) -> float:
+        """Seconds at least until bytes to or from a worker have arrived."""
+        link = self.links[node]
+        return link.overhead_s + 8 * size_bytes / self.most_bps[node] + link.latency_s
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,73 +98,32 @@ class Hub:
         return f"server on {self.question.cluster.names[self.node]}{also}"
 
     @cached_property
-    def down(self) -> Mapping[int, Link]:
-        """Worker -> the path to it, with its share of the hub's interface if all are sent to."""
-        return self._links([(self.node, node) for node in self.remote], self._down_bps)
-
-    @cached_property
-    def up(self) -> Mapping[int, Link]:
-        """Worker -> the path from it, with its share of the hub's interface if all send."""
-        return self._links([(node, self.node) for node in self.remote], self._up_bps)
-
-    def _links(self, pairs: Iterable[tuple[int, int]], interface_bps: float) -> dict[int, Link]:
-        ends = list(pairs)
-        shares = fair_bps([self.question.path_bps(*pair) for pair in ends], interface_bps)
-        return {
-            node: replace(self.question.routed.link(*pair), bandwidth_bps=bps)
-            for node, pair, bps in zip(self.remote, ends, shares, strict=True)
-        }
-
-    @cached_property
-    def _down_bps(self) -> float:
+    def down(self) -> Direction:
+        """From the hub to its workers."""
         limit = self.question.routed.nodes[self.node].uplink
-        return at_beginning(limit) if limit else math.inf
+        return self._direction({node: (self.node, node) for node in self.remote}, limit)
 
     @cached_property
-    def _up_bps(self) -> float:
+    def up(self) -> Direction:
+        """From its workers to the hub."""
         limit = self.question.routed.nodes[self.node].downlink
-        return at_beginning(limit) if limit else math.inf
+        return self._direction({node: (node, self.node) for node in self.remote}, limit)
 
-    def sent_s(self, transfers: Mapping[int, Sequence[Transfer]]) -> dict[int, list[float]]:
-        """When what the hub sends to each worker arrives."""
-        most = [self.question.path_bps(self.node, node) for node in transfers]
-        return _arrive_s(transfers, most, self._down_bps, self.down)
-
-    def received_s(self, transfers: Mapping[int, Sequence[Transfer]]) -> dict[int, list[float]]:
-        """When what each worker sends arrives at the hub."""
-        most = [self.question.path_bps(node, self.node) for node in transfers]
-        return _arrive_s(transfers, most, self._up_bps, self.up)
-
-    def down_s(self, node: int, size_bytes: float) -> float:
-        """Seconds at least until what is sent to a worker arrives."""
-        link = self.down[node]
-        flowing_s = 8 * size_bytes / self.question.path_bps(self.node, node)
-        return link.overhead_s + flowing_s + link.latency_s
-
-    def up_s(self, node: int, size_bytes: float) -> float:
-        """Seconds at least until what a worker sends arrives."""
-        link = self.up[node]
-        flowing_s = 8 * size_bytes / self.question.path_bps(node, self.node)
-        return link.overhead_s + flowing_s + link.latency_s
+    def _direction(self, pairs: Mapping[int, Pair], limit: Schedule | None) -> Direction:
+        interface_bps = at_beginning(limit) if limit else math.inf
+        most_bps = {node: self.question.path_bps(*pair) for node, pair in pairs.items()}
+        shares = fair_bps(list(most_bps.values()), interface_bps)
+        links = {
+            node: replace(self.question.routed.link(*pairs[node]), bandwidth_bps=bps)
+            for node, bps in zip(pairs, shares, strict=True)
+        }
+        return Direction(links, most_bps, interface_bps)
 
     @property
     def interface_s(self) -> float:
         """Seconds at least until all have been sent the model, or have sent it."""
         bits = 8.0 * self.question.model_bytes * len(self.remote)
-        return max(bits / self._down_bps, bits / self._up_bps)
-
-
-def _arrive_s(
-    transfers: Mapping[int, Sequence[Transfer]],
-    most_bps: Sequence[float],
-    interface_bps: float,
-    links: Mapping[int, Link],
-) -> dict[int, list[float]]:
-    ends = ends_s(list(transfers.values()), most_bps, interface_bps)
-    return {
-        node: [end_s + links[node].latency_s for end_s in own]
-        for node, own in zip(transfers, ends, strict=True)
-    }
+        return max(bits / one.interface_bps for one in (self.down, self.up))
 
 
 def with_best_hub(

@@ -46,15 +46,15 @@ def _least_s(hub: Hub) -> float:
     for node in hub.workers:
         times, speed = hub.layer_times(node), question.speeds[node]
         forward_s, backward_s = times.forward_s / speed, times.backward_s / speed
-        if node in hub.down:
+        if node != hub.node:
             last = times.table[-1]
             forward_s = max(
-                hub.down_s(node, sizes[0]) + forward_s,
-                hub.down_s(node, question.model_bytes) + last["forward_s"].item() / speed,
+                hub.down.least_s(node, sizes[0]) + forward_s,
+                hub.down.least_s(node, question.model_bytes) + last["forward_s"].item() / speed,
             )
             backward_s = max(
-                backward_s + hub.up_s(node, sizes[0]),
-                last["backward_s"].item() / speed + hub.up_s(node, question.model_bytes),
+                backward_s + hub.up.least_s(node, sizes[0]),
+                last["backward_s"].item() / speed + hub.up.least_s(node, question.model_bytes),
             )
         longest_s = max(longest_s, forward_s + backward_s)
     return longest_s
@@ -107,7 +107,7 @@ def _plan(hub: Hub, node: int, planner: str) -> Plan:
     """A worker's plan, with its share of the hub's interface if all exchange at a time."""
     if node == hub.node:
         return Plan((), ())
-    down, up = hub.down[node], hub.up[node]
+    down, up = hub.down.links[node], hub.up.links[node]
     plan = PLANNERS[planner](_costs(hub, node, down))
     if up == down:
         return plan
@@ -122,7 +122,7 @@ def _costs(hub: Hub, node: int, link: Link) -> LayerCosts:
 
 
 def _job(hub: Hub, node: int) -> Job:
-    link = hub.up.get(node) or next(iter(hub.up.values()))
+    link = hub.up.links[hub.remote[0] if node == hub.node else node]
     job = Job.of(
         hub.question.profile,
         hub.layer_times(node),
@@ -141,13 +141,13 @@ def iteration_s(hub: Hub, jobs: Mapping[int, Job], plans: Mapping[int, Plan]) ->
     """
     speeds, pulls = hub.question.speeds, dict[int, list[Transfer]]()
     for node in hub.remote:
-        job, link = jobs[node], hub.down[node]
+        job, link = jobs[node], hub.down.links[node]
         segments = [job.segment(*run) for run in runs(plans[node].forward_cuts, job.layers)]
         pulls[node] = [
             Transfer(0.0, link.overhead_s + one.tensors * link.tensor_s, 8 * one.pull_bytes)
             for one in segments
         ]
-    pulled_s, pushes = hub.sent_s(pulls), dict[int, list[Transfer]]()
+    pulled_s, pushes = hub.down.arrive_s(pulls), dict[int, list[Transfer]]()
     longest_s = 0.0
     for node in hub.workers:
         job, now_s = jobs[node], 0.0
@@ -159,14 +159,14 @@ def iteration_s(hub: Hub, jobs: Mapping[int, Job], plans: Mapping[int, Plan]) ->
         for run in reversed(runs(plans[node].backward_cuts, job.layers)):
             segment = job.segment(*run)
             now_s += segment.backward_s / speeds[node]
-            if node in hub.up:
-                link = hub.up[node]
+            if node != hub.node:
+                link = hub.up.links[node]
                 overhead_s = link.overhead_s + segment.tensors * link.tensor_s
                 own.append(Transfer(now_s, overhead_s, 8 * segment.push_bytes))
         longest_s = max(longest_s, now_s)
         if own:
             pushes[node] = own
-    return max(longest_s, *(last for *_, last in hub.received_s(pushes).values()))
+    return max(longest_s, *(last for *_, last in hub.up.arrive_s(pushes).values()))
 
 
 WAYS = (

@@ -6,7 +6,7 @@ from functools import partial
 
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.use import Use
-from workbench.comparison.ways.way import AVERAGES, EQUAL, STALE, Option, Way
+from workbench.comparison.ways.way import AVERAGES, EQUAL, Option, Way
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.costs.iteration import Workload, iteration
 
@@ -23,14 +23,13 @@ NEVER_WAIT = ("ako", "ad_psgd")
 MOST_UNEQUAL = 200
 """Largest ratio of two peers' seconds a batch: every iteration of the fastest is simulated."""
 
+STALE = "gradients stale by up to 5"
+PARTLY = f"{STALE}, leaves values out"
 UPDATES = {
     "baseline": EQUAL,
-    "hop": f"{STALE.format(5)}, leaves the slowest out",
-    "gaia": f"{STALE.format(5)}, leaves values out",
+    "hop": f"{STALE}, leaves the slowest out",
     "ako": "gradients of any age",
-    "max10": f"{STALE.format(5)}, leaves values out",
-    "dlion": f"{STALE.format(5)}, leaves values out",
-    "top_k": f"{STALE.format(5)}, leaves values out",
+    **dict.fromkeys(("gaia", "max10", "dlion", "top_k"), PARTLY),
 }
 
 
@@ -68,18 +67,18 @@ def plan(question: Question, system: str) -> Option:
             messages={(nodes[a], nodes[b]): longest_s / found.iteration_s[a] for a, b in per_s},
         )
 
-    values = (
-        "how much is sent depends on gradients: these are drawn, or it is as in other trainings"
-    )
-    assumes = {"baseline": "each sends its whole gradient to all others"}
+    assumes: tuple[str, ...] = ()
+    if system == "baseline":
+        assumes = ("each sends its whole gradient to all others",)
+    elif UPDATES.get(system) == PARTLY:
+        by = "these are drawn, or it is as in other trainings"
+        assumes = (f"how much is sent depends on gradients: {by}",)
     return Option(
         use=use(rounds),
         again=lambda *_: use(SIMULATED_ROUNDS),
         learns_from=nodes,
         batches=dict.fromkeys(nodes, question.batch_size),
-        assumes=(values,)
-        if "values" in UPDATES.get(system, "")
-        else tuple(filter(None, [assumes.get(system)])),
+        assumes=assumes,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 from workbench.comparison.federated import client, server, together
@@ -34,11 +35,9 @@ FORWARD_SHARE = 1 / 3
 def gossip(question: Question) -> Option:
     """Every node learns from its samples, then averages models with its neighbours on a ring."""
     _holders(question)
-    samples = question.samples
+    samples, assumes = question.samples, ("models on a ring, an epoch each",)
     own_s = {node: epoch_s(question, node, count) for node, count in samples.items()}
-    return _synchronous(
-        question, own_s, sum(samples.values()), ("models on a ring, an epoch each",)
-    )
+    return _synchronous(question, own_s, sum(samples.values()), assumes)
 
 
 def edgegossip(question: Question) -> Option:
@@ -57,10 +56,9 @@ def edgegossip(question: Question) -> Option:
         + samples[node] * share * question.sample_s[node]
         for node in nodes
     }
-    kept = sum(counts.values()) / sum(samples.values())
-    return _synchronous(
-        question, own_s, sum(counts.values()), (f"{kept:.0%} of the samples are learnt from",)
-    )
+    learnt = sum(counts.values())
+    assumes = (f"{learnt / sum(samples.values()):.0%} of the samples are learnt from",)
+    return _synchronous(question, own_s, learnt, assumes)
 
 
 def gosgd(question: Question) -> Option:
@@ -70,10 +68,7 @@ def gosgd(question: Question) -> Option:
     longest_s = max(seconds.values())
     steps = {node: longest_s / seconds[node] for node in nodes}
     sent = {
-        (a, b): GOSGD_PROBABILITY * steps[a] / (len(nodes) - 1)
-        for a in nodes
-        for b in nodes
-        if a != b
+        (a, b): GOSGD_PROBABILITY * steps[a] / (len(nodes) - 1) for a, b in permutations(nodes, 2)
     }
     use = Use(
         longest_s,
@@ -103,13 +98,14 @@ def fedavg(question: Question) -> Option:
 
     def least_s(hub: Hub) -> float:
         size, all_s = question.model_bytes, own_s(hub)
-        seconds = (hub.down_s(one, size) + all_s[one] + hub.up_s(one, size) for one in hub.remote)
+        seconds = (
+            hub.down.least_s(one, size) + all_s[one] + hub.up.least_s(one, size)
+            for one in hub.remote
+        )
         return max(hub.interface_s, all_s.get(hub.node, 0.0), *seconds)
 
-    def option(hub: Hub) -> Option:
-        return _federated(hub, own_s(hub))
-
-    return with_best_hub(question, equal(question), option, least_s)
+    batches = equal(question)
+    return with_best_hub(question, batches, lambda hub: _federated(hub, own_s(hub)), least_s)
 
 
 def _federated(hub: Hub, own_s: Mapping[int, float]) -> Option:
@@ -153,13 +149,13 @@ def round_s(hub: Hub, own_s: Mapping[int, float]) -> float:
     A client receives the model, learns, and sends its own; the hub's interface is shared fairly.
     """
     bits = 8.0 * hub.question.model_bytes
-    sent_s = hub.sent_s(
-        {node: [Transfer(0.0, link.overhead_s, bits)] for node, link in hub.down.items()}
+    sent_s = hub.down.arrive_s(
+        {node: [Transfer(0.0, link.overhead_s, bits)] for node, link in hub.down.links.items()}
     )
-    received_s = hub.received_s(
+    received_s = hub.up.arrive_s(
         {
             node: [Transfer(sent_s[node][0] + own_s[node], link.overhead_s, bits)]
-            for node, link in hub.up.items()
+            for node, link in hub.up.links.items()
         }
     )
     return max(own_s.get(hub.node, 0.0), *(one for (one,) in received_s.values()))
@@ -177,12 +173,7 @@ def _synchronous(
 
     def programs(rounds: int) -> list[Program]:
         return [
-            peer(
-                near[place],
-                rounds,
-                own_s[node] * question.speeds[node],
-                size,
-            )
+            peer(near[place], rounds, own_s[node] * question.speeds[node], size)
             for place, node in enumerate(nodes)
         ]
 

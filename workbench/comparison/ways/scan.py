@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import partial
+from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.comparison.question import Pair, Question, UnusableError
@@ -82,7 +83,7 @@ def _planned(question: Question, nodes: list[int], unit: str, level: int, scan: 
 
 def _pool(question: Question, nodes: list[int]) -> Pool:
     """The nodes as a pool, which knows a bandwidth of each sender and one delay."""
-    pairs = [(a, b) for a in nodes for b in nodes if a != b]
+    pairs = list(permutations(nodes, 2))
     links = [question.routed.link(*pair) for pair in pairs]
     bps = {node: min(question.path_bps(a, b) for a, b in pairs if a == node) for node in nodes}
     machines = [Node(_flops_per_s(question, node), bandwidth_bps=bps[node]) for node in nodes]

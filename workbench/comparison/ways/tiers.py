@@ -181,13 +181,8 @@ def problem_of(question: Question, nodes: tuple[int, int, int]) -> Problem:
         layer_s[tier], update_s[tier] = (
             one / speed for one in _arrays(question.layer_times(node, 1, again=False))
         )
-    links = {
-        (a, b): [
-            question.routed.link(*pair)
-            for pair in ((by_tier[a], by_tier[b]), (by_tier[b], by_tier[a]))
-        ]
-        for a, b in PAIRS
-    }
+    ends = {pair: list(permutations(by_tier[tier] for tier in pair)) for pair in PAIRS}
+    links = [question.routed.link(*way) for ways in ends.values() for way in ways]
     return Problem(
         layer_s,
         update_s,
@@ -195,16 +190,11 @@ def problem_of(question: Question, nodes: tuple[int, int, int]) -> Problem:
         table["output_bytes"].to_numpy(),
         question.sample_bytes,
         {
-            (a, b): min(
-                UNLIMITED_BPS,
-                *(question.path_bps(x, y) for x, y in permutations((by_tier[a], by_tier[b]))),
-            )
-            for a, b in links
+            pair: min(UNLIMITED_BPS, *(question.path_bps(*way) for way in ways))
+            for pair, ways in ends.items()
         },
         question.batch_size,
-        overhead_s=max(
-            link.overhead_s + link.latency_s for both in links.values() for link in both
-        ),
+        overhead_s=max(link.overhead_s + link.latency_s for link in links),
     )
 
 

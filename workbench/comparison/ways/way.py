@@ -12,7 +12,6 @@ from workbench.comparison.use import DryRun, Runner, Use, carried, within_links
 from workbench.runtime import simulate
 
 EQUAL = "equal to SGD"
-STALE = "gradients stale by up to {}"
 AVERAGES = "averages models"
 
 
@@ -141,3 +140,9 @@ def options(question: Question, ways: Iterable[Way]) -> Iterator[tuple[Way, Opti
             yield way, way.find(question)
         except UnusableError as error:
             yield way, str(error)
+
+
+def usable(question: Question, ways: Iterable[Way]) -> dict[str, Option]:
+    """Ways that can be used, by name, each with its fastest use of the cluster."""
+    found = options(question, ways)
+    return {way.name: option for way, option in found if isinstance(option, Option)}
