@@ -15,8 +15,6 @@ FIGURES = (
     scan_times.TABLE1,
     graphs.OPERATORS,
     graphs.OPTIMISER,
-    graphs.GRAPH,
-    graphs.LEVELS,
     memory.ARENA,
     memory.PLANNERS_BYTES,
     table2.TABLE2,
