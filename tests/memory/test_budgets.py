@@ -82,8 +82,5 @@ def test_a_chain_that_overwrites_itself_has_one_budget() -> None:
 test_refused = refusals(
     trade,
     {"graph": chain(4, 4)},
-    {
-        "budgets": {"budget is -1": [(-1,)], "give bytes": [{5, 6}]},
-        "alignment": {"alignment is 0": [0]},
-    },
+    {"budgets": {"budget is -1": [(-1,)], "give bytes": [{5, 6}]}},
 )

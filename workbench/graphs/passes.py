@@ -22,7 +22,7 @@ from torch.func import functional_call
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
 
 from workbench.graphs.functional import DrawingInPlace, faked, functional
-from workbench.graphs.graph import Operand, Operator, Recording, Value
+from workbench.graphs.graph import Operand, Operator, Recording, Value, View
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.graphs.recording import Advice, copied_with, explained, held_tensors, learning
@@ -74,6 +74,16 @@ class Passes:
     parameters: tuple[str, ...]
     inputs: tuple[int, ...]
 
+    @property
+    def tangents(self) -> tuple[View, ...]:
+        """Inputs of the graph that are gradients of what is returned."""
+        return self.graph.inputs[len(self.graph.inputs) - len(self.used) :]
+
+    @property
+    def outputs(self) -> tuple[View, ...]:
+        """Outputs of the graph that are returned; the others are gradients."""
+        return self.graph.outputs[: sum(self.returned.is_tensor)]
+
 
 CALLING = Advice(
     "Give what the module is called with: a batch, several tensors in a list, or by name in a dict",
@@ -86,13 +96,13 @@ def trace_passes(
     module: nn.Module,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    gradients: Callable[[Returned, Sequence[Tensor]], Mapping[int, Strides]] | None = None,
+    gradients: Callable[[Returned, Sequence[Tensor]], Mapping[int, Strides]],
 ) -> Passes:
     """Trace a module in the modes in which its parts are, for arguments with tensors in them.
 
     `gradients` says, of what is returned and its tensors' forms, which have gradients that come in,
-    by number, and their strides; by default all do, laid out alike. Raises as
-    `workbench.graphs.trace` does, and ValueError where a traced pass is not the module's own.
+    by number, and their strides. Raises as `workbench.graphs.trace` does, and ValueError where a
+    traced pass is not the module's own.
     """
     leaves, tree = tree_flatten((args, dict(kwargs)))
     mode = FakeTensorMode()
@@ -108,9 +118,7 @@ def trace_passes(
         plain = copied(*args, **kwargs)
     numbers = _check_written(name, copied, others)
     returned, outputs = _returned(name, plain), tensors_in(plain)
-    forms = {at: outputs[at].stride() for at in returned.differentiable}
-    if gradients is not None and forms:
-        forms = dict(gradients(returned, outputs))
+    forms = gradients(returned, outputs) if returned.differentiable else {}
     if not forms:
         raise UserError(f"{name} returns nothing that has a gradient: there is nothing to train")
     with mode:

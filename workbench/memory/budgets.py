@@ -12,7 +12,7 @@ import polars as pl
 
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.checkpointing import checkpointed
-from workbench.memory.dataflow import ALIGNMENT, Dataflow, flow_of
+from workbench.memory.dataflow import Dataflow, flow_of
 from workbench.memory.lifetimes import lifetimes, plain_bytes
 from workbench.memory.orders import quick_order
 from workbench.memory.packing import pack
@@ -51,8 +51,6 @@ _SCHEMA: dict[str, Any] = {
 def trade(
     graph: OperatorGraph | Dataflow,
     budgets: Iterable[str | int] | None = None,
-    *,
-    alignment: int = ALIGNMENT,
 ) -> pl.DataFrame:
     """What each budget costs, a row each, in descending order; the same at every call.
 
@@ -64,7 +62,7 @@ def trade(
 
     Raises ValueError: a budget that is neither bytes, nor a size, nor a share.
     """
-    flow = flow_of(graph, alignment)
+    flow = flow_of(graph)
     order = quick_order(flow)
     once = _packed(flow, order)
     if budgets is None:

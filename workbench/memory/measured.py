@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import os
-import statistics
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -54,11 +53,6 @@ class Measured:
     build_s: float
     arena_s: tuple[float, ...]
     plain_s: tuple[float, ...]
-
-    @property
-    def slowdown(self) -> float:
-        """Median seconds in the arena over median seconds without."""
-        return statistics.median(self.arena_s) / statistics.median(self.plain_s)
 
 
 def measure_memory(

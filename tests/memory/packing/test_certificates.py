@@ -70,7 +70,6 @@ test_refused = refusals(
         "time_limit_s": {"time_limit_s": [0, -1.0, math.nan, "1"]},
         "alignment": {"alignment": [0]},
         "rounds": {"rounds": [-1]},
-        "seed": {"seed": [-1]},
     },
 )
 

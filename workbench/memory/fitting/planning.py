@@ -177,8 +177,7 @@ class Step:
         flow = self.flow.flow
         used = [int(flow.sizes[[*{*step.reads, *step.makes}]].sum()) for step in flow.steps]
         largest = max(range(len(used)), key=used.__getitem__)
-        graph, passes = self.passes.graph, self.passes
-        gradients = graph.outputs[len(graph.outputs) - len(passes.parameters + passes.inputs) :]
+        gradients = self.passes.graph.outputs[len(self.passes.outputs) :]
         beside = ", ".join(f"{size:,} {name}" for name, size in self.beside.items() if size)
         learnt = sum(view.size_bytes for view in gradients)
         return (
@@ -265,9 +264,8 @@ def step_of(
     bases |= {at: _as_view(at, tensor) for at, tensor in sources.items()}
     chosen = choose("optimizer", optimizer, OPTIMIZERS)
     trained = [named[key].nbytes for key in passes.parameters]
-    returned = graph.outputs[: sum(passes.returned.is_tensor)]
     around = Around(
-        round(seen[0].share * sum(view.size_bytes for view in returned)),
+        round(seen[0].share * sum(view.size_bytes for view in passes.outputs)),
         chosen.scratch_bytes(trained),
     )
     flow = passes_flow(passes, profiled(graph, bases, timed=timed), around)

@@ -71,7 +71,6 @@ class Effort:
 
     rounds: int | None = None
     time_limit_s: float | None = None
-    seed: int = 0
 
     def __post_init__(self) -> None:
         limit_s = self.time_limit_s
@@ -79,7 +78,6 @@ class Effort:
             raise UserError(f"time_limit_s is {limit_s}; give seconds above 0")
         if self.rounds is not None:
             check_whole("rounds", self.rounds, least=0)
-        check_whole("seed", self.seed, least=0)
 
     @property
     def most_rounds(self) -> float:
