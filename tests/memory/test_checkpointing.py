@@ -11,8 +11,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 
+from tests.graphs.modules import Calling
 from tests.graphs.test_functional import of_zoo
 from tests.memory.flows import chain as forward_chain
 from tests.memory.flows import flows, training_chains
@@ -32,20 +33,11 @@ Way = Callable[[Dataflow, Sequence[int], int], Dataflow]
 SHARES = st.floats(0.3, 1.0)
 
 
-class Gate(nn.Module):
-    """Trains a weight by the first operator and one that two operators read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.w, self.f = nn.Parameter(torch.ones(8)), nn.Linear(8, 16)
-
-    def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.f(x * self.w) + self.f.weight.sum(1)
-        return found
-
-
 def test_no_step_runs_again_once_its_weight_is_updated() -> None:
-    graph = trace(Gate(), (8,), 7, True)
+    """Of a weight by the first operator, and one that two operators read."""
+    parts = {"w": nn.Parameter(torch.ones(8)), "f": nn.Linear(8, 16)}
+    module = Calling(lambda m, x: m.f(x * m.w) + m.f.weight.sum(1), **parts)
+    graph = trace(module, (8,), 7, True)
     whole = plan_memory(graph, "none").total_bytes
     for budget in range(3 * whole // 5, whole, 64):
         with contextlib.suppress(BudgetError):

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.graphs.modules import Calling
 from tests.long import usually
 from workbench.graphs import trace
 from workbench.graphs.operator_graph import OperatorGraph
@@ -80,31 +81,12 @@ def test_a_process_takes_what_its_plan_needs(
     assert most - peak <= FEW + 0.01 * most
 
 
-class Two(nn.Module):
+def two() -> Calling:
     """Two parameters whose gradients are one; one that is not used, and a constant."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b, self.unused = nn.Linear(64, 500), nn.Linear(64, 500), nn.Linear(99, 99)
-        self.k: Tensor
-        self.register_buffer("k", torch.zeros(500, 500))
-
-    def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = torch.relu(self.a(x) + self.b(x)) @ self.k
-        return found
-
-
-class Parts(nn.Module):
-    """Modules by name, and a function of them and of the input."""
-
-    def __init__(self, function: Callable[[Any, Tensor], Tensor], **parts: nn.Module) -> None:
-        super().__init__()
-        self.function = function
-        for name, part in parts.items():
-            self.add_module(name, part)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(self, x)
+    layers = {"a": nn.Linear(64, 500), "b": nn.Linear(64, 500), "unused": nn.Linear(99, 99)}
+    module = Calling(lambda m, x: torch.relu(m.a(x) + m.b(x)) @ m.k, **layers)
+    module.register_buffer("k", torch.zeros(500, 500))
+    return module
 
 
 def dropped(m: Any, x: Tensor) -> Tensor:
@@ -114,13 +96,13 @@ def dropped(m: Any, x: Tensor) -> Tensor:
 
 
 MAKERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
-    "two": (Two, (64,)),
+    "two": (two, (64,)),
     "normalised": (
-        lambda: Parts(dropped, a=nn.Linear(300, 700), f=nn.Linear(6, 4), norm=nn.LayerNorm(700)),
+        lambda: Calling(dropped, a=nn.Linear(300, 700), f=nn.Linear(6, 4), norm=nn.LayerNorm(700)),
         (6, 300),
     ),
     "attending": (
-        lambda: Parts(
+        lambda: Calling(
             lambda m, x: m.f(m.a(x, x, x, need_weights=False)[0].mean(1)),
             a=nn.MultiheadAttention(64, 4, batch_first=True),
             f=nn.Linear(64, 10),
@@ -128,7 +110,7 @@ MAKERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
         (32, 64),
     ),
     "recurrent": (
-        lambda: Parts(
+        lambda: Calling(
             lambda m, x: m.f(m.a(x)[0][:, -1]),
             a=nn.LSTM(300, 16, batch_first=True),
             f=nn.Linear(16, 10),
@@ -136,7 +118,7 @@ MAKERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
         (5, 300),
     ),
     "enlarging": (
-        lambda: Parts(
+        lambda: Calling(
             lambda m, x: m.f(nn.functional.leaky_relu(m.a(x))).mean((2, 3)),
             a=nn.ConvTranspose2d(4, 8, 2, stride=2),
             f=nn.Conv2d(8, 3, 3),
@@ -157,7 +139,7 @@ def test_modules_of_other_kinds_take_no_more(kind: str, training: bool) -> None:
 
 
 def test_state_is_of_each_parameter_that_is_trained() -> None:
-    module = Two()
+    module: Any = two()
     trained = sum(one.nbytes for name, one in module.named_parameters() if "unused" not in name)
     for one in (trace(module, (64,), 1, True), optimise(trace(module, (64,), 1, True)).graph):
         state = needs(plan_memory(one), "momentum").state
