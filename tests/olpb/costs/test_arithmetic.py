@@ -112,9 +112,9 @@ def test_exact_for_drawn_convolutions(
     ("make", "shape"),
     [
         (with_relus, (2, 2, 8, 8)),
-        (networks.Inception, (2, 1, 6, 6)),
-        (lambda: networks.Residual().eval(), (2, 1, 6, 6)),
-        (networks.Residual, (2, 1, 4, 4)),
+        (networks.made_inception, (2, 1, 6, 6)),
+        (lambda: networks.made_residual().eval(), (2, 1, 6, 6)),
+        (networks.made_residual, (2, 1, 4, 4)),
     ],
     ids=["relus", "branches", "skips", "training"],
 )
