@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.olpb.strategies import pools, subtasks
-from tests.oracles import olpb_programs as oracle
+from tests.oracles import olpb_nodes as oracle
 from workbench.olpb.algorithms.assignment import AssignmentError, assign
 from workbench.olpb.algorithms.schedules import ALGORITHMS, deal, schedule
 from workbench.olpb.costs.subtasks import Node, Pool, Subtask

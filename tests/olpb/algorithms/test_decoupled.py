@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.oracles import olpb_programs as oracle
+from tests.oracles import olpb_nodes as oracle
 from workbench.olpb.algorithms.decoupled import Module, backward, cut, forward
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracles import olpb_costs as oracle
+from tests.olpb.strategies import pools
+from tests.oracles import olpb_nodes as oracle
 from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
 from workbench.olpb.costs.backward import (
     MOVES,
@@ -23,20 +24,10 @@ from workbench.olpb.costs.timing import Timing, Work, scan_timing
 amounts = st.floats(0, 100)
 
 
-@st.composite
-def pools(draw: st.DrawFn, most: int = 9) -> Pool:
-    count = draw(st.integers(1, most))
-    nodes = [
-        Node(draw(st.floats(1, 50)), None, draw(st.none() | st.floats(10, 1000)))
-        for _ in range(count)
-    ]
-    return Pool(tuple(nodes), draw(st.sampled_from((0.0, 0.3))), draw(st.sampled_from((0.0, 2.0))))
-
-
 @given(
     scan=st.sampled_from(list(ALGORITHMS)),
     elements=st.integers(1, 23),
-    pool=pools(),
+    pool=pools(bandwidths=True),
     exclusive=st.booleans(),
     data=st.data(),
 )
@@ -87,19 +78,6 @@ def timing(groups: tuple[Group, ...], pool: Pool, moves: str = "each", **options
     return scan_timing(planned, as_paper_counts(planned, groups, moves), pool, **options)
 
 
-def test_more_nodes_than_elements_are_idle() -> None:
-    few, many = (Pool((Node(1.0),) * nodes, 0.5, 0.1) for nodes in (4, 12))
-    groups = groups_of(3, 1, 2)
-    found = timing(groups, many)
-    assert found.seconds == timing(groups, few).seconds
-    assert found.busy_s[4:] == (0.0,) * 8
-
-
-def test_one_node_goes_back_group_by_group() -> None:
-    groups, pool = groups_of(3, 1, 2, 5), Pool((Node(2.0),), 0.25)
-    assert timing(groups, pool, "once").seconds == 3 * 0.25 + 11 / 2
-
-
 def test_random_delays_are_drawn_alike_and_have_the_mean() -> None:
     groups = groups_of(1.0)
     pool = Pool((Node(1.0), Node(1.0)), 0.0, 3.0)
@@ -116,5 +94,5 @@ def test_random_delays_are_drawn_alike_and_have_the_mean() -> None:
 @given(costs=st.lists(st.floats(0.01, 100), min_size=4, max_size=12), modules=st.integers(1, 4))
 def test_modules_are_cut_as_evenly_as_can_be(costs: list[float], modules: int) -> None:
     pool = Pool((Node(2.0),) * 4, 9.0, 0.5)
-    wanted = oracle.dearest_module(costs, modules) / 2 + 0.5 * (modules > 1)
+    wanted = oracle.dearest(costs, modules) / 2 + 0.5 * (modules > 1)
     assert decoupled_s(groups_of(*costs), pool, modules) == pytest.approx(wanted)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.oracles import olpb_programs as oracle
+from tests.oracles import olpb_nodes as oracle
 from tests.refusals import refusals
 from workbench import training
 from workbench.datasets import Dataset
