@@ -26,6 +26,9 @@ class Calling(nn.Module):
 class Linear(Calling):
     """Calls a function with a layer, a buffer and its input."""
 
+    layer: nn.Linear
+    norm: nn.BatchNorm1d
+    offset: Tensor
     seen: Tensor
 
     def __init__(self, function: Callable[[Linear, Tensor], Tensor]) -> None:

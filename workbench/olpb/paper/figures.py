@@ -22,7 +22,6 @@ FIGURES = (
     trade.TRADE,
     trade.TRADE_TIMES,
     constants.EXPLANATIONS,
-    constants.READINGS,
     scan_times.FIG9,
     scan_times.FIG10,
     scan_times.FIG11,
