@@ -89,6 +89,10 @@ def test_cuts_are_the_best(costs: list[float], modules: int) -> None:
     assert all(spans)
     most = max(sum(costs[span.start : span.stop]) for span in spans)
     assert most == pytest.approx(oracle.dearest(costs, modules), abs=1e-9)
+    for left, span in enumerate(reversed(spans[:-1]), 1):  # the longest modules first
+        assert span.stop == len(costs) - left or sum(costs[span.start :][: len(span) + 1]) > (
+            most - 1e-9
+        )
 
 
 def test_no_batch_is_passed_on_while_a_gradient_is_due() -> None:

@@ -283,21 +283,15 @@ def as_read(answer: Callable[..., Answer]) -> Callable[..., Answer]:
 def costly_readings() -> str:
     """How many claims are met where combining Jacobians costs something, as calibrated."""
     stored = load_calibration("olpb")
-    fitted = len(stored["fitted_on"])
-    predicted = sum(len(figure.answers) for figure in (FIG9, FIG10, FIG11, FIG12)) - fitted
-    costly = [stored["claims_met"][reading] for reading in MOVES if reading != FREE]
-    met = met_of(costly, {"fitted": fitted, "predicted": predicted})
-    return f"where that costs something {met} claims are met"
-
-
-def met_of(met: Sequence[Mapping[str, int]], claims: Mapping[str, int]) -> str:
-    """The fewest and the most claims that are met of those of each role, in words."""
+    claims = {"fitted": len(stored["fitted_on"])}
+    all_claims = sum(len(figure.answers) for figure in (FIG9, FIG10, FIG11, FIG12))
+    claims["predicted"] = all_claims - claims["fitted"]
     said = []
     for role, count in claims.items():
-        counts = [row[role] for row in met]
-        ends = " to ".join(map(str, sorted({min(counts), max(counts)})))
+        met = {stored["claims_met"][reading][role] for reading in MOVES if reading != FREE}
+        ends = " to ".join(map(str, sorted({min(met), max(met)})))
         said.append(f"{ends} of {count} {role}")
-    return " and ".join(said)
+    return f"where that costs something {' and '.join(said)} claims are met"
 
 
 def _max_reduction(frame: pl.DataFrame) -> Answer:
