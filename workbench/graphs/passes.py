@@ -33,18 +33,12 @@ Strides = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Returned:
-    """What a module returns: leaves of a tree, with None in the place of tensors.
-
-    Attributes
-    ----------
-    differentiable
-        Of its tensors: those that have a gradient.
-    """
+    """What a module returns: leaves of a tree, with None in the place of tensors."""
 
     tree: TreeSpec
     leaves: tuple[Any, ...]
     is_tensor: tuple[bool, ...]
-    differentiable: tuple[int, ...]
+    differentiable: tuple[int, ...]  # of its tensors, those that have a gradient
 
     def filled(self, tensors: Sequence[Tensor]) -> Any:
         """The tree with tensors in their places."""
@@ -57,22 +51,15 @@ class Returned:
 class Passes:
     """A graph of both passes.
 
-    Attributes
-    ----------
-    graph
-        Its inputs: tensors given, and gradients of what is returned; its outputs: tensors returned,
-        and gradients of what is learnt.
-    used
-        Tensors returned whose gradients are inputs, by number.
-    parameters, inputs
-        What gradients are given of: names of parameters, and tensors given, by number.
+    Its inputs are tensors given, and gradients of what is returned; its outputs tensors returned,
+    and gradients of what is learnt.
     """
 
     graph: OperatorGraph
     returned: Returned
-    used: tuple[int, ...]
-    parameters: tuple[str, ...]
-    inputs: tuple[int, ...]
+    used: tuple[int, ...]  # tensors returned whose gradients are inputs, by number
+    parameters: tuple[str, ...]  # that it gives gradients of
+    inputs: tuple[int, ...]  # tensors given that it gives gradients of, by number
 
     @property
     def tangents(self) -> tuple[View, ...]:
@@ -290,15 +277,12 @@ def _check_written(
 
 
 class _Seen(NamedTuple):
-    """What a plain run shows: gradients that come in, and of what some go out.
-
-    `copies` are returned tensors, by number, that need memory of their own.
-    """
+    """What a plain run shows: gradients that come in, and of what some go out."""
 
     tangents: Mapping[int, Tensor]
     parameters: tuple[str, ...]
     inputs: tuple[int, ...]
-    copies: frozenset[int]
+    copies: frozenset[int]  # returned tensors, by number, that need memory of their own
 
 
 def _seen(

@@ -107,22 +107,14 @@ def _drawn_again(flow: Dataflow) -> set[int]:
 
 @dataclass(frozen=True, eq=False)
 class Programme:
-    """Calls of both passes on registers of values.
-
-    Attributes
-    ----------
-    forward, backward
-        Calls; the loss lies between them.
-    kept, late
-        Values that the backward pass finds, made and from outside; without gradients of outputs.
-    """
+    """Calls of both passes on registers of values; the loss lies between them."""
 
     passes: Passes
     flow: Dataflow
     forward: tuple[Call, ...]
     backward: tuple[Call, ...]
-    kept: frozenset[int]
-    late: tuple[int, ...]
+    kept: frozenset[int]  # values that the backward pass finds
+    late: tuple[int, ...]  # and those from outside, without gradients of outputs
     bases: Mapping[int, View]
 
     @cached_property

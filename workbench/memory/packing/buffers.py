@@ -25,19 +25,11 @@ MOST_BYTES = 2**60
 
 @dataclass(frozen=True, eq=False)
 class Buffers:
-    """Lifetimes and sizes, an entry a buffer.
+    """Lifetimes and sizes, an entry a buffer."""
 
-    Attributes
-    ----------
-    lower, upper
-        First step at which a buffer is alive, and first step at which it no longer is.
-    size
-        In bytes.
-    """
-
-    lower: Ints
-    upper: Ints
-    size: Ints
+    lower: Ints  # first step at which a buffer is alive
+    upper: Ints  # first step at which it no longer is
+    size: Ints  # in bytes
 
     def __post_init__(self) -> None:
         lower, upper, size = self.lower, self.upper, self.size
