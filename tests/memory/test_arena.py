@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.graphs.modules import NAMES, Calling, made
-from tests.graphs.test_functional import SMALL, awkward, of_zoo
+from tests.graphs.test_functional import SMALL, of_zoo
 from tests.long import usually
 from workbench.graphs import trace
 from workbench.graphs.operator_graph import OperatorGraph
@@ -43,14 +43,6 @@ def test_arenas_of_every_planner_give_the_same(planner: str, training: bool) -> 
     arena = Arena(plan_memory(graph, planner, time_limit_s=0.2))
     assert arena.block.numel() <= arena.plan.total_bytes + 64
     check(graph, arena, (x, y) if training else (x,))
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_arenas_of_every_order_give_the_same(order: str) -> None:
-    module, given = awkward()
-    graph = trace(module, [(4,), (1,)], 3, training=True)
-    plan = plan_memory(graph, order=order, time_limit_s=0.2)
-    check(graph, Arena(plan), (*given, torch.zeros(3, dtype=torch.int64)))
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -24,35 +24,22 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Step:
-    """One operator.
+    """One operator, and the buffers that it reads and makes, each once.
 
-    Attributes
-    ----------
-    reads, makes
-        Buffers, each once.
-    overwrites
-        Those that it reads whose memory its one result may take, after this last use.
-    after
-        Steps that it must not precede, though it reads nothing of theirs: they read what it writes
-        into, or draw random numbers before it.
-    operator
-        Its number in the graph.
-    is_random
-        Whether it gives something else when it runs again.
-    scratch_bytes
-        Most that its kernel allocates beside its results, until it ends.
+    Steps that it must run after, though it reads nothing of theirs, read what it writes into, or
+    draw random numbers before it.
     """
 
     name: str
     phase: str
     reads: tuple[int, ...]
     makes: tuple[int, ...]
-    overwrites: tuple[int, ...] = ()
+    overwrites: tuple[int, ...] = ()  # that it reads last, whose memory its one result may take
     after: tuple[int, ...] = ()
     flops: int = 0
-    operator: int = -1
-    is_random: bool = False
-    scratch_bytes: int = 0
+    operator: int = -1  # its number in the graph
+    is_random: bool = False  # whether it gives something else when it runs again
+    scratch_bytes: int = 0  # most that its kernel allocates beside its results, until it ends
 
 
 class Held(NamedTuple):
