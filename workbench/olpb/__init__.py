@@ -37,10 +37,12 @@ from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.system import SystemInfo
 
 if TYPE_CHECKING:
+    from workbench.experiments.figure import Figure, Together
     from workbench.graphs.optimiser import Optimised, optimise
     from workbench.memory import Arena, measure_memory
     from workbench.olpb.algorithms.gradients import scan_gradients
     from workbench.olpb.training import Setup, Trained, TrainingError, train
+    from workbench.parameters import Parameters
 
 __all__ = [
     "METHODS",
@@ -87,4 +89,24 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_WITH_TORCH[name]), name)
 
 
-SYSTEM = SystemInfo.of(__name__, "OLPB", ALGORITHMS)
+def _setup() -> type:
+    from workbench.olpb.training import Setup
+
+    return Setup
+
+
+def _setting() -> type[Parameters]:
+    from workbench.olpb.explorer import Setting
+
+    return Setting
+
+
+def _figures() -> tuple[Figure | Together, ...]:
+    from workbench.olpb.paper.figures import FIGURES
+
+    return FIGURES
+
+
+SYSTEM = SystemInfo(
+    title="OLPB", algorithms=ALGORITHMS, setup=_setup, setting=_setting, figures=_figures
+)
