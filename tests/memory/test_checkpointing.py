@@ -61,14 +61,12 @@ def within(way: Way, flow: Dataflow, budget: int) -> float | None:
     return float(cost(found).sum())
 
 
-@settings(deadline=None)
 @given(training_chains(6, alike=True), SHARES)
 def test_the_optimum_of_layers_that_are_alike(flow: Dataflow, share: float) -> None:
     budget = int(share * bound(flow))
     assert within(checkpointed, flow, budget) == least_work(flow, budget)
 
 
-@settings(deadline=None)
 @given(training_chains(4), SHARES)
 def test_no_way_is_better_than_the_best_of_all(flow: Dataflow, share: float) -> None:
     budget = int(share * bound(flow))
@@ -78,7 +76,7 @@ def test_no_way_is_better_than_the_best_of_all(flow: Dataflow, share: float) -> 
         assert found is None or (least is not None and found >= least)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(flows(), st.floats(0.2, 1.0))
 def test_any_dataflow_is_a_chain_of_stages_or_none(flow: Dataflow, share: float) -> None:
     budget = int(share * bound(flow))
@@ -86,7 +84,6 @@ def test_any_dataflow_is_a_chain_of_stages_or_none(flow: Dataflow, share: float)
     assert within(checkpointed, flow, budget) is None
 
 
-@settings(deadline=None)
 @given(training_chains(6), st.integers(0, 4), SHARES)
 def test_steps_that_nobody_needs_run_once(flow: Dataflow, at: int, share: float) -> None:
     steps = list(flow.steps)

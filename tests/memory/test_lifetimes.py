@@ -28,7 +28,6 @@ def test_every_order_can_run(name: str, flow: Dataflow) -> None:
     check_order(flow, ORDERS[name](flow))
 
 
-@settings(deadline=None)
 @given(flows(most=6))
 def test_the_search_finds_the_least(flow: Dataflow) -> None:
     assert lifetimes(flow, searched(flow)).bound_bytes == oracle.least_bound(flow)

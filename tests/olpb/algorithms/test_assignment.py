@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.olpb.strategies import pools, subtasks
@@ -20,7 +20,6 @@ def some(count: int, memory_bytes: int = 1) -> tuple[Subtask, ...]:
 
 
 @given(subtasks(40), pools(equal=True), st.sampled_from(sorted(ALGORITHMS)), st.booleans())
-@settings(deadline=None)
 def test_equal_nodes_get_what_a_schedule_deals(
     tasks: tuple[Subtask, ...], pool: Pool, scan: str, exclusive: bool
 ) -> None:
@@ -37,7 +36,6 @@ def test_runs_are_in_proportion_to_speed() -> None:
 
 
 @given(subtasks(7), pools(4), st.data())
-@settings(deadline=None)
 def test_runs_are_the_best_that_fit(
     tasks: tuple[Subtask, ...], pool: Pool, data: st.DataObject
 ) -> None:
@@ -60,7 +58,6 @@ def test_runs_are_the_best_that_fit(
 
 
 @given(subtasks(30), pools(), st.data())
-@settings(deadline=None)
 def test_what_was_a_leaving_nodes_goes_to_the_others(
     tasks: tuple[Subtask, ...], pool: Pool, data: st.DataObject
 ) -> None:

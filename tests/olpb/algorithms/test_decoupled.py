@@ -27,7 +27,7 @@ def deep(weights: Tensor, x: Tensor) -> Tensor:
 
 
 @given(st.integers(1, 5), st.integers(1, 9), st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_weights_are_those_of_the_recurrence(modules: int, iterations: int, seed: int) -> None:
     random = torch.Generator().manual_seed(seed)
     start = torch.randn(3 * modules, generator=random, dtype=torch.float64)
@@ -77,7 +77,6 @@ def test_weights_are_those_of_the_recurrence(modules: int, iterations: int, seed
 
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=9), st.integers(1, 9))
-@settings(deadline=None)
 def test_cuts_are_the_best(costs: list[float], modules: int) -> None:
     if modules > len(costs):
         with pytest.raises(ValueError, match=f"cannot be cut into {modules} modules"):

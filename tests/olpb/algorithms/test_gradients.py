@@ -64,7 +64,7 @@ nodes = st.tuples(st.sampled_from(KINDS), st.integers(0, 8), st.integers(0, 8))
     st.sampled_from(["hillis_steele", "blelloch"]),
     st.none() | st.integers(1, 9),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_drawn_graphs(
     drawn: list[tuple[str, int, int]], unit: str, level: int, scan: str, nodes: int | None
 ) -> None:

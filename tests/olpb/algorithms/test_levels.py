@@ -41,7 +41,7 @@ def check(flow: Flow, unit: str, level: int) -> None:
 
 
 @given(st.lists(nodes, min_size=2, max_size=8), st.sampled_from(UNITS), st.integers(1, 4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_drawn_graphs(drawn: list[tuple[str, int, int]], unit: str, level: int) -> None:
     check(record(Drawn(drawn), torch.zeros(2, 4), torch.tensor([0, 1])).flow, unit, level)
 

@@ -70,7 +70,7 @@ def test_exact_for_smooth_chains(scan: str, nodes: int | None, unit: str, level:
     assert sent <= counted.bytes_sent <= 4 / 3 * sent + 4 * 1000
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     size=st.integers(5, 9),
     convolutions=st.lists(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles import olpb_nodes as oracle
@@ -32,7 +32,6 @@ works = st.lists(st.builds(ModuleWork, flops, flops), min_size=1, max_size=6)
 
 
 @given(works, st.integers(1, 8), st.floats(0, 5), st.floats(0, 5))
-@settings(deadline=None)
 def test_takes_what_is_predicted(
     modules: list[ModuleWork], iterations: int, dispatch_s: float, delay_s: float
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.olpb.strategies import pools, subtasks
@@ -67,7 +67,6 @@ def drawn(planned: Schedule) -> Work:
 
 
 @given(subtasks(), pools(bandwidths=True), algorithms, st.sampled_from(("drawn", *MOVES)))
-@settings(deadline=None)
 def test_takes_what_is_predicted_by_any_counting(
     tasks: tuple[Group, ...], pool: Pool, scan: str, counting: str
 ) -> None:
@@ -109,7 +108,6 @@ def test_a_pass_begins_when_the_one_before_is_done() -> None:
     st.integers(0, 9),
     st.data(),
 )
-@settings(deadline=None)
 def test_nothing_is_lost_when_nodes_leave_and_come_back(  # noqa: PLR0917
     count: int,
     pool: Pool,
