@@ -99,44 +99,21 @@ def test_a_pass_begins_when_the_one_before_is_done() -> None:
     assert second.backward_s == pytest.approx(first.backward_s, rel=1e-12)
 
 
-@given(
-    st.integers(1, 12),
-    pools(5),
-    algorithms,
-    st.integers(1, 3),
-    st.booleans(),
-    st.integers(0, 9),
-    st.data(),
-)
-def test_nothing_is_lost_when_nodes_leave_and_come_back(  # noqa: PLR0917
-    count: int,
-    pool: Pool,
-    scan: str,
-    iterations: int,
-    random: bool,
-    seed: int,
-    data: st.DataObject,
-) -> None:
-    tasks, faults = some(count), list[Fault]()
+@given(st.data())
+def test_nothing_is_lost_when_nodes_leave_and_come_back(data: st.DataObject) -> None:
+    tasks, pool = some(data.draw(st.integers(1, 12))), data.draw(pools(5))
+    iterations, seed = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 9))
     staying = data.draw(st.integers(0, len(pool.nodes) - 1))
-    learner = Hearing()
-    plain = run(tasks, pool, iterations, scan=scan, seed=seed, random_delays=random)
+    options = {"scan": data.draw(algorithms), "random_delays": data.draw(st.booleans())}
+    learner, faults = Hearing(), list[Fault]()
+    plain = run(tasks, pool, iterations, seed=seed, **options)
     for node in range(len(pool.nodes)):
         if node != staying and data.draw(st.booleans()):
             at_s = data.draw(st.floats(0, plain.end_s or 1.0))
             faults.append(Crash(node, at_s))
             if data.draw(st.booleans()):
                 faults.append(Restart(node, at_s + data.draw(st.floats(0, 20))))
-    found = run(
-        tasks,
-        pool,
-        iterations,
-        tuple(faults),
-        seed,
-        scan=scan,
-        random_delays=random,
-        learner=learner,
-    )
+    found = run(tasks, pool, iterations, tuple(faults), seed, learner=learner, **options)
     assert found.ended == "done"
     # A node asserts that it combines neighbours, and that a group has all that precedes it.
     assert learner.heard == [
