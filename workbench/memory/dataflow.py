@@ -65,26 +65,16 @@ class Held(NamedTuple):
 class Dataflow:
     """Steps in an order in which they can run, and the bytes of each buffer.
 
-    Attributes
-    ----------
-    kept
-        Buffers that stay to the end: what the graph returns.
-    held
-        What stays outside of the plan, each storage once. What is computed from weights before all
-        runs counts as a weight.
-    graph, updated
-        Where it comes from, to run it, and which value from outside a result is written over.
-    seconds
-        That each operator was measured to take, if it was.
+    What is computed from weights before all runs counts as a weight that is held.
     """
 
     steps: tuple[Step, ...]
     sizes: NDArray[np.int64]
-    kept: frozenset[int]
-    held: tuple[Held, ...] = ()
-    graph: OperatorGraph | None = None
-    updated: Mapping[int, int] = field(default_factory=dict)
-    seconds: tuple[float, ...] = ()
+    kept: frozenset[int]  # buffers that stay to the end: what the graph returns
+    held: tuple[Held, ...] = ()  # what stays outside of the plan, each storage once
+    graph: OperatorGraph | None = None  # where it comes from, to run it
+    updated: Mapping[int, int] = field(default_factory=dict)  # results over values from outside
+    seconds: tuple[float, ...] = ()  # that each operator was measured to take, if it was
 
     @cached_property
     def maker(self) -> NDArray[np.int64]:

@@ -20,21 +20,11 @@ class PlanError(AssertionError):
 
 @dataclass(frozen=True, eq=False)
 class MemoryPlan:
-    """An order of steps, and an offset for each buffer.
-
-    Attributes
-    ----------
-    planner
-        Its name.
-    lifetimes
-        Order of the steps, and of each buffer its first and last place in it.
-    offsets
-        Bytes from the beginning of the block: (buffers,).
-    """
+    """An order of steps, and an offset for each buffer."""
 
     planner: str
-    lifetimes: Lifetimes
-    offsets: NDArray[np.int64]
+    lifetimes: Lifetimes  # the order, and of each buffer its first and last place in it
+    offsets: NDArray[np.int64]  # bytes from the beginning of the block: (buffers,)
 
     @property
     def flow(self) -> Dataflow:
