@@ -64,31 +64,24 @@ def test_a_step_is_sgds_own_and_the_module_stays(name: str) -> None:
     same(found, stepped(module, nn.functional.cross_entropy(module.train()(x), y)))
 
 
-class Awkward(nn.Module):
+def awkwardly(m: Any, x: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
+    x = torch.relu_(m.first(x) + m.offset) * 1.5
+    m.seen += x.detach().mean(0)
+    half = x[:, 1:3]
+    half *= 2
+    x = m.second(x.t().contiguous().t()) * m.frozen * gain
+    return x, half.sum(1)
+
+
+def awkward() -> tuple[Any, tuple[Tensor, Tensor]]:
     """Writes in place and into a buffer, shares a weight, freezes one, slices, returns two."""
-
-    seen: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4, bias=False)
-        self.second.weight = self.first.weight
-        self.frozen = nn.Parameter(torch.ones(4), requires_grad=False)
-        self.offset = torch.full((4,), 0.25)
-        self.register_buffer("seen", torch.zeros(4))
-
-    def forward(self, x: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
-        x = torch.relu_(self.first(x) + self.offset) * 1.5
-        self.seen += x.detach().mean(0)
-        half = x[:, 1:3]
-        half *= 2
-        x = self.second(x.t().contiguous().t()) * self.frozen * gain
-        return x, half.sum(1)
-
-
-def awkward() -> tuple[Awkward, tuple[Tensor, Tensor]]:
     torch.manual_seed(0)
-    return Awkward(), (torch.randn(3, 4), torch.randn(3, 1))
+    first, second = nn.Linear(4, 4), nn.Linear(4, 4, bias=False)
+    second.weight = first.weight
+    frozen, offset = nn.Parameter(torch.ones(4), requires_grad=False), torch.full((4,), 0.25)
+    module = Calling(awkwardly, first=first, second=second, frozen=frozen, offset=offset)
+    module.register_buffer("seen", torch.zeros(4))
+    return module, (torch.randn(3, 4), torch.randn(3, 1))
 
 
 def test_writes_in_place_views_and_several_inputs() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
 from workbench.graphs import trace
 from workbench.memory.dataflow import dataflow
 from workbench.memory.lifetimes import lifetimes
-from workbench.memory.measured import allocated_bytes, measure_memory
+from workbench.memory.measured import allocations, measure_memory
 
 
 def perceptron() -> torch.nn.Module:
@@ -17,11 +19,14 @@ def perceptron() -> torch.nn.Module:
 
 
 def test_the_allocator_is_read() -> None:
-    kept = []
-    assert allocated_bytes(lambda: torch.empty(1000)) == 4000
-    assert allocated_bytes(lambda: [torch.empty(1000) for _ in range(3)]) == 12000
-    assert allocated_bytes(lambda: kept.append(torch.empty(10))) == 40
-    assert allocated_bytes(lambda: None) == 0
+    kept: list[torch.Tensor] = []
+    runs: dict[Callable[[], object], int] = {
+        lambda: torch.empty(1000): 4000,
+        lambda: [torch.empty(1000) for _ in range(3)]: 12000,
+        lambda: kept.append(torch.empty(10)): 40,
+        lambda: None: 0,
+    }
+    assert allocations(runs) == list(runs.values())
 
 
 @pytest.mark.parametrize("training", [False, True])
