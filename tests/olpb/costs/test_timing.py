@@ -58,8 +58,10 @@ def test_moves_cost_what_the_paper_counts(
     groups = [Group((), 0.0, 0, 0), *(Group((), one, 0, 0, one * part) for one, part in flops)]
     planned = schedule(scan, len(groups), nodes, exclusive=True)
     found = as_paper_counts(planned, groups, moves)
-    costs = ([getattr(one, f"{of}_flops") for one in groups] for of in ("backward", "parameter"))
-    move_flops, after_flops = oracle.as_paper_counts(planned, *costs, moves)
+    backward, learning = (
+        [getattr(one, f"{of}_flops") for one in groups] for of in ("backward", "parameter")
+    )
+    move_flops, after_flops = oracle.as_paper_counts(planned, backward, learning, moves)
     assert found.move_flops == pytest.approx(move_flops, abs=1e-6)
     assert found.after_flops == pytest.approx(after_flops, abs=1e-6)
     assert not any(found.value_bytes)

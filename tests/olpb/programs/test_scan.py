@@ -104,7 +104,8 @@ def test_nothing_is_lost_when_nodes_leave_and_come_back(data: st.DataObject) -> 
     tasks, pool = some(data.draw(st.integers(1, 12))), data.draw(pools(5))
     iterations, seed = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 9))
     staying = data.draw(st.integers(0, len(pool.nodes) - 1))
-    options = {"scan": data.draw(algorithms), "random_delays": data.draw(st.booleans())}
+    random = data.draw(st.booleans())
+    options: dict[str, Any] = {"scan": data.draw(algorithms), "random_delays": random}
     learner, faults = Hearing(), list[Fault]()
     plain = run(tasks, pool, iterations, seed=seed, **options)
     for node in range(len(pool.nodes)):
