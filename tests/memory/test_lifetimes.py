@@ -41,14 +41,6 @@ def test_without_time_it_is_still_an_order(flow: Dataflow) -> None:
     assert lifetimes(flow, found).bound_bytes >= lifetimes(flow, searched(flow)).bound_bytes
 
 
-def test_what_is_overwritten_ends_where_its_successor_begins() -> None:
-    life = lifetimes(chain(4, 4, 4), [0, 1, 2])
-    assert (life.first.tolist(), life.last.tolist()) == ([0, 1, 2], [1, 2, 3])
-    assert life.bound_bytes == 4
-    assert lifetimes(chain(4, 4, 4), [0, 1, 2], overwriting=False).bound_bytes == 8
-    assert lifetimes(chain(4, 5, 4), [0, 1, 2]).bound_bytes == 9
-
-
 @pytest.mark.parametrize(
     ("order", "why"), [([0, 1], "each of the 3 steps once"), ([1, 0, 2], "step 1 before step 0")]
 )

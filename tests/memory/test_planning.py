@@ -38,10 +38,10 @@ def test_plans_are_certified_and_not_below_the_bound(
     plan = plan_memory(flow, planner, order=order, time_limit_s=QUICK)
     certify(plan)
     assert plan.bound_bytes <= plan.total_bytes <= flow.sizes.sum()
-    table = plan.table
-    assert len(table) == len(flow.sizes)
-    ends = (table["offset"] + table["bytes"]).to_list()
-    assert max(ends) == plan.total_bytes
+    life = plan.lifetimes
+    wanted = {"offset": plan.offsets, "bytes": flow.sizes, "first": life.first, "last": life.last}
+    for name, column in wanted.items():
+        assert plan.table[name].to_list() == column.tolist()
 
 
 @settings(max_examples=40)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.memory.packing.test_packers import buffers, frame
-from tests.oracles.packing import Buffer, most_alive, overlaps
+from tests.oracles.packing import Buffer, overlaps
 from tests.refusals import refusals
 from workbench.memory import packing
 
@@ -25,11 +25,6 @@ def test_check_finds_what_the_oracle_finds(drawn: list[Buffer], data: st.DataObj
             packing.check(frame(drawn), np.array(offsets, int))
     else:
         packing.check(frame(drawn), np.array(offsets, int))
-
-
-@given(drawn=buffers(most=12))
-def test_the_bound_is_the_most_alive(drawn: list[Buffer]) -> None:
-    assert packing.bound(frame(drawn)) == most_alive(drawn)
 
 
 def test_offsets_are_checked() -> None:

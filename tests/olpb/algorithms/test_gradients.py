@@ -15,7 +15,6 @@ from tests.graphs.modules import Calling
 from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, chain, example
 from tests.oracles import olpb_scan as oracle
 from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
-from workbench.zoo import build
 
 WAYS: tuple[dict[str, Any], ...] = (
     {"level": 1},
@@ -119,22 +118,6 @@ def test_what_it_takes() -> None:
     assert many.work > alone.work
     assert many.flops > alone.flops
     assert many.bytes_sent > 0
-
-
-@pytest.mark.parametrize("scan", ["hillis_steele", "blelloch"])
-def test_where_a_scan_pays_in_arithmetic(scan: str) -> None:
-    def flops(module: nn.Module, x: Tensor, nodes: int | None) -> int:
-        y = torch.zeros(1, dtype=torch.int64)
-        options: dict[str, Any] = {"level": 1, "scan": scan, "nodes": nodes}
-        return scan_gradients(module, x, y, "layer", **options).critical_flops
-
-    lenet, image = build("lenet5", "cpu"), torch.randn(1, 1, 28, 28)
-    assert flops(lenet, image, None) > 5 * flops(lenet, image, 1)
-    # A recurrent cell of 3 units: not on 2 nodes, but on as many as there are steps.
-    cells, steps = example("cells")[0], torch.randn(1, 64, 2)
-    alone = flops(cells, steps, 1)
-    assert flops(cells, steps, 2) > alone
-    assert flops(cells, steps, None) < alone / 2
 
 
 def test_neither_the_module_nor_its_mode_changes() -> None:

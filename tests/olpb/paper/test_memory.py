@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import polars as pl
@@ -135,21 +134,6 @@ def test_planners_are_over_the_bound_and_the_workbench_least() -> None:
         assert (rows["over_bound"] == rows["bytes"] / rows["bound_bytes"]).all()
         assert (rows["over_bound"] >= 1).all()
     assert frame.filter(training=False)["batch_size"].unique().to_list() == [1]
-
-
-@pytest.mark.parametrize("planner", PLANNERS)
-def test_no_two_rectangles_of_an_arena_overlap(arena: pl.DataFrame, planner: str) -> None:
-    drawn = arena.drop_nulls("node").filter(planner=planner).to_dicts()
-    for one, other in combinations(drawn, 2):
-        if one["first"] < other["last"] and other["first"] < one["last"]:
-            below, above = sorted((one, other), key=lambda each: each["offset"])
-            assert below["offset"] + below["bytes"] <= above["offset"]
-    assert max(one["offset"] + one["bytes"] for one in drawn) == drawn[0]["total_bytes"]
-    alive = [
-        sum(one["bytes"] for one in drawn if one["first"] <= step < one["last"])
-        for step in range(drawn[0]["steps"])
-    ]
-    assert max(alive) == drawn[0]["bound_bytes"] <= drawn[0]["total_bytes"]
 
 
 def test_what_is_outside_of_the_block_lies_below_it(arena: pl.DataFrame) -> None:

@@ -41,7 +41,6 @@ from workbench.olpb.paper.titles import (
     model_title,
     titled,
 )
-from workbench.utils.checks import check_name
 
 OLPB = ("olpb_l2", "olpb_l3")
 SCANS = (*OLPB, "bppsa")
@@ -172,7 +171,6 @@ def by_batch_size(
     batch_sizes: Sequence[int] = tuple(_FIG12["batch_sizes"]),
 ) -> pl.DataFrame:
     """Seconds of a backward pass against the batch size, by both scans; see `by_network`."""
-    check_name("model", model, MODELS.values())
     points = grid(model=[model], scan=SCAN_TITLES, batch_size=batch_sizes)
     return _swept("Fig. 12", points, SCANS, draws=draws, nodes=nodes, delay_factor=delay_factor)
 
