@@ -39,7 +39,6 @@ from workbench.olpb.paper.titles import (
     SCAN_TITLES,
     TENS,
     model_title,
-    titled,
 )
 
 OLPB = ("olpb_l2", "olpb_l3")
@@ -188,12 +187,15 @@ def _timed(
     return times(variant(**options), model, methods, draws)
 
 
+_titled = partial(parts.titled, method=METHOD_TITLES, model=MODEL_TITLES)
+
+
 def draw_by_network(frame: pl.DataFrame) -> alt.Chart:
     """Percent of the slowest method's time, by network and method."""
     order, models = _present(frame), list(MODEL_TITLES.values())
     title = _title(frame, "Backward pass", "nodes", "delay_factor")
     return (
-        alt.Chart(titled(frame), height=190, title=title)
+        alt.Chart(_titled(frame), height=190, title=title)
         .mark_bar()
         .encode(
             x=alt.X("model:N", sort=models, title=None, axis=alt.Axis(labelAngle=0)),
@@ -235,7 +237,7 @@ def _lines(
     values = sorted(frame[field].unique().to_list())
     scale = alt.Scale(type="log", base=2) if log else alt.Scale(zero=False)
     lines = (
-        alt.Chart(titled(frame).with_columns(panel=pl.col(by).replace(titles)))
+        alt.Chart(_titled(frame).with_columns(panel=pl.col(by).replace(titles)))
         .mark_line(point=True)
         .encode(
             x=alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(values=values)),
