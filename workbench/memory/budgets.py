@@ -16,7 +16,7 @@ from workbench.memory.dataflow import Dataflow, flow_of
 from workbench.memory.lifetimes import lifetimes, plain_bytes
 from workbench.memory.orders import quick_order
 from workbench.memory.packing import pack
-from workbench.memory.plan import MemoryPlan, certified
+from workbench.memory.plan import MemoryPlan, certify
 from workbench.memory.recomputation import BudgetError, cost, least_bytes, recomputing
 from workbench.utils.checks import listed, parse_budget
 
@@ -219,7 +219,7 @@ def less(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> list[Datafl
 
 def _packed(flow: Dataflow, order: Sequence[int] | None = None) -> MemoryPlan:
     life = lifetimes(flow, range(len(flow.steps)) if order is None else order)
-    return certified(MemoryPlan("workbench", life, pack(life.items, rounds=ROUNDS)[life.places]))
+    return certify(MemoryPlan("workbench", life, pack(life.items, rounds=ROUNDS)[life.places]))
 
 
 def _budgets(flow: Dataflow, order: Sequence[int], most: int) -> set[int]:

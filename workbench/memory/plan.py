@@ -88,14 +88,8 @@ class MemoryPlan:
         )
 
 
-def certified(plan: MemoryPlan) -> MemoryPlan:
-    """The plan, once it is proved right."""
-    certify(plan)
-    return plan
-
-
-def certify(plan: MemoryPlan) -> None:
-    """Prove that a plan is right, or raise `PlanError`.
+def certify(plan: MemoryPlan) -> MemoryPlan:
+    """Prove that a plan is right, and return it, or raise `PlanError`.
 
     Steps run after what they need, and only those again that may. While a buffer is alive no other
     has a byte of its place; only a result may take the place of an operand, exactly, if the
@@ -120,6 +114,7 @@ def certify(plan: MemoryPlan) -> None:
         check(pl.DataFrame(buffers), plan.offsets)
     except ValueError as error:
         raise PlanError(str(error)) from None
+    return plan
 
 
 def _check_again(plan: MemoryPlan, place: NDArray[np.int64]) -> None:

@@ -17,7 +17,7 @@ from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.process import OPTIMIZERS, Needs, beside_bytes, needs
 from workbench.memory.recomputation import BudgetError, least_bytes
 from workbench.memory.stored_dataflows import stored_dataflow
-from workbench.utils.checks import choose, parse_budget
+from workbench.utils.checks import check_name, parse_budget
 
 if TYPE_CHECKING:
     import torch
@@ -64,10 +64,8 @@ def survey(
     model that cannot be traced, an unknown planner or optimizer, or a budget that cannot be met;
     the message says what can.
     """
-    choose("optimizer", optimizer, OPTIMIZERS)
-    names = list(PLANNERS) if planner is None else [planner]
-    for name in names:
-        choose("planner", name, PLANNERS)
+    check_name("optimizer", optimizer, OPTIMIZERS)
+    names = list(PLANNERS) if planner is None else [check_name("planner", planner, PLANNERS)]
     plain, flow = _flows(model, input_shape, batch_size, training)
     plain_size = plain_bytes(plain)
     beside = beside_bytes(flow, optimizer)
