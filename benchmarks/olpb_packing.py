@@ -27,7 +27,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.memory.packing.instances import FAMILIES, deep_chain, training_step
+from tests.memory.packing.instances import FAMILIES, deep_chain
 from workbench import graphs
 from workbench.memory import packing
 
@@ -74,6 +74,28 @@ def main() -> int:
     for bar, met in bars.items():
         console.print(f"{'met   ' if met else 'MISSED'} {bar}")
     return 0 if all(bars.values()) else 1
+
+
+def training_step(graph: graphs.OperatorGraph) -> pl.DataFrame:
+    """Activations and gradients of a training step, operator by operator forth and back.
+
+    An activation lives until the backward pass of its first reader, which asks for it; a gradient
+    from the backward pass of the last reader to that of the operator which made the value.
+    """
+    count = len(graph.operators)
+    made: dict[int, tuple[int, int]] = {}
+    readers: dict[int, list[int]] = {}
+    for step, operator in enumerate(graph.operators):
+        for view in operator.makes:
+            made.setdefault(view.value, (step, view.size_bytes))
+        for view in operator.reads:
+            readers.setdefault(view.value, []).append(step)
+    rows = []
+    for value, (step, size) in made.items():
+        first, last = (f(readers.get(value, [step])) for f in (min, max))
+        rows.append((step, 2 * count - first, size))
+        rows.append((2 * count - 1 - last, 2 * count - step, size))
+    return pl.DataFrame(rows, schema=["lower", "upper", "size"], orient="row")
 
 
 def networks(console: Console) -> dict[str, bool]:

@@ -30,6 +30,8 @@ os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+settings.register_profile("default", settings.get_profile("default"), deadline=None)
+settings.load_profile("default")
 settings.register_profile("ci", settings.get_profile("ci"), max_examples=50)
 settings.register_profile("long", settings.get_profile("ci"), max_examples=1000)
 

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 
-class Linear(nn.Module):
+class Calling(nn.Module):
+    """Calls a function with itself, whose parts have names, and with what it is given."""
+
+    def __init__(self, function: Callable[..., Any], **parts: Any) -> None:
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *given: Any) -> Any:
+        return self.function(self, *given)
+
+
+class Linear(Calling):
     """Calls a function with a layer, a buffer and its input."""
 
+    layer: nn.Linear
+    norm: nn.BatchNorm1d
+    offset: Tensor
     seen: Tensor
 
     def __init__(self, function: Callable[[Linear, Tensor], Tensor]) -> None:
-        super().__init__()
-        self.layer, self.norm = nn.Linear(4, 4), nn.BatchNorm1d(4)
+        super().__init__(function, layer=nn.Linear(4, 4), norm=nn.BatchNorm1d(4))
         self.register_buffer("seen", torch.ones(4))
         self.offset = torch.ones(4)
-        self.function = function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(self, x)
 
 
 def twice_transposed(one: Linear, x: Tensor) -> Tensor:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from tests.graphs.attention import MODULES, SHAPE
+from tests.graphs.modules import Calling
 from tests.graphs.test_functional import same, stepped
 from workbench.graphs import trace
 from workbench.graphs.functional import default_loss
@@ -38,22 +40,16 @@ def test_attention_has_pytorchs_bits(name: str) -> None:
     same(found, stepped(module, default_loss(module.train()(x), y)))
 
 
-class Activated(nn.Module):
+def activated(m: Any, x: Tensor) -> Tensor:
     """Functions of which PyTorch has a backward pass that can itself be differentiated."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(16, 16)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = nn.functional.silu(self.layer(x)) + nn.functional.mish(x)
-        return nn.functional.gelu(x, approximate="tanh").mean(1)
+    x = nn.functional.silu(m.layer(x)) + nn.functional.mish(x)
+    return nn.functional.gelu(x, approximate="tanh").mean(1)
 
 
 def test_a_gradient_is_not_made_to_be_differentiated() -> None:
     """Else the sigmoid in SiLU's gradient is an operator of its own, with other roundings."""
     torch.manual_seed(0)
-    module, x = Activated(), torch.randn(3, *SHAPE)
+    module, x = Calling(activated, layer=nn.Linear(16, 16)), torch.randn(3, *SHAPE)
     graph = trace(module, SHAPE, 3, training=True)
     names = [operator.name for operator in graph.operators if operator.phase == "backward"]
     assert "silu_backward" in names
@@ -64,16 +60,9 @@ def test_a_gradient_is_not_made_to_be_differentiated() -> None:
 
 def test_a_causal_hint_needs_its_mask() -> None:
     """PyTorch takes no hint without a mask; without either, no position would be hidden."""
-
-    class Hinted(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.attention = nn.MultiheadAttention(16, 4, batch_first=True)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.attention(x, x, x, is_causal=True)[0]  # type: ignore[no-any-return]
-
+    attention = nn.MultiheadAttention(16, 4, batch_first=True)
+    hinted = Calling(lambda m, x: m.f(x, x, x, is_causal=True)[0], f=attention)
     with pytest.raises(RuntimeError, match="Need attn_mask"):
-        Hinted()(torch.zeros(1, *SHAPE))
+        hinted(torch.zeros(1, *SHAPE))
     with pytest.raises((RuntimeError, UserError), match="Need attn_mask"):
-        trace(Hinted(), SHAPE)
+        trace(hinted, SHAPE)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.graphs.modules import NAMES, made
+from tests.graphs.modules import NAMES, Calling, made
 from workbench.graphs import UntraceableError, trace
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.zoo import MODELS, build
@@ -64,31 +64,24 @@ def test_a_step_is_sgds_own_and_the_module_stays(name: str) -> None:
     same(found, stepped(module, nn.functional.cross_entropy(module.train()(x), y)))
 
 
-class Awkward(nn.Module):
+def awkwardly(m: Any, x: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
+    x = torch.relu_(m.first(x) + m.offset) * 1.5
+    m.seen += x.detach().mean(0)
+    half = x[:, 1:3]
+    half *= 2
+    x = m.second(x.t().contiguous().t()) * m.frozen * gain
+    return x, half.sum(1)
+
+
+def awkward() -> tuple[Any, tuple[Tensor, Tensor]]:
     """Writes in place and into a buffer, shares a weight, freezes one, slices, returns two."""
-
-    seen: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4, bias=False)
-        self.second.weight = self.first.weight
-        self.frozen = nn.Parameter(torch.ones(4), requires_grad=False)
-        self.offset = torch.full((4,), 0.25)
-        self.register_buffer("seen", torch.zeros(4))
-
-    def forward(self, x: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
-        x = torch.relu_(self.first(x) + self.offset) * 1.5
-        self.seen += x.detach().mean(0)
-        half = x[:, 1:3]
-        half *= 2
-        x = self.second(x.t().contiguous().t()) * self.frozen * gain
-        return x, half.sum(1)
-
-
-def awkward() -> tuple[Awkward, tuple[Tensor, Tensor]]:
     torch.manual_seed(0)
-    return Awkward(), (torch.randn(3, 4), torch.randn(3, 1))
+    first, second = nn.Linear(4, 4), nn.Linear(4, 4, bias=False)
+    second.weight = first.weight
+    frozen, offset = nn.Parameter(torch.ones(4), requires_grad=False), torch.full((4,), 0.25)
+    module = Calling(awkwardly, first=first, second=second, frozen=frozen, offset=offset)
+    module.register_buffer("seen", torch.zeros(4))
+    return module, (torch.randn(3, 4), torch.randn(3, 1))
 
 
 def test_writes_in_place_views_and_several_inputs() -> None:
@@ -153,16 +146,9 @@ def test_gradients_are_of_the_loss_that_is_given(
 def test_dropout_of_a_transposed_tensor_draws_what_pytorch_draws(
     axes: tuple[int, ...], dropout: type[nn.Module]
 ) -> None:
-    class Transposed(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.linear, self.dropout = nn.Linear(6, 6), dropout()
-
-        def forward(self, x: Tensor) -> Tensor:
-            found: Tensor = self.dropout(self.linear(x).permute(axes))
-            return found
-
-    module, x = Transposed(), torch.randn(3, 5, 6)
+    parts = {"linear": nn.Linear(6, 6), "dropout": dropout()}
+    module = Calling(lambda m, x: m.dropout(m.linear(x).permute(axes)), **parts)
+    x = torch.randn(3, 5, 6)
     graph = trace(module, (5, 6), 3, training=True)
     torch.manual_seed(1)
     found = graph.run((x, torch.zeros(3, dtype=torch.int64)))
@@ -178,16 +164,8 @@ def test_other_weights_than_those_traced() -> None:
 
 
 def graph_of_three() -> OperatorGraph:
-    class Three(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.linear = nn.Linear(4, 4, bias=False)
-
-        def forward(self, x: Tensor) -> Tensor:
-            x = self.linear(x)
-            return torch.relu(x) + x
-
-    return trace(Three(), (4,), 3)
+    linear = nn.Linear(4, 4, bias=False)
+    return trace(Calling(lambda m, x: (y := m.linear(x)).relu() + y, linear=linear), (4,), 3)
 
 
 def test_nodes_and_edges_are_those_found_by_hand() -> None:
@@ -203,31 +181,15 @@ def test_nodes_and_edges_are_those_found_by_hand() -> None:
 
 
 def test_what_is_read_in_two_ways_is_not_overwritten() -> None:
-    class Twice(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.linear = nn.Linear(4, 4)
-
-        def forward(self, x: Tensor) -> Tensor:
-            x = self.linear(x)
-            return x + x.t()
-
-    (add,) = (one for one in trace(Twice(), (4,), 4).operators if one.name == "add")
+    module = Calling(lambda m, x: (y := m.linear(x)) + y.t(), linear=nn.Linear(4, 4))
+    (add,) = (one for one in trace(module, (4,), 4).operators if one.name == "add")
     assert add.may_overwrite == frozenset()
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 def test_recurrent_layers(kind: type[nn.LSTM | nn.GRU]) -> None:
-    class Recurrent(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = kind(4, 3, num_layers=2, bidirectional=True, batch_first=True)
-
-        def forward(self, x: Tensor) -> Tensor:
-            found: Tensor = self.layer(x)[0]
-            return found
-
-    module, x = Recurrent(), torch.randn(2, 5, 4)
+    layer = kind(4, 3, num_layers=2, bidirectional=True, batch_first=True)
+    module, x = Calling(lambda m, x: m.layer(x)[0], layer=layer), torch.randn(2, 5, 4)
     with torch.no_grad():
         torch.testing.assert_close(trace(module, (5, 4), 2).run(x)[0], module.eval()(x))
     found = trace(module, (5, 4), 2, training=True).run((x, torch.zeros(2, dtype=torch.int64)))
@@ -235,20 +197,13 @@ def test_recurrent_layers(kind: type[nn.LSTM | nn.GRU]) -> None:
         torch.testing.assert_close(one, other)
 
 
-class Picks(nn.Module):
-    """Rows and columns by number, and complex numbers as pairs of real ones."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.linear(x)[:, [2, 0, 0, 3]]
-        return torch.view_as_real(torch.fft.fft(x)).flatten(1)
+def picks(m: Any, x: Tensor) -> Tensor:
+    """Columns by number, and complex numbers as pairs of real ones."""
+    return torch.view_as_real(torch.fft.fft(m.linear(x)[:, [2, 0, 0, 3]])).flatten(1)
 
 
 def test_numbers_pick_and_numbers_are_pairs() -> None:
-    module, x = Picks(), torch.randn(3, 4)
+    module, x = Calling(picks, linear=nn.Linear(4, 4)), torch.randn(3, 4)
     graph = trace(module, (4,), 3, training=True)
     found = graph.run((x, torch.tensor([0, 1, 2])))
     loss = nn.functional.cross_entropy(module(x), torch.tensor([0, 1, 2]))
@@ -257,75 +212,51 @@ def test_numbers_pick_and_numbers_are_pairs() -> None:
 
 
 def test_inputs_of_other_strides() -> None:
-    module, x = Picks(), torch.randn(4, 3).t()
+    module, x = Calling(picks, linear=nn.Linear(4, 4)), torch.randn(4, 3).t()
     with torch.no_grad():
         torch.testing.assert_close(trace(module, (4,), 3).run(x)[0], module(x))
 
 
-class TestBadInput:
-    @pytest.mark.parametrize("leave", [Tensor.tolist, Tensor.numpy])
-    def test_leaving_pytorch_is_refused(self, leave: Callable[[Tensor], object]) -> None:
-        class Leaves(nn.Module):
-            def forward(self, x: Tensor) -> Tensor:
-                return x + torch.tensor(leave(x.detach()))
-
-        with pytest.raises(UntraceableError, match=r"Leaves cannot be traced: .*test_functional"):
-            trace(Leaves(), (2,))
-
-    def test_a_module_that_returns_nothing_is_refused(self) -> None:
-        class Silent(nn.Linear):
-            def forward(self, x: Tensor) -> Tensor:
-                return super().forward(x).sum().size()  # type: ignore[return-value]
-
-        with pytest.raises(ValueError, match="Silent returns no tensor"):
-            trace(Silent(2, 2), (2,))
-        with pytest.raises(ValueError, match="returns no tensor to learn from"):
-            trace(Silent(2, 2), (2,), training=True)
-
-    def test_control_flow_on_data_is_refused(self) -> None:
-        class Asks(nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.linear = nn.Linear(2, 2)
-
-            def forward(self, x: Tensor) -> Tensor:
-                return x if float(x.sum()) > 0 else self.linear(x)
-
-        with pytest.raises(UntraceableError, match=r"Asks cannot be traced: .*test_functional"):
-            trace(Asks(), (2,))
-
-    @pytest.mark.parametrize(
-        ("module", "options", "message"),
-        [
-            (nn.Linear(4, 2), {"batch_size": 0}, "batch_size is 0"),
-            (nn.Linear(3, 2), {}, "does not fit"),
-            (nn.ReLU(), {"training": True}, "no parameters"),
-            (nn.Linear(4, 2), {"training": True, "target_shape": (2,)}, "a loss of one's own"),
-        ],
-    )
-    def test_refusals(self, module: nn.Module, options: dict[str, Any], message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            trace(module, (4,), **options)
-
-    def test_another_batch_is_refused(self) -> None:
-        with pytest.raises(ValueError, match=r"traced for inputs float32 of shape \(3, 4\)"):
-            graph_of_three().run(torch.zeros(2, 4))
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda m, x: x + torch.tensor(x.detach().tolist()),
+        lambda m, x: x + torch.tensor(x.detach().numpy()),
+        lambda m, x: x if float(x.sum()) > 0 else -x,
+    ],
+)
+def test_leaving_pytorch_and_control_flow_on_data_are_refused(function: Any) -> None:
+    with pytest.raises(UntraceableError, match=r"Calling cannot be traced: .*test_functional"):
+        trace(Calling(function), (4,))
 
 
-class WithNumbers(nn.Module):
-    """Numbers in its code, not among what it holds."""
+SILENT = Calling(lambda m, x: m.linear(x).shape, linear=nn.Linear(4, 2))
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(3, 3)
 
-    def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.linear(x) * torch.tensor([1.0, 2.0, 3.0])
-        return found
+@pytest.mark.parametrize(
+    ("module", "options", "message"),
+    [
+        (nn.Linear(4, 2), {"batch_size": 0}, "batch_size is 0"),
+        (nn.Linear(3, 2), {}, "does not fit"),
+        (nn.ReLU(), {"training": True}, "no parameters"),
+        (nn.Linear(4, 2), {"training": True, "target_shape": (2,)}, "a loss of one's own"),
+        (SILENT, {}, "Calling returns no tensor"),
+        (SILENT, {"training": True}, "returns no tensor to learn from"),
+    ],
+)
+def test_refusals(module: nn.Module, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        trace(module, (4,), **options)
+
+
+def test_another_batch_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"traced for inputs float32 of shape \(3, 4\)"):
+        graph_of_three().run(torch.zeros(2, 4))
 
 
 def test_numbers_in_the_code_are_kept() -> None:
-    module, x = WithNumbers().eval(), torch.rand(2, 3)
+    function = lambda m, x: m.linear(x) * torch.tensor([1.0, 2.0, 3.0])  # noqa: E731
+    module, x = Calling(function, linear=nn.Linear(3, 3)).eval(), torch.rand(2, 3)
     (found,) = trace(module, (3,), batch_size=2).run(x)
     assert torch.equal(found, module(x))
     trained = trace(module, (3,), batch_size=2, training=True)
@@ -334,21 +265,16 @@ def test_numbers_in_the_code_are_kept() -> None:
     assert torch.equal(loss, nn.functional.cross_entropy(module(x), torch.tensor([0, 2])))
 
 
-def test_a_refusal_comes_without_pytorchs_own_traceback() -> None:
-    records: list[logging.LogRecord] = []
-    handler = logging.Handler()
-    handler.emit = records.append  # type: ignore[assignment, method-assign]
+def test_a_refusal_comes_without_pytorchs_own_traceback(caplog: pytest.LogCaptureFixture) -> None:
     log = logging.getLogger("torch._subclasses.fake_tensor")
-    log.addHandler(handler)
-    try:
-        with pytest.raises(ValueError, match="does not fit"):
-            trace(nn.Linear(4, 2), (5,))
-        assert not records
-        with pytest.raises(RuntimeError), FakeTensorMode():  # which PyTorch logs
-            nn.Linear(4, 2)(torch.zeros(1, 5))
-        assert records
-    finally:
-        log.removeHandler(handler)
+    log.addHandler(caplog.handler)
+    with pytest.raises(ValueError, match="does not fit"):
+        trace(nn.Linear(4, 2), (5,))
+    assert not caplog.records
+    with pytest.raises(RuntimeError), FakeTensorMode():  # which PyTorch logs
+        nn.Linear(4, 2)(torch.zeros(1, 5))
+    assert caplog.records
+    log.removeHandler(caplog.handler)
 
 
 def test_a_frozen_convolution_whose_bias_learns() -> None:

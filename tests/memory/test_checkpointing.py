@@ -11,8 +11,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 
+from tests.graphs.modules import Calling
 from tests.graphs.test_functional import of_zoo
 from tests.memory.flows import chain as forward_chain
 from tests.memory.flows import flows, training_chains
@@ -32,20 +33,11 @@ Way = Callable[[Dataflow, Sequence[int], int], Dataflow]
 SHARES = st.floats(0.3, 1.0)
 
 
-class Gate(nn.Module):
-    """Trains a weight by the first operator and one that two operators read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.w, self.f = nn.Parameter(torch.ones(8)), nn.Linear(8, 16)
-
-    def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.f(x * self.w) + self.f.weight.sum(1)
-        return found
-
-
 def test_no_step_runs_again_once_its_weight_is_updated() -> None:
-    graph = trace(Gate(), (8,), 7, True)
+    """Of a weight by the first operator, and one that two operators read."""
+    parts = {"w": nn.Parameter(torch.ones(8)), "f": nn.Linear(8, 16)}
+    module = Calling(lambda m, x: m.f(x * m.w) + m.f.weight.sum(1), **parts)
+    graph = trace(module, (8,), 7, True)
     whole = plan_memory(graph, "none").total_bytes
     for budget in range(3 * whole // 5, whole, 64):
         with contextlib.suppress(BudgetError):
@@ -69,14 +61,12 @@ def within(way: Way, flow: Dataflow, budget: int) -> float | None:
     return float(cost(found).sum())
 
 
-@settings(deadline=None)
 @given(training_chains(6, alike=True), SHARES)
 def test_the_optimum_of_layers_that_are_alike(flow: Dataflow, share: float) -> None:
     budget = int(share * bound(flow))
     assert within(checkpointed, flow, budget) == least_work(flow, budget)
 
 
-@settings(deadline=None)
 @given(training_chains(4), SHARES)
 def test_no_way_is_better_than_the_best_of_all(flow: Dataflow, share: float) -> None:
     budget = int(share * bound(flow))
@@ -86,7 +76,7 @@ def test_no_way_is_better_than_the_best_of_all(flow: Dataflow, share: float) -> 
         assert found is None or (least is not None and found >= least)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(flows(), st.floats(0.2, 1.0))
 def test_any_dataflow_is_a_chain_of_stages_or_none(flow: Dataflow, share: float) -> None:
     budget = int(share * bound(flow))
@@ -94,7 +84,6 @@ def test_any_dataflow_is_a_chain_of_stages_or_none(flow: Dataflow, share: float)
     assert within(checkpointed, flow, budget) is None
 
 
-@settings(deadline=None)
 @given(training_chains(6), st.integers(0, 4), SHARES)
 def test_steps_that_nobody_needs_run_once(flow: Dataflow, at: int, share: float) -> None:
     steps = list(flow.steps)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
-from tests.graphs.test_functional import of_zoo
 from workbench.graphs import trace
 from workbench.memory.dataflow import dataflow
 from workbench.memory.lifetimes import lifetimes
-from workbench.memory.measured import allocated_bytes, measure_memory
+from workbench.memory.measured import allocations, measure_memory
 
 
 def perceptron() -> torch.nn.Module:
@@ -18,11 +19,14 @@ def perceptron() -> torch.nn.Module:
 
 
 def test_the_allocator_is_read() -> None:
-    kept = []
-    assert allocated_bytes(lambda: torch.empty(1000)) == 4000
-    assert allocated_bytes(lambda: [torch.empty(1000) for _ in range(3)]) == 12000
-    assert allocated_bytes(lambda: kept.append(torch.empty(10))) == 40
-    assert allocated_bytes(lambda: None) == 0
+    kept: list[torch.Tensor] = []
+    runs: dict[Callable[[], object], int] = {
+        lambda: torch.empty(1000): 4000,
+        lambda: [torch.empty(1000) for _ in range(3)]: 12000,
+        lambda: kept.append(torch.empty(10)): 40,
+        lambda: None: 0,
+    }
+    assert allocations(runs) == list(runs.values())
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -41,20 +45,10 @@ def test_a_perceptron_holds_what_is_planned(training: bool) -> None:
     assert found.beside_bytes < found.plan.total_bytes / 4
     assert found.plan.total_bytes <= found.plain_bytes
     assert len(found.arena_s) == len(found.plain_s) == 3
-    assert min(*found.arena_s, *found.plain_s, found.build_s, found.slowdown) > 0
+    assert min(*found.arena_s, *found.plain_s, found.build_s) > 0
     for one, other in zip(module.parameters(), before, strict=True):
         assert torch.equal(one, other)
         assert one.grad is None
-
-
-def test_an_arena_keeps_its_budget() -> None:
-    module, x, y = of_zoo("resnet20_cifar", 8)
-    graph = trace(module, (3, 32, 32), 8, training=True)
-    whole = measure_memory(graph, (x, y), repeats=1)
-    half = measure_memory(graph, (x, y), budget=whole.arena_bytes // 2, repeats=1)
-    assert half.arena_bytes <= whole.arena_bytes // 2 + 64
-    assert half.plan.recomputed
-    assert half.plain_bytes == pytest.approx(whole.plain_bytes, rel=0.02)
 
 
 def test_a_loss_of_ones_own_with_targets() -> None:

@@ -23,10 +23,11 @@ def subtasks(draw: st.DrawFn, most: int = 14) -> tuple[Group, ...]:
 
 
 @st.composite
-def pools(draw: st.DrawFn, most: int = 9, *, equal: bool = False) -> Pool:
+def pools(draw: st.DrawFn, most: int = 9, *, equal: bool = False, bandwidths: bool = False) -> Pool:
     """Nodes with enough memory, of equal or of any speed."""
-    count, speed = draw(st.integers(1, most)), st.floats(0.5, 50)
-    alike = Node(draw(speed))
-    nodes = [alike if equal else Node(draw(speed)) for _ in range(count)]
+    bandwidth = st.none() | st.floats(1, 100) if bandwidths else st.none()
+    node = st.builds(Node, st.floats(0.5, 50), st.none(), bandwidth)
+    alike, count = draw(node), draw(st.integers(1, most))
+    nodes = [alike if equal else draw(node) for _ in range(count)]
     seconds = st.floats(0, 20)
     return Pool(tuple(nodes), draw(seconds), draw(seconds))

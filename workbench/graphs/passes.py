@@ -22,7 +22,7 @@ from torch.func import functional_call
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
 
 from workbench.graphs.functional import DrawingInPlace, faked, functional
-from workbench.graphs.graph import Operand, Operator, Recording, Value
+from workbench.graphs.graph import Operand, Operator, Recording, Value, View
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.graphs.recording import Advice, copied_with, explained, held_tensors, learning
@@ -33,18 +33,12 @@ Strides = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Returned:
-    """What a module returns: leaves of a tree, with None in the place of tensors.
-
-    Attributes
-    ----------
-    differentiable
-        Of its tensors: those that have a gradient.
-    """
+    """What a module returns: leaves of a tree, with None in the place of tensors."""
 
     tree: TreeSpec
     leaves: tuple[Any, ...]
     is_tensor: tuple[bool, ...]
-    differentiable: tuple[int, ...]
+    differentiable: tuple[int, ...]  # of its tensors, those that have a gradient
 
     def filled(self, tensors: Sequence[Tensor]) -> Any:
         """The tree with tensors in their places."""
@@ -57,22 +51,25 @@ class Returned:
 class Passes:
     """A graph of both passes.
 
-    Attributes
-    ----------
-    graph
-        Its inputs: tensors given, and gradients of what is returned; its outputs: tensors returned,
-        and gradients of what is learnt.
-    used
-        Tensors returned whose gradients are inputs, by number.
-    parameters, inputs
-        What gradients are given of: names of parameters, and tensors given, by number.
+    Its inputs are tensors given, and gradients of what is returned; its outputs tensors returned,
+    and gradients of what is learnt.
     """
 
     graph: OperatorGraph
     returned: Returned
-    used: tuple[int, ...]
-    parameters: tuple[str, ...]
-    inputs: tuple[int, ...]
+    used: tuple[int, ...]  # tensors returned whose gradients are inputs, by number
+    parameters: tuple[str, ...]  # that it gives gradients of
+    inputs: tuple[int, ...]  # tensors given that it gives gradients of, by number
+
+    @property
+    def tangents(self) -> tuple[View, ...]:
+        """Inputs of the graph that are gradients of what is returned."""
+        return self.graph.inputs[len(self.graph.inputs) - len(self.used) :]
+
+    @property
+    def outputs(self) -> tuple[View, ...]:
+        """Outputs of the graph that are returned; the others are gradients."""
+        return self.graph.outputs[: sum(self.returned.is_tensor)]
 
 
 CALLING = Advice(
@@ -86,13 +83,13 @@ def trace_passes(
     module: nn.Module,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    gradients: Callable[[Returned, Sequence[Tensor]], Mapping[int, Strides]] | None = None,
+    gradients: Callable[[Returned, Sequence[Tensor]], Mapping[int, Strides]],
 ) -> Passes:
     """Trace a module in the modes in which its parts are, for arguments with tensors in them.
 
     `gradients` says, of what is returned and its tensors' forms, which have gradients that come in,
-    by number, and their strides; by default all do, laid out alike. Raises as
-    `workbench.graphs.trace` does, and ValueError where a traced pass is not the module's own.
+    by number, and their strides. Raises as `workbench.graphs.trace` does, and ValueError where a
+    traced pass is not the module's own.
     """
     leaves, tree = tree_flatten((args, dict(kwargs)))
     mode = FakeTensorMode()
@@ -108,9 +105,7 @@ def trace_passes(
         plain = copied(*args, **kwargs)
     numbers = _check_written(name, copied, others)
     returned, outputs = _returned(name, plain), tensors_in(plain)
-    forms = {at: outputs[at].stride() for at in returned.differentiable}
-    if gradients is not None and forms:
-        forms = dict(gradients(returned, outputs))
+    forms = gradients(returned, outputs) if returned.differentiable else {}
     if not forms:
         raise UserError(f"{name} returns nothing that has a gradient: there is nothing to train")
     with mode:
@@ -282,15 +277,12 @@ def _check_written(
 
 
 class _Seen(NamedTuple):
-    """What a plain run shows: gradients that come in, and of what some go out.
-
-    `copies` are returned tensors, by number, that need memory of their own.
-    """
+    """What a plain run shows: gradients that come in, and of what some go out."""
 
     tangents: Mapping[int, Tensor]
     parameters: tuple[str, ...]
     inputs: tuple[int, ...]
-    copies: frozenset[int]
+    copies: frozenset[int]  # returned tensors, by number, that need memory of their own
 
 
 def _seen(

@@ -51,11 +51,6 @@ class Arena:
             self._add(plan.flow.steps[step], again=step in again)
         self._outputs = tuple(map(self._tensor, graph.outputs))
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes that results are held in."""
-        return self.plan.total_bytes
-
     def run(self, inputs: Sequence[Tensor] | Tensor) -> tuple[Tensor, ...]:
         """Run the graph; what it returns lies in the block until the next run.
 

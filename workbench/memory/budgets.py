@@ -12,11 +12,11 @@ import polars as pl
 
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.checkpointing import checkpointed
-from workbench.memory.dataflow import ALIGNMENT, Dataflow, flow_of
+from workbench.memory.dataflow import Dataflow, flow_of
 from workbench.memory.lifetimes import lifetimes, plain_bytes
 from workbench.memory.orders import quick_order
 from workbench.memory.packing import pack
-from workbench.memory.plan import MemoryPlan, certified
+from workbench.memory.plan import MemoryPlan, certify
 from workbench.memory.recomputation import BudgetError, cost, least_bytes, recomputing
 from workbench.utils.checks import listed, parse_budget
 
@@ -51,8 +51,6 @@ _SCHEMA: dict[str, Any] = {
 def trade(
     graph: OperatorGraph | Dataflow,
     budgets: Iterable[str | int] | None = None,
-    *,
-    alignment: int = ALIGNMENT,
 ) -> pl.DataFrame:
     """What each budget costs, a row each, in descending order; the same at every call.
 
@@ -64,7 +62,7 @@ def trade(
 
     Raises ValueError: a budget that is neither bytes, nor a size, nor a share.
     """
-    flow = flow_of(graph, alignment)
+    flow = flow_of(graph)
     order = quick_order(flow)
     once = _packed(flow, order)
     if budgets is None:
@@ -221,7 +219,7 @@ def less(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> list[Datafl
 
 def _packed(flow: Dataflow, order: Sequence[int] | None = None) -> MemoryPlan:
     life = lifetimes(flow, range(len(flow.steps)) if order is None else order)
-    return certified(MemoryPlan("workbench", life, pack(life.items, rounds=ROUNDS)[life.places]))
+    return certify(MemoryPlan("workbench", life, pack(life.items, rounds=ROUNDS)[life.places]))
 
 
 def _budgets(flow: Dataflow, order: Sequence[int], most: int) -> set[int]:

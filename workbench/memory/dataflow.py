@@ -24,35 +24,22 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Step:
-    """One operator.
+    """One operator, and the buffers that it reads and makes, each once.
 
-    Attributes
-    ----------
-    reads, makes
-        Buffers, each once.
-    overwrites
-        Those that it reads whose memory its one result may take, after this last use.
-    after
-        Steps that it must not precede, though it reads nothing of theirs: they read what it writes
-        into, or draw random numbers before it.
-    operator
-        Its number in the graph.
-    is_random
-        Whether it gives something else when it runs again.
-    scratch_bytes
-        Most that its kernel allocates beside its results, until it ends.
+    Steps that it must run after, though it reads nothing of theirs, read what it writes into, or
+    draw random numbers before it.
     """
 
     name: str
     phase: str
     reads: tuple[int, ...]
     makes: tuple[int, ...]
-    overwrites: tuple[int, ...] = ()
+    overwrites: tuple[int, ...] = ()  # that it reads last, whose memory its one result may take
     after: tuple[int, ...] = ()
     flops: int = 0
-    operator: int = -1
-    is_random: bool = False
-    scratch_bytes: int = 0
+    operator: int = -1  # its number in the graph
+    is_random: bool = False  # whether it gives something else when it runs again
+    scratch_bytes: int = 0  # most that its kernel allocates beside its results, until it ends
 
 
 class Held(NamedTuple):
@@ -78,26 +65,16 @@ class Held(NamedTuple):
 class Dataflow:
     """Steps in an order in which they can run, and the bytes of each buffer.
 
-    Attributes
-    ----------
-    kept
-        Buffers that stay to the end: what the graph returns.
-    held
-        What stays outside of the plan, each storage once. What is computed from weights before all
-        runs counts as a weight.
-    graph, updated
-        Where it comes from, to run it, and which value from outside a result is written over.
-    seconds
-        That each operator was measured to take, if it was.
+    What is computed from weights before all runs counts as a weight that is held.
     """
 
     steps: tuple[Step, ...]
     sizes: NDArray[np.int64]
-    kept: frozenset[int]
-    held: tuple[Held, ...] = ()
-    graph: OperatorGraph | None = None
-    updated: Mapping[int, int] = field(default_factory=dict)
-    seconds: tuple[float, ...] = ()
+    kept: frozenset[int]  # buffers that stay to the end: what the graph returns
+    held: tuple[Held, ...] = ()  # what stays outside of the plan, each storage once
+    graph: OperatorGraph | None = None  # where it comes from, to run it
+    updated: Mapping[int, int] = field(default_factory=dict)  # results over values from outside
+    seconds: tuple[float, ...] = ()  # that each operator was measured to take, if it was
 
     @cached_property
     def maker(self) -> NDArray[np.int64]:

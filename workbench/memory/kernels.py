@@ -77,7 +77,7 @@ def copying(compute: Callable[[], Any], into: Sequence[Tensor]) -> None:
 
 
 def _span(tensor: Tensor, count: int) -> Tensor:
-    """So many numbers of a tensor's memory, up to its last one, flat."""
+    """Numbers of a tensor's memory, `count` of them, up to its last one, flat."""
     last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
     start = tensor.storage_offset() + last + 1 - count
     return torch.as_strided(tensor, (count,), (1,), start)

@@ -15,19 +15,13 @@ from workbench.memory.dataflow import Dataflow
 
 @dataclass(frozen=True, eq=False)
 class Lifetimes:
-    """First and last step of each buffer, by place in the order; last exclusive: (buffers,).
-
-    Attributes
-    ----------
-    places
-        Number of the place of each buffer: buffers that overwrite each other have the same.
-    """
+    """First and last step of each buffer, by place in the order; last exclusive: (buffers,)."""
 
     flow: Dataflow
     order: tuple[int, ...]
     first: NDArray[np.int64]
     last: NDArray[np.int64]
-    places: NDArray[np.int64]
+    places: NDArray[np.int64]  # numbers, the same for buffers that overwrite each other
 
     @cached_property
     def items(self) -> pl.DataFrame:

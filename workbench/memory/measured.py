@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import os
-import statistics
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -55,11 +54,6 @@ class Measured:
     arena_s: tuple[float, ...]
     plain_s: tuple[float, ...]
 
-    @property
-    def slowdown(self) -> float:
-        """Median seconds in the arena over median seconds without."""
-        return statistics.median(self.arena_s) / statistics.median(self.plain_s)
-
 
 def measure_memory(
     graph: OperatorGraph,
@@ -95,18 +89,13 @@ def measure_memory(
     runs: tuple[Callable[[], object], Callable[[], object]] = (lambda: arena.run(given), plain)
     for run in runs:
         run()
-    beside_bytes, plain_bytes = map(allocated_bytes, runs)
+    beside_bytes, plain_bytes = allocations(runs)
     arena_s, plain_s = zip(*(map(_seconds, runs) for _ in range(repeats)), strict=True)
     return Measured(plan, arena.block.nbytes, beside_bytes, plain_bytes, build_s, arena_s, plain_s)
 
 
-def allocated_bytes(run: Callable[[], object]) -> int:
-    """Most bytes that PyTorch's allocator of the CPU holds during a call beyond those before it."""
-    return allocations([run])[0]
-
-
 def allocations(runs: Iterable[Callable[[], object]]) -> list[int]:
-    """For each call: most bytes that the allocator holds during it beyond those before it."""
+    """For each call: most bytes that PyTorch's allocator holds during it beyond those before it."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or it writes to standard error
     count = 0
     with (

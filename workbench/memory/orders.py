@@ -1,15 +1,4 @@
-"""Orders in which the steps of a graph run: they decide more of its memory than any packing.
-
-``traced``
-    As the module ran them.
-``depth_first``
-    Post-order from the outputs, as Owl evaluates a graph (Zhao et al., Sec. V-B).
-``best_first``
-    Of the steps that can run, the one that leaves the fewest bytes alive.
-``searched``
-    The order with the least bound, by a search over sets of steps that have run; where these are
-    too many, over the most promising of them.
-"""
+"""Orders in which the steps of a graph run: they decide more of its memory than any packing."""
 
 from __future__ import annotations
 
@@ -36,7 +25,7 @@ def traced(flow: Dataflow) -> Sequence[int]:
 
 
 def depth_first(flow: Dataflow) -> Sequence[int]:
-    """What each output needs, one after the other, and then it."""
+    """Post-order from the outputs, as Owl evaluates a graph (Zhao et al., Sec. V-B)."""
     order: list[int] = []
     seen: set[int] = set()
     outputs = sorted(int(flow.maker[buffer]) for buffer in flow.kept)
@@ -103,7 +92,10 @@ def best_first(flow: Dataflow) -> Sequence[int]:
 def searched(
     flow: Dataflow, most_states: int = STATES, until_s: float = float("inf")
 ) -> Sequence[int]:
-    """The order with the least bound, or a good one; `until_s` is of `time.perf_counter`."""
+    """The order with the least bound, by a search over sets of steps that have run.
+
+    Where these are too many, over the most promising of them. `until_s` is of `time.perf_counter`.
+    """
     states = _States(flow)
     return _exact(states, most_states, until_s) or _beam(states, until_s)
 

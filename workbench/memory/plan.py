@@ -20,21 +20,11 @@ class PlanError(AssertionError):
 
 @dataclass(frozen=True, eq=False)
 class MemoryPlan:
-    """An order of steps, and an offset for each buffer.
-
-    Attributes
-    ----------
-    planner
-        Its name.
-    lifetimes
-        Order of the steps, and of each buffer its first and last place in it.
-    offsets
-        Bytes from the beginning of the block: (buffers,).
-    """
+    """An order of steps, and an offset for each buffer."""
 
     planner: str
-    lifetimes: Lifetimes
-    offsets: NDArray[np.int64]
+    lifetimes: Lifetimes  # the order, and of each buffer its first and last place in it
+    offsets: NDArray[np.int64]  # bytes from the beginning of the block: (buffers,)
 
     @property
     def flow(self) -> Dataflow:
@@ -98,14 +88,8 @@ class MemoryPlan:
         )
 
 
-def certified(plan: MemoryPlan) -> MemoryPlan:
-    """The plan, once it is proved right."""
-    certify(plan)
-    return plan
-
-
-def certify(plan: MemoryPlan) -> None:
-    """Prove that a plan is right, or raise `PlanError`.
+def certify(plan: MemoryPlan) -> MemoryPlan:
+    """Prove that a plan is right, and return it, or raise `PlanError`.
 
     Steps run after what they need, and only those again that may. While a buffer is alive no other
     has a byte of its place; only a result may take the place of an operand, exactly, if the
@@ -130,6 +114,7 @@ def certify(plan: MemoryPlan) -> None:
         check(pl.DataFrame(buffers), plan.offsets)
     except ValueError as error:
         raise PlanError(str(error)) from None
+    return plan
 
 
 def _check_again(plan: MemoryPlan, place: NDArray[np.int64]) -> None:

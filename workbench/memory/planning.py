@@ -17,7 +17,7 @@ from workbench.memory.lifetimes import Lifetimes, lifetimes, plain_bytes
 from workbench.memory.orders import MOST_STATES, ORDERS, STATES, quick_order, searched
 from workbench.memory.packing import Effort, pack
 from workbench.memory.pebble import pebble
-from workbench.memory.plan import MemoryPlan, certified
+from workbench.memory.plan import MemoryPlan, certify
 from workbench.memory.recomputation import BudgetError, least_bytes
 from workbench.utils.checks import check_whole, choose, listed, parse_budget
 
@@ -124,7 +124,7 @@ def _placed(planner: str, flow: Dataflow, order: Sequence[int], effort: Effort) 
     """A certified plan of an order."""
     chosen = PLANNERS[planner]
     life = lifetimes(flow, order, overwriting=chosen.overwriting)
-    return certified(MemoryPlan(planner, life, chosen.place(life, effort)))
+    return certify(MemoryPlan(planner, life, chosen.place(life, effort)))
 
 
 def _ordered(flow: Dataflow, order: str | Sequence[int], effort: Effort) -> Sequence[int]:

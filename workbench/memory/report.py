@@ -17,7 +17,7 @@ from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.process import OPTIMIZERS, Needs, beside_bytes, needs
 from workbench.memory.recomputation import BudgetError, least_bytes
 from workbench.memory.stored_dataflows import stored_dataflow
-from workbench.utils.checks import choose, parse_budget
+from workbench.utils.checks import check_name, parse_budget
 
 if TYPE_CHECKING:
     import torch
@@ -25,25 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Survey:
-    """Plans of one dataflow, by planner, and what PyTorch would hold without any.
-
-    Attributes
-    ----------
-    plain_bytes
-        Most alive at once as the module runs, each result let go of after its last use.
-    budgeted
-        A plan of which the whole process is within the budget, if there is one.
-    whole_bytes
-        What the process needs without a plan, of which a budget in percent is a share.
-    """
+    """Plans of one dataflow, by planner, and what PyTorch would hold without any."""
 
     flow: Dataflow
     plans: dict[str, MemoryPlan]
-    plain_bytes: int
+    plain_bytes: int  # most alive at once as the module runs, each result until its last use
     budget_bytes: int | None = None
-    budgeted: MemoryPlan | None = None
+    budgeted: MemoryPlan | None = None  # with which the whole process is within the budget
     optimizer: str = "sgd"
-    whole_bytes: int = 0
+    whole_bytes: int = 0  # of the process without a plan; a budget in percent is a share of them
 
     @property
     def needs(self) -> Needs:
@@ -74,10 +64,8 @@ def survey(
     model that cannot be traced, an unknown planner or optimizer, or a budget that cannot be met;
     the message says what can.
     """
-    choose("optimizer", optimizer, OPTIMIZERS)
-    names = list(PLANNERS) if planner is None else [planner]
-    for name in names:
-        choose("planner", name, PLANNERS)
+    check_name("optimizer", optimizer, OPTIMIZERS)
+    names = list(PLANNERS) if planner is None else [check_name("planner", planner, PLANNERS)]
     plain, flow = _flows(model, input_shape, batch_size, training)
     plain_size = plain_bytes(plain)
     beside = beside_bytes(flow, optimizer)
@@ -144,13 +132,7 @@ def _whole(size_bytes: int) -> int:
 
 def table(survey: Survey, title: str) -> Any:
     """A table of rich: a row for each planner; below, what lies beside, and the budget."""
-    from rich import box
-    from rich.table import Table
-
-    rows = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", caption_justify="left")
-    rows.add_column("planner")
-    for name in ("order", "MB", "over the bound", "of plain execution"):
-        rows.add_column(name, justify="right" if name != "order" else "left", no_wrap=True)
+    rows = _table(title, ["planner", "order"], ["MB", "over the bound", "of plain execution"])
     for name, plan in survey.plans.items():
         share = plan.total_bytes / survey.plain_bytes if survey.plain_bytes else 1.0
         over = plan.total_bytes / survey.bound_bytes if survey.bound_bytes else 1.0
@@ -174,13 +156,7 @@ def by_batch(
 
     Where no plan within the budget is found, the row says so.
     """
-    from rich import box
-    from rich.table import Table
-
-    rows = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", caption_justify="left")
-    names = ["samples", "plain\nMB", "results\nMB", "process\nMB"]
-    for name in names:
-        rows.add_column(name, justify="right")
+    rows = _table(title, [], ["samples", "plain\nMB", "results\nMB", "process\nMB"])
     if budget is not None:
         rows.add_column("within the budget")
     for size in sizes:
@@ -198,6 +174,16 @@ def by_batch(
         "plain: results, nothing overwritten; results: by the workbench's plan, or the chosen "
         "one; process: all that training or inference needs by it\n1 MB = 10⁶ bytes"
     )
+    return rows
+
+
+def _table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    rows = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", caption_justify="left")
+    for name in (*texts, *numbers):
+        rows.add_column(name, justify="right" if name in numbers else "left", no_wrap=True)
     return rows
 
 

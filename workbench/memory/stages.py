@@ -50,19 +50,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class Stages:
-    """Stages, and what is alive beside them all the time.
-
-    Attributes
-    ----------
-    once
-        Steps that must not run again: what they make stays.
-    pinned_bytes
-        Of that, of what is small, and of what of the forward pass the graph returns.
-    """
+    """Stages, and what is alive beside them all the time."""
 
     stages: tuple[Stage, ...]
-    once: frozenset[int]
-    pinned_bytes: int
+    once: frozenset[int]  # steps that must not run again: what they make stays
+    pinned_bytes: int  # of that, of what is small, and of what the forward pass returns
 
 
 SMALL = 1 / 100

@@ -29,12 +29,7 @@ KEPT = Kept(
 
 
 def stored_dataflow(
-    model: str,
-    batch_size: int = 1,
-    training: bool = False,
-    optimised: bool = True,
-    *,
-    alignment: int = ALIGNMENT,
+    model: str, batch_size: int = 1, training: bool = False, optimised: bool = True
 ) -> Dataflow:
     """Dataflow of a model of the zoo at its own input shape, as `plan_memory` takes it.
 
@@ -50,24 +45,19 @@ def stored_dataflow(
     check_whole("batch_size", batch_size, 1)
     columns = _look_up(model, training, optimised, batch_size)
     if columns is None:
-        return traced_dataflow(model, batch_size, training, optimised, alignment=alignment)
-    return _flow(columns, alignment)
+        return traced_dataflow(model, batch_size, training, optimised)
+    return _flow(columns)
 
 
 def traced_dataflow(
-    model: str,
-    batch_size: int = 1,
-    training: bool = False,
-    optimised: bool = True,
-    *,
-    alignment: int = ALIGNMENT,
+    model: str, batch_size: int = 1, training: bool = False, optimised: bool = True
 ) -> Dataflow:
     """As `stored_dataflow`, but traced, which takes seconds."""
     from workbench.graphs import trace
     from workbench.graphs.optimiser import optimise
 
     graph = trace(model, batch_size=batch_size, training=training)
-    return dataflow(optimise(graph).graph if optimised else graph, alignment)
+    return dataflow(optimise(graph).graph if optimised else graph)
 
 
 def forms(model: str, training: bool) -> Iterator[tuple[str, bytes]]:
@@ -146,7 +136,7 @@ def _scaled(form: Columns, batch_size: int) -> Columns | None:
     return columns
 
 
-def _flow(columns: Columns, alignment: int) -> Dataflow:
+def _flow(columns: Columns) -> Dataflow:
     names = [columns["names"][number] for number in columns["name"]]
     phases = [columns["phases"][number] for number in columns["phase"]]
     lists = [map(tuple, columns[name]) for name in ("reads", "makes", "overwrites", "after")]
@@ -155,7 +145,7 @@ def _flow(columns: Columns, alignment: int) -> Dataflow:
     held = zip(columns["held"], columns["held_bytes"], strict=True)
     return Dataflow(
         tuple(map(Step, names, phases, *lists, *numbers)),
-        aligned(columns["sizes"], alignment),
+        aligned(columns["sizes"], ALIGNMENT),
         frozenset(columns["kept"]),
         tuple(Held(name, kind, size, written) for (name, kind, written), size in held),
     )

@@ -1,4 +1,4 @@
-"""Buffers to pack: cut from a rectangle, so that a packing without waste exists, and networks'."""
+"""Buffers to pack: cut from a rectangle, so that a packing without waste exists, and a chain's."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 from numpy.random import Generator
-
-from workbench.graphs import OperatorGraph
 
 Piece = tuple[int, int, int, int]  # first step, first step behind, lowest byte, bytes
 
@@ -106,28 +104,6 @@ FAMILIES: dict[str, Callable[[int, Generator], pl.DataFrame]] = {
     "perturbed": perturbed,
     "mixed": mixed,
 }
-
-
-def training_step(graph: OperatorGraph) -> pl.DataFrame:
-    """Activations and gradients of a training step, operator by operator forth and back.
-
-    An activation lives until the backward pass of its first reader, which asks for it; a gradient
-    from the backward pass of the last reader to that of the operator which made the value.
-    """
-    count = len(graph.operators)
-    made: dict[int, tuple[int, int]] = {}
-    readers: dict[int, list[int]] = {}
-    for step, operator in enumerate(graph.operators):
-        for view in operator.makes:
-            made.setdefault(view.value, (step, view.size_bytes))
-        for view in operator.reads:
-            readers.setdefault(view.value, []).append(step)
-    rows = []
-    for value, (step, size) in made.items():
-        first, last = (f(readers.get(value, [step])) for f in (min, max))
-        rows.append((step, 2 * count - first, size))
-        rows.append((2 * count - 1 - last, 2 * count - step, size))
-    return _frame(np.array(rows, np.int64))
 
 
 def deep_chain(layers: int, random: Generator) -> pl.DataFrame:

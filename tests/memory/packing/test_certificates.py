@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.memory.packing.test_packers import buffers, frame
-from tests.oracles.packing import Buffer, most_alive, overlaps
+from tests.oracles.packing import Buffer, overlaps
 from tests.refusals import refusals
 from workbench.memory import packing
 
@@ -25,11 +25,6 @@ def test_check_finds_what_the_oracle_finds(drawn: list[Buffer], data: st.DataObj
             packing.check(frame(drawn), np.array(offsets, int))
     else:
         packing.check(frame(drawn), np.array(offsets, int))
-
-
-@given(drawn=buffers(most=12))
-def test_the_bound_is_the_most_alive(drawn: list[Buffer]) -> None:
-    assert packing.bound(frame(drawn)) == most_alive(drawn)
 
 
 def test_offsets_are_checked() -> None:
@@ -57,12 +52,12 @@ test_refused = refusals(
             "row 1 ends at 0, before it begins at 1": [changed(upper=[2, 0])],
             "column size has 5.5 in row 1": [changed(size=[4.0, 5.5])],
             "column lower has nan in row 1": [changed(lower=[0.0, math.nan])],
-            "column upper has no value in row 1": [changed(upper=[2, None])],
-            "column lower has no value in row 0": [changed(lower=[None, None])],
-            "column size holds String": [changed(size=["4", "5"])],
-            "column size holds Boolean": [changed(size=[True, False])],
+            "column upper has None in row 1": [changed(upper=[2, None])],
+            "column lower has None in row 0": [changed(lower=[None, None])],
+            "column size has '4' in row 0": [changed(size=["4", "5"])],
+            "column size has True in row 0": [changed(size=[True, False])],
             "bytes together": [changed(size=[2**60, 2**60])],
-            "column upper has .* in row 1; the farthest": [changed(upper=[2, 2**62])],
+            "column upper has .* in row 1; .*at most": [changed(upper=[2, 2**62])],
             "no column lower, size; they need lower, upper, size": [{"upper": [1]}],
             "the buffers make no table": [{"lower": [0], "upper": [1, 2], "size": [4]}],
         },
@@ -70,7 +65,6 @@ test_refused = refusals(
         "time_limit_s": {"time_limit_s": [0, -1.0, math.nan, "1"]},
         "alignment": {"alignment": [0]},
         "rounds": {"rounds": [-1]},
-        "seed": {"seed": [-1]},
     },
 )
 

@@ -65,9 +65,7 @@ def test_offsets_are_aligned(planner: str, drawn: list[Buffer], alignment: int) 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_packings_of_every_family_are_legal(planner: str, family: str) -> None:
     table = FAMILIES[family](60, np.random.default_rng(3))
-    offsets = packing.pack(table, planner, rounds=1)
-    packing.check(table, offsets)
-    assert overlaps(table.rows(), offsets.tolist()) == []
+    packing.check(table, packing.pack(table, planner, rounds=1))
 
 
 @pytest.mark.parametrize("family", ["guillotine", "pinwheel"])
@@ -98,10 +96,10 @@ def test_the_search_improves_on_greedy_packings() -> None:
     assert peaks[-1] < peaks[0]
 
 
-def test_the_same_rounds_and_seed_give_the_same_packing() -> None:
+def test_the_same_rounds_give_the_same_packing() -> None:
     table = FAMILIES["perturbed"](80, np.random.default_rng(1))
-    once, again, other = (packing.pack(table, rounds=5, seed=seed) for seed in (7, 7, 8))
-    assert once.tolist() == again.tolist() != other.tolist()
+    once, again = (packing.pack(table, rounds=5).tolist() for _ in range(2))
+    assert once == again
 
 
 def test_the_time_limit_is_kept() -> None:

@@ -9,146 +9,102 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tests.graphs.modules import Calling
 
-class Residual(nn.Module):
+
+def residual(m: Any, x: Tensor) -> Any:
     """Two blocks with skips, normalisation and writes in place."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(1, 3, 3, padding=1)
-        self.norms = nn.ModuleList(nn.BatchNorm2d(3) for _ in range(3))
-        self.convolutions = nn.ModuleList(nn.Conv2d(3, 3, 3, padding=1) for _ in range(2))
-        self.head = nn.Linear(3, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = functional.relu(self.norms[0](self.stem(x)), inplace=True)
-        for norm, convolution in zip(self.norms[1:], self.convolutions, strict=True):
-            x = functional.relu(norm(convolution(x)) + x, inplace=True)
-        found: Tensor = self.head(functional.adaptive_avg_pool2d(x, 1).flatten(1))
-        return found
+    x = functional.relu(m.norms[0](m.stem(x)), inplace=True)
+    for norm, convolution in zip(m.norms[1:], m.convolutions, strict=True):
+        x = functional.relu(norm(convolution(x)) + x, inplace=True)
+    return m.head(functional.adaptive_avg_pool2d(x, 1).flatten(1))
 
 
-class Inception(nn.Module):
+def inception(m: Any, x: Tensor) -> Any:
     """Branches of different depth, concatenated."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.one, self.three = nn.Conv2d(1, 2, 1), nn.Conv2d(1, 2, 3, padding=1)
-        self.deep = nn.Sequential(nn.Conv2d(1, 2, 1), nn.ReLU(), nn.Conv2d(2, 1, 3, padding=1))
-        self.head = nn.Linear(6 * 9, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        pooled = functional.max_pool2d(x, 3, 1, 1)
-        branches = [self.one(x), torch.tanh(self.three(x)), self.deep(x), pooled]
-        found: Tensor = self.head(functional.avg_pool2d(torch.cat(branches, 1), 2).flatten(1))
-        return found
+    branches = [m.one(x), torch.tanh(m.three(x)), m.deep(x), functional.max_pool2d(x, 3, 1, 1)]
+    return m.head(functional.avg_pool2d(torch.cat(branches, 1), 2).flatten(1))
 
 
-class Tied(nn.Module):
+def tied(m: Any, x: Tensor) -> Any:
     """One matrix used twice, once transposed, and a part of a value that is written into."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.shared, self.out = nn.Linear(4, 4), nn.Linear(4, 3)
-        self.unused, self.frozen = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(4))
-        self.frozen.requires_grad_(False)
-        self.gain = nn.Parameter(torch.ones(4))
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = torch.tanh(self.shared(x)) * self.frozen
-        hidden = hidden @ self.shared.weight.T * torch.exp(self.gain)
-        hidden[:, 1:3].mul_(2)
-        hidden[:, 0] = hidden[:, 3].detach().clone() * hidden[:, 2]
-        with torch.no_grad():
-            scale = hidden.mean()
-        found: Tensor = self.out(hidden * scale + self.gain)
-        return found
+    hidden = torch.tanh(m.shared(x)) * m.frozen
+    hidden = hidden @ m.shared.weight.T * torch.exp(m.gain)
+    hidden[:, 1:3].mul_(2)
+    hidden[:, 0] = hidden[:, 3].detach().clone() * hidden[:, 2]
+    with torch.no_grad():
+        scale = hidden.mean()
+    return m.out(hidden * scale + m.gain)
 
 
-class Cells(nn.Module):
+def cells(m: Any, x: Tensor) -> Any:
     """A recurrent cell, step by step."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.cell, self.head = nn.RNNCell(2, 3), nn.Linear(3, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = torch.zeros(len(x), 3, dtype=x.dtype)
-        for step in x.unbind(1):
-            hidden = self.cell(step, hidden)
-        found: Tensor = self.head(hidden)
-        return found
+    hidden = torch.zeros(len(x), 3, dtype=x.dtype)
+    for step in x.unbind(1):
+        hidden = m.cell(step, hidden)
+    return m.head(hidden)
 
 
-class Recurrent(nn.Module):
+def recurrent(m: Any, x: Tensor) -> Any:
     """PyTorch's own recurrent layers, which write in place below what a user sees."""
-
-    def __init__(self, kind: Callable[[int, int], nn.Module]) -> None:
-        super().__init__()
-        self.layers, self.head = kind(2, 3), nn.Linear(3, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.head(self.layers(x.transpose(0, 1))[0][-1])
-        return found
+    return m.head(m.layers(x.transpose(0, 1))[0][-1])
 
 
-class Attention(nn.Module):
-    """A transformer's layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.TransformerEncoderLayer(4, 2, 5, dropout=0.0, batch_first=True)
-        self.head = nn.Linear(4, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.head(self.layer(x).mean(1))
-        return found
-
-
-class Scaled(nn.Module):
+def scaled(m: Any, x: Tensor) -> Any:
     """A constant that is no buffer, an empty part, and a lone number that is learnt."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear, self.scale = nn.Linear(4, 3), nn.Parameter(torch.tensor(0.5))
-        self.constant = torch.linspace(0, 1, 16).reshape(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = torch.cat([x @ self.constant.to(x.dtype), (x * self.scale)[:, :0]], 1)
-        found: Tensor = self.linear(x * self.scale)
-        return found
+    x = torch.cat([x @ m.constant.to(x.dtype), (x * m.scale)[:, :0]], 1)
+    return m.linear(x * m.scale)
 
 
-class Several(nn.Module):
+def several(m: Any, x: Tensor) -> Any:
     """Operators with several results, some of them used."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear, self.head = nn.Linear(4, 4), nn.Linear(5, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.linear(x)
-        deviation, mean = torch.std_mean(x, 1, keepdim=True)
-        left, right = ((x - mean) / deviation).chunk(2, 1)
-        largest, _ = (left * right[:, [1, 0]]).max(1, keepdim=True)
-        ordered, places = x.sort(1)
-        found: Tensor = self.head(torch.cat([largest, ordered * (places > 1)], 1))
-        return found
+    x = m.linear(x)
+    deviation, mean = torch.std_mean(x, 1, keepdim=True)
+    left, right = ((x - mean) / deviation).chunk(2, 1)
+    largest, _ = (left * right[:, [1, 0]]).max(1, keepdim=True)
+    ordered, places = x.sort(1)
+    return m.head(torch.cat([largest, ordered * (places > 1)], 1))
 
 
-class Deciding(nn.Module):
+def deciding(m: Any, x: Tensor) -> Any:
     """Control flow that depends on numbers, and numbers drawn."""
+    x = functional.dropout(m.first(x), 0.4, m.training)
+    if x.sum() > 0:
+        x = -x
+    return m.second(functional.rrelu(x, training=m.training))
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 3)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = functional.dropout(self.first(x), 0.4, self.training)
-        if x.sum() > 0:
-            x = -x
-        found: Tensor = self.second(functional.rrelu(x, training=self.training))
-        return found
+def made_residual() -> nn.Module:
+    norms = nn.ModuleList(nn.BatchNorm2d(3) for _ in range(3))
+    convolutions = nn.ModuleList(nn.Conv2d(3, 3, 3, padding=1) for _ in range(2))
+    stem, head = nn.Conv2d(1, 3, 3, padding=1), nn.Linear(3, 4)
+    return Calling(residual, stem=stem, norms=norms, convolutions=convolutions, head=head)
+
+
+def made_inception() -> nn.Module:
+    deep = nn.Sequential(nn.Conv2d(1, 2, 1), nn.ReLU(), nn.Conv2d(2, 1, 3, padding=1))
+    one, three = nn.Conv2d(1, 2, 1), nn.Conv2d(1, 2, 3, padding=1)
+    return Calling(inception, one=one, three=three, deep=deep, head=nn.Linear(6 * 9, 3))
+
+
+def made_tied() -> nn.Module:
+    numbers = {name: nn.Parameter(torch.ones(4)) for name in ("unused", "frozen", "gain")}
+    numbers["frozen"].requires_grad_(False)
+    return Calling(tied, shared=nn.Linear(4, 4), out=nn.Linear(4, 3), **numbers)
+
+
+def of_layers(kind: Callable[[int, int], nn.Module]) -> Callable[[], nn.Module]:
+    return lambda: Calling(recurrent, layers=kind(2, 3), head=nn.Linear(3, 3))
+
+
+def attention() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(4, 2, 5, dropout=0.0, batch_first=True)
+    return Calling(lambda m, x: m.head(m.layer(x).mean(1)), layer=layer, head=nn.Linear(4, 3))
+
+
+def made_scaled() -> nn.Module:
+    constant, scale = torch.linspace(0, 1, 16).reshape(4, 4), nn.Parameter(torch.tensor(0.5))
+    return Calling(scaled, linear=nn.Linear(4, 3), scale=scale, constant=constant)
 
 
 def chain() -> nn.Module:
@@ -158,18 +114,21 @@ def chain() -> nn.Module:
 
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "chain": (chain, (2, 1, 6, 6)),
-    "residual": (Residual, (2, 1, 4, 4)),
-    "residual, evaluated": (lambda: Residual().eval(), (2, 1, 4, 4)),
-    "inception": (Inception, (2, 1, 6, 6)),
-    "tied": (Tied, (2, 4)),
-    "cells": (Cells, (2, 5, 2)),
-    "rnn": (lambda: Recurrent(nn.RNN), (2, 4, 2)),
-    "lstm": (lambda: Recurrent(nn.LSTM), (2, 3, 2)),
-    "gru": (lambda: Recurrent(nn.GRU), (2, 3, 2)),
-    "attention": (Attention, (2, 3, 4)),
-    "scaled": (Scaled, (2, 4)),
-    "several": (Several, (2, 4)),
-    "deciding": (Deciding, (3, 4)),
+    "residual": (made_residual, (2, 1, 4, 4)),
+    "residual, evaluated": (lambda: made_residual().eval(), (2, 1, 4, 4)),
+    "inception": (made_inception, (2, 1, 6, 6)),
+    "tied": (made_tied, (2, 4)),
+    "cells": (lambda: Calling(cells, cell=nn.RNNCell(2, 3), head=nn.Linear(3, 3)), (2, 5, 2)),
+    "rnn": (of_layers(nn.RNN), (2, 4, 2)),
+    "lstm": (of_layers(nn.LSTM), (2, 3, 2)),
+    "gru": (of_layers(nn.GRU), (2, 3, 2)),
+    "attention": (attention, (2, 3, 4)),
+    "scaled": (made_scaled, (2, 4)),
+    "several": (lambda: Calling(several, linear=nn.Linear(4, 4), head=nn.Linear(5, 3)), (2, 4)),
+    "deciding": (
+        lambda: Calling(deciding, first=nn.Linear(4, 4), second=nn.Linear(4, 3)),
+        (3, 4),
+    ),
     "normalised weights": (
         lambda: nn.Sequential(
             nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,7 +14,7 @@ from torch import nn
 from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, example
 from tests.oracles import olpb_scan as oracle
 from workbench import graphs
-from workbench.olpb.algorithms.levels import UNITS, Flow, flow, groups, levels
+from workbench.olpb.algorithms.levels import METHODS, UNITS, Flow, flow, groups, levels
 from workbench.olpb.algorithms.tape import record
 from workbench.zoo import build
 
@@ -38,7 +41,7 @@ def check(flow: Flow, unit: str, level: int) -> None:
 
 
 @given(st.lists(nodes, min_size=2, max_size=8), st.sampled_from(UNITS), st.integers(1, 4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_drawn_graphs(drawn: list[tuple[str, int, int]], unit: str, level: int) -> None:
     check(record(Drawn(drawn), torch.zeros(2, 4), torch.tensor([0, 1])).flow, unit, level)
 
@@ -63,6 +66,18 @@ def test_a_traced_graph_begins_where_something_is_trained() -> None:
     module = nn.Sequential(nn.Linear(4, 4).requires_grad_(False), nn.ReLU(), nn.Linear(4, 2))
     traced = flow(graphs.trace(module, (4,), batch_size=2, training=True))
     assert traced.names == record(module, torch.zeros(2, 4), torch.tensor([0, 1])).flow.names
+
+
+def test_methods_are_groups_of_operators_or_of_layers() -> None:
+    network = flow(graphs.trace("lenet5", batch_size=2, training=True))
+    assert METHODS["olpb"](network, 3) == groups(network, "operator", 3)
+    for method in ("bppsa", "dpb", "sequential"):
+        assert METHODS[method](network, 3) == groups(network, "layer", 1)
+
+
+def test_listing_algorithms_imports_no_pytorch() -> None:
+    code = "import sys, workbench.olpb.algorithms; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_large_model_without_its_numbers() -> None:

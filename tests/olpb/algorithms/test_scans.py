@@ -6,7 +6,7 @@ import operator
 from math import ceil, log2
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles import olpb_scan as oracle
@@ -23,7 +23,6 @@ def letters(count: int) -> list[str]:
 
 
 @given(counts, st.none() | nodes, algorithms, st.booleans())
-@settings(deadline=None)
 def test_scans_are_those_of_a_loop(
     count: int, nodes: int | None, algorithm: str, exclusive: bool
 ) -> None:
@@ -35,7 +34,6 @@ def test_scans_are_those_of_a_loop(
 
 
 @given(counts, nodes, algorithms, st.booleans())
-@settings(deadline=None)
 def test_schedules_are_legal(count: int, nodes: int, algorithm: str, exclusive: bool) -> None:
     planned = schedule(algorithm, count, nodes, exclusive=exclusive)
     there = {(value, planned.homes[value]) for value in range(count)}

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.graphs.modules import Calling
 from workbench import zoo
 from workbench.claims import load_claims
 from workbench.olpb.costs.arithmetic import network_elements
@@ -93,15 +94,9 @@ def test_nodes_of_a_small_network() -> None:
 
 
 def test_joining_is_two_at_a_time() -> None:
-    class Joined(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.parts = nn.ModuleList(nn.Conv2d(1, 2, 1) for _ in range(4))
-
-        def forward(self, x: Tensor) -> Tensor:
-            return torch.cat([part(x) for part in self.parts], 1)
-
-    found = library_graph(Joined(), (1, 3, 3), training=False).nodes.filter(name="concat")
+    parts = nn.ModuleList(nn.Conv2d(1, 2, 1) for _ in range(4))
+    joined = Calling(lambda m, x: torch.cat([part(x) for part in m.parts], 1), parts=parts)
+    found = library_graph(joined, (1, 3, 3), training=False).nodes.filter(name="concat")
     assert found["numbers"].to_list() == [4 * 9, 6 * 9, 8 * 9]
     assert found["layer"].n_unique() == 1
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -23,11 +22,6 @@ LAYERS = [("operator", level) for level in (1, 2, LEVELS)] + [("layer", 1)]
 
 def nameless(groups: tuple[Group, ...]) -> list[Group]:
     return [replace(one, names=()) for one in groups]
-
-
-def is_stored(model: str, unit: str, level: int) -> bool:
-    kept = stored._elements(stored.KEPT, model, unit, level)
-    return kept is not None
 
 
 def test_every_model_is_stored() -> None:
@@ -48,16 +42,14 @@ def test_stored_groups_are_what_counting_gives(model: str) -> None:
 @pytest.mark.parametrize("model", FEW)
 def test_stored_work_is_what_arithmetic_gives(model: str) -> None:
     for unit, level in LAYERS:
-        assert is_stored(model, unit, level)
+        kept = stored._elements(stored.KEPT, model, unit, level)
         elements = network_elements(model, 1, unit, level)
+        assert kept is not None
+        assert kept.sequential_flops == elements.sequential_flops
         for nodes, scan in itertools.product((1, 2, 3, 13, 32, NODES), ALGORITHMS):
             planned = plan(len(elements), nodes, scan)
-            assert stored_work(model, unit, level, nodes, scan) == as_arithmetic_costs(
-                planned, elements
-            )
-        assert stored._elements(stored.KEPT, model, unit, level).sequential_flops == (  # type: ignore[union-attr]
-            elements.sequential_flops
-        )
+            wanted = as_arithmetic_costs(planned, elements)
+            assert stored_work(model, unit, level, nodes, scan) == wanted
 
 
 def test_the_largest_are_near_what_arithmetic_gives() -> None:
@@ -78,14 +70,6 @@ def test_beyond_what_is_stored_all_is_computed() -> None:
         assert found == as_arithmetic_costs(planned, elements)
     level = LEVELS + 1
     assert stored_groups("lenet5", level=level) == subtasks("lenet5", level=level)
-
-
-def test_without_a_file_all_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    groups, work = stored_groups("lenet5", 3), stored_work("lenet5", "layer", 1, 4, "blelloch")
-    monkeypatch.setattr(stored, "KEPT", replace(stored.KEPT, path=tmp_path / "not there.zip"))
-    assert not is_stored("lenet5", "layer", 1)
-    assert nameless(stored_groups("lenet5", 3)) == nameless(groups)
-    assert stored_work("lenet5", "layer", 1, 4, "blelloch") == work
 
 
 def test_storing_again_gives_the_same_bytes() -> None:

@@ -1,14 +1,15 @@
 """A scan's time is that of plain loops, whatever the nodes, delays and what moves cost."""
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracles import olpb_costs as oracle
+from tests.olpb.strategies import pools
+from tests.oracles import olpb_nodes as oracle
 from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
 from workbench.olpb.costs.backward import (
     MOVES,
@@ -18,25 +19,15 @@ from workbench.olpb.costs.backward import (
     plan,
 )
 from workbench.olpb.costs.subtasks import Node, Pool
-from workbench.olpb.costs.timing import Timing, Work, scan_timing
+from workbench.olpb.costs.timing import Work, scan_timing
 
 amounts = st.floats(0, 100)
-
-
-@st.composite
-def pools(draw: st.DrawFn, most: int = 9) -> Pool:
-    count = draw(st.integers(1, most))
-    nodes = [
-        Node(draw(st.floats(1, 50)), None, draw(st.none() | st.floats(10, 1000)))
-        for _ in range(count)
-    ]
-    return Pool(tuple(nodes), draw(st.sampled_from((0.0, 0.3))), draw(st.sampled_from((0.0, 2.0))))
 
 
 @given(
     scan=st.sampled_from(list(ALGORITHMS)),
     elements=st.integers(1, 23),
-    pool=pools(),
+    pool=pools(bandwidths=True),
     exclusive=st.booleans(),
     data=st.data(),
 )
@@ -67,14 +58,12 @@ def test_moves_cost_what_the_paper_counts(
     groups = [Group((), 0.0, 0, 0), *(Group((), one, 0, 0, one * part) for one, part in flops)]
     planned = schedule(scan, len(groups), nodes, exclusive=True)
     found = as_paper_counts(planned, groups, moves)
-    wanted = oracle.as_paper_counts(
-        planned,
-        [one.backward_flops for one in groups],
-        [one.parameter_flops for one in groups],
-        moves,
+    backward, learning = (
+        [getattr(one, f"{of}_flops") for one in groups] for of in ("backward", "parameter")
     )
-    assert found.move_flops == pytest.approx(wanted[0], abs=1e-6)
-    assert found.after_flops == pytest.approx(wanted[1], abs=1e-6)
+    move_flops, after_flops = oracle.as_paper_counts(planned, backward, learning, moves)
+    assert found.move_flops == pytest.approx(move_flops, abs=1e-6)
+    assert found.after_flops == pytest.approx(after_flops, abs=1e-6)
     assert not any(found.value_bytes)
 
 
@@ -82,39 +71,21 @@ def groups_of(*flops: float) -> tuple[Group, ...]:
     return (Group((), 0.0, 0, 0), *(Group((), one, 8, 0) for one in flops))
 
 
-def timing(groups: tuple[Group, ...], pool: Pool, moves: str = "each", **options: Any) -> Timing:
-    planned = plan(len(groups), len(pool.nodes), "hillis_steele")
-    return scan_timing(planned, as_paper_counts(planned, groups, moves), pool, **options)
-
-
-def test_more_nodes_than_elements_are_idle() -> None:
-    few, many = (Pool((Node(1.0),) * nodes, 0.5, 0.1) for nodes in (4, 12))
-    groups = groups_of(3, 1, 2)
-    found = timing(groups, many)
-    assert found.seconds == timing(groups, few).seconds
-    assert found.busy_s[4:] == (0.0,) * 8
-
-
-def test_one_node_goes_back_group_by_group() -> None:
-    groups, pool = groups_of(3, 1, 2, 5), Pool((Node(2.0),), 0.25)
-    assert timing(groups, pool, "once").seconds == 3 * 0.25 + 11 / 2
-
-
 def test_random_delays_are_drawn_alike_and_have_the_mean() -> None:
-    groups = groups_of(1.0)
     pool = Pool((Node(1.0), Node(1.0)), 0.0, 3.0)
-    one = timing(groups, pool, "once", random=True, draws=4000)
-    assert one == timing(groups, pool, "once", random=True, draws=4000)
-    other = timing(groups, pool, "once", random=True, draws=4000, seed=1)
-    assert one.each_s != other.each_s
+    planned = plan(2, 2, "hillis_steele")
+    work = as_paper_counts(planned, groups_of(1.0), "once")
+    drawn = partial(scan_timing, planned, work, random=True, draws=4000)
+    one = drawn(pool)
+    assert one == drawn(pool)
+    assert one.each_s != drawn(pool, seed=1).each_s
     # A single message: its mean is 3, its deviation 3, of 4,000 draws 0.05.
     assert one.seconds == pytest.approx(1 + 3, abs=5 * 3 / np.sqrt(4000))
-    still = replace(pool, delay_s=0.0)
-    assert timing(groups, still, "once", random=True).each_s == (1.0,)
+    assert drawn(replace(pool, delay_s=0.0)).each_s == (1.0,)
 
 
 @given(costs=st.lists(st.floats(0.01, 100), min_size=4, max_size=12), modules=st.integers(1, 4))
 def test_modules_are_cut_as_evenly_as_can_be(costs: list[float], modules: int) -> None:
     pool = Pool((Node(2.0),) * 4, 9.0, 0.5)
-    wanted = oracle.dearest_module(costs, modules) / 2 + 0.5 * (modules > 1)
+    wanted = oracle.dearest(costs, modules) / 2 + 0.5 * (modules > 1)
     assert decoupled_s(groups_of(*costs), pool, modules) == pytest.approx(wanted)

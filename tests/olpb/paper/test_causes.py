@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from functools import cache
 
@@ -12,12 +11,13 @@ import pytest
 
 from workbench.claims import MET, MISSES, accepted, claims_of, paper_value, verdicts
 from workbench.experiments.figure import answers_of
-from workbench.olpb.paper import constants
+from workbench.olpb.costs.backward import MOVES
+from workbench.olpb.paper import calibration, constants
 from workbench.olpb.paper.figures import FIGURES
 from workbench.olpb.paper.graphs import OPTIMISER
 from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12
 from workbench.olpb.paper.table2 import stated_table2
-from workbench.olpb.paper.testbed import variant
+from workbench.olpb.paper.testbed import stated_fig11_ms, variant
 
 CAUSES = {claim: cause for figure in FIGURES for claim, cause in figure.causes.items()}
 
@@ -27,11 +27,6 @@ METHODS = {"olpb": "olpb_l2", "bppsa": "bppsa"}
 @cache
 def frames() -> dict[str, pl.DataFrame]:
     return {one.id: one.frame("smoke") for one in (FIG9, FIG10, FIG11, FIG12, OPTIMISER)}
-
-
-@cache
-def explained() -> pl.DataFrame:
-    return constants.explanations()
 
 
 def numbers(claim: str) -> list[float]:
@@ -91,34 +86,25 @@ def test_execution_alone_in_the_papers_table() -> None:
 
 
 def test_what_figures_9_to_12_rest_on_is_said_where_they_are() -> None:
-    readings = constants.readings(explained())
-    free, *costly = readings.iter_rows(named=True)
-    assert free["moves"] == "once"
-    judged = explained().filter(pl.col("verdict").is_in(MET))
-    for row in (free, *costly):
-        met = judged.filter(explanation=row["moves"])
-        assert len(met.filter(role="fit")) == row["fitted_met"]
-        assert len(met) == row["fitted_met"] + row["predicted_met"]
-    counts = [{one[role] for one in costly} for role in ("fitted_met", "predicted_met")]
-    assert max(counts[0]) < free["fitted_met"]
-    assert max(counts[1]) < free["predicted_met"]
-    said = [
-        " to ".join(map(str, sorted(found))) + f" of {of}"
-        for found, of in zip(counts, (free["fitted"], free["predicted"]), strict=True)
-    ]
-    text = constants.rests_on(readings)
-    fig11 = frames()["fig11"].filter(method="olpb_l2")["backward_s"] * 1e3
-    assert free["first_ms"] == pytest.approx(fig11.min(), rel=0.01)
-    assert f"takes {free['first_ms']:,.0f} to {free['last_ms']:,.0f} ms" in text
+    met: dict[str, dict[str, int]] = {}
+    judged = constants.explanations().filter(pl.col("verdict").is_in(MET))
+    for moves in MOVES:
+        rows = judged.filter(explanation=moves)
+        met[moves] = {role: len(rows.filter(role=role)) for role in ("fit", "predicted")}
+    free = met.pop("once")
+    counts = {role: {one[role] for one in met.values()} for role in free}
+    assert all(max(found) < free[role] for role, found in counts.items())
+    of = {"fit": len(calibration.FITTED), "predicted": len(calibration.PREDICTED)}
+    fitted, predicted = (
+        " to ".join(map(str, sorted(counts[role]))) + f" of {of[role]}" for role in of
+    )
     found = answers_of(FIGURES, frames()).by_claim
     shown = [one.caveat for claim, one in found.items() if claim.startswith("olpb.fig")]
-    assert len(shown) == free["fitted"] + free["predicted"]
-    for one in (text, *shown):
-        assert f"{said[0]} fitted and {said[1]} predicted" in one
-    stated = (free["paper_first_ms"], free["paper_last_ms"])
-    assert math.isclose(stated[1] / stated[0], paper_value("olpb.fig11.olpb"), rel_tol=0.01)
-    for one in (text, found["olpb.fig11.olpb"].caveat):
-        assert f"in the paper {stated[0]:.0f} to {stated[1]:.0f}" in one
+    assert len(shown) == sum(of.values())
+    assert all(f"{fitted} fitted and {predicted} predicted" in one for one in shown)
+    first_ms, last_ms = stated_fig11_ms()
+    assert last_ms / first_ms == pytest.approx(paper_value("olpb.fig11.olpb"), rel=0.01)
+    assert f"in the paper {first_ms:.0f} to {last_ms:.0f}" in found["olpb.fig11.olpb"].caveat
     for figure in (FIG9, FIG10, FIG11, FIG12):
         assert figure.chart is not None
         title = figure.chart(frames()[figure.id]).to_dict()["title"]

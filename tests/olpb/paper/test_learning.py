@@ -5,7 +5,6 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from workbench import figures
 from workbench.olpb.paper import late_gradients
 
 
@@ -56,9 +55,3 @@ def test_times_are_those_of_trainings(frame: pl.DataFrame) -> None:
     trained = train(setup, "olpb").evaluations
     shown = frame.filter(method="olpb", seed=1)
     assert shown["at_s"].to_list() == trained["at_s"].to_list()
-
-
-def test_chart(frame: pl.DataFrame) -> None:
-    svg = figures.svg(late_gradients.draw_decoupled(frame), "double")
-    said = ("Late gradients (simulated)", "DPB, 4 modules", "mean of 2 seeds")
-    assert all(text in svg for text in (*said, "160 training, 80 validation samples"))

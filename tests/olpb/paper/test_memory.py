@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import polars as pl
 import pytest
-from torch import nn
+from torch import Tensor, nn
 
-from tests.refusals import refusals
+from tests.graphs.modules import Calling
 from workbench import figures
 from workbench.claims import claims_of
-from workbench.memory.budgets import trade as memory_trade
+from workbench.memory.dataflow import Dataflow
 from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb import PLANNERS, plan_memory
 from workbench.olpb.costs.library import library_graph
@@ -32,11 +31,6 @@ def table2() -> pl.DataFrame:
 @pytest.fixture(scope="module")
 def arena() -> pl.DataFrame:
     return memory.arena(SMALL, batch_size=2, planners=tuple(PLANNERS))
-
-
-@pytest.fixture(scope="module")
-def trade() -> pl.DataFrame:
-    return trades.TRADE.frame("smoke", batch_size=2)
 
 
 def resnet50(side: int) -> dict[str, int]:
@@ -60,18 +54,9 @@ def resnet50(side: int) -> dict[str, int]:
     return found
 
 
-def test_resnet50s_convolutions_make_what_the_arithmetic_says() -> None:
-    numbers = resnet50(299)
-    assert 4e-6 * numbers["convolution"] == pytest.approx(81.2, abs=0.05)
-    found = library_graph("resnet50", (3, 299, 299), training=False).nodes
-    made = found.filter(name="convolution")["numbers"].sum()
-    assert made == numbers["convolution"]
-
-
 def test_every_result_kept_is_the_sum_by_hand(table2: pl.DataFrame) -> None:
     one = resnet50(299)
     full = 6 * one["convolution"] + one["relu"] + one["add"]  # with bias and four of normalisation
-    assert full / one["convolution"] == pytest.approx(7.36, abs=0.005)
     rest = one["pool"] + 3 * 299**2 + 2 * 2048 + 2 * 1000  # input, mean, flattened, linear, bias
     for row in table2.filter(pl.col("counting") != "workbench").iter_rows(named=True):
         size = row["bytes_per_number"]
@@ -93,42 +78,22 @@ def test_plans_lie_between_their_bound_and_every_result(table2: pl.DataFrame) ->
 def test_table_2_is_read_from_the_claims() -> None:
     claims = claims_of("olpb")
     for model, line in stated_table2().items():
-        memory = line.without_mb / line.with_mb
-        seconds = (line.build_s + line.execution_s) / line.without_s
-        assert memory == pytest.approx(
-            float(claims[f"olpb.table2.{model}.memory_ratio"].value), abs=0.006
-        )
-        assert seconds == pytest.approx(
-            float(claims[f"olpb.table2.{model}.time_ratio"].value), abs=0.006
-        )
+        ratios = {
+            "memory": line.without_mb / line.with_mb,
+            "time": (line.build_s + line.execution_s) / line.without_s,
+        }
+        for name, ratio in ratios.items():
+            stated = float(claims[f"olpb.table2.{model}.{name}_ratio"].value)
+            assert ratio == pytest.approx(stated, abs=0.006)
 
 
-test_table_2 = refusals(
-    TABLE2.frame,
-    {"models": ["resnet50"]},
-    {
-        "bytes_per_number": {"bytes_per_number": [0]},
-        "normalisation_operators": {"normalisation_operators": [0]},
-        "models": {"unknown model of Table II 'vgg16'": [["vgg16"]]},
-    },
-)
-
-
-class Blocks(nn.Module):
+def blocks(m: Any, x: Tensor) -> Any:
     """A skip, a normalisation, a product with a mask of fewer numbers, and a flattening."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU())
-        self.narrow = nn.Conv2d(4, 1, 1)
-        self.end = nn.Linear(4 * 8 * 8, 3)
-
-    def forward(self, x):  # type: ignore[no-untyped-def]
-        y = self.body(x)
-        return self.end((y * self.narrow(y)).flatten(1))
+    y = m.body(x)
+    return m.end((y * m.narrow(y)).flatten(1))
 
 
-def overwritten(flow, name: str) -> list[list[str]]:  # type: ignore[no-untyped-def]
+def overwritten(flow: Dataflow, name: str) -> list[list[str]]:
     """Makers of what each step of a name may overwrite."""
     return [
         [flow.steps[flow.maker[buffer]].name for buffer in step.overwrites]
@@ -137,8 +102,10 @@ def overwritten(flow, name: str) -> list[list[str]]:  # type: ignore[no-untyped-
     ]
 
 
-def test_what_may_be_overwritten_follows_the_librarys_rules() -> None:
-    flow = counted(library_graph(Blocks(), (2, 8, 8), training=False), 4)
+def test_counted_flows_overwrite_by_the_librarys_rules_and_are_planned() -> None:
+    body = nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU())
+    module = Calling(blocks, body=body, narrow=nn.Conv2d(4, 1, 1), end=nn.Linear(4 * 8 * 8, 3))
+    flow = counted(library_graph(module, (2, 8, 8), training=False), 8)
     assert overwritten(flow, "convolution") == [[], []]
     assert overwritten(flow, "dot") == [[]]
     assert overwritten(flow, "relu") == [["add"]]
@@ -148,16 +115,8 @@ def test_what_may_be_overwritten_follows_the_librarys_rules() -> None:
     assert overwritten(flow, "mul") == [["div"], ["relu"]]
     assert overwritten(flow, "reshape") == [["mul"]]
     assert flow.kept == {len(flow.sizes) - 1}
-    assert flow.sizes[-1] == 4 * 3
-
-
-@pytest.mark.parametrize("operators", [1, 4, 6])
-def test_counted_flows_are_planned_and_grow_with_the_normalisation(operators: int) -> None:
-    library = library_graph(Blocks(), (2, 8, 8), training=False, normalisation_operators=operators)
-    flow = counted(library, 8)
-    assert sum(len(step.makes) for step in flow.steps) == len(flow.sizes)
     # two convolutions with bias, the normalisation, ReLU, product, flattened; linear with bias
-    numbers = 8 * 8 * (4 * (2 + operators + 1 + 1 + 1) + 2) + 2 * 3
+    numbers = 8 * 8 * (4 * (2 + 4 + 1 + 1 + 1) + 2) + 2 * 3
     assert flow.sizes.sum() == 8 * numbers
     for planner in PLANNERS:
         assert plan_memory(flow, planner, alignment=1).total_bytes <= 8 * numbers
@@ -177,21 +136,6 @@ def test_planners_are_over_the_bound_and_the_workbench_least() -> None:
     assert frame.filter(training=False)["batch_size"].unique().to_list() == [1]
 
 
-@pytest.mark.parametrize("planner", PLANNERS)
-def test_no_two_rectangles_of_an_arena_overlap(arena: pl.DataFrame, planner: str) -> None:
-    drawn = arena.drop_nulls("node").filter(planner=planner).to_dicts()
-    for one, other in combinations(drawn, 2):
-        if one["first"] < other["last"] and other["first"] < one["last"]:
-            below, above = sorted((one, other), key=lambda each: each["offset"])
-            assert below["offset"] + below["bytes"] <= above["offset"]
-    assert max(one["offset"] + one["bytes"] for one in drawn) == drawn[0]["total_bytes"]
-    alive = [
-        sum(one["bytes"] for one in drawn if one["first"] <= step < one["last"])
-        for step in range(drawn[0]["steps"])
-    ]
-    assert max(alive) == drawn[0]["bound_bytes"] <= drawn[0]["total_bytes"]
-
-
 def test_what_is_outside_of_the_block_lies_below_it(arena: pl.DataFrame) -> None:
     flow = stored_dataflow(SMALL, 2, True)
     for planner in PLANNERS:
@@ -206,23 +150,19 @@ def test_unknown_models_and_planners_are_refused() -> None:
         memory.arena(SMALL, planners=("workbenc",))
     with pytest.raises(UnknownNameError, match="unknown model"):
         memory.planners(["squeeze"])
+    with pytest.raises(UnknownNameError, match="model of Table II 'vgg16'"):
+        TABLE2.frame(models=["vgg16"])
     with pytest.raises(ValueError, match="batch_size"):
         trades.TRADE.frame("smoke", batch_size=0)
 
 
-def test_less_memory_costs_more_work(trade: pl.DataFrame) -> None:
-    assert (trade["total_bytes"] <= trade["budget_bytes"]).all()
-    assert trade["budget_bytes"].is_sorted(descending=True)
+def test_less_memory_costs_more_work() -> None:
+    trade = trades.TRADE.frame("smoke", batch_size=2)
     assert trade["extra_percent"].is_sorted()
     first, last = trade.row(0, named=True), trade.row(-1, named=True)
     assert (first["extra_percent"], first["recomputed"], first["bytes_percent"]) == (0, 0, 100)
     assert last["extra_percent"] > 0
-    assert last["recomputed"] > 0
     assert last["bytes_percent"] == pytest.approx(100 * last["total_bytes"] / first["total_bytes"])
-    # none that is smaller than any step
-    short = memory_trade(stored_dataflow(SMALL, 2, True), [1000])
-    assert short["total_bytes"].to_list() == [None]
-    assert "1,000 bytes" in short["reason"][0]
 
 
 def test_a_budget_is_kept_in_the_arena_on_this_machine() -> None:
@@ -240,7 +180,7 @@ TIMES = {"model": "resnet50", "build_s": 0.2, "execution_s": 0.5, "plain_s": 1.0
 
 def answer(claim: str, frame: pl.DataFrame) -> Any:
     figure = TABLE2 if claim.endswith("memory_ratio") else TABLE2_TIMES
-    return figure.answers[f"olpb.table2.{claim}"](figure.at_paper(frame))
+    return figure.answers[f"olpb.table2.{claim}"](frame)
 
 
 def test_answers_are_ratios_of_the_frames(table2: pl.DataFrame) -> None:
@@ -257,15 +197,6 @@ def test_answers_are_ratios_of_the_frames(table2: pl.DataFrame) -> None:
     assert seconds.ours == pytest.approx(0.7)
     assert seconds.timed
     assert answer("mask_rcnn.time_ratio", pl.DataFrame([TIMES])).not_run
-
-
-def test_another_counting_answers_nothing(table2: pl.DataFrame) -> None:
-    kept = TABLE2.at_paper(table2)
-    assert kept.equals(table2)
-    four = table2.with_columns(bytes_per_number=pl.lit(4, pl.Int64))
-    assert TABLE2.at_paper(four).is_empty()
-    three = table2.with_columns(normalisation_operators=pl.lit(3, pl.Int64))
-    assert TABLE2.at_paper(three).is_empty()
 
 
 def test_the_picture_draws_all_that_can_be_seen(arena: pl.DataFrame) -> None:

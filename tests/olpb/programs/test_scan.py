@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.olpb.strategies import pools, subtasks
-from tests.oracles import olpb_programs as oracle
+from tests.oracles import olpb_nodes as oracle
 from workbench.olpb.algorithms.assignment import assign
 from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule, schedule
 from workbench.olpb.costs.backward import LOSS, MOVES, Group, as_paper_counts
 from workbench.olpb.costs.subtasks import Node, Pool
-from workbench.olpb.costs.timing import Work, scan_timing
+from workbench.olpb.costs.timing import Work
 from workbench.olpb.programs.cluster import cluster_of
 from workbench.olpb.programs.scan import BackwardPasses, Counts, Learner
 from workbench.runtime import Crash, Fault, ProgramError, Restart, Run, simulate
@@ -60,50 +59,23 @@ class Hearing(Learner):
         self.heard.append("end")
 
 
-def by_span(planned: Schedule) -> Work:
+def drawn(planned: Schedule) -> Work:
     """Costs and bytes that differ from value to value, and work after the scan."""
-    spans = {value: (span[0], span[-1]) for value, span in planned.spans.items()}
-    costs = [flops(spans[move.left], spans[move.right]) for move in planned.moves]
-    sizes = [size_bytes(spans[at]) if at in spans else 0.0 for at in range(len(planned.homes))]
-    return Work(costs, sizes, [after_flops(at) for at in range(planned.elements)])
+    costs = [1.0 + move.result % 13 for move in planned.moves]
+    sizes = [1.0 + value % 7 for value in range(len(planned.homes))]
+    return Work(costs, sizes, [3.0 * (element % 4) for element in range(planned.elements)])
 
 
-def after_flops(element: int) -> float:
-    return 3.0 * (element % 4)
-
-
-def flops(left: tuple[int, int], right: tuple[int, int]) -> float:
-    return float(1 + (7 * left[0] + 5 * left[1] + 3 * right[0] + 11 * right[1]) % 13)
-
-
-def size_bytes(span: tuple[int, int]) -> float:
-    return float(1 + (5 * span[0] + 3 * span[1]) % 7)
-
-
-@given(subtasks(), pools(), algorithms, st.sampled_from(MOVES))
-@settings(deadline=None)
-def test_takes_what_the_cost_model_says(
-    tasks: tuple[Group, ...], pool: Pool, scan: str, moves: str
-) -> None:
-    (found,) = passes(
-        run(tasks, pool, scan=scan, costs=partial(as_paper_counts, elements=tasks, moves=moves))
-    )
-    plan = schedule(scan, len(tasks), found.runs, exclusive=True)
-    predicted = scan_timing(plan, as_paper_counts(plan, tasks, moves), pool)
-    assert found.backward_s == pytest.approx(predicted.seconds, rel=1e-9, abs=1e-12)
-
-
-@given(subtasks(), pools(), algorithms, st.data())
-@settings(deadline=None)
+@given(subtasks(), pools(bandwidths=True), algorithms, st.sampled_from(("drawn", *MOVES)))
 def test_takes_what_is_predicted_by_any_counting(
-    tasks: tuple[Group, ...], pool: Pool, scan: str, data: st.DataObject
+    tasks: tuple[Group, ...], pool: Pool, scan: str, counting: str
 ) -> None:
-    bandwidths = st.none() | st.floats(1, 100)
-    nodes = tuple(replace(node, bandwidth_bps=data.draw(bandwidths)) for node in pool.nodes)
-    pool = replace(pool, nodes=nodes)
-    (found,) = passes(run(tasks, pool, scan=scan, costs=by_span))
+    costs: Any = drawn
+    if counting != "drawn":
+        costs = partial(as_paper_counts, elements=tasks, moves=counting)
+    (found,) = passes(run(tasks, pool, scan=scan, costs=costs))
     plan = schedule(scan, len(tasks), assign(tasks, pool), exclusive=True)
-    expected_s = oracle.backward_s(plan, pool, flops, size_bytes, after_flops)
+    expected_s = oracle.scan_s(plan, costs(plan), pool)
     assert found.backward_s == pytest.approx(expected_s, rel=1e-9, abs=1e-12)
     assert (found.work, found.attempts, found.runs) == (plan.work, 1, assign(tasks, pool))
     assert found.steps <= plan.steps
@@ -127,45 +99,22 @@ def test_a_pass_begins_when_the_one_before_is_done() -> None:
     assert second.backward_s == pytest.approx(first.backward_s, rel=1e-12)
 
 
-@given(
-    st.integers(1, 12),
-    pools(5),
-    algorithms,
-    st.integers(1, 3),
-    st.booleans(),
-    st.integers(0, 9),
-    st.data(),
-)
-@settings(deadline=None)
-def test_nothing_is_lost_when_nodes_leave_and_come_back(  # noqa: PLR0917
-    count: int,
-    pool: Pool,
-    scan: str,
-    iterations: int,
-    random: bool,
-    seed: int,
-    data: st.DataObject,
-) -> None:
-    tasks, faults = some(count), list[Fault]()
+@given(st.data())
+def test_nothing_is_lost_when_nodes_leave_and_come_back(data: st.DataObject) -> None:
+    tasks, pool = some(data.draw(st.integers(1, 12))), data.draw(pools(5))
+    iterations, seed = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 9))
     staying = data.draw(st.integers(0, len(pool.nodes) - 1))
-    learner = Hearing()
-    plain = run(tasks, pool, iterations, scan=scan, seed=seed, random_delays=random)
+    random = data.draw(st.booleans())
+    options: dict[str, Any] = {"scan": data.draw(algorithms), "random_delays": random}
+    learner, faults = Hearing(), list[Fault]()
+    plain = run(tasks, pool, iterations, seed=seed, **options)
     for node in range(len(pool.nodes)):
         if node != staying and data.draw(st.booleans()):
             at_s = data.draw(st.floats(0, plain.end_s or 1.0))
             faults.append(Crash(node, at_s))
             if data.draw(st.booleans()):
                 faults.append(Restart(node, at_s + data.draw(st.floats(0, 20))))
-    found = run(
-        tasks,
-        pool,
-        iterations,
-        tuple(faults),
-        seed,
-        scan=scan,
-        random_delays=random,
-        learner=learner,
-    )
+    found = run(tasks, pool, iterations, tuple(faults), seed, learner=learner, **options)
     assert found.ended == "done"
     # A node asserts that it combines neighbours, and that a group has all that precedes it.
     assert learner.heard == [

@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.oracles import olpb_programs as oracle
+from tests.oracles import olpb_nodes as oracle
 from tests.refusals import refusals
 from workbench import training
 from workbench.datasets import Dataset
+from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.levels import METHODS
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.training import Setup, Trained, TrainingError, train
@@ -88,15 +89,8 @@ def test_dpb_follows_its_recurrence(modules: int, momentum: float) -> None:
             return flat.gradients.clone()
 
         table = profile_model(module, (1, 6, 6), input_dtype="float64").table
-        costs = (table["forward_flops"] + table["backward_flops"]).to_list()
-        best = oracle.dearest(costs, modules)
-        places, first = [], 0
-        for k in range(modules):  # the longest modules first
-            last = first
-            while last + modules - k < len(costs) and sum(costs[first : last + 2]) <= best:
-                last += 1
-            places.append(flat.layout.layers_slice(first + 1, last + 1))
-            first = last + 1
+        spans = cut((table["forward_flops"] + table["backward_flops"]).to_list(), modules)
+        places = [flat.layout.layers_slice(span.start + 1, span.stop) for span in spans]
         wanted = oracle.late_descent(gradient, start, places, 0.05, 9, momentum=momentum)
     torch.testing.assert_close(found.weights, wanted[-1], rtol=1e-12, atol=1e-12)
 
@@ -208,5 +202,3 @@ def test_trainings_that_cannot_be() -> None:
         train(few, "dpb")
     with pytest.raises(TrainingError, match=r"subtask \d+ .* needs"):
         train(replace(setup(), pool=Pool((Node(1e6, 100), Node(1e6, 100)))))
-    with pytest.raises(TypeError, match="Pool"):
-        Setup(small, made_samples(), 4)  # type: ignore[arg-type]

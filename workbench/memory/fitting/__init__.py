@@ -68,8 +68,7 @@ def fit(
     Raises `BudgetError`, with the least that was found: no plan is within the budget. ValueError: a
     module that cannot be traced; hooks on parts of it; autocast; another device.
     """
-    model, args, kwargs, chosen = _checked(model, inputs, loss, optimizer)
-    budget_bytes = parse_budget(budget, lambda: plain_bytes(model, args, kwargs, chosen, optimizer))
+    model, args, kwargs, chosen, budget_bytes = _checked(model, inputs, budget, loss, optimizer)
     fitted = Fitted(model, budget_bytes, chosen, optimizer)
     with torch.enable_grad():
         fitted.planned(args, kwargs)
@@ -90,8 +89,7 @@ def largest_batch(
     loss needs to take any number of samples. The machine needs memory for the largest operator on
     such a batch. Raises as `fit` does; `BudgetError`: not even one fits.
     """
-    model, args, kwargs, chosen = _checked(model, inputs, loss, optimizer)
-    budget_bytes = parse_budget(budget, lambda: plain_bytes(model, args, kwargs, chosen, optimizer))
+    model, args, kwargs, chosen, budget_bytes = _checked(model, inputs, budget, loss, optimizer)
     first, *others = tensors_in((args, kwargs))
     given = len(first)
     square = [one for one in others if one.shape[:2] == (given, given)]
@@ -127,9 +125,9 @@ def largest_batch(
 
 
 def _checked(
-    model: nn.Module, inputs: Inputs, loss: Loss | None, optimizer: str
-) -> tuple[nn.Module, tuple[Any, ...], Mapping[str, Any], Loss]:
-    """The plain module, its positional arguments, those by name, and the loss."""
+    model: nn.Module, inputs: Inputs, budget: str | int, loss: Loss | None, optimizer: str
+) -> tuple[nn.Module, tuple[Any, ...], Mapping[str, Any], Loss, int]:
+    """The plain module, its positional arguments, those by name, the loss, and a budget's bytes."""
     check_kind("model", model, nn.Module, "a module of PyTorch")
     choose("optimizer", optimizer, OPTIMIZERS)
     if loss is not None and not callable(loss):
@@ -146,6 +144,11 @@ def _checked(
     if not any(tensor.requires_grad for tensor in tensors):
         check_has_parameters(type(model).__name__, model)
     plain, chosen = plain_of(model), loss or usual_loss
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = {}
     if isinstance(inputs, Mapping):
-        return plain, (), inputs, chosen
-    return plain, ((inputs,) if isinstance(inputs, Tensor) else tuple(inputs)), {}, chosen
+        kwargs = inputs
+    else:
+        args = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    size_bytes = parse_budget(budget, lambda: plain_bytes(plain, args, kwargs, chosen, optimizer))
+    return plain, args, kwargs, chosen, size_bytes

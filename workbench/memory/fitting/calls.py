@@ -69,14 +69,16 @@ def call_of(
                 if isinstance(result, Tensor)
             ]
         for at, value, view in made:
-            result = results[at]
-            if result.stride() != view.strides:
-                result = torch.empty_strided(view.shape, view.strides, dtype=result.dtype).copy_(
-                    result
-                )
-            known[value] = result
+            known[value] = laid_out(results[at], view)
 
     return run
+
+
+def laid_out(tensor: Tensor, view: View) -> Tensor:
+    """The tensor with the strides of a view; itself where it has them."""
+    if tensor.stride() == view.strides:
+        return tensor
+    return torch.empty_strided(view.shape, view.strides, dtype=tensor.dtype).copy_(tensor)
 
 
 def arguments_of(operator: Operator, *, again: bool = False) -> Any:

@@ -58,13 +58,11 @@ def passes_flow(passes: Passes, profile: Profile, around: Around) -> PassesFlow:
         sizes.append(size)
         return len(sizes) - 1
 
-    tangents = {view.value: graph.values[view.value].storage_bytes
-                for view in graph.inputs[len(graph.inputs) - len(passes.used) :]}  # fmt: skip
+    tangents = {view.value: graph.values[view.value].storage_bytes for view in passes.tangents}
     tangent_buffers = {value: extra(size) for value, size in tangents.items()}
     steps = [_with_all(step, graph, profile, tangent_buffers, extra) for step in plain.steps]
-    returned = graph.outputs[: sum(passes.returned.is_tensor)]
     number = len(graph.operators)
-    read = dict.fromkeys(buffers[view.value] for view in returned if view.value in buffers)
+    read = dict.fromkeys(buffers[view.value] for view in passes.outputs if view.value in buffers)
     made = (*tangent_buffers.values(), extra(max(0, around.loss - sum(tangents.values()))))
     loss = Step(LOSS, "backward", tuple(read), made, operator=number, is_random=True)
     end = Step(END, "backward", tuple(tangent_buffers.values()), (), operator=number)

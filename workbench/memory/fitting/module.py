@@ -111,8 +111,7 @@ class Fitted(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without plans: a copy makes its own."""
-        own = {key: value for key, value in vars(self).items() if key not in _PLANS}
-        return own
+        return {key: value for key, value in vars(self).items() if key not in _PLANS}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]

@@ -42,17 +42,11 @@ MARGIN_BYTES = 1024
 class Used:
     """What a loss was seen to do with what a module returns.
 
-    Attributes
-    ----------
-    gradients
-        By number of a returned tensor that has a gradient: how it is laid out, ``like`` the tensor,
-        ``contiguous`` or ``expanded`` from one number.
-    share
-        Bytes that the loss allocates, in both directions, over those of what is returned.
+    A gradient is laid out ``like`` the tensor, ``contiguous`` or ``expanded`` from one number.
     """
 
-    gradients: Mapping[int, str]
-    share: float
+    gradients: Mapping[int, str]  # layouts, by number of a returned tensor that has a gradient
+    share: float  # bytes that the loss allocates, in both directions, over those returned
 
     def strides(self, outputs: Sequence[Tensor]) -> dict[int, Strides]:
         """Strides of gradients of outputs."""
@@ -127,20 +121,14 @@ def usual_loss(returned: Any) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A step of training of a module on inputs of one form: what it holds, whatever the plan.
-
-    Attributes
-    ----------
-    beside
-        Bytes of the module, its inputs and the optimiser's state, by what they are.
-    """
+    """A step of training of a module on inputs of one form: what it holds, whatever the plan."""
 
     name: str
     passes: Passes
     flow: PassesFlow
     bases: Mapping[int, View]
     held: tuple[tuple[int, str], ...]
-    beside: Mapping[str, int]
+    beside: Mapping[str, int]  # bytes of the module, its inputs and the optimiser's state
 
     @property
     def held_bytes(self) -> int:
@@ -177,8 +165,7 @@ class Step:
         flow = self.flow.flow
         used = [int(flow.sizes[[*{*step.reads, *step.makes}]].sum()) for step in flow.steps]
         largest = max(range(len(used)), key=used.__getitem__)
-        graph, passes = self.passes.graph, self.passes
-        gradients = graph.outputs[len(graph.outputs) - len(passes.parameters + passes.inputs) :]
+        gradients = self.passes.graph.outputs[len(self.passes.outputs) :]
         beside = ", ".join(f"{size:,} {name}" for name, size in self.beside.items() if size)
         learnt = sum(view.size_bytes for view in gradients)
         return (
@@ -265,9 +252,8 @@ def step_of(
     bases |= {at: _as_view(at, tensor) for at, tensor in sources.items()}
     chosen = choose("optimizer", optimizer, OPTIMIZERS)
     trained = [named[key].nbytes for key in passes.parameters]
-    returned = graph.outputs[: sum(passes.returned.is_tensor)]
     around = Around(
-        round(seen[0].share * sum(view.size_bytes for view in returned)),
+        round(seen[0].share * sum(view.size_bytes for view in passes.outputs)),
         chosen.scratch_bytes(trained),
     )
     flow = passes_flow(passes, profiled(graph, bases, timed=timed), around)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -93,33 +94,27 @@ def least_room(passes: PassesFlow) -> int:
 
 def peak_bytes(flow: Dataflow) -> int:
     """Most bytes alive at once, steps in their order; what it takes to draw again is counted."""
-    graph = flow.graph
-    assert graph is not None
-    numbers = [step.operator for step in flow.steps]
-    again = {n for n in numbers if n < len(graph.operators) and graph.operators[n].is_random}
-    drawn = sum(numbers.count(number) > 1 for number in again)
-    return lifetimes(flow, range(len(flow.steps))).bound_bytes + drawn * STATE_BYTES
+    states_bytes = STATE_BYTES * len(_drawn_again(flow))
+    return lifetimes(flow, range(len(flow.steps))).bound_bytes + states_bytes
+
+
+def _drawn_again(flow: Dataflow) -> set[int]:
+    """Operators that draw random numbers more than once."""
+    assert flow.graph is not None
+    operators, runs = flow.graph.operators, Counter(step.operator for step in flow.steps)
+    return {at for at, one in enumerate(operators) if one.is_random and runs[at] > 1}
 
 
 @dataclass(frozen=True, eq=False)
 class Programme:
-    """Calls of both passes on registers of values.
-
-    Attributes
-    ----------
-    forward, backward
-        Calls; the loss lies between them.
-    kept, late
-        Values that the backward pass finds, made and from outside; without gradients of outputs.
-    """
+    """Calls of both passes on registers of values; the loss lies between them."""
 
     passes: Passes
     flow: Dataflow
     forward: tuple[Call, ...]
     backward: tuple[Call, ...]
-    kept: frozenset[int]
-    late: tuple[int, ...]
-    outputs: tuple[View, ...]
+    kept: frozenset[int]  # values that the backward pass finds
+    late: tuple[int, ...]  # and those from outside, without gradients of outputs
     bases: Mapping[int, View]
 
     @cached_property
@@ -153,17 +148,13 @@ def compiled(passes: Passes, flow: Dataflow, bases: Mapping[int, View]) -> Progr
             last = max(readers, default=int(flow.maker[buffer]))
             ending.setdefault(last, []).append(buffer)
     value_of: dict[int, int] = {}
-    count = [step.operator for step in flow.steps]
-    draws_again = {
-        one for one in set(count)
-        if one < len(graph.operators) and graph.operators[one].is_random and count.count(one) > 1
-    }  # fmt: skip
+    drawn_again = _drawn_again(flow)
     calls: list[Call] = []
     seen = set[int]()
     loss_at = 0
     late, kept, made_late = dict[int, None](), set[int](), set[int]()
     passed_loss = False
-    tangents = {view.value for view in graph.inputs[len(graph.inputs) - len(passes.used) :]}
+    tangents = {view.value for view in passes.tangents}
     for at, step in enumerate(flow.steps):
         if step.operator == len(graph.operators):
             if step.name == LOSS:
@@ -189,21 +180,12 @@ def compiled(passes: Passes, flow: Dataflow, bases: Mapping[int, View]) -> Progr
             taken = [b for b in step.overwrites if life.places[b] == life.places[made]]
             over = value_of[taken[0]] if taken else None
         call = call_of(operator, bases, over, again=again)
-        if step.operator in draws_again:
+        if step.operator in drawn_again:
             call = _drawing(call, -1 - step.operator, again)
         freed = tuple(value_of[buffer] for buffer in ending.get(at, ()) if buffer in value_of)
         calls.append(_freeing(call, freed) if freed else call)
-    returned = graph.outputs[: sum(passes.returned.is_tensor)]
-    return Programme(
-        passes,
-        flow,
-        tuple(calls[:loss_at]),
-        tuple(calls[loss_at:]),
-        frozenset(kept),
-        tuple(late),
-        returned,
-        bases,
-    )
+    forward, backward = tuple(calls[:loss_at]), tuple(calls[loss_at:])
+    return Programme(passes, flow, forward, backward, frozenset(kept), tuple(late), bases)
 
 
 def _freeing(call: Call, values: Sequence[int]) -> Call:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from workbench.graphs.graph import View
-from workbench.memory.fitting.calls import Registers, lens
+from workbench.memory.fitting.calls import Registers, laid_out, lens
 from workbench.memory.fitting.programme import Programme
 from workbench.utils.checks import UserError
 
@@ -48,9 +48,10 @@ class _Passes(torch.autograd.Function):
         known = dict(run.sources)
         for call in programme.forward:
             call(known)
-        outputs = tuple(_without_base(known[v.value], v, programme) for v in programme.outputs)
+        views = programme.passes.outputs
+        outputs = tuple(_without_base(known[view.value], view, programme) for view in views)
         watched = list[tuple[Tensor, int]]()
-        for view, output in zip(programme.outputs, outputs, strict=True):
+        for view, output in zip(views, outputs, strict=True):
             if view.value in programme.kept:
                 known[view.value] = _base(output, view, programme)
                 watched.append((known[view.value], output._version))
@@ -63,7 +64,7 @@ class _Passes(torch.autograd.Function):
         ctx.save_for_backward(*(run.sources[value] for value in late))
         made = {value: known[value] for value in programme.late if value not in run.sources}
         watched += [(tensor, tensor._version) for tensor in made.values()]
-        returned = {view.value for view in programme.outputs}
+        returned = {view.value for view in views}
         own = [tensor.nbytes for value, tensor in known.items() if value not in returned]
         ctx.pending = Pending(known, watched, sum(own))
         run.pending.add(ctx.pending)
@@ -94,15 +95,14 @@ class _Passes(torch.autograd.Function):
         pending.known = None
         pending.size_bytes = 0
         known.update(zip(ctx.late, saved, strict=True))
-        graph = programme.passes.graph
-        count = len(graph.inputs) - len(programme.passes.used)
-        for view, at in zip(graph.inputs[count:], programme.passes.used, strict=True):
+        passes = programme.passes
+        for view, at in zip(passes.tangents, passes.used, strict=True):
             tangent = tangents[at]
             assert tangent is not None
-            known[view.value] = _laid_out(tangent, view)
+            known[view.value] = laid_out(tangent, view)
         for call in programme.backward:
             call(known)
-        gradients = graph.outputs[len(programme.outputs) :]
+        gradients = passes.graph.outputs[len(passes.outputs) :]
         found = [known[view.value] for view in gradients]
         looks = [lens(view, programme.bases[view.value]) for view in gradients]
         return (
@@ -125,13 +125,6 @@ def _base(output: Tensor, view: View, programme: Programme) -> Tensor:
     alias = output.detach()
     look = lens(base, view)
     return alias if look is None else look(alias)
-
-
-def _laid_out(tangent: Tensor, view: View) -> Tensor:
-    """A gradient laid out as the traced one."""
-    if tangent.stride() == view.strides:
-        return tangent
-    return torch.empty_strided(view.shape, view.strides, dtype=tangent.dtype).copy_(tangent)
 
 
 def _check_used(name: str, programme: Programme, tangents: Sequence[Tensor | None]) -> None:

@@ -43,7 +43,6 @@ def pack(
     *,
     rounds: int | None = None,
     time_limit_s: float | None = None,
-    seed: int = 0,
     alignment: int = 1,
 ) -> Ints:
     """Choose an offset for each buffer.
@@ -55,7 +54,7 @@ def pack(
         `upper` (first step no longer alive) and `size` (bytes).
     planner
         Name in `PACKERS`.
-    rounds, time_limit_s, seed
+    rounds, time_limit_s
         Of a planner that searches: see `Effort`. It ends earlier if it meets the bound.
     alignment
         Every offset is a multiple of this many bytes.
@@ -65,7 +64,7 @@ def pack(
         Offsets in bytes, in the order of the buffers. A buffer without bytes or lifetime is at 0.
     """
     packer = choose("planner", planner, PACKERS)
-    effort = Effort(rounds, time_limit_s, seed)
+    effort = Effort(rounds, time_limit_s)
     unit = check_whole("alignment", alignment, least=1)
     given = read(buffers)
     offsets = np.zeros(len(given), np.int64)

@@ -25,19 +25,11 @@ MOST_BYTES = 2**60
 
 @dataclass(frozen=True, eq=False)
 class Buffers:
-    """Lifetimes and sizes, an entry a buffer.
+    """Lifetimes and sizes, an entry a buffer."""
 
-    Attributes
-    ----------
-    lower, upper
-        First step at which a buffer is alive, and first step at which it no longer is.
-    size
-        In bytes.
-    """
-
-    lower: Ints
-    upper: Ints
-    size: Ints
+    lower: Ints  # first step at which a buffer is alive
+    upper: Ints  # first step at which it no longer is
+    size: Ints  # in bytes
 
     def __post_init__(self) -> None:
         lower, upper, size = self.lower, self.upper, self.size
@@ -71,7 +63,6 @@ class Effort:
 
     rounds: int | None = None
     time_limit_s: float | None = None
-    seed: int = 0
 
     def __post_init__(self) -> None:
         limit_s = self.time_limit_s
@@ -79,7 +70,6 @@ class Effort:
             raise UserError(f"time_limit_s is {limit_s}; give seconds above 0")
         if self.rounds is not None:
             check_whole("rounds", self.rounds, least=0)
-        check_whole("seed", self.seed, least=0)
 
     @property
     def most_rounds(self) -> float:
@@ -115,25 +105,16 @@ def read(table: Table | Buffers) -> Buffers:
 
 
 def _whole(name: str, column: pl.Series) -> Ints:
-    if not (column.dtype.is_numeric() or column.dtype == pl.Null):
-        raise UserError(f"column {name} holds {column.dtype}; give whole numbers")
-    if column.null_count():
-        row = int(column.is_null().arg_max() or 0)
-        raise UserError(f"column {name} has no value in row {row}; give whole numbers")
-    values = column.to_numpy()
-    if values.dtype.kind not in "iu":
-        values = values.astype(np.float64)
-        wrong = np.flatnonzero(~(np.isfinite(values) & (values == np.floor(values))))
-        if len(wrong):
-            raise UserError(
-                f"column {name} has {values[wrong[0]]} in row {wrong[0]}; give whole numbers"
-            )
-    far = np.flatnonzero(np.abs(values.astype(np.float64)) > MOST_BYTES)
-    if len(far):
+    plain = column if column.dtype.is_numeric() else pl.Series([None] * len(column), dtype=pl.Int64)
+    whole = plain.cast(pl.Int64, strict=False)
+    fits = (whole == plain) & whole.is_between(-MOST_BYTES, MOST_BYTES)
+    wrong = (~fits.fill_null(value=False)).arg_true()
+    if len(wrong):
+        value, row = column[wrong[0]], wrong[0]
         raise UserError(
-            f"column {name} has {values[far[0]]} in row {far[0]}; the farthest is {MOST_BYTES}"
+            f"column {name} has {value!r} in row {row}; give whole numbers of at most {MOST_BYTES}"
         )
-    return values.astype(np.int64)
+    return whole.to_numpy()
 
 
 def _refuse(wrong: NDArray[np.bool_], reason: Callable[[int], str]) -> None:

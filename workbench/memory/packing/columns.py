@@ -17,29 +17,14 @@ from workbench.memory.packing.buffers import Buffers, Ints
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Buffers over columns, with an empty one before the first and behind the last.
+    """Buffers over columns, with an empty one before the first and behind the last."""
 
-    Attributes
-    ----------
-    first, last
-        A buffer's columns, both included.
-    size
-        In bytes.
-    load
-        Bytes alive in each column.
-    twin
-        Another buffer of the same columns and size, or the number of buffers if there is none
-        before.
-    signature
-        A random number, the same for twins; their sums tell sets of buffers apart.
-    """
-
-    first: Ints
-    last: Ints
-    size: Ints
-    load: Ints
-    twin: Ints
-    signature: Ints
+    first: Ints  # of a buffer's columns
+    last: Ints  # included
+    size: Ints  # in bytes
+    load: Ints  # bytes alive in each column
+    twin: Ints  # an earlier buffer of the same columns and size; else the number of buffers
+    signature: Ints  # a random number, the same for twins; their sums tell sets of buffers apart
 
     @property
     def buffers(self) -> int:

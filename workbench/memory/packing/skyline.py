@@ -34,21 +34,11 @@ LARGEST_EXPONENT = 500.0  # of the cost, so that no sum overflows
 
 @dataclass(frozen=True, eq=False)
 class Guide:
-    """What makes one partial packing look better than another.
+    """What makes one partial packing look better than another."""
 
-    Attributes
-    ----------
-    steepness
-        The cost of a column grows by a factor e with each ``bound / steepness`` bytes of its peak.
-    offset
-        Added to the cost of waste; the larger, the more the area placed counts.
-    area
-        What placing a buffer counts for.
-    """
-
-    steepness: float
-    offset: float
-    area: Floats
+    steepness: float  # a column's cost grows by e with each ``bound / steepness`` bytes of its peak
+    offset: float  # of the cost of waste; the larger, the more the area placed counts
+    area: Floats  # what placing a buffer counts for
 
     def cost(self, reach: Ints, bound: int) -> Floats:
         """Cost of columns whose peak is at least `reach`."""

@@ -62,7 +62,7 @@ def _rounds(columns: Columns, effort: Effort) -> Iterator[tuple[Guide, int]]:
     area = columns.size * (columns.last + 1.0 - columns.first)
     most = max(MOST_CELLS // len(area), NARROWEST)
     width = float(min(max(CELLS // len(area), NARROWEST), WIDEST))
-    random = np.random.default_rng([effort.seed, len(area)])
+    random = np.random.default_rng([0, len(area)])
     for number in takewhile(lambda number: number < effort.most_rounds, count()):
         again, which = divmod(number, len(COST_OFFSETS))
         if again and not which:

@@ -35,20 +35,12 @@ Gradient = TypeVar("Gradient")
 
 @dataclass(frozen=True)
 class Module(Generic[Weights, Pass]):
-    """A module's state between two steps.
+    """A module's state between two steps."""
 
-    Attributes
-    ----------
-    place, modules
-        k, from 0 at the input, and K.
-    passes
-        The queue: batches passed forward that have not gone backward, the oldest first.
-    """
-
-    place: int
-    modules: int
+    place: int  # k, from 0 at the input
+    modules: int  # K
     weights: Weights
-    passes: tuple[Pass, ...] = ()
+    passes: tuple[Pass, ...] = ()  # batches that have not gone backward, the oldest first
 
     @property
     def late(self) -> int:

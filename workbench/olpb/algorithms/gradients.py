@@ -12,11 +12,9 @@ exact.
 From boundary to boundary a group acts on the storages of the values alive there, one after the
 other. A view, however it slices, transposes or expands, is a choice of places in a storage.
 
-The paper counts applications of the operator as if they cost the same. They do not:
-back-propagation multiplies a Jacobian with a gradient, a scan Jacobians with one another. With H
-numbers alive at dense boundaries that is H times as much, so about H nodes are needed to be as fast
-as one, and wide convolutional networks never are. `flops`, `critical_flops` and `jacobian_flops`
-count it.
+The paper counts applications of the operator as if they cost the same. But a scan multiplies
+Jacobians with one another, where back-propagation multiplies one with a gradient: `flops`,
+`critical_flops` and `jacobian_flops` count it.
 """
 
 from __future__ import annotations

@@ -2,11 +2,8 @@
 
 They are fitted on the three claims of Fig. 9 alone: as many as possible are met, within each order
 as many of its inequalities, and then the largest reduction is nearest. Each constant is then moved
-to the middle of the interval in which as much is met. Fig. 9 shows shares of the slowest method's
-time, and all constants times any factor, with the delay, give the same shares: the figure tells the
-constants in units of the delay, and what that is is assumed (``data/testbeds/olpb.toml``). What
-bounds them most is that DPB is the slowest on CifarNet, too, where BPPSA all but ties with it.
-Everything else, Figs. 10 to 12, is predicted. Explanations that
+to the middle of the interval in which as much is met. Fig. 9 tells them in units of the delay,
+which is assumed (``data/testbeds/olpb.toml``). Figs. 10 to 12 are predicted. Explanations that
 were weighed are kept beside the one in use. ``python -m workbench.olpb.paper.calibration`` repeats
 it all, in some minutes.
 """

@@ -25,7 +25,7 @@ from workbench.olpb.paper.titles import (
     model_title,
     phase_title,
 )
-from workbench.utils.checks import check_whole, choose
+from workbench.utils.checks import choose
 
 
 def planned(flow: Dataflow, planner: str) -> MemoryPlan:
@@ -57,7 +57,6 @@ def planners(models: Sequence[str], batch_size: int = 4) -> pl.DataFrame:
     most alive at once in the workbench's order, ``over_bound``, the ratio of both, and
     ``weight_bytes``, which no plan changes and which are not in the others.
     """
-    check_whole("batch_size", batch_size, 1)
     points = grid(model=models, training=(False, True))
     return sweep(_by_planner, points, PLANNED, title="Planners", shared={"samples": batch_size})
 
@@ -135,7 +134,6 @@ def arena(
     `workbench.olpb.MemoryPlan.table`; and of the plan ``steps, total_bytes, bound_bytes``. What is
     held outside of the block, weights, inputs and constants, has no node, and offsets below zero.
     """
-    check_whole("batch_size", batch_size, 1)
     flow = stored_dataflow(model, batch_size, training)
     plans = [planned(flow, name) for name in planners]
     return pl.concat(placed(plan, model, training, batch_size) for plan in plans)

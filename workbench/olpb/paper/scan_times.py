@@ -39,9 +39,7 @@ from workbench.olpb.paper.titles import (
     SCAN_TITLES,
     TENS,
     model_title,
-    titled,
 )
-from workbench.utils.checks import check_name
 
 OLPB = ("olpb_l2", "olpb_l3")
 SCANS = (*OLPB, "bppsa")
@@ -172,7 +170,6 @@ def by_batch_size(
     batch_sizes: Sequence[int] = tuple(_FIG12["batch_sizes"]),
 ) -> pl.DataFrame:
     """Seconds of a backward pass against the batch size, by both scans; see `by_network`."""
-    check_name("model", model, MODELS.values())
     points = grid(model=[model], scan=SCAN_TITLES, batch_size=batch_sizes)
     return _swept("Fig. 12", points, SCANS, draws=draws, nodes=nodes, delay_factor=delay_factor)
 
@@ -190,12 +187,15 @@ def _timed(
     return times(variant(**options), model, methods, draws)
 
 
+_titled = partial(parts.titled, method=METHOD_TITLES, model=MODEL_TITLES)
+
+
 def draw_by_network(frame: pl.DataFrame) -> alt.Chart:
     """Percent of the slowest method's time, by network and method."""
     order, models = _present(frame), list(MODEL_TITLES.values())
     title = _title(frame, "Backward pass", "nodes", "delay_factor")
     return (
-        alt.Chart(titled(frame), height=190, title=title)
+        alt.Chart(_titled(frame), height=190, title=title)
         .mark_bar()
         .encode(
             x=alt.X("model:N", sort=models, title=None, axis=alt.Axis(labelAngle=0)),
@@ -237,7 +237,7 @@ def _lines(
     values = sorted(frame[field].unique().to_list())
     scale = alt.Scale(type="log", base=2) if log else alt.Scale(zero=False)
     lines = (
-        alt.Chart(titled(frame).with_columns(panel=pl.col(by).replace(titles)))
+        alt.Chart(_titled(frame).with_columns(panel=pl.col(by).replace(titles)))
         .mark_line(point=True)
         .encode(
             x=alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(values=values)),
@@ -283,21 +283,15 @@ def as_read(answer: Callable[..., Answer]) -> Callable[..., Answer]:
 def costly_readings() -> str:
     """How many claims are met where combining Jacobians costs something, as calibrated."""
     stored = load_calibration("olpb")
-    fitted = len(stored["fitted_on"])
-    predicted = sum(len(figure.answers) for figure in (FIG9, FIG10, FIG11, FIG12)) - fitted
-    costly = [stored["claims_met"][reading] for reading in MOVES if reading != FREE]
-    met = met_of(costly, {"fitted": fitted, "predicted": predicted})
-    return f"where that costs something {met} claims are met"
-
-
-def met_of(met: Sequence[Mapping[str, int]], claims: Mapping[str, int]) -> str:
-    """The fewest and the most claims that are met of those of each role, in words."""
+    claims = {"fitted": len(stored["fitted_on"])}
+    all_claims = sum(len(figure.answers) for figure in (FIG9, FIG10, FIG11, FIG12))
+    claims["predicted"] = all_claims - claims["fitted"]
     said = []
     for role, count in claims.items():
-        counts = [row[role] for row in met]
-        ends = " to ".join(map(str, sorted({min(counts), max(counts)})))
+        met = {stored["claims_met"][reading][role] for reading in MOVES if reading != FREE}
+        ends = " to ".join(map(str, sorted({min(met), max(met)})))
         said.append(f"{ends} of {count} {role}")
-    return " and ".join(said)
+    return f"where that costs something {' and '.join(said)} claims are met"
 
 
 def _max_reduction(frame: pl.DataFrame) -> Answer:

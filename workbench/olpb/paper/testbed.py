@@ -75,12 +75,7 @@ class Constants:
 class Testbed:
     """The paper's nodes, with any number, delay factor, batch size and scan.
 
-    Attributes
-    ----------
-    moves, layers, in_step
-        What is open about how the paper's times come about: what a move costs
-        (`workbench.olpb.costs.backward.MOVES`), what a layer of BPPSA is (`UNITS`), and whether
-        nodes wait for each other after every step of a scan.
+    The last three are what is open about how the paper's times come about.
     """
 
     __test__ = False  # pytest: not a test case, whatever the name
@@ -90,9 +85,9 @@ class Testbed:
     delay_factor: float = DELAY_FACTOR
     batch_size: int = BATCH_SIZE
     scan: str = "hillis_steele"
-    moves: str = "once"
-    layers: str = "matrix_layer"
-    in_step: bool = False
+    moves: str = "once"  # what a move costs, a name in `MOVES`
+    layers: str = "matrix_layer"  # what a layer of BPPSA is, a name in `UNITS`
+    in_step: bool = False  # whether nodes wait for each other after every step of a scan
 
     def __post_init__(self) -> None:
         check_whole("nodes", self.nodes, 1)

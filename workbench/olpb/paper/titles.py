@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import polars as pl
-
 PLANNER_TITLES = {
     "workbench": "workbench",
     "pebble": "pebble game",
@@ -56,10 +54,3 @@ def model_title(row: Mapping[str, Any]) -> str:
 def phase_title(row: Mapping[str, Any]) -> str:
     """Whether a row is of inference, or of a step of training, with its batch size."""
     return f"a step of training, batch {row['batch_size']}" if row["training"] else "inference"
-
-
-def titled(frame: pl.DataFrame) -> pl.DataFrame:
-    """A frame with titles in place of methods' and models' names."""
-    return frame.with_columns(
-        pl.col("method").replace(METHOD_TITLES), pl.col("model").replace(MODEL_TITLES)
-    )

@@ -22,7 +22,6 @@ from workbench.memory.recomputation import BudgetError
 from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb.paper.memory import planned
 from workbench.olpb.paper.titles import MB, MODEL_TITLES, phase_title
-from workbench.utils.checks import check_whole
 
 TRADED: dict[str, Any] = {
     "model": pl.String,
@@ -48,7 +47,6 @@ def trade(
     operators that are, ``recomputed``. Where no plan was found these are null, and ``reason`` says
     why.
     """
-    check_whole("batch_size", batch_size, 1)
     shared = {"training": training, "batch_size": batch_size, "shares": shares}
     return sweep(_traded, grid(model=models), TRADED, title="Trade", shared=shared)
 
@@ -115,7 +113,6 @@ def trade_times(
     it is, by turns; ``arena_bytes``, with what operators allocate beside it, and ``plain_bytes``,
     the most that PyTorch's allocator holds.
     """
-    check_whole("batch_size", batch_size, 1)
     points = grid(model=models, share=shares)
     shared = {"batch_size": batch_size, "repeats": repeats}
     return sweep(

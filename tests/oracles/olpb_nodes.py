@@ -1,4 +1,4 @@
-"""Times of scans and of decoupled modules as longest paths; assignments and late gradients."""
+"""Times of scans and of decoupled modules, assignments and late gradients, in plain loops."""
 
 from __future__ import annotations
 
@@ -10,63 +10,58 @@ from torch import Tensor
 
 from workbench.olpb.algorithms.schedules import Schedule
 from workbench.olpb.costs.subtasks import Pool, Subtask
+from workbench.olpb.costs.timing import Work
 
 
-def backward_s(
-    plan: Schedule,
-    pool: Pool,
-    move_flops: Callable[[tuple[int, int], tuple[int, int]], float],
-    value_bytes: Callable[[tuple[int, int]], float] = lambda span: 0.0,
-    finishing_flops: Callable[[int], float] = lambda element: 0.0,
-) -> float:
-    """When the last node is done: every event waits for the latest of what it needs.
+def scan_s(planned: Schedule, work: Work, pool: Pool) -> float:
+    """Until the last node is done, with constant delays: move by move, message by message."""
+    there = dict.fromkeys(range(planned.elements), 0.0)
+    free = [0.0] * planned.nodes
 
-    Costs are those of spans of elements, first and last.
-    """
-    moves = [move for stage in plan.stages for move in stage]
-    made_by = {move.result: at for at, move in enumerate(moves)}
-    before: dict[int, int | None] = {}  # a node's move before a move
-    last: dict[int, int] = {}
-    for at, move in enumerate(moves):
-        before[at] = last.get(move.node)
-        last[move.node] = at
-
-    @cache
-    def span(value: int) -> tuple[int, int]:
-        if value < plan.elements:
-            return value, value
-        move = moves[made_by[value]]
-        return span(move.left)[0], span(move.right)[1]
-
-    @cache
-    def ended_s(at: int) -> float:
-        move = moves[at]
-        previous = before[at]
-        starts = [0.0 if previous is None else ended_s(previous)]
-        starts += [there_s(move.left, move.node), there_s(move.right, move.node)]
-        flops = move_flops(span(move.left), span(move.right))
-        return max(starts) + pool.dispatch_s + flops / pool.nodes[move.node].flops_per_s
-
-    @cache
-    def there_s(value: int, node: int) -> float:
-        home = plan.homes[value]
-        made_s = ended_s(made_by[value]) if value in made_by else 0.0
+    def arrives_s(value: int, node: int) -> float:
+        home = planned.homes[value]
         if home == node:
-            return made_s
+            return there[value]
         bandwidth_bps = pool.nodes[home].bandwidth_bps
-        bytes_s = 8 * value_bytes(span(value)) / bandwidth_bps if bandwidth_bps else 0.0
-        return made_s + pool.delay_s + bytes_s
+        bytes_s = 0.0 if bandwidth_bps is None else 8 * work.value_bytes[value] / bandwidth_bps
+        return there[value] + pool.delay_s + bytes_s
 
-    done_s = 0.0
-    for node, one in enumerate(pool.nodes):
-        now_s = ended_s(last[node]) if node in last else 0.0
-        for element in range(plan.elements):
-            prefix = plan.prefixes[element]
-            if plan.homes[element] == node and prefix is not None:
-                now_s = max(now_s, there_s(prefix, node))
-                now_s += finishing_flops(element) / one.flops_per_s
-        done_s = max(done_s, now_s)
-    return done_s
+    flops = iter(work.move_flops)
+    for stage in planned.stages:
+        for move in stage:
+            start = max(
+                free[move.node], arrives_s(move.left, move.node), arrives_s(move.right, move.node)
+            )
+            end = start + pool.dispatch_s + next(flops) / pool.nodes[move.node].flops_per_s
+            free[move.node] = there[move.result] = end
+    for element, prefix in enumerate(planned.prefixes):
+        home = planned.homes[element]
+        if prefix is not None:
+            start = max(free[home], arrives_s(prefix, home))
+            free[home] = start + work.after_flops[element] / pool.nodes[home].flops_per_s
+    return max(free, default=0.0)
+
+
+def as_paper_counts(
+    planned: Schedule, flops: Sequence[float], learning: Sequence[float], moves: str
+) -> tuple[list[float], list[float]]:
+    """What moves cost, and elements afterwards: every value is a list of elements."""
+    members = {element: [element] for element in range(planned.elements)}
+    found = []
+    for stage in planned.stages:
+        for move in stage:
+            right = members[move.right]
+            members[move.result] = members[move.left] + right
+            found.append(
+                {
+                    "each": flops[right[-1]],
+                    "inputs": flops[right[-1]] - learning[right[-1]],
+                    "all": sum(flops[one] for one in right),
+                    "once": 0.0,
+                }[moves]
+            )
+    after = {"once": list(flops), "inputs": list(learning)}.get(moves, [0.0] * planned.elements)
+    return found, after
 
 
 def modules_s(
@@ -140,7 +135,7 @@ def late_descent(
 
 
 def dearest(costs: Sequence[float], modules: int) -> float:
-    """Least cost of the dearest of so many modules of a line of layers, by trying all cuts."""
+    """Least cost of the dearest of `modules` modules of a line of layers, by trying all cuts."""
     if modules == 1:
         return sum(costs)
     return min(
