@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -345,7 +346,7 @@ def test_at_least_one_process_runs() -> None:
 
 
 test_run_refused = refusals(
-    CoRunners([], Path()).run,
+    CoRunners([cast(Any, SimpleNamespace(send=str, receive=int))], Path()).run,
     {"workload": "sort", "size_bytes": 1},
     {
         "workload": {"wordcount": ["grep"]},
