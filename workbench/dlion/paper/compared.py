@@ -180,8 +180,8 @@ _MAX10 = Cause(
     "ours",
     "within 10 % of the largest Max 10 sends less than two whole gradients in "
     f"{SECONDS:,.0f} s in Homo A (recorded), and what it does not send is forgotten, of "
-    "which the paper says nothing; adding that up closes more than half of the gap to Ako "
-    "at scale default (explanations), the paper's other reading of N none of it",
+    "which the paper says nothing; adding that up closes more than half of the gap to Ako, and so "
+    "does the paper's other reading of N (recorded), but neither all of it",
 )
 _SLOW_LINKS = Cause(
     "ours",
