@@ -208,9 +208,12 @@ class Results:
             for figure, its in zip(figures, asked, strict=True)
             if (recording := self._recorded(figure)) and self._stands_for(recording, its)
         ]
-        if len(found) < len(figures):
+        kinds = {(one.scale, *one.manifest.data.items(), *one.manifest.seeds) for one in found}
+        if len(found) < len(figures) or len(kinds) > 1:
             return [figure.frame(**its) for figure, its in zip(figures, asked, strict=True)], True
-        print(f"from the recordings of {', '.join(figure.id for figure in figures)}")
+        for figure, recording in zip(figures, found, strict=True):
+            print(f"{figure.id}: {recorded.told(recording, figure)}")
+        print("trainings=all runs them here")
         return [recording.frame for recording in found], False
 
     def _asked(self, figure: Figure, given: Mapping[str, Any]) -> dict[str, Any]:

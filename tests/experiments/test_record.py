@@ -632,9 +632,14 @@ def test_figure_of_several_is_recorded_in_whole_or_made_here_in_whole(
     assert list(results.frames) == ["both"]
     twice = replace(both, of=(both.of[0], FLEET))
     assert results.table(twice).equals(pl.concat([fleet(3), fleet(3)]))
-    assert "from the recordings of fleet, fleet" in capsys.readouterr().out
+    assert capsys.readouterr().out.count("fleet: recorded on") == 2
     assert Results("toy", "", "all", recordings=tmp_path, seed=3).table(twice).height == 8
-    assert "recordings" not in capsys.readouterr().out
+    assert "recorded" not in capsys.readouterr().out
+    record("toy", "mean", scale="smoke", options={"seed": "3"}, folder=tmp_path)
+    mixed = replace(both, of=(both.of[0], MEAN), compute=lambda fleet, mean: pl.DataFrame())
+    capsys.readouterr()
+    results.table(mixed, scale="smoke")
+    assert "fleet: recorded" not in capsys.readouterr().out  # of another scale than the other
 
 
 def test_a_recording_answers_its_own_seeds_and_any_choice_of_data(tmp_path: Path) -> None:

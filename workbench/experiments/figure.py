@@ -55,7 +55,8 @@ class Figure:
     chart
         Draws the frame; None for a table.
     of
-        The figures from whose frames this one is computed, alone.
+        The figures from whose frames this one is computed, alone, none of them `of` others; the
+        first one's parameters are those of all.
     sizes
         Arguments of `compute` that the scale decides.
     answers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -212,6 +213,8 @@ class _JudgedBy:
 
 def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
     """Return recorded frames, those together that may be compared, and what to say of each."""
+    import polars as pl
+
     from workbench.experiments import recorded
 
     figures = systems.figures(system)
@@ -231,12 +234,15 @@ def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
         if not recording.traceable:
             continue
         alike.setdefault(of, _Recording(text, scale, {})).frames[name] = recording.frame
-    for one in alike.values():
-        one.frames.update(
-            (figure.id, figure.compute(*(one.frames[base.id] for base in figure.of)))
-            for figure in figures.values()
-            if figure.of and {base.id for base in figure.of} <= one.frames.keys()
-        )
+    of_others = [figure for figure in figures.values() if figure.of]
+    for one, figure in product(alike.values(), of_others):
+        if {base.id for base in figure.of} <= one.frames.keys():
+            try:
+                frame = figure.compute(*(one.frames[base.id] for base in figure.of))
+            except pl.exceptions.PolarsError as error:
+                made[f"{system} {figure.id}"] = f"of recordings of another version ({error})"
+            else:
+                one.frames[figure.id] = frame
     return list(alike.values()), made
 
 

@@ -16,6 +16,7 @@ from tests.oracles import dlion_parts as oracle
 from tests.refusals import refusals
 from workbench.decentralised.gradient_exchange.gradient import Gradient
 from workbench.dlion.algorithms.max_n import LEAST_N, STEPS, MaxN, Ranks, max_n, per_link
+from workbench.utils.checks import UserError
 
 GRID = st.sampled_from([0.0, 0.85, 1.0, 5.0, 10.0, 42.0, 50.0, 90.0, 99.0, 100.0])
 
@@ -138,6 +139,12 @@ def test_fixed_sends_all_the_same() -> None:
     found[1].add_to(flat, 1.0)
     assert flat.tolist() == pytest.approx([1.0, 0.95, 0])
     assert MaxN(0)(one, links()) == {}
+
+
+@pytest.mark.parametrize("wrong", [-1, 100.5, None])
+def test_n_of_a_hook_is_a_percentage(wrong: Any) -> None:
+    with pytest.raises(UserError, match="N is"):
+        MaxN(wrong)
 
 
 test_n_is_a_percentage = refusals(

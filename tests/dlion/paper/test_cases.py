@@ -16,7 +16,7 @@ from workbench.dlion import Growth, Setup, System
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.global_batch import GlobalBatch, step
-from workbench.dlion.algorithms.max_n import per_link
+from workbench.dlion.algorithms.max_n import PerLinkAddedUp, per_link
 from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.paper import cases, trainings
 from workbench.dlion.paper.cases import LEARNING as USUAL
@@ -188,6 +188,10 @@ class TestFields:
         n = 25.0 if name == "accumulate" else None  # of Max N
         setup, system, _ = given(Case(n=n)._replace(**{name: value}))
         assert says(setup, system)
+
+    def test_what_dlion_does_not_send_adds_up(self) -> None:
+        _, system, _ = given(Case(accumulate=True))
+        assert system.generate_partial_gradients is PerLinkAddedUp
 
     def test_a_case_of_few_classes_and_many_workers(self) -> None:
         setup, *_ = given(Case(classes=2, workers=9))

@@ -17,7 +17,9 @@ from workbench.dlion.paper.explanations import FIRST_WEIGHTS, in_use
 from workbench.experiments import recorded
 
 FIGURES = systems.figures("dlion")
-TRAINED = [name for name, figure in FIGURES.items() if "usual_seeds" in figure.sizes]
+TRAINED = [
+    name for name, figure in FIGURES.items() if figure.learnt or "usual_seeds" in figure.sizes
+]
 
 
 def draw(name: str, frame: pl.DataFrame) -> Any:

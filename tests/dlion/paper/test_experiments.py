@@ -85,6 +85,7 @@ SETTINGS: dict[tuple[str, str], list[object]] = {
     ("fig13", "environment"): ["homo_a", "hetero_cpu_a", "hetero_cpu_b"],
     ("fig14", "environment"): ["homo_a", "hetero_cpu_a", "hetero_cpu_b"],
     ("fig15", "environment"): ["homo_a", "homo_b", "hetero_net_a"],
+    ("fig17", "environment"): ["hetero_sys_b", "hetero_net_a", "hetero_cpu_b"],
     ("fig18", "environment"): ["dynamic_sys_a", "dynamic_sys_b"],
     ("fig11", "seconds"): [1500],
     ("fig12", "seconds"): [STATED["training"]["mobilenet_s"]],

@@ -28,7 +28,7 @@ class Blocks:
 
     def __call__(self, gradient: Gradient, links: Links) -> Parts:
         """Add to all blocks and send one."""
-        total = self.left.plus(gradient.values)
+        total = self.left.plus(gradient.values)  # what is left itself, not a copy
         if not self.blocks:
             self.blocks = blocks(gradient.values.nbytes, links)
             self.turn = 0 if self.blocks else self.turn

@@ -181,13 +181,13 @@ _MAX10 = Cause(
     "within 10 % of the largest Max 10 sends less than two whole gradients in "
     f"{SECONDS:,.0f} s in Homo A (recorded), and what it does not send is forgotten, of "
     "which the paper says nothing; adding that up closes more than half of the gap to Ako, and so "
-    "does the paper's other reading of N (recorded), but neither all of it",
+    "does the paper's other reading of N (recorded with one seed)",
 )
 _SLOW_LINKS = Cause(
     "ours",
     "from Homo A to Hetero SYS A, B and NET A DLion loses a tenth of its accuracy and Ako none, "
     "where by the paper's gains both lose alike; what is not sent explains less than half of it "
-    "(recorded)",
+    "(recorded with one seed)",
 )
 _GAIA = Cause(
     "ours",
@@ -196,8 +196,8 @@ _GAIA = Cause(
 )
 _DEVIATION = Cause(
     "ours",
-    "in Hetero SYS B DLion's workers are closest after each exchange of weights and twice as far "
-    "apart at the end; Ako's are never the furthest (recorded); not explained yet",
+    "in Hetero SYS B DLion's workers are at the end twice as far apart as in the 300 s before, and "
+    "Ako's are nowhere the furthest (recorded); not explained yet",
 )
 
 
