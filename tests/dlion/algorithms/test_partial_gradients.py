@@ -109,6 +109,14 @@ class TestAko:
             assert np.array_equal(found, expected)
         assert times.tolist() == [2] * size
 
+    def test_the_rest_may_be_forgotten(self) -> None:
+        hook, known = Blocks(accumulate=False), links(1, bandwidth_bps=8 * 16)
+        parts = [hook(gradient(np.arange(12.0) + at), known)[1] for at in range(3)]
+        for at, part in enumerate(parts):
+            block = slice(4 * at, 4 * at + 4)
+            assert dense(part, 12)[block].tolist() == (np.arange(12.0) + at)[block].tolist()
+        assert [part.size_bytes for part in parts] == [16] * 3
+
     @pytest.mark.parametrize("before", range(FIRST + 2))
     def test_begins_anew_once_bandwidth_is_known(self, before: int) -> None:
         """Wherever the first round stands, the next p iterations send each block once."""

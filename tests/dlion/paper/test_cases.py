@@ -14,6 +14,7 @@ import pytest
 from workbench.decentralised.gradient_exchange.gradient import Accumulated
 from workbench.dlion import Growth, Setup, System
 from workbench.dlion.algorithms import SYSTEMS
+from workbench.dlion.algorithms.ako import Blocks
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.global_batch import GlobalBatch, step
 from workbench.dlion.algorithms.max_n import PerLinkAddedUp, per_link
@@ -25,6 +26,7 @@ from workbench.dlion.paper.testbed import CANDIDATES, LOCAL_BATCH, Learner
 from workbench.dlion.paper.trainings import ABOUT, CURVE, about, curve, trained
 from workbench.runtime import Crash
 from workbench.training import Sgd, TrainingError
+from workbench.utils.checks import UserError
 
 SAMPLES = 1000
 """Of batches of 8 that stand for 10 iterations of 32: an epoch for 40 x 1000 / 50,000 = 0.8."""
@@ -189,9 +191,20 @@ class TestFields:
         setup, system, _ = given(Case(n=n)._replace(**{name: value}))
         assert says(setup, system)
 
-    def test_what_dlion_does_not_send_adds_up(self) -> None:
-        _, system, _ = given(Case(accumulate=True))
-        assert system.generate_partial_gradients is PerLinkAddedUp
+    def test_what_is_not_sent_adds_up_or_is_forgotten(self) -> None:
+        for name in ("dlion", "ako"):
+            assert system(Case(name, accumulate=name == "ako")) == system(Case(name))
+        assert system(Case(accumulate=True)).generate_partial_gradients is PerLinkAddedUp
+        forgets = system(Case("ako", accumulate=False)).generate_partial_gradients
+        assert isinstance(forgets, Blocks)
+        assert forgets.left is None
+
+    @pytest.mark.parametrize(
+        "case", [Case("gaia", accumulate=True), Case(techniques=("links",), accumulate=False)]
+    )
+    def test_nothing_to_add_up(self, case: Case) -> None:
+        with pytest.raises(UserError, match="accumulate"):
+            system(case)
 
     def test_a_case_of_few_classes_and_many_workers(self) -> None:
         setup, *_ = given(Case(classes=2, workers=9))

@@ -19,16 +19,20 @@ FIRST = 6
 
 
 class Blocks:
-    """Send everyone the next block of what has accumulated."""
+    """Send everyone the next block of what has accumulated; or of the gradient alone.
 
-    def __init__(self) -> None:
-        self.left = Leftover()
+    That Ako accumulates, Hong & Chandra (Sec. 5.1.4) do not say of theirs.
+    """
+
+    def __init__(self, *, accumulate: bool = True) -> None:
+        self.left = Leftover() if accumulate else None
         self.blocks = 0  # how many; 0 until bandwidth is known
         self.turn = 0
 
     def __call__(self, gradient: Gradient, links: Links) -> Parts:
         """Add to all blocks and send one."""
-        total = self.left.plus(gradient.values)  # what is left itself, not a copy
+        # What is left itself, not a copy.
+        total = gradient.values if self.left is None else self.left.plus(gradient.values)
         if not self.blocks:
             self.blocks = blocks(gradient.values.nbytes, links)
             self.turn = 0 if self.blocks else self.turn
@@ -36,7 +40,8 @@ class Blocks:
         block = slice(size * self.turn // count, size * (self.turn + 1) // count)
         values = total[block].copy()
         values.flags.writeable = False
-        total[block] = 0
+        if self.left is not None:
+            total[block] = 0
         self.turn = (self.turn + 1) % count
         return dict.fromkeys(links.peers, Part((Piece(block, values),) if len(values) else ()))
 

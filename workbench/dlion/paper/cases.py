@@ -10,6 +10,7 @@ from workbench import datasets
 from workbench.datasets import Dataset, partition
 from workbench.decentralised.gradient_exchange.gradient import Accumulated
 from workbench.dlion.algorithms import SYSTEMS, System
+from workbench.dlion.algorithms.ako import Blocks
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.global_batch import Growth
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
@@ -28,7 +29,7 @@ from workbench.dlion.paper.testbed import (
 from workbench.dlion.training import Trained, train
 from workbench.experiments import Scaled, data_set
 from workbench.experiments.data import loaded_once
-from workbench.utils.checks import choose
+from workbench.utils.checks import UserError, choose
 from workbench.zoo import MODELS as ZOO
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Case(NamedTuple):
     seed: int = 1  # of weights, shards and batches
     techniques: tuple[str, ...] | None = None  # DLion's that are on: batching, links, transfer
     n: float | None = None  # of Max N for all links
-    accumulate: bool | None = None  # whether what Max N does not send adds up
+    accumulate: bool | None = None  # whether what is not sent adds up, of DLion, Ako and `n`
     weighting: str | None = None  # of dynamic batching, of `WEIGHTINGS`
     growth_epochs: int | None = None  # paper's from which on the global batch doubles in each
     period: int | None = None  # of knowledge transfer, the paper's iterations
@@ -102,6 +103,13 @@ def data(source: str, model: str, samples: int | None, test_samples: int | None)
     return found.fitted(ZOO[model].input_shape).standardised()
 
 
+_ADDED_UP: dict[str, tuple[Any, Any]] = {
+    "dlion": (per_link, PerLinkAddedUp),
+    "ako": (Blocks(accumulate=False), Blocks),
+}
+"""By system: what is not sent is forgotten, or adds up."""
+
+
 def system_of(case: Case, learning: Learning, samples: int) -> System:
     """The system of a case, its periods in the learner's iterations and epochs."""
     system, learner = choose("system", case.system, SYSTEMS), learning.learner
@@ -118,8 +126,14 @@ def system_of(case: Case, learning: Learning, samples: int) -> System:
         rule = MaxN(case.n)
         hook = Accumulated(rule.selected) if case.accumulate else rule
         system = replace(system, generate_partial_gradients=hook)
-    elif case.accumulate and system.generate_partial_gradients is per_link:
-        system = replace(system, generate_partial_gradients=PerLinkAddedUp)
+    elif case.accumulate is not None:
+        hooks = _ADDED_UP.get(case.system) if case.techniques is None else None
+        if hooks is None:
+            raise UserError(
+                f"accumulate is {case.accumulate}, but {system.title} here sends whole gradients "
+                f"or has a rule of its own; give n, or one of {', '.join(_ADDED_UP)} as it is"
+            )
+        system = replace(system, generate_partial_gradients=hooks[case.accumulate])
     if case.synchronous:
         system = replace(system, synch_training=synchronous)
     batching = _batching(system.batching, case, learning, samples)

@@ -28,13 +28,15 @@ CASES: Mapping[str, Sequence[Case]] = {
     "shared, few classes a worker": _changed(first_weights="shared", classes=2),
     "own, all wait for all": _changed(synchronous=True),
 }
+_SLOW = ("hetero_net_a", "hetero_sys_a", "hetero_sys_b")
 _NOT_SENT = (
-    *(Case("ako"), *MAX_10, Case("max10", n=10.0, accumulate=True)),
+    *(*MAX_10, Case("max10", n=10.0, accumulate=True)),
     *(
         Case(system, environment, accumulate=added)
-        for environment in ("hetero_net_a", "hetero_sys_a", "hetero_sys_b")
-        for system, added in (("ako", None), ("dlion", None), ("dlion", True))
+        for environment in ("homo_a", "homo_b", *_SLOW, "dynamic_sys_b")
+        for system, added in (("ako", None), ("ako", False), ("dlion", None))
     ),
+    *(Case("dlion", environment, accumulate=True) for environment in _SLOW),
 )
 
 
@@ -46,7 +48,9 @@ def draw_explanations(frame: pl.DataFrame) -> alt.FacetChart:
 
 def draw_not_sent(frame: pl.DataFrame) -> alt.FacetChart:
     """Final accuracy where what is not sent is forgotten, and where it adds up."""
-    chart: alt.FacetChart = panels("environment", "system", "What Max N does not send", frame)
+    chart: alt.FacetChart = panels(
+        "environment", "system", "What becomes of what is not sent", frame
+    )
     return chart.resolve_scale(y="independent")
 
 

@@ -42,7 +42,12 @@ def learnt_title(subject: str, frame: pl.DataFrame) -> list[str]:
 def system_title(frame: pl.DataFrame) -> pl.Expr:
     """Title of a row's system; whether the rest adds up; of Max 10 by its reading, if several."""
     plain = pl.col("system").replace(SYSTEM_TITLES)
-    added = pl.when("accumulate").then(pl.format("{}, the rest adds up", plain))
+    added = (
+        pl.when("accumulate")
+        .then(pl.format("{}, the rest adds up", plain))
+        .when(~pl.col("accumulate"))
+        .then(pl.format("{}, the rest is forgotten", plain))
+    )
     if frame.filter(system="max10")["n"].n_unique() < 2:
         return added.otherwise(plain).alias("system")
     return (
