@@ -1,5 +1,6 @@
 """Seconds until an accuracy, read from curves by hand."""
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -71,13 +72,17 @@ def test_ranking_takes_longer_than_gossip_and_random_points_as_recorded() -> Non
     found = recorded.load("edgegossip", "strategies")
     assert found is not None
     seconds = {
-        (strategy, order): [at_s and round(at_s) for at_s in reached]
+        (strategy, order): reached
         for _, strategy, order, *reached in seconds_until(found.frame, (95, 97, 98)).rows()
     }
-    assert seconds[None, None] == [77, 123, 160]
-    assert seconds["accuracy_aware", "shuffled"] == [127, 224, 224]
-    assert seconds["random_points", "shuffled"] == [22, 29, 46]
-    assert seconds["accuracy_aware", "ranked"] == [None] * 3  # of one seed
+    gossip, ranking, points = (
+        np.array(seconds[each])
+        for each in ((None, None), ("accuracy_aware", "shuffled"), ("random_points", "shuffled"))
+    )
+    assert (gossip < ranking).all()
+    assert (ranking > 3 * points).all()
+    assert (ranking < 8 * points).all()
+    assert seconds["accuracy_aware", "ranked"] == [None] * 3
 
 
 def test_seconds_until_an_accuracy_are_means_of_seeds_that_all_get_there() -> None:

@@ -117,7 +117,7 @@ def _until_accuracies() -> str:
         "over equal epochs; LeNet-5 at MobileNet-v2's pace has "
         f"{'/'.join(map(str, ACCURACIES_PERCENT))} % after {seconds['accuracy_aware']} s, with "
         f"GoSGD after {seconds['gosgd']}, with random points after {seconds['random_points']} "
-        "(recorded, one seed)"
+        f"(recorded, seeds {', '.join(map(str, strategies.manifest.seeds))})"
     )
 
 
