@@ -26,7 +26,7 @@ from workbench.profiles import profile_model
 STATED = load_testbed("dlion")
 MISSED = ("trend", "not reproduced")
 ALIKE = ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
-RECORDED = ("fig11", "fig13", "fig15", "fig18", "fig21", "candidates", "not_sent")
+RECORDED = ("fig11", "fig13", "fig15", "fig16", "fig18", "fig21", "candidates", "not_sent")
 CAUSES = {
     claim: cause
     for one in FIGURES
