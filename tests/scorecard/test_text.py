@@ -44,7 +44,7 @@ class TestRendering:
     def test_json_is_a_list_of_objects(self, toy: Toy) -> None:
         toy.store(fig1=FIG1)
         found = json.loads(render(toy.card(), "json"))
-        assert [one["id"] for one in found] == toy.claims["id"].to_list()[:6]
+        assert [one["id"] for one in found] == [row.id for row in toy.card().rows]
         assert found[0] | {"reason": ""} == {
             "id": "toy.fig1.best",
             "system": "toy",
