@@ -1,4 +1,4 @@
-"""What the tests of the scorecard share: the real claims, and a system that is a test's alone."""
+"""A system that exists in tests of the scorecard alone, and what is recorded of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from tests.store.helpers import MADE
-from workbench.claims import Answer, load_claims
+from workbench.claims import Answer
 from workbench.experiments.figure import Figure, Together
 from workbench.experiments.recorded import Recorded
 from workbench.notebook import Results
@@ -19,8 +19,6 @@ from workbench.parameters import Parameters, Value
 from workbench.scorecard import Scorecard, of_frames, of_results
 from workbench.store.manifest import NAME, file_digest
 from workbench.system import SystemInfo
-
-TABLE = load_claims()
 
 TOY_CLAIMS = """\
 id,system,source,setting,metric,unit,value,check,note

@@ -13,7 +13,7 @@ from workbench import results as stored_results
 from workbench import systems
 from workbench.claims import MISSES, Answer, Cause, Claim, accepted, claims_of, judge, load_claims
 from workbench.clusters.testbeds import load_calibration
-from workbench.experiments.figure import Figure, Together, answers_of
+from workbench.experiments.figure import answers_of
 from workbench.parameters import Value
 from workbench.scorecard.scorecard import Row, Scorecard
 from workbench.utils.checks import check_name
@@ -91,7 +91,10 @@ def of_frames(
         Other stored files that were altered after the run.
     """
     own = claims_of(system)
-    figures = _checked(system, own)
+    figures = systems.judged(system)
+    for figure in figures:
+        for claim in (*figure.answers, *figure.causes):
+            check_name("claim", claim, own)
     answers, faults = answers_of(figures, frames)
     evidence = [_Evidence(f"this run, {scale or 'unknown'} scale", scale, answers, here=True)]
     if recorded is None:
@@ -138,15 +141,6 @@ def of_frames(
         unanswered=tuple(waiting) if frames and not damaged else (),
         recorded=made,
     )
-
-
-def _checked(system: str, own: Collection[str]) -> tuple[Figure | Together, ...]:
-    """Return what answers a system's claims; refuse an answer to a claim that does not exist."""
-    figures = systems.judged(system)
-    for figure in figures:
-        for claim in (*figure.answers, *figure.causes):
-            check_name("claim", claim, own)
-    return figures
 
 
 @dataclass(frozen=True)
