@@ -29,7 +29,6 @@ from workbench.experiments.figure import Figure, Recordable, Together
 from workbench.experiments.record import record
 from workbench.experiments.recorded import Recorded
 from workbench.notebook import Results
-from workbench.scorecard import of_frames
 from workbench.store import provenance
 from workbench.store.folder import sole_writer
 from workbench.store.manifest import FORMAT, NAME, Manifest, file_digest
@@ -680,22 +679,6 @@ def test_without_a_name_all_is_recorded_that_is_not(tmp_path: Path) -> None:
     assert set(recorded.load_all("toy", ["mean", "fleet"], tmp_path)[0]) == {"fleet", "mean"}
     assert (tmp_path / "toy" / "fleet" / NAME).read_bytes() == before
     assert "all experiments of toy are recorded" in command(*asked).stdout
-
-
-def test_the_scorecard_says_at_which_scale_its_evidence_was_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record("dynacomm", "fig10", scale="smoke", processes=1, folder=tmp_path)
-    smoke = loaded("dynacomm", "fig10", tmp_path)
-    arguments = {**smoke.manifest.arguments, "scale": "paper"}
-    for one, scale in (
-        (smoke, "smoke"),
-        (replace(smoke, manifest=replace(smoke.manifest, arguments=arguments)), "paper"),
-    ):
-        monkeypatch.setattr(recorded, "load_all", lambda *_, one=one: ({"fig10": one}, {}))
-        card = of_frames("dynacomm", {})
-        (row,) = (one for one in card.rows if one.id == "dynacomm.fig10.accuracy")
-        assert (row.verdict, row.evidence) == ("near", f"recorded at {scale}, 1 seed, digits")
 
 
 @pytest.mark.parametrize(
