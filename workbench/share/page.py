@@ -8,7 +8,6 @@ import itertools
 import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from string import Template
 
@@ -53,6 +52,8 @@ def render(
             progress(sum(map(len, drawn.values())), len(settings))
     charts = [chart for at in range(len(chunks)) for chart in drawn[at]]
 
+    from workbench.widgets.live_chart import bundle
+
     setting, shared = explorer.setting(), explorer.shared
     made = controls(setting)
     written = payload(charts) | {
@@ -71,7 +72,7 @@ def render(
         ),
         facts=_facts(values, made, len(settings), made_by),
         points=_packed(json.dumps(written, ensure_ascii=False, separators=(",", ":"))),
-        code=_packed(_code()),
+        code=_packed(bundle(_beside("page.js"))),
     )
     if (size := len(text.encode())) > MOST_BYTES:
         raise UserError(
@@ -143,10 +144,3 @@ def _packed(text: str) -> str:
 
 def _beside(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
-
-
-@cache
-def _code() -> str:
-    from workbench.widgets.live_chart import bundle
-
-    return bundle(_beside("page.js"))
