@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import replace
 
 import numpy as np
 
+from tests.edgegossip.strategies import platforms
+from tests.hiertrain.strategies import any_problem
 from workbench import datasets, decentralised, dlion, dynacomm, edgegossip, hiertrain, olpb
 from workbench.clusters import Link, Node, full_mesh
 from workbench.datasets import partition
-from workbench.edgegossip import Platform, Predictor
-from workbench.hiertrain import TIERS, Hybrid, Problem
+from workbench.hiertrain import Hybrid
 from workbench.training import Sgd
 
 DIGITS = datasets.load("digits").limit(train=96, test=16)
@@ -29,17 +29,7 @@ def train_dynacomm() -> list[np.ndarray]:
 
 def train_hiertrain() -> list[np.ndarray]:
     """LeNet-5 on three tiers; weights do not depend on the times."""
-    layers, batch = 5, 32
-    times = np.arange(1, layers + 1) * 1e-3
-    problem = Problem(
-        layer_s={tier: np.stack([times, times], 1) for tier in TIERS},
-        update_s=dict.fromkeys(TIERS, times),
-        param_bytes=times * 1e6,
-        output_bytes=times * 1e5,
-        sample_bytes=256,
-        bandwidth_bps={("device", "edge"): 8e6, ("edge", "cloud"): 4e6, ("device", "cloud"): 2e6},
-        batch=batch,
-    )
+    problem = any_problem(5, 32)
     setup = hiertrain.Setup("lenet5", DIGITS.fitted((1, 28, 28)), problem, epochs=2, sgd=SGD)
     policy = Hybrid(("edge", "device", "cloud"), 1, 3, 10, 8, 14)
     return [hiertrain.train(setup, policy).weights.numpy()]
@@ -63,12 +53,8 @@ def train_decentralised() -> list[np.ndarray]:
 
 def train_edgegossip() -> list[np.ndarray]:
     """LeNet-5 on three platforms that learn from what matters most."""
-    platforms = [
-        Platform(f"p{slower}", Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), 0.01 * slower))
-        for slower in (1, 2, 4)
-    ]
-    data = DIGITS.fitted((1, 28, 28))
-    setup = edgegossip.Setup("lenet5", data, platforms, epochs=3, batch_size=8, sgd=SGD)
+    data, unequal = DIGITS.fitted((1, 28, 28)), platforms(0.01, 0.02, 0.04)
+    setup = edgegossip.Setup("lenet5", data, unequal, epochs=3, batch_size=8, sgd=SGD)
     found = edgegossip.train(setup, ratio=5)
     return [weights.numpy() for weights in found.weights]
 
@@ -114,7 +100,3 @@ def digest(system: str) -> str:
     for weights in TRAININGS[system]():
         found.update(weights.tobytes())
     return found.hexdigest()
-
-
-if __name__ == "__main__":
-    print(json.dumps({system: digest(system) for system in TRAININGS}))

@@ -15,57 +15,9 @@ import pytest
 from workbench import figures, systems
 from workbench.dynacomm import explorer as dynacomm
 from workbench.utils.checks import UnknownNameError
-from workbench.widgets import Slider, controls
+from workbench.widgets import Control, Menu, Slider, controls
 from workbench.widgets.live_chart import split
 
-OTHERS: dict[str, dict[str, Any]] = {
-    "dynacomm": {
-        "model": "vgg19",
-        "planner": "ibatch",
-        "batch_size": 16,
-        "bandwidth_mbps": 1000.0,
-        "workers": 2,
-        "overhead_ms": 50.0,
-    },
-    "hiertrain": {
-        "model": "lenet5_cifar",
-        "planner": "jalad",
-        "batch_size": 16,
-        "device_edge_mbps": 20.0,
-        "edge_cloud_mbps": 1.5,
-        "edge_cores": 4,
-        "devices": 3,
-    },
-    "edgegossip": {
-        "model": "lenet5",
-        "platforms": 6,
-        "imbalance": 4.0,
-        "aggregation_ratio": 5.0,
-        "bandwidth_mbps": 1000.0,
-        "load": 0.8,
-    },
-    "dlion": {
-        "model": "lenet5",
-        "system": "gaia",
-        "environment": "homo_b",
-        "bandwidth_mbps": 200.0,
-        "batch_size": 64,
-        "workers": 4,
-        "heterogeneity": 2.0,
-    },
-    "olpb": {
-        "model": "cifarnet",
-        "phase": "inference",
-        "planner": "pebble",
-        "batch_size": 4,
-        "budget_percent": 60.0,
-        "workers": 8,
-        "level": 3,
-        "scan": "blelloch",
-        "delay_factor": 5.0,
-        "bandwidth_mbps": 10.0,
-    },
-}
 SAID = {
     "dynacomm": "MG-WFBP",
     "hiertrain": "JointDNN+",
@@ -81,13 +33,15 @@ def explorer(system: str) -> ModuleType:
     return import_module(f"workbench.{system}.explorer")
 
 
-@every_explorer
-def test_another_value_of_any_control_makes_another_chart(system: str) -> None:
-    draw, setting = explorer(system).draw, explorer(system).Setting()
-    assert set(OTHERS[system]) == {field.name for field in fields(setting)}
-    drawn = draw(setting)
-    for name, value in OTHERS[system].items():
-        assert draw(replace(setting, **{name: value})) != drawn, name
+def settings(control: Control) -> list[Any]:
+    """The values to try: all of a menu, the ends of a slider."""
+    if isinstance(control, Menu):
+        return list(control.options)
+    return [control.read(end) for end in (control.minimum, control.maximum)]
+
+
+def controls_of(system: str) -> dict[str, Control]:
+    return controls(explorer(system).Setting())
 
 
 @every_explorer
@@ -100,14 +54,16 @@ def test_it_fits_both_columns(system: str) -> None:
 
 
 @every_explorer
-def test_charts_at_every_end_of_a_control_are_valid_and_alike(system: str) -> None:
+def test_charts_at_every_end_of_a_control_differ_and_are_valid_and_alike(system: str) -> None:
     """Vega-Lite's schema takes each, a phase keeps its colour, a percentage ends at 100."""
     draw, setting = explorer(system).draw, explorer(system).Setting()
+    first = draw(setting)
     colours: dict[tuple[str, str], str] = {}
     valid: set[str] = set()
     for name, control in controls(setting).items():
-        for value in control.settings:
-            drawn = draw(replace(setting, **{name: value}))
+        charts = [draw(replace(setting, **{name: value})) for value in settings(control)]
+        assert any(drawn != first for drawn in charts), name
+        for drawn in charts:
             assert drawn.pop("config") is figures.CONFIG
             template = json.dumps(split(drawn)[0])
             if template not in valid:  # which differ by rows and numbers alone
@@ -135,9 +91,10 @@ def scales(node: Any, channel: str) -> Iterator[tuple[str, Any]]:
 
 @every_explorer
 def test_controls_stand_where_the_setting_does(system: str) -> None:
-    setting = explorer(system).Setting(**OTHERS[system])
-    stands = {name: one.value for name, one in controls(setting).items()}
-    assert stands == OTHERS[system]
+    last = {name: settings(control)[-1] for name, control in controls_of(system).items()}
+    assert set(last) == {field.name for field in fields(explorer(system).Setting)}
+    stands = {name: one.value for name, one in controls(explorer(system).Setting(**last)).items()}
+    assert stands == last
 
 
 @every_explorer
@@ -151,21 +108,17 @@ def test_a_slider_reaches_as_far_as_the_setting(system: str) -> None:
 @every_explorer
 def test_what_cannot_be_set_is_refused(system: str) -> None:
     setting = explorer(system).Setting
-    if "planner" in OTHERS[system]:
-        own = "workbench" if system == "olpb" else system
-        with pytest.raises(UnknownNameError, match=f"unknown planner 'no'.*{own}"):
-            setting(planner="no")
-    for name, value in OTHERS[system].items():
-        if isinstance(value, str):
-            with pytest.raises(UnknownNameError, match="Did you mean"):
-                setting(**{name: f"{value}x"})
-        else:
+    for name, control in controls_of(system).items():
+        if isinstance(control, Slider):
             with pytest.raises(ValueError, match=f"{name}=-1: must be"):
                 setting(**{name: -1})
+        else:
+            with pytest.raises(UnknownNameError, match=f"Did you mean '{control.value}'"):
+                setting(**{name: f"{control.value}x"})
 
 
 def test_a_planner_of_ones_own_is_on_the_menu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(dynacomm.PLANNERS, "halves", dynacomm.PLANNERS["sequential"])  # type: ignore[attr-defined]
     setting = dynacomm.Setting(planner="halves")
-    assert "halves" in controls(setting)["planner"].settings
+    assert "halves" in settings(controls(setting)["planner"])
     assert "ResNet-152, halves" in json.dumps(dynacomm.draw(setting))

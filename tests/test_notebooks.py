@@ -24,7 +24,7 @@ from workbench.claims import VERDICTS, load_claims
 from workbench.experiments import recorded
 from workbench.experiments.figure import Figure
 from workbench.figures import COLUMNS
-from workbench.reproduce import fingerprint, read_notebook
+from workbench.reproduce import read_notebook
 from workbench.results import read_manifest, stored, system_of
 from workbench.store.manifest import NAME
 from workbench.utils.files import ROOT
@@ -261,12 +261,6 @@ def test_a_run_leaves_a_manifest_of_all_that_it_made(path: Path, smoke: Smoke) -
     asked = {"scale": "smoke", "trainings": "all"}
     known = {name: value for name, value in asked.items() if name in notebook.defaults}
     assert manifest.arguments == {**notebook.defaults, **known}
-    assert manifest.seconds > 0
-    assert {"python", "workbench", "altair", "polars", "torch"} <= set(manifest.versions)
-    groups = fingerprint(notebook, manifest.arguments, smoke.root, manifest.versions)
-    assert set(manifest.inputs) == set(groups)
-    same = [name for name in groups if name != "package"]  # whose copy is not the one imported here
-    assert {name: manifest.inputs[name] for name in same} == {name: groups[name] for name in same}
 
 
 @every_notebook

@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.scripts import script
+from workbench.systems import SYSTEMS
 from workbench.utils.files import ROOT
 
 CONDA_NAMES = {"torch": "pytorch", "jupyter-client": "jupyter_client", "ray": "ray-core"}
@@ -377,6 +378,30 @@ def test_the_licence_is_apache_2() -> None:
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License\n                           Version 2.0, January 2004" in text
     assert "END OF TERMS AND CONDITIONS" in text
+
+
+HEAVY = "altair ipywidgets jupyter_client nbclient nbformat papermill polars scipy torch vl_convert"
+COMMAND = "from workbench.cli import app; app({}, standalone_mode=False)"
+EXPLORER = "from workbench.{} import explorer; explorer.draw(explorer.Setting())"
+LIGHT = {
+    COMMAND.format(["--help"]): f"{HEAVY} numpy",
+    COMMAND.format(["reproduce", "--help"]): f"{HEAVY} numpy",
+    "from workbench.zoo import MODELS; MODELS['vgg19']": "torch polars numpy",
+    "import workbench.datasets, workbench.training": "torch sklearn pooch requests scipy",
+    "import workbench.figures, workbench.widgets": "altair polars ipywidgets vl_convert torch",
+    "import workbench.scorecard": "workbench.reproduce papermill torch altair ipywidgets",
+    "; ".join(map(EXPLORER.format, SYSTEMS)): "torch",
+}
+"""What runs without which packages."""
+
+
+@pytest.mark.parametrize("code", LIGHT)
+def test_what_is_not_needed_is_not_loaded(code: str) -> None:
+    shown = f"{code}; import sys; print(*sys.modules, file=sys.stderr)"
+    command = [sys.executable, "-c", shown]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stderr.split()
+    assert "workbench" in loaded
+    assert set(LIGHT[code].split()).isdisjoint(loaded)
 
 
 def test_importing_the_workbench_imports_nothing_but_the_standard_library() -> None:

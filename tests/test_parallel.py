@@ -69,8 +69,8 @@ def session(leader: int) -> list[int]:
     return found
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    end_s = time.monotonic() + LIMIT_S
+def wait_for(condition: Callable[[], object], seconds: float = LIMIT_S) -> None:
+    end_s = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end_s
         time.sleep(0.005)

@@ -79,6 +79,16 @@ Scale = Annotated[
     str | None,
     typer.Option(metavar="SCALE", help="smoke, default or paper.  \\[default: default]"),
 ]
+Values = Annotated[
+    list[str] | None,
+    Parameter(
+        metavar="NAME=VALUES",
+        help="Values of a parameter: 10,100,1000 or 1..5; one fixes it; repeatable.",
+    ),
+]
+Processes = Annotated[
+    int | None, Number(help="Processes beside each other.  \\[default: one a core]")
+]
 Address = Annotated[
     str | None,
     typer.Option(
@@ -187,17 +197,9 @@ def sweep(
         typer.Argument(metavar="NOTEBOOK", help="01_dynacomm, dynacomm or 01; or a path of yours."),
     ],
     *,
-    parameter: Annotated[
-        list[str] | None,
-        Parameter(
-            metavar="NAME=VALUES",
-            help="Values of a parameter: 10,100,1000 or 1..5; repeatable.",
-        ),
-    ] = None,
+    parameter: Values = None,
     scale: Scale = None,
-    processes: Annotated[
-        int | None, Number(help="Points beside each other.  \\[default: one a core]")
-    ] = None,
+    processes: Processes = None,
     address: Address = None,
     force: Annotated[
         bool, typer.Option("--force", help="Run also points that are finished.")
@@ -236,9 +238,7 @@ def record(
     seeds: Annotated[
         int | None, Number(help="Trainings of each kind.  \\[default: the scale's]")
     ] = None,
-    processes: Annotated[
-        int | None, Number(help="Trainings beside each other.  \\[default: one a core]")
-    ] = None,
+    processes: Processes = None,
     parameter: Assignments = None,
     force: Annotated[
         bool,
@@ -398,16 +398,8 @@ def share(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where the page goes.")
     ] = None,
-    parameter: Annotated[
-        list[str] | None,
-        Parameter(
-            metavar="NAME=VALUES",
-            help="Values of a control, 10,100,1000 or 1..5; one fixes the parameter; repeatable.",
-        ),
-    ] = None,
-    processes: Annotated[
-        int | None, Number(help="That draw beside each other.  \\[default: one a core]")
-    ] = None,
+    parameter: Values = None,
+    processes: Processes = None,
 ) -> None:
     """Write a notebook's explorer as a page of sliders that needs neither kernel nor network."""
     from workbench import share as sharing
@@ -608,7 +600,7 @@ def memory(
 def compare(
     model: Model,
     *,
-    cluster: Annotated[Path, typer.Option(metavar="FILE", help="Nodes, links and rules, in TOML.")],
+    cluster: Annotated[Path, File(help="Nodes, links and rules, in TOML.")],
     inputs: Inputs = None,
     batch_size: BatchSize = "32",
     times: Annotated[
@@ -685,10 +677,7 @@ def compare(
         ),
     ] = None,
     csv: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Also write all columns here; with --train, all evaluations."
-        ),
+        Path | None, File(help="Also write all columns here; with --train, all evaluations.")
     ] = None,
 ) -> None:
     """Compare all ways of training a model on a cluster, and say which is the fastest, and why."""

@@ -1,14 +1,15 @@
-"""The rule, by cases worked out by hand."""
+"""Answers that say something, and the rule that judges them, by cases worked out by hand."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.claims.helpers import CLAIMS, claim
 from workbench import claims
-from workbench.claims import Claim
+from workbench.claims import Answer, Claim
 
 UNITS = ("percent", "percentage points", "x", "samples")
 
@@ -157,3 +158,18 @@ class TestLiteralChecks:
             claims.verdict(claim("1"), True)
         with pytest.raises(TypeError, match=r"ours is 1\.0, .* 'order' is true or false"):
             claims.verdict(claim("a<b", "order", "order"), 1.0)
+
+
+class TestAnswer:
+    def test_takes_numpys_values_for_what_they_are(self) -> None:
+        holds, number = Answer(np.bool_(True)), Answer(np.float64(1.5))  # type: ignore[arg-type]
+        assert holds.ours is True
+        assert type(number.ours) is float
+
+    def test_refuses_what_says_nothing(self) -> None:
+        with pytest.raises(AssertionError, match="without a value says why"):
+            Answer()
+        with pytest.raises(AssertionError, match="or did not run; not both"):
+            Answer(1.0, not_run="needs the training runtime")
+        with pytest.raises(AssertionError, match="ours is nan"):
+            Answer(float("nan"))

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from tests.comparison.test_compare import home
+from tests.test_explorers import settings
 from workbench import figures
 from workbench.comparison import Question, charts, compare, explorer
 from workbench.comparison.memory import memory_of
@@ -63,7 +64,7 @@ def test_the_winner_is_the_first_row_of_the_table() -> None:
 
 def test_every_end_of_the_explorer_s_controls_can_be_drawn() -> None:
     for name, control in controls(SETTING).items():
-        for value in control.settings:
+        for value in settings(control):
             changed: dict[str, Any] = {name: value}
             chart = explorer.draw(replace(SETTING, **changed))
             assert chart["vconcat"]

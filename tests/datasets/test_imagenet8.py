@@ -122,7 +122,6 @@ class TestRefused:
         ("changed", "message"),
         [
             ({"labels": None}, "has no labels; a data set has the arrays labels"),
-            ({"data": None}, "has no data"),
             ({"labels": np.array([0, 1, 2])}, "labels from 0 to 2; in these files .* 1 to 1000"),
             ({"labels": np.array([1, 1, 1001])}, "labels from 1 to 1001"),
             ({"labels": np.array([1.0, 2.0, 3.0])}, "labels is float64"),
@@ -130,7 +129,6 @@ class TestRefused:
             ({"labels": np.zeros(0, int), "data": batch(0, 0)["data"]}, r"of shape \(0,\)"),
             ({"labels": np.array([1, 2])}, r"for 2 labels it must be uint8 of shape \(2, 192\)"),
             ({"data": batch(3)["data"] / 255}, "data is float64"),
-            ({"data": batch(3)["data"][:, :64]}, r"data is uint8 of shape \(3, 64\)"),
             ({"data": batch(3)["data"].repeat(16, 1)}, r"of shape \(3, 3072\).*8 x 8 pixels"),
             ({"data": batch(3)["data"].reshape(3, 8, 8, 3)}, r"of shape \(3, 8, 8, 3\)"),
             ({"labels": np.array([1, 2, 3], object)}, "not an .npz file of plain arrays"),

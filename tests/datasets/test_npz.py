@@ -80,8 +80,6 @@ def holed(value: float) -> Any:
         ({"x_train": PIXELS.repeat(3, 3).repeat(2, 1)}, r"x_train has shape \(6, 10, 7, 9\)"),
         ({"x_train": PIXELS[:0], "y_train": GOOD["y_train"][:0]}, "at least one"),
         ({"x_test": PIXELS[:4, :4]}, r"float32\[3,5,7\] in x_train, but float32\[3,4,7\]"),
-        ({"x_train": holed(np.nan)}, "x_train holds NaN or infinite"),
-        ({"x_train": holed(-np.inf)}, "x_train holds NaN or infinite"),
         ({"x_train": holed(1e300)}, "x_train holds NaN or infinite"),
         ({"y_train": GOOD["y_train"][:5]}, "6 samples in x_train, but 5 labels in y_train"),
         ({"y_train": GOOD["y_train"].astype(float)}, "y_train is float64"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -12,7 +11,6 @@ from workbench import systems
 from workbench.claims import Answer
 from workbench.dynacomm.paper import accuracy as dynacomm
 from workbench.edgegossip.paper import accuracy, balance, failures, trainings
-from workbench.experiments import finished
 from workbench.experiments.figure import answers_of
 from workbench.hiertrain.paper import learning as hiertrain
 from workbench.training import TrainingError
@@ -23,13 +21,6 @@ LEFT_OUT = "left out: 1 training that failed"
 class NoTrainingError(TrainingError):
     def __init__(self) -> None:
         Exception.__init__(self, "training diverged")
-
-
-@pytest.fixture(autouse=True)
-def nothing_in_memory() -> Iterator[None]:
-    finished.forget()
-    yield
-    finished.forget()
 
 
 def title(chart: Any) -> str:

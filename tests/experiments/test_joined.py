@@ -56,15 +56,6 @@ def test_a_parameter_is_never_called_like_another_column() -> None:
     ]
 
 
-def test_a_column_that_says_the_same_stays_once() -> None:
-    parts = [
-        ({"a": 1.0, "b": "x"}, frame(a=[1, 1], y=[2, 3])),
-        ({"a": 2.0, "b": "x"}, frame(y=[4])),
-    ]
-    assert joined(parts).rows() == [(1.0, "x", 2), (1.0, "x", 3), (2.0, "x", 4)]
-    assert joined([({"a": 1}, frame(a=[1])), ({"a": 2}, frame(a=[2]))]).rows() == [(1,), (2,)]
-
-
 def test_points_without_rows() -> None:
     assert joined([], ["a"]).columns == ["a"]
     found = joined([({"a": 1}, pl.DataFrame()), ({"a": 2}, pl.DataFrame(schema={"x": pl.Int64}))])

@@ -29,7 +29,6 @@ from workbench.experiments.figure import Figure, Recordable, Together
 from workbench.experiments.record import record
 from workbench.experiments.recorded import Recorded
 from workbench.notebook import Results
-from workbench.scorecard import of_frames
 from workbench.store import provenance
 from workbench.store.folder import sole_writer
 from workbench.store.manifest import FORMAT, NAME, Manifest, file_digest
@@ -118,6 +117,11 @@ def record_fleet(
     return record("toy", "fleet", scale=scale, processes=processes, force=force, folder=folder)
 
 
+def points(folder: Path) -> list[Path]:
+    """Those of the toy's experiments that are kept."""
+    return list((folder / "toy" / ".points").glob("*/*.json"))
+
+
 def command(*arguments: str) -> Result:
     return CliRunner(env={"COLUMNS": "200"}).invoke(cli.app, ["record", *arguments])
 
@@ -177,15 +181,15 @@ def test_a_stopped_recording_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_what_is_begun_again_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither other experiments' points nor its own, before they are there again."""
     record_fleet(tmp_path)
-    points = tmp_path / "toy" / ".points"
-    (points / "another").mkdir()
-    (points / "another" / "point.json").write_text("{}")
-    before = {path: path.stat().st_ino for path in points.glob("*/*.json")}
+    another = tmp_path / "toy" / ".points" / "another"
+    another.mkdir()
+    (another / "point.json").write_text("{}")
+    before = {path: path.stat().st_ino for path in points(tmp_path)}
     with monkeypatch.context() as patch:
         patch.setitem(METHODS, "lower bound", interrupted)
         with pytest.raises(ExperimentInterrupted, match="3 finished rows"):
             record_fleet(tmp_path, force=True)
-    after = {path: path.stat().st_ino for path in points.glob("*/*.json")}
+    after = {path: path.stat().st_ino for path in points(tmp_path)}
     assert after.keys() == before.keys()
     assert sum(after[name] != before[name] for name in before) == 3
     for name in METHODS:
@@ -197,13 +201,12 @@ def test_what_is_begun_again_loses_nothing(tmp_path: Path, monkeypatch: pytest.M
 def test_damaged_points_are_computed_again(damaged: str, tmp_path: Path) -> None:
     record_fleet(tmp_path)
     before = loaded("toy", "fleet", tmp_path)
-    points = tmp_path / "toy" / ".points"
-    for point in points.glob("*/*.json"):
+    for point in points(tmp_path):
         point.write_text(damaged)
     (tmp_path / "toy" / "fleet" / NAME).unlink()
     record_fleet(tmp_path)
     assert loaded("toy", "fleet", tmp_path).frame.equals(before.frame)
-    kept = [json.loads(point.read_text()) for point in points.glob("*/*.json")]
+    kept = [json.loads(point.read_text()) for point in points(tmp_path)]
     assert len({point["of"] for point in kept}) == len(kept) == len(METHODS)
 
 
@@ -295,7 +298,8 @@ def test_what_was_recorded_with_changes_is_made_again_without(
 
 
 def test_a_killed_run_loses_no_recording(tmp_path: Path) -> None:
-    folder = record_fleet(tmp_path, scale="paper")
+    record_fleet(tmp_path)
+    folder = record_fleet(tmp_path, scale="paper")  # which takes a smaller one's place
     folder.rename(folder.with_name(".fleet.old"))  # as `put_in_place` does first
     with pytest.raises(UserError, match="a killed run was replacing it; give"):
         record_fleet(tmp_path)
@@ -333,19 +337,33 @@ def test_another_recording_is_not_replaced_unasked(tmp_path: Path) -> None:
             again(**other)
     assert again(scale="smoke", seeds=3) == 3  # the same and one more
     assert again(scale="smoke", seeds=1, force=True) == 1
-    points = list((tmp_path / "toy" / ".points").glob("*/*.json"))
-    assert len(points) == 3
+    assert len(points(tmp_path)) == 3
+
+
+def record_mean(folder: Path, seeds: int, force: bool = False) -> Recorded:
+    record("toy", "mean", scale="smoke", seeds=seeds, force=force, folder=folder)
+    return loaded("toy", "mean", folder)
+
+
+def restate_mean(folder: Path, **fields: object) -> None:
+    made = replace(loaded("toy", "mean", folder).manifest, **fields)  # type: ignore[arg-type]
+    (folder / "toy" / "mean" / NAME).write_text(made.to_json())
+
+
+def at_revision(monkeypatch: pytest.MonkeyPatch, revision: str | None) -> None:
+    dirty = None if revision is None else False
+    monkeypatch.setattr(provenance, "revision", lambda *_: (revision, dirty))
 
 
 def test_seeds_are_added_to_those_recorded_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def made(seeds: int, revision: str, force: bool = False) -> tuple[Recorded, int]:
-        monkeypatch.setattr(provenance, "revision", lambda *_: (revision, False))
-        record("toy", "mean", scale="smoke", seeds=seeds, force=force, folder=tmp_path)
-        computed = len(list((tmp_path / "toy" / ".points").glob("*/*.json")))
+        at_revision(monkeypatch, revision)
+        found = record_mean(tmp_path, seeds, force)
+        computed = len(points(tmp_path))
         shutil.rmtree(tmp_path / "toy" / ".points")  # as in another clone
-        return loaded("toy", "mean", tmp_path), computed
+        return found, computed
 
     first, _ = made(1, "a")
     more, computed = made(3, "b")
@@ -362,71 +380,67 @@ def test_seeds_are_added_to_those_recorded_elsewhere(
 def test_seeds_are_not_added_to_what_is_of_another_kind(
     how: dict[str, object], tmp_path: Path
 ) -> None:
-    record("toy", "mean", scale="smoke", seeds=1, folder=tmp_path)
+    record_mean(tmp_path, 1)
     shutil.rmtree(tmp_path / "toy" / ".points")
-    one = loaded("toy", "mean", tmp_path).manifest
-    (tmp_path / "toy" / "mean" / NAME).write_text(replace(one, **how).to_json())  # type: ignore[arg-type]
-    record("toy", "mean", scale="smoke", seeds=2, folder=tmp_path)
-    assert len(list((tmp_path / "toy" / ".points").glob("*/*.json"))) == 2
+    restate_mean(tmp_path, **how)
+    record_mean(tmp_path, 2)
+    assert len(points(tmp_path)) == 2
 
 
 def test_seeds_of_other_code_are_not_added(tmp_path: Path) -> None:
-    record("toy", "mean", scale="smoke", seeds=1, folder=tmp_path)
-    one = loaded("toy", "mean", tmp_path).manifest
-    path = tmp_path / "toy" / "mean" / NAME
-    path.write_text(replace(one, inputs={**one.inputs, "code": "other"}).to_json())
+    one = record_mean(tmp_path, 1).manifest
+    restate_mean(tmp_path, inputs={**one.inputs, "code": "other"})
     with pytest.raises(UserError, match=r"code changed since mean.*--carry-over` first"):
-        record("toy", "mean", scale="smoke", seeds=2, folder=tmp_path)
+        record_mean(tmp_path, 2)
     assert loaded("toy", "mean", tmp_path).manifest.seeds == [1]
-    record("toy", "mean", scale="smoke", seeds=2, folder=tmp_path, force=True)
-    assert loaded("toy", "mean", tmp_path).manifest.seeds == [1, 2]
+    assert record_mean(tmp_path, 2, force=True).manifest.seeds == [1, 2]
 
 
 def test_seeds_added_to_what_was_carried_over_leave_that_in_the_manifest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def made(seeds: int, revision: str) -> Manifest:
-        monkeypatch.setattr(provenance, "revision", lambda *_: (revision, False))
-        record("toy", "mean", scale="smoke", seeds=seeds, folder=tmp_path)
-        return loaded("toy", "mean", tmp_path).manifest
-
-    one = made(1, "a")
-    carried = replace(one, carried_over_to="b")
-    (tmp_path / "toy" / "mean" / NAME).write_text(carried.to_json())
-    two = made(2, "c")
+    at_revision(monkeypatch, "a")
+    record_mean(tmp_path, 1)
+    restate_mean(tmp_path, carried_over_to="b")
+    at_revision(monkeypatch, "c")
+    two = record_mean(tmp_path, 2).manifest
     assert (two.revision, two.carried_over_to, two.extended_at) == ("a", "b", "c")
-    assert made(3, "a").extended_at == "c"
+    at_revision(monkeypatch, "a")
+    assert record_mean(tmp_path, 3).manifest.extended_at == "c"
 
 
 def test_seeds_added_outside_git_answer_no_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record("toy", "mean", scale="smoke", seeds=1, folder=tmp_path)
-    assert loaded("toy", "mean", tmp_path).traceable
-    monkeypatch.setattr(provenance, "revision", lambda *_: (None, None))
-    record("toy", "mean", scale="smoke", seeds=2, folder=tmp_path)
-    assert not loaded("toy", "mean", tmp_path).traceable
+    assert record_mean(tmp_path, 1).traceable
+    at_revision(monkeypatch, None)
+    assert not record_mean(tmp_path, 2).traceable
 
 
-SEEDED = [
-    f"{system} {name}"
+SEEDED = {
+    f"{system} {name}": figure
     for system in systems.SYSTEMS
-    for name, one in systems.recordable(system).items()
-    if "seeds" in one.parameters()
-]
+    for name, figure in systems.recordable(system).items()
+    if "seeds" in figure.parameters()
+}
 
 
 @pytest.mark.parametrize("which", usually(["dlion fig9", "edgegossip fig12"], SEEDED))
 def test_rows_of_more_seeds_are_those_of_each(which: str) -> None:
     """So that seeds can be added to a recording."""
-    system, name = which.split()
-    figure = systems.recordable(system)[name]
-    both = figure.frame("smoke", seeds=2)
-    alone = pl.concat(figure.frame("smoke", seed=seed, seeds=1) for seed in (1, 2))
+    both = SEEDED[which].frame("smoke", seeds=2)
+    alone = pl.concat(SEEDED[which].frame("smoke", seed=seed, seeds=1) for seed in (1, 2))
     assert_frame_equal(alone, both, check_row_order=False, check_exact=True)
 
 
-@pytest.mark.parametrize("system", [name for name in systems.SYSTEMS if name != "toy"])
+@pytest.mark.parametrize("which", SEEDED)
+@pytest.mark.parametrize("seeds", [0, -1, 1.5, "2", True])
+def test_a_figure_takes_at_least_one_seed(which: str, seeds: object) -> None:
+    with pytest.raises(ValueError, match=f"seeds is {seeds!r}; it must be a whole number"):
+        SEEDED[which].frame("smoke", seeds=seeds)
+
+
+@pytest.mark.parametrize("system", systems.SYSTEMS)
 def test_what_is_offered_is_shown_or_judged(system: str) -> None:
     judged = systems.judged(system)
     needed = [
@@ -458,7 +472,6 @@ class AboutToLearnError(Exception):
     [
         (system, name)
         for system in systems.SYSTEMS
-        if system != "toy"
         for name, one in systems.recordable(system).items()
         if one.recorded is not None and one.recorded.data
     ],
@@ -540,15 +553,14 @@ def test_what_was_altered_is_not_taken_for_nothing(
         assert says in capsys.readouterr().out
     record_fleet(tmp_path)  # makes it again
     assert loaded("toy", "fleet", tmp_path).frame.equals(frame)
-    (folder / "fleet.parquet").unlink()
-    (folder / "fleet.parquet").mkdir()
+    (parquet := folder / "fleet.parquet").unlink()
+    parquet.mkdir()
     with pytest.raises(UserError, match=r"fleet.parquet is missing or no longer what"):
         recorded.load("toy", "fleet", tmp_path)
-    (folder / "fleet.parquet").rmdir()
-    (folder / "fleet.parquet").write_bytes(b"PAR1")
-    made = Manifest.read(folder)
-    outputs = {"fleet.parquet": file_digest(folder / "fleet.parquet") or ""}
-    manifest.write_text(replace(made, outputs=outputs).to_json())
+    parquet.rmdir()
+    parquet.write_bytes(b"PAR1")
+    outputs = {parquet.name: file_digest(parquet) or ""}
+    manifest.write_text(replace(Manifest.read(folder), outputs=outputs).to_json())
     with pytest.raises(UserError, match=r"fleet.parquet is damaged; `workbench record toy fleet`"):
         recorded.load("toy", "fleet", tmp_path)
 
@@ -651,14 +663,6 @@ def test_a_recording_answers_its_own_seeds_and_any_choice_of_data(tmp_path: Path
     assert not found.answers({"scale": "paper", "seed": 1, "dataset": "auto"})
 
 
-def test_a_recording_at_the_papers_scale_takes_the_place_of_a_smaller_one(tmp_path: Path) -> None:
-    record_fleet(tmp_path)
-    record_fleet(tmp_path, scale="paper")
-    assert loaded("toy", "fleet", tmp_path).scale == "paper"
-    with pytest.raises(ValueError, match="holds another recording"):
-        record_fleet(tmp_path)
-
-
 def test_without_a_name_all_that_is_recorded_is_carried_over(tmp_path: Path) -> None:
     record_fleet(tmp_path)
     done = command("toy", "--carry-over", "--output", str(tmp_path))
@@ -675,22 +679,6 @@ def test_without_a_name_all_is_recorded_that_is_not(tmp_path: Path) -> None:
     assert set(recorded.load_all("toy", ["mean", "fleet"], tmp_path)[0]) == {"fleet", "mean"}
     assert (tmp_path / "toy" / "fleet" / NAME).read_bytes() == before
     assert "all experiments of toy are recorded" in command(*asked).stdout
-
-
-def test_the_scorecard_says_at_which_scale_its_evidence_was_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record("dynacomm", "fig10", scale="smoke", processes=1, folder=tmp_path)
-    smoke = loaded("dynacomm", "fig10", tmp_path)
-    arguments = {**smoke.manifest.arguments, "scale": "paper"}
-    for one, scale in (
-        (smoke, "smoke"),
-        (replace(smoke, manifest=replace(smoke.manifest, arguments=arguments)), "paper"),
-    ):
-        monkeypatch.setattr(recorded, "load_all", lambda *_, one=one: ({"fig10": one}, {}))
-        card = of_frames("dynacomm", {})
-        (row,) = (one for one in card.rows if one.id == "dynacomm.fig10.accuracy")
-        assert (row.verdict, row.evidence) == ("near", f"recorded at {scale}, 1 seed, digits")
 
 
 @pytest.mark.parametrize(
@@ -746,7 +734,7 @@ def test_the_command_says_where_it_went_and_how_it_goes_on(
     assert "nothing was run" not in forced.stderr
 
 
-@pytest.mark.parametrize("system", [name for name in systems.SYSTEMS if name != "toy"])
+@pytest.mark.parametrize("system", systems.SYSTEMS)
 def test_what_is_committed_is_of_its_data_and_of_its_figure_alone(system: str) -> None:
     found, faults = recorded.load_all(system, systems.recordable(system))
     assert not faults

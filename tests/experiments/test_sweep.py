@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import importlib
 import os
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from tests.expectations import assert_tells_every_step
 from workbench import experiments
 from workbench.experiments import ExperimentInterrupted, Scaled, finished, grid, sweep
+from workbench.experiments.scales import seeds_from
 from workbench.parameters import SCALES
 from workbench.runtime import Run
 from workbench.runtime.progress import Steps
@@ -44,13 +44,6 @@ def interrupted_within(*, n: int, steps: Steps) -> dict[str, float]:
     if n == 1:
         raise ExperimentInterrupted(pl.DataFrame({"square": [0.5]}))
     return {"square": 0.0}
-
-
-@pytest.fixture(autouse=True)
-def nothing_in_memory() -> Iterator[None]:
-    finished.forget()
-    yield
-    finished.forget()
 
 
 def done(folder: Path) -> dict[str, int]:
@@ -148,26 +141,6 @@ def test_a_recording_takes_nothing_from_memory(tmp_path: Path) -> None:
     assert {(tmp_path / str(n)).read_text() for n in (1, 2, 3)} == {".."}
 
 
-def test_a_recording_goes_on_where_it_was_in_other_processes(tmp_path: Path) -> None:
-    counted, kept = tmp_path / "counted", tmp_path / "kept"
-    counted.mkdir()
-
-    def make(stop_at: int) -> pl.DataFrame:
-        points = [{"n": n, "folder": str(counted)} for n in (3, 1, 2)]
-        for point in points:
-            if point["n"] == stop_at:
-                point["stop_at"] = stop_at
-        return sweep(squared, points, SCHEMA, title="Squares")
-
-    with recording(kept, 1), pytest.raises(ExperimentInterrupted):
-        make(stop_at=2)
-    assert done(counted) == {"3": 1, "1": 1}
-    with recording(kept, 2):
-        frame = make(stop_at=0)
-    assert frame.select("n", "square").rows() == [(3, 9.0), (1, 1.0), (2, 4.0)]
-    assert done(counted) == {"1": 1, "2": 1, "3": 1}
-
-
 def test_what_a_function_closes_over_cannot_hide_from_a_recording(tmp_path: Path) -> None:
     def squares_of(factor: int) -> pl.DataFrame:
         def measure(n: int, steps: object) -> dict[str, float]:
@@ -191,6 +164,11 @@ def test_a_size_by_scale() -> None:
     assert {scale: size.at(scale) for scale in SCALES} == size._asdict()
     with pytest.raises(UnknownNameError, match="smoke, default, paper"):
         size.at("full")
+
+
+def test_seeds_count_from_the_first() -> None:
+    assert list(seeds_from(4, 2, 3)) == [4, 5]
+    assert list(seeds_from(4, None, 3)) == [4, 5, 6]
 
 
 @pytest.mark.parametrize("module", ["workbench.experiments.scales", "workbench.experiments.sweep"])

@@ -1,15 +1,18 @@
-"""A profile validates itself and survives its file."""
+"""A profile validates itself and survives its file; random chains are spread as asked for."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from tests.refusals import refusals
 from workbench.profiles import ModelProfile, profile_model, synthetic_profile
 from workbench.profiles.model_profile import SCHEMA
+from workbench.profiles.synthetic import MEANS
 
 
 def table(**columns: list[object]) -> pl.DataFrame:
@@ -89,3 +92,44 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     table().write_parquet(path)
     with pytest.raises(ValueError, match="holds not a model profile but another program's table"):
         ModelProfile.load(path)
+
+
+def test_a_seed_repeats_a_random_chain() -> None:
+    assert synthetic_profile(50, seed=7) == synthetic_profile(50, seed=7)
+    assert synthetic_profile(50, seed=7) != synthetic_profile(50, seed=8)
+
+
+def test_shape_of_a_random_chain() -> None:
+    profile = synthetic_profile(20, seed=0)
+    assert (len(profile), len(synthetic_profile(1, seed=0))) == (20, 1)
+    forward = profile.table["forward_flops"].to_numpy()
+    backward = profile.table["backward_flops"].to_numpy()
+    assert backward[0] == forward[0]
+    assert (backward[1:] == 2 * forward[1:]).all()
+
+
+@pytest.mark.parametrize(
+    ("column", "mean"),
+    list(zip(("param_bytes", "output_bytes", "forward_flops"), MEANS, strict=True)),
+)
+def test_log_normal_around_the_mean(column: str, mean: float) -> None:
+    """Both moments of the logarithm are within five standard errors."""
+    count, spread = 20_000, 0.7
+    logarithms = np.log(synthetic_profile(count, 1, spread=spread).table[column].to_numpy())
+    assert abs(logarithms.mean() - math.log(mean) + spread**2 / 2) < 5 * spread / math.sqrt(count)
+    assert abs(logarithms.std() - spread) < 5 * spread / math.sqrt(2 * count)
+
+
+def test_no_spread_makes_all_layers_equal() -> None:
+    table = synthetic_profile(9, seed=0, spread=0.0).table
+    assert table.drop("layer", "backward_flops").n_unique() == 1
+
+
+test_synthetic_refused = refusals(
+    synthetic_profile,
+    {"layers": 3, "seed": 0},
+    {
+        "layers": {"at least 1 layer, not 0": [0]},
+        "spread": {"spread is .*, not a number of at least 0": [-1.0, math.nan]},
+    },
+)

@@ -43,7 +43,9 @@ def test_few_packages_measure_layers_on_a_board(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WITHOUT, missing, *asked]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert "measured in one piece" in done.stdout
     read = "import sys; from workbench.profiles import LayerTimes\n"
-    read += "print(len(LayerTimes.load(sys.argv[1])), 'torch' in sys.modules)"
+    read += "times = LayerTimes.load(sys.argv[1])\n"
+    read += "print(times.batch_size, len(times), 'torch' in sys.modules)"
     shown = subprocess.check_output([sys.executable, "-c", read, file], text=True)
-    assert shown == "5 False\n"
+    assert shown == "2 5 False\n"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,11 +48,3 @@ def test_storing_again_gives_the_same_lines() -> None:
     assert len(again) == 2
     kept = KEPT.path.read_text().splitlines()
     assert {line.strip("{},") for line in again} <= {line.strip("{},") for line in kept}
-
-
-def test_explorers_draw_without_pytorch() -> None:
-    code = "import sys\n"
-    for system in ("dynacomm", "hiertrain", "edgegossip", "dlion", "olpb"):
-        code += f"from workbench.{system} import explorer; explorer.draw(explorer.Setting())\n"
-    code += "print('torch' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"

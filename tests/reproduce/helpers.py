@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
-import time
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import nbformat as untyped_nbformat
 import psutil
 from rich.console import Console
 
+import workbench
+from tests.test_parallel import wait_for
 from workbench.reproduce import Report, find, reproduce, resolve
 from workbench.reproduce.driver import plan
 
@@ -28,6 +32,13 @@ output: str = ""
 """
 KEPT = "from workbench.notebook import Results\nimport polars as pl\n"
 KEPT += 'Results("x", output).keep("early", pl.DataFrame({"x": [1]}))'
+# With the package that all these tests see, which nobody edits meanwhile.
+COMMAND = """\
+import sys, workbench
+from workbench.cli import main
+workbench.__file__ = sys.argv.pop(1)
+main()
+"""
 
 Finished = tuple[Path, Report, str]
 
@@ -90,8 +101,23 @@ def gone(pid: int) -> bool:
         return True
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    end_s = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end_s, "waited in vain"
-        time.sleep(0.05)
+@contextlib.contextmanager
+def stuck(
+    is_stuck: Callable[[], bool], go: Path, *command: str, **environment: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a command of `workbench` until its notebook waits for the file `go`, made at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, workbench.__file__, *command],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        wait_for(lambda: is_stuck() or process.poll() is not None)
+        assert process.poll() is None, process.communicate()[0]
+        yield process
+    finally:
+        go.touch()
+        process.kill()
+        process.communicate()

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.reproduce.helpers import run, statuses, write_notebook
+from workbench.reproduce import progress
 from workbench.reproduce.progress import Progress, seconds, shown
 
 
@@ -34,31 +35,34 @@ while not Path("{other}").exists():
     assert "\x1b[" in terminal.getvalue()
 
 
-def test_a_line_is_printed_now_and_then_where_there_is_no_terminal(tmp_path: Path) -> None:
+def test_a_line_is_printed_now_and_then_where_there_is_no_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "HEARTBEAT_S", 0.3)
     wait = "# Long figure", "import time; time.sleep(1)"
     write_notebook(tmp_path / "notebooks" / "01_x.ipynb", *wait)
-    _, text = run(tmp_path, heartbeat_s=0.3)
+    _, text = run(tmp_path)
     assert "01_x: cell 2 of 2, Long figure, " in text
 
 
 def test_terminal_that_cannot_redraw_gets_lines() -> None:
     text = io.StringIO()
     dumb = Console(file=text, force_terminal=True, _environ={"TERM": "dumb"})
-    progress = {"01_x": Progress(cells=2)}
-    with shown(dumb, progress, heartbeat_s=60):
-        progress["01_x"].begin()
+    states = {"01_x": Progress(cells=2)}
+    with shown(dumb, states):
+        states["01_x"].begin()
     assert "01_x: started, 2 cells" in text.getvalue()
 
 
 def test_of_more_than_fit_those_that_run_are_shown_and_how_many_are_over() -> None:
     text = io.StringIO()
     terminal = Console(file=text, force_terminal=True, width=100, height=20, color_system=None)
-    progress = {f"seed={at}": Progress(cells=2) for at in range(100)}
+    states = {f"seed={at}": Progress(cells=2) for at in range(100)}
     for at in range(10):
-        progress[f"seed={at}"].begin()
-        progress[f"seed={at}"].end("failed" if at == 3 else "ran")
-    progress["seed=10"].begin()
-    with shown(terminal, progress, heartbeat_s=60) as refresh:
+        states[f"seed={at}"].begin()
+        states[f"seed={at}"].end("failed" if at == 3 else "ran")
+    states["seed=10"].begin()
+    with shown(terminal, states) as refresh:
         refresh()
     lines = text.getvalue().splitlines()
     assert any("10 of 100 over, 1 failed, 89 waiting" in line for line in lines)

@@ -10,22 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.reproduce.helpers import write_notebook
+from tests.reproduce.helpers import PARAMETERS, write_notebook
 from workbench.reproduce import sweep as module
 from workbench.reproduce.grid import MOST_POINTS, points
 from workbench.reproduce.notebooks import Notebook, read_notebook
 from workbench.reproduce.sweep import sweep
 from workbench.utils.checks import UserError
 
-CELL = """\
-scale: str = "smoke"
-seed: int = 0
-batch_size: int = 32
-bandwidth_mbps: float = 1000
-note: str = ""
-mine: bool = False
-output: str = ""
-"""
+CELL = f'{PARAMETERS}note: str = ""\nmine: bool = False\n'
 
 
 @pytest.fixture(scope="module")

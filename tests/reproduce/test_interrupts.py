@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,16 +12,8 @@ from typing import Any
 
 import pytest
 
-import workbench
-from tests.reproduce.helpers import (
-    KEPT,
-    gone,
-    hidden,
-    run,
-    statuses,
-    wait_for,
-    write_notebook,
-)
+from tests.reproduce.helpers import KEPT, gone, hidden, run, statuses, stuck, write_notebook
+from tests.test_parallel import wait_for
 from workbench.reproduce import runner
 from workbench.reproduce.driver import one_interrupt
 from workbench.reproduce.execution import Kernels
@@ -37,47 +27,18 @@ Path(os.environ["PID_FILE"] + ".part").rename(os.environ["PID_FILE"])
 while not Path(os.environ["GO_FILE"]).exists():
     time.sleep(0.05)
 """
-# With the package that all these tests see, which nobody edits meanwhile.
-COMMAND = """\
-import sys, workbench
-from workbench.cli import main
-workbench.__file__ = sys.argv.pop(1)
-main()
-"""
 
 
 @contextlib.contextmanager
-def stuck(root: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Start `workbench reproduce` on a quick and a slow notebook; yield it when the latter hangs.
-
-    Gives the process and its slow kernel's process id; lets the kernel go at the end.
-    """
-    notebooks = root / "notebooks"
+def slow(root: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Run a quick and a slow notebook until the latter hangs: the process, its kernel's id."""
+    notebooks, pid = root / "notebooks", root / "pid"
     write_notebook(notebooks / "01_quick.ipynb", KEPT, "1")  # no fewer cells: it begins
     write_notebook(notebooks / "02_slow.ipynb", KEPT, "# The long part", SLOW)
-    environment = os.environ | {
-        "PID_FILE": str(root / "pid"),
-        "GO_FILE": str(root / "go"),
-        "COLUMNS": "200",
-    }
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-c", COMMAND, workbench.__file__, "reproduce"),
-            *("--notebooks", str(notebooks), "--output", str(root / "out"), "--jobs", "1"),
-        ],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        wait_for(lambda: (root / "pid").exists() or process.poll() is not None)
-        assert process.poll() is None, process.communicate()[0]
-        yield process, int((root / "pid").read_text())
-    finally:
-        (root / "go").touch()
-        process.kill()
-        process.communicate()
+    where = ("--notebooks", str(notebooks), "--output", str(root / "out"), "--jobs", "1")
+    seen = {"PID_FILE": str(pid), "GO_FILE": str(root / "go"), "COLUMNS": "200"}
+    with stuck(pid.exists, root / "go", "reproduce", *where, **seen) as process:
+        yield process, int(pid.read_text())
 
 
 def go_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
@@ -92,7 +53,7 @@ def test_goes_on_after_kill_9_and_refuses_company(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    with stuck(tmp_path) as (process, kernel):
+    with slow(tmp_path) as (process, kernel):
         with pytest.raises(ValueError, match=f"process {process.pid}.*--output DIR"):
             run(tmp_path)
         (partial,) = out.glob(".02_slow.partial-*")
@@ -115,7 +76,7 @@ def test_interrupt_ends_kernels_and_says_how_to_go_on(
     tmp_path: Path, first: signal.Signals, second: signal.Signals
 ) -> None:
     out = tmp_path / "out"
-    with stuck(tmp_path) as (process, kernel):
+    with slow(tmp_path) as (process, kernel):
         process.send_signal(first)
         time.sleep(0.05)
         process.send_signal(second)  # while it tidies up: changes nothing

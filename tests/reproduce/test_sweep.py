@@ -6,9 +6,7 @@ import io
 import json
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,22 +15,13 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-import workbench
-from tests.reproduce.helpers import gone, kernels_below, wait_for, write_notebook
-from tests.reproduce.test_interrupts import COMMAND
+from tests.reproduce.helpers import PARAMETERS, gone, kernels_below, stuck, write_notebook
 from workbench.reproduce.driver import plan
 from workbench.reproduce.elsewhere import run_here
 from workbench.reproduce.notebooks import read_notebook
 from workbench.reproduce.points import Swept
 from workbench.reproduce.sweep import sweep
 
-PARAMETERS = """\
-scale: str = "smoke"
-seed: int = 0
-bandwidth_mbps: float = 1000
-note: str = ""
-output: str = ""
-"""
 # Each run adds a line to a file; seed 3 fails, and seed 4 waits until it is let go.
 CELL = """\
 import os, time
@@ -58,7 +47,10 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SWEEP_HERE", str(tmp_path / "runs"))
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     return write_notebook(
-        tmp_path / "notebooks" / "01_x.ipynb", "# The work", CELL, parameters=PARAMETERS
+        tmp_path / "notebooks" / "01_x.ipynb",
+        "# The work",
+        CELL,
+        parameters=f'{PARAMETERS}note: str = ""',
     )
 
 
@@ -150,33 +142,17 @@ def test_a_point_whose_replacement_was_cut_off_is_restored(notebook: Path) -> No
     assert [path.name for path in place.iterdir()] == ["01_x"]
 
 
-@contextmanager
-def stuck(notebook: Path) -> Iterator[subprocess.Popen[str]]:
+def waiting(notebook: Path) -> AbstractContextManager[subprocess.Popen[str]]:
     """A sweep in another process whose second point waits; the third has not begun."""
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-c", COMMAND, workbench.__file__, "sweep", str(notebook)),
-            *("-p", "seed=1,4,2", "--processes", "1"),
-            *("--output", str(notebook.parents[1] / "out")),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        wait_for(lambda: "4 1000" in runs(notebook) or process.poll() is not None)
-        assert process.poll() is None, process.communicate()[0]
-        yield process
-    finally:
-        (notebook.parents[1] / "runs" / "go").touch()
-        process.kill()
-        process.communicate()
+    asked = ("-p", "seed=1,4,2", "--processes", "1", "--output", str(notebook.parents[1] / "out"))
+    go = notebook.parents[1] / "runs" / "go"
+    return stuck(lambda: "4 1000" in runs(notebook), go, "sweep", str(notebook), *asked)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_keeps_what_is_finished(notebook: Path, number: signal.Signals) -> None:
     out = notebook.parents[1] / "out"
-    with stuck(notebook) as process:
+    with waiting(notebook) as process:
         (kernel,) = kernels_below(process.pid)
         process.send_signal(number)
         text, _ = process.communicate(timeout=30)

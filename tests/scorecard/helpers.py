@@ -1,4 +1,4 @@
-"""What the tests of the scorecard share: the real claims, and a system that is a test's alone."""
+"""A system that exists in tests of the scorecard alone, and what is recorded of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from tests.store.helpers import MADE
-from workbench.claims import Answer, load_claims
+from workbench.claims import Answer
 from workbench.experiments.figure import Figure, Together
 from workbench.experiments.recorded import Recorded
 from workbench.notebook import Results
@@ -19,8 +19,6 @@ from workbench.parameters import Parameters, Value
 from workbench.scorecard import Scorecard, of_frames, of_results
 from workbench.store.manifest import NAME, file_digest
 from workbench.system import SystemInfo
-
-TABLE = load_claims()
 
 TOY_CLAIMS = """\
 id,system,source,setting,metric,unit,value,check,note
@@ -30,7 +28,6 @@ toy.fig2.speedup,toy,Fig. 2,,speed-up,x,2,near,
 toy.fig2.order,toy,Fig. 2,,best is faster than second,order,best<second,order,
 toy.fig3.accuracy,toy,Fig. 3,,accuracy lost,percentage points,0.5,at_most,
 toy.table1.speed,toy,Table I,,training speed,samples/s,4.5,input,as measured
-unbuilt.fig1,unbuilt,Fig. 1,,reduction,percent,1,near,
 """
 FIG1 = pl.DataFrame({"planner": ["best", "second"], "reduction": [30.0, 21.0]})
 
@@ -50,7 +47,6 @@ class Toy:
     def __init__(self, folder: Path) -> None:
         self.results = folder / "results"
         (folder / "claims.csv").write_text(TOY_CLAIMS)
-        self.claims = load_claims(folder / "claims.csv")
         self.figures: dict[str, Figure] = {
             "fig1": Figure(
                 id="fig1",
@@ -106,11 +102,11 @@ class Toy:
 
     def card(self, system: str | None = None) -> Scorecard:
         """Judge what is stored."""
-        return of_results(self.results, system, self.claims)
+        return of_results(self.results, system)
 
     def judge(self, frames: Mapping[str, pl.DataFrame], **more: Any) -> Scorecard:
         """Judge frames at hand."""
-        return of_frames("toy", frames, claims=self.claims, **more)
+        return of_frames("toy", frames, **more)
 
 
 def recording(

@@ -23,8 +23,7 @@ A sweep (`workbench sweep`) runs one notebook at many points by the same files::
 """
 
 from workbench.reproduce.driver import reproduce
-from workbench.reproduce.inputs import fingerprint
 from workbench.reproduce.notebooks import find, read_notebook, resolve
 from workbench.reproduce.report import Report
 
-__all__ = ["Report", "find", "fingerprint", "read_notebook", "reproduce", "resolve"]
+__all__ = ["Report", "find", "read_notebook", "reproduce", "resolve"]

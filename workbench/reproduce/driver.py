@@ -44,7 +44,6 @@ def reproduce(
     jobs: int | None = None,
     force: bool = False,
     console: Console | None = None,
-    heartbeat_s: float = 15.0,
 ) -> Report:
     """Run notebooks whose inputs have changed, and keep their results.
 
@@ -53,8 +52,7 @@ def reproduce(
     all kernels and returns a report of what is finished.
 
     The arguments are those of the command; `given` are parameters as the user writes them, each
-    set in the notebooks that have it, and `heartbeat_s` is the longest silence where no live
-    display is possible.
+    set in the notebooks that have it.
 
     Raises UserError: an unknown notebook or parameter, a value that is not allowed, a folder that
     cannot be written or that another run is writing.
@@ -77,7 +75,7 @@ def reproduce(
         tasks = plan(runs, folder.parent, force)
         progress = {task.notebook.name: task.progress for task in tasks}
         console.print(announced(tasks, values), soft_wrap=True)
-        with shown(console, progress, heartbeat_s) as refresh:
+        with shown(console, progress) as refresh:
             interrupted = carry_out(tasks, jobs, refresh)
         outcomes = tuple(outcome(output, name, state) for name, state in progress.items())
         for ended in outcomes:
@@ -126,13 +124,13 @@ def carry_out(
     tasks: Sequence[NotebookTask],
     jobs: int,
     refresh: Callable[[], None],
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] = {},
 ) -> bool:
     """Run the waiting tasks, `jobs` at once; return whether an interrupt ended them early.
 
     `environment` is added to that of their kernels.
     """
-    kernels = Kernels(environment or {})
+    kernels = Kernels(environment)
     # The longest first, so that none runs alone at the end; most cells take longest.
     waiting = sorted(
         (task for task in tasks if task.progress.status == "waiting"),

@@ -33,7 +33,7 @@ _LOG_LINES = 10
 class Kernels:
     """The running kernels, so that an interrupt can end them all, and what they have in common."""
 
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str]
     stopping: threading.Event = field(default_factory=threading.Event)
     _pids: set[int] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -66,7 +66,7 @@ def _end(pid: int) -> None:
 
 
 def kernel_manager(
-    log: IO[bytes], started: Callable[[int], None], environment: Mapping[str, str] | None = None
+    log: IO[bytes], started: Callable[[int], None], environment: Mapping[str, str]
 ) -> type[Any]:
     """Return a kernel manager that starts this very interpreter, whatever `python3` is elsewhere.
 
@@ -88,7 +88,7 @@ def kernel_manager(
             # Threads that wait for each other by spinning take the very cores that they wait for,
             # as soon as anything else runs: a network then trains many times slower.
             "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
-            **(environment or {}),
+            **environment,
         },
     )
 

@@ -25,6 +25,9 @@ STYLES: dict[Status, str] = {
 }
 """How rich shows each status."""
 
+HEARTBEAT_S = 15.0
+"""The longest silence where lines are printed."""
+
 
 @dataclass
 class Progress:
@@ -89,13 +92,8 @@ def seconds(duration_s: float) -> str:
 
 
 @contextlib.contextmanager
-def shown(
-    console: Console, progress: Mapping[str, Progress], heartbeat_s: float
-) -> Iterator[Callable[[], None]]:
-    """Show progress by notebook while the block runs, and yield a function that refreshes it.
-
-    Where lines are printed, `heartbeat_s` is the longest silence.
-    """
+def shown(console: Console, progress: Mapping[str, Progress]) -> Iterator[Callable[[], None]]:
+    """Show progress by notebook while the block runs, and yield a function that refreshes it."""
     if console.is_terminal and not console.is_dumb_terminal:
         from rich.live import Live
 
@@ -109,7 +107,7 @@ def shown(
         ) as live:
             yield live.refresh
         return
-    lines = _Lines(console, progress, heartbeat_s)
+    lines = _Lines(console, progress)
     lines.refresh()
     try:
         yield lines.refresh
@@ -120,12 +118,9 @@ def shown(
 class _Lines:
     """A line per start and end, and a heartbeat in between: for logs."""
 
-    def __init__(
-        self, console: Console, progress: Mapping[str, Progress], heartbeat_s: float
-    ) -> None:
+    def __init__(self, console: Console, progress: Mapping[str, Progress]) -> None:
         self.console = console
         self.progress = progress
-        self.heartbeat_s = heartbeat_s
         self.printed: dict[str, Status] = {}
         self.printed_s = time.monotonic()
 
@@ -142,7 +137,7 @@ class _Lines:
             elif status != "running":
                 self._line(f"{name}: {status} after {seconds(state.elapsed_s)}")
             self.printed[name] = status
-        if time.monotonic() - self.printed_s >= self.heartbeat_s:
+        if time.monotonic() - self.printed_s >= HEARTBEAT_S:
             for name, state in self.progress.items():
                 if state.status == "running":
                     at = f"cell {state.cell} of {state.cells}, {state.title}"

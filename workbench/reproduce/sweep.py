@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench import results
-from workbench.parameters import DRIVER_PARAMETER, Value
+from workbench.parameters import DRIVER_PARAMETER
 from workbench.reproduce.driver import carry_out, one_interrupt, plan
 from workbench.reproduce.elsewhere import carry_out_elsewhere
 from workbench.reproduce.grid import points
@@ -51,7 +51,6 @@ def sweep(
     output: Path | None = None,
     force: bool = False,
     console: Console | None = None,
-    heartbeat_s: float = 15.0,
 ) -> Swept:
     """Run a notebook at every point of a grid, and keep what it keeps as one frame each.
 
@@ -82,7 +81,7 @@ def sweep(
     beside = min(len(grid), processes or joblib.cpu_count())
     alone = parallel.ONE_CORE | {"LOKY_MAX_CPU_COUNT": "1"}
     with one_interrupt(), sole_writer(output, [FRAMES]):
-        runs = [(notebook, values, output / POINTS / _key(values)) for _, values in grid]
+        runs = [(notebook, values, output / POINTS / digest(values)[:16]) for _, values in grid]
         for _, _, folder in runs:
             folder.mkdir(parents=True, exist_ok=True)
             clean(folder, [notebook.name])
@@ -92,7 +91,7 @@ def sweep(
         console.print(f"{waiting} of {len(made)} points of {notebook.name} to run", soft_wrap=True)
         progress = {point.name: point.task.progress for point in made}
         try:
-            with shown(console, progress, heartbeat_s) as refresh:
+            with shown(console, progress) as refresh:
                 if address is None:
                     interrupted = carry_out(tasks, beside, refresh, alone if beside > 1 else {})
                 else:
@@ -114,7 +113,3 @@ def _notebook(name: str) -> Notebook:
         return read_notebook(path.resolve())
     (notebook,) = find(notebooks_folder(), [name])
     return notebook
-
-
-def _key(values: Mapping[str, Value]) -> str:
-    return digest(dict(values))[:16]

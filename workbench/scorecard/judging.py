@@ -13,7 +13,7 @@ from workbench import results as stored_results
 from workbench import systems
 from workbench.claims import MISSES, Answer, Cause, Claim, accepted, claims_of, judge, load_claims
 from workbench.clusters.testbeds import load_calibration
-from workbench.experiments.figure import Figure, Together, answers_of
+from workbench.experiments.figure import answers_of
 from workbench.parameters import Value
 from workbench.scorecard.scorecard import Row, Scorecard
 from workbench.utils.checks import check_name
@@ -26,9 +26,7 @@ PAPER = "paper"
 _STATED = ("id", "system", "source", "setting", "metric", "unit", "check")
 
 
-def of_results(
-    results: Path | None = None, system: str | None = None, claims: pl.DataFrame | None = None
-) -> Scorecard:
+def of_results(results: Path | None = None, system: str | None = None) -> Scorecard:
     """Judge claims by the stored results, without running anything.
 
     Parameters
@@ -36,19 +34,14 @@ def of_results(
     results
         Folder that `workbench reproduce` wrote; ``data/results`` by default.
     system
-        Whose claims; by default those of every system that is built.
-    claims
-        As `load_claims` returns; by default the workbench's own table.
+        Whose claims; by default those of all systems.
 
     Raises UnknownNameError: there is no such system, or a figure answers an unknown claim.
     """
     folder = results or stored_results.default_folder()
-    table = load_claims() if claims is None else claims
-    named = list(dict.fromkeys(table["system"]))
-    if system is None:
-        chosen = [name for name in named if name in systems.SYSTEMS]
-    else:
-        chosen = [check_name("system", stored_results.system_named(system), named)]
+    chosen = list(dict.fromkeys(load_claims()["system"]))
+    if system is not None:
+        chosen = [check_name("system", stored_results.system_named(system), chosen)]
     cards = []
     for name in chosen:
         manifest = stored_results.manifest(folder, name)
@@ -59,15 +52,12 @@ def of_results(
                 scale=manifest.scale if manifest else None,
                 parameters=manifest.arguments if manifest else None,
                 damaged=stored_results.damaged(folder, name),
-                claims=table,
             )
         )
-    others = [name for name in named if name not in chosen and name not in systems.SYSTEMS]
     return Scorecard(
         rows=tuple(row for card in cards for row in card.rows),
         scales={name: scale for card in cards for name, scale in card.scales.items()},
         missing={name: command for card in cards for name, command in card.missing.items()},
-        not_built={name: table["system"].to_list().count(name) for name in others},
         unanswered=tuple(name for card in cards for name in card.unanswered),
         recorded={name: made for card in cards for name, made in card.recorded.items()},
     )
@@ -81,7 +71,6 @@ def of_frames(
     recorded: Mapping[str, pl.DataFrame] | None = None,
     parameters: Mapping[str, Value] | None = None,
     damaged: Sequence[Path] = (),
-    claims: pl.DataFrame | None = None,
 ) -> Scorecard:
     """Judge one system's claims by frames in memory, as a notebook has them while it runs.
 
@@ -100,19 +89,18 @@ def of_frames(
         ``data/recorded``, of every scale.
     damaged
         Other stored files that were altered after the run.
-    claims
-        As `load_claims` returns; by default the workbench's own table.
     """
-    own = claims_of(system, claims)
-    here = system in systems.SYSTEMS
-    figures = _checked(system, own) if here else ()
+    own = claims_of(system)
+    figures = systems.judged(system)
+    for figure in figures:
+        for claim in (*figure.answers, *figure.causes):
+            check_name("claim", claim, own)
     answers, faults = answers_of(figures, frames)
     evidence = [_Evidence(f"this run, {scale or 'unknown'} scale", scale, answers, here=True)]
-    recordings, made = list[_Recording](), dict[str, str]()
-    if recorded is not None:
-        recordings = [_Recording("recorded", PAPER, dict(recorded))]
-    elif here:
+    if recorded is None:
         recordings, made = _recordings(system)
+    else:
+        recordings, made = [_Recording("recorded", PAPER, dict(recorded))], {}
     for recording in recordings:
         answers, lacking = answers_of(figures, recording.frames)
         place = 0 if recording.scale == PAPER else len(evidence)
@@ -134,8 +122,8 @@ def of_frames(
         and claim.check != "input"
         and set(learnt.get(name, ())) <= set(frames)
     ]
-    why = "this system is not built yet"
-    if here and waiting:
+    why = "given to the model"  # as inputs are, which need no answer
+    if waiting:
         fault = next(iter(faults), "")
         why = _why_unanswered(system, frames, parameters or {}, fault, damaged)
     judged_by = _JudgedBy(
@@ -149,20 +137,10 @@ def of_frames(
     return Scorecard(
         rows=tuple(_judged(claim, judged_by) for claim in own.values()),
         scales={system: scale or "an unknown"} if frames else {},
-        missing={system: reproduce_command(system)} if here and not (frames or damaged) else {},
-        not_built={},
+        missing={} if frames or damaged else {system: reproduce_command(system)},
         unanswered=tuple(waiting) if frames and not damaged else (),
         recorded=made,
     )
-
-
-def _checked(system: str, own: Collection[str]) -> tuple[Figure | Together, ...]:
-    """Return what answers a system's claims; refuse an answer to a claim that does not exist."""
-    figures = systems.judged(system)
-    for figure in figures:
-        for claim in (*figure.answers, *figure.causes):
-            check_name("claim", claim, own)
-    return figures
 
 
 @dataclass(frozen=True)

@@ -74,20 +74,15 @@ def write(
     path = output / ("figures.tex" if column == "double" else f"figures_{column}.tex")
     folder = output.resolve().name
     head = f"% \\graphicspath{{{{{folder}/}}}} \\input{{{folder}/{path.stem}}}\n"
-    environments = [
-        _environment(
-            figure,
-            [row for row in rows.get(figure.system, ()) if _shown(figure, row)],
-            column,
-            format,
-        )
-        for figure in chosen
-    ]
+    environments = []
+    for figure in chosen:
+        of = (row for row in rows.get(figure.system, ()) if _answers(figure, row))
+        environments.append(_environment(figure, list(of), column, format))
     files.write_bytes(path, "\n".join([head, *environments]).encode())
     return path
 
 
-def _shown(figure: StoredFigure, row: Row) -> bool:
+def _answers(figure: StoredFigure, row: Row) -> bool:
     return figure.name in {source.id for source in figures_of(row.id)}
 
 

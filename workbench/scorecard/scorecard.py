@@ -130,9 +130,6 @@ class Scorecard:
         System -> the scale its stored results were made at.
     missing
         System -> the command that makes its results, where none are stored.
-    not_built
-        System -> how many claims it has, for systems that the workbench does not have yet and that
-        were not asked for by name.
     unanswered
         Claims that the stored results of their system do not answer.
     recorded
@@ -142,7 +139,6 @@ class Scorecard:
     rows: tuple[Row, ...]
     scales: Mapping[str, str]
     missing: Mapping[str, str]
-    not_built: Mapping[str, int]
     unanswered: tuple[str, ...]
     recorded: Mapping[str, str] = field(default_factory=dict)
 
@@ -220,9 +216,6 @@ class Scorecard:
             more = len(self.unanswered) - _NAMED
             others = f" and {more} more" if more > 0 else ""
             yield f"The stored results do not answer {named}{others}; the line of each says why."
-        if self.not_built:
-            counts = [f"{system} ({count} claims)" for system, count in self.not_built.items()]
-            yield f"Not built yet: {', '.join(counts)}."
 
     def to_json(self) -> str:
         """Return a JSON list with one object per claim; its keys are the fields of `Row`."""
@@ -250,8 +243,7 @@ class Scorecard:
         verdicts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
         return f"Scorecard of {len(self.rows)} claims: {', '.join(verdicts)}"
 
-    def _repr_markdown_(self) -> str:
-        return self.to_markdown()
+    _repr_markdown_ = to_markdown
 
 
 def _cells(row: Row) -> dict[str, str]:

@@ -8,57 +8,35 @@ import itertools
 import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from string import Template
-from typing import Any, TypeVar
 
 import workbench
-from workbench.parameters import Parameters, Value
+from workbench.parameters import Value
+from workbench.share.explorers import Described
 from workbench.share.payload import Split, payload
+from workbench.store.provenance import revision
+from workbench.utils import files
 from workbench.utils.checks import UserError
 from workbench.utils.parallel import as_finished
-from workbench.widgets import Menu, Shared, Slider, controls
+from workbench.widgets import Menu, Slider, controls
 from workbench.widgets.sliders import Control
 
 MOST_BYTES = 2_000_000
 _CHUNK = 64
 """Charts that one call of another process draws."""
 
-S = TypeVar("S", bound=Parameters)
-Draw = Callable[[S], Any]
-
 
 def render(
-    draw: Draw[S],
-    setting: S,
-    shared: Shared,
+    explorer: Described,
     values: Mapping[str, Sequence[Value]],
-    *,
     made_by: str,
-    revision: str | None = None,
-    processes: int | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    processes: int | None,
+    progress: Callable[[int, int], object] | None,
 ) -> str:
-    """Return a page with the charts of every combination of `values`; all else is as in `setting`.
+    """Return a page with an explorer's charts of every combination of `values`.
 
-    Parameters
-    ----------
-    draw
-        The explorer: a setting's chart, as a Vega-Lite specification.
-    made_by
-        The command that makes this page.
-    revision
-        Of the code.
-    processes
-        That draw beside each other; by default one for each core.
-    progress
-        Called with how many charts are drawn, of how many.
-
-    Raises
-    ------
-    UserError
-        The page would be larger than `MOST_BYTES`.
+    `made_by` is the command that makes it; a page larger than `MOST_BYTES` is a UserError.
     """
     moved = {name: several for name, several in values.items() if len(several) > 1}
     settings = [
@@ -66,7 +44,7 @@ def render(
         for point in itertools.product(*moved.values())
     ]
     chunks = [settings[at : at + _CHUNK] for at in range(0, len(settings), _CHUNK)]
-    calls = [(draw, setting, chunk) for chunk in chunks]
+    calls = [(explorer, chunk) for chunk in chunks]
     drawn: dict[int, list[Split]] = {}
     for at, several in as_finished(_drawn, calls, processes):
         drawn[at] = several
@@ -74,6 +52,9 @@ def render(
             progress(sum(map(len, drawn.values())), len(settings))
     charts = [chart for at in range(len(chunks)) for chart in drawn[at]]
 
+    from workbench.widgets.live_chart import bundle
+
+    setting, shared = explorer.setting(), explorer.shared
     made = controls(setting)
     written = payload(charts) | {
         "controls": [
@@ -89,9 +70,9 @@ def render(
             _control(name, several, made[name], getattr(setting, name))
             for name, several in moved.items()
         ),
-        facts=_facts(values, made, len(settings), made_by, revision),
+        facts=_facts(values, made, len(settings), made_by),
         points=_packed(json.dumps(written, ensure_ascii=False, separators=(",", ":"))),
-        code=_packed(_code()),
+        code=_packed(bundle(_beside("page.js"))),
     )
     if (size := len(text.encode())) > MOST_BYTES:
         raise UserError(
@@ -101,7 +82,7 @@ def render(
     return text
 
 
-def _drawn(draw: Draw[S], setting: S, points: Sequence[Mapping[str, Value]]) -> list[Split]:
+def _drawn(explorer: Described, points: Sequence[Mapping[str, Value]]) -> list[Split]:
     from altair.utils.schemapi import debug_mode
 
     from workbench import figures
@@ -109,7 +90,7 @@ def _drawn(draw: Draw[S], setting: S, points: Sequence[Mapping[str, Value]]) -> 
 
     figures.theme()
     with debug_mode(False):  # an explorer's charts are checked by its own tests
-        return [parts(draw(type(setting)(**point))) for point in points]
+        return [parts(explorer.draw(explorer.setting(**point))) for point in points]
 
 
 def _control(name: str, values: Sequence[Value], control: Control, first: Value) -> str:
@@ -140,8 +121,9 @@ def _facts(
     made: Mapping[str, Control],
     count: int,
     made_by: str,
-    revision: str | None,
 ) -> str:
+    head, changed = revision(files.ROOT, "docs", "notebooks", "tests")
+    of = f", revision {head[:12]}{' with changes' * bool(changed)}" if head else ""
     fixed = {
         made[name].label or name.replace("_", " "): _shown(several[0], made[name])
         for name, several in values.items()
@@ -150,9 +132,7 @@ def _facts(
     facts = {
         "Fixed": html.escape(", ".join(f"{name} {value}" for name, value in fixed.items())),
         "Computed": f"by Python at each of the {count:,} settings; nothing here is interpolated",
-        "Version": html.escape(
-            f"workbench {workbench.__version__}" + (f", revision {revision}" if revision else "")
-        ),
+        "Version": f"workbench {workbench.__version__}{of}",
         "Make it again": f"<code>{html.escape(made_by)}</code>",
     }
     return "\n".join(f"<dt>{name}</dt><dd>{fact}</dd>" for name, fact in facts.items() if fact)
@@ -164,10 +144,3 @@ def _packed(text: str) -> str:
 
 def _beside(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
-
-
-@cache
-def _code() -> str:
-    from workbench.widgets.live_chart import bundle
-
-    return bundle(_beside("page.js"))

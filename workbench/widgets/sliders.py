@@ -89,11 +89,6 @@ class Slider:
         if self.integer and self.scale == "linear" and self.step not in (None, int(self.step or 0)):
             raise UserError(f"slider of integers has the step {self.step}")
 
-    @property
-    def settings(self) -> tuple[float, ...]:
-        """The values to try: lowest, first, highest."""
-        return tuple(map(self.read, (self.minimum, self.value, self.maximum)))
-
     def read(self, raw: float) -> float:
         """The value that `draw` gets for the widget's: within bounds, an int where `integer`."""
         within = min(max(raw, self.minimum), self.maximum)
@@ -157,11 +152,6 @@ class Menu:
             raise UserError(f"a menu lists an option twice: {', '.join(self.options)}")
         if self.value is not None:
             check_name("menu option", self.value, self.options)
-
-    @property
-    def settings(self) -> tuple[str, ...]:
-        """The values to try: all."""
-        return self.options
 
     def read(self, raw: str) -> str:
         """The widget's value."""
