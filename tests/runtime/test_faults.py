@@ -59,17 +59,6 @@ class TestCrash:
         assert run.links[0].lost == 2
         assert run.links[0].busy_s == 1.5
 
-    def test_what_a_program_does_when_cut_off_has_no_effect(self) -> None:
-        async def stubborn(context: Context) -> None:
-            try:
-                await context.sleep(5)
-            finally:
-                context.send(1, Message(0, "last words"))
-                await context.compute(lambda: None, cost_s=1)
-
-        run = simulate(pair(LINK), [stubborn, listen], faults=[Crash(0, 1)])
-        assert run.results == {1: []}
-
     @pytest.mark.parametrize("depth", [1, 3])
     def test_what_is_spawned_as_its_node_crashes_never_begins(self, depth: int) -> None:
         begun = []
@@ -112,13 +101,14 @@ class TestCrash:
         # each start of the program saw what its links did while it ran
         assert [[sent.topic for sent in transfers] for transfers in watched] == [["0"], ["1"]]
 
-    def test_what_a_program_awaits_when_cut_off_ends_there(self) -> None:
+    def test_what_a_program_sends_when_cut_off_is_lost_and_what_it_awaits_ends_there(self) -> None:
         said = []
 
         async def stubborn(context: Context) -> None:
             try:
                 await context.sleep(5)
             finally:
+                context.send(1, Message(0, "last words"))
                 said.append("first")
                 try:
                     await context.compute(lambda: said.append("second"), cost_s=1)
@@ -132,9 +122,9 @@ class TestCrash:
                 await stubborn(context)
             return await paired(context)
 
-        run = simulate(pair(LINK), [program, idle], faults=[Crash(0, 1), Restart(0, 2)])
+        run = simulate(pair(LINK), [program, listen], faults=[Crash(0, 1), Restart(0, 2)])
         assert said == ["first", "second", "third"]
-        assert run.results[0] == [3, 4]
+        assert run.results == {0: [3, 4], 1: []}
 
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
     def test_a_program_that_will_not_end_takes_nothing_from_its_next_life(self) -> None:
@@ -174,36 +164,24 @@ class TestCrash:
         run = simulate(Cluster([Node("a", cores=1)]), [program], faults=faults)
         assert run.results[0] == [3, 4]
 
-    def test_a_restart_keeps_what_programs_share_and_loses_the_rest(self) -> None:
+    def test_a_restart_keeps_what_programs_share_and_no_task(self) -> None:
         saved: list[int] = []
         heard: list[Any] = []
 
-        async def learn(context: Context) -> Any:
-            transfers = context.watch()
-            drawn = context.random.random()
+        async def learn(context: Context) -> None:
             context.spawn(ticking(context))
             while len(saved) < 4:
                 await context.compute(lambda: saved.append(context.restarts), cost_s=1)
-            return drawn, len(transfers), context.restarts
 
         async def ticking(context: Context) -> None:
             while True:
                 await context.sleep(0.75)
                 heard.append((context.restarts, context.now_s()))
 
-        async def tell(context: Context) -> None:
-            for at_s in (1, 3.5):
-                await context.sleep(at_s - context.now_s())
-                context.send(0, Message(1, "x"))
-
-        programs = [learn, tell]
-        run = simulate(pair(LINK), programs, faults=[Crash(0, 2.5), Restart(0, 3)])
+        run = simulate(pair(LINK), [learn, idle], faults=[Crash(0, 2.5), Restart(0, 3)])
         assert saved == [0, 0, 0, 1]
         assert heard == [(0, 0.75), (0, 1.5), (0, 2.25), (1, 3.75)]
-        drawn, transfers, restarts = run.results[0]
-        assert (transfers, restarts, run.end_s) == (1, 1, 4)
-        saved.clear()
-        assert simulate(pair(LINK), programs).results[0][0] != drawn
+        assert run.end_s == 4
 
     def test_what_only_latency_delays_still_arrives(self) -> None:
         link = Link(8e6, latency_s=5)
