@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.other_process import printed
-from tests.runtime.programs import idle, pair, posts, receives
+from tests.runtime.programs import idle, pair, receives
 from workbench.clusters import Cluster, Link, Node
 from workbench.runtime import Context, Crash, Message, ProgramError, SimulationError
 from workbench.runtime.measured import check, measure, session, sessions
@@ -97,7 +97,9 @@ def test_runs_in_two_threads_wait_for_each_other(ray_session: Session) -> None:
 
 
 def test_a_payload_that_cannot_be_pickled(ray_session: Session) -> None:
-    sends = posts(Message(0, "open file", sys.stdout, 1.0))
+    async def sends(context: Context) -> None:
+        context.send(1, Message(0, "open file", sys.stdout, 1.0))
+
     with pytest.raises(ProgramError, match=r"one.*message 'open file' has a payload that cannot"):
         measure(pair(), [sends, receives(1)])
 
