@@ -56,8 +56,9 @@ def test_gosgd(seed: int) -> None:
 def one_way(nodes: int, links: set[tuple[int, int]], epochs: int) -> GossipSetup:
     """GoSGD along links that need not lead back."""
     cluster = Cluster([Node(f"node{index}") for index in range(nodes)], dict.fromkeys(links, LINK))
-    options = {"cluster": cluster, "batch_size": 16, "epochs": epochs, "patience_s": 2.0}
-    return gosgd(nx.empty_graph(nodes), 0.5, **options)
+    return gosgd(
+        nx.empty_graph(nodes), 0.5, cluster=cluster, batch_size=16, epochs=epochs, patience_s=2.0
+    )
 
 
 def test_who_has_no_link_back_is_not_asked_for_the_model() -> None:

@@ -23,7 +23,7 @@ class Fickle(torch.nn.Sequential):
         super().__init__(torch.nn.Flatten(), torch.nn.Linear(784, 10))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = super().forward(x)
+        out: torch.Tensor = super().forward(x)  # type: ignore[no-untyped-call]
         draws = len(x) > 2 and self.training is self.drawing
         return torch.nn.functional.dropout(out, training=True) if draws else out
 
@@ -66,8 +66,8 @@ class Counting(torch.nn.Sequential):
         super().__init__(torch.nn.Flatten(), torch.nn.Linear(784, 10))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = super().forward(x) * (1 + next(COUNTED) % 7)
-        return out
+        out: torch.Tensor = super().forward(x)  # type: ignore[no-untyped-call]
+        return out * (1 + next(COUNTED) % 7)
 
 
 def test_model_of_ones_own_runs_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
