@@ -160,7 +160,7 @@ class TestCrash:
                 await context.sleep(99)
             return await paired(context)
 
-        faults = [Crash(0, 0.5), Restart(0, 2)]
+        faults = [Restart(0, 2), Crash(0, 0.5)]  # in any order
         run = simulate(Cluster([Node("a", cores=1)]), [program], faults=faults)
         assert run.results[0] == [3, 4]
 

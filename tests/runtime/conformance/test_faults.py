@@ -50,7 +50,7 @@ def test_a_restarted_program_begins_from_its_start(runtime: Runtime) -> None:
         await context.compute(lambda: None, cost_s=2 * UNIT_S)
         return context.restarts, drawn, [before_s, context.now_s()]
 
-    faults = [Restart(0, 3 * UNIT_S), Crash(0, 1.5 * UNIT_S)]
+    faults = [Crash(0, 1.5 * UNIT_S), Restart(0, 3 * UNIT_S)]
     run = runtime(pair(), [program, idle], faults=faults, trace=True)
     restarts, drawn, times_s = run.results[0]
     assert restarts == 1
