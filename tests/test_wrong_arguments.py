@@ -15,8 +15,9 @@ from tests.dlion.trainings import DIGITS, linear, mesh
 from tests.dynacomm.training.trainings import LENET
 from tests.edgegossip.strategies import platforms
 from tests.hiertrain.costs.test_problem import good
+from tests.hiertrain.strategies import any_problem
 from tests.olpb.training.test_train import POOL, made_samples, small
-from workbench import decentralised, dynacomm, edgegossip, olpb
+from workbench import decentralised, dynacomm, edgegossip, hiertrain, olpb
 from workbench.decentralised.model_exchange.choco_sgd import ChocoSgd
 from workbench.decentralised.model_exchange.diloco import DiLoCo
 from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd
@@ -60,6 +61,11 @@ GOOD: dict[Made, dict[str, Any]] = {
     edgegossip.Setup: {"model": linear, "dataset": DIGITS, "platforms": platforms(0.01, 0.01)},
     edgegossip.aggregate: {"x": np.zeros((4, 3)), "y": [0, 0, 1, 1], "technique": "pca_lsh"}
     | {"ratio": 1},
+    hiertrain.Setup: {
+        "model": LENET.model,
+        "dataset": LENET.dataset,
+        "problem": any_problem(5, 32),
+    },
     Problem: good(),
     Hybrid: {"order": TIERS, "m_s": 1, "m_l": 2, "b_o": 3, "b_s": 1, "b_l": 2},
     Chain: {"tiers": ("edge", "cloud"), "batch": 8},

@@ -132,8 +132,7 @@ def test_numpys_whole_numbers_are_indices_and_counts() -> None:
 
 
 def test_unlimited_interfaces() -> None:
-    assert Node("a").uplink is None
-    assert Node("a", uplink_bps=math.inf).uplink is None
+    assert Node("a").uplink is Node("a", uplink_bps=math.inf).uplink is None
     assert Node("a", uplink_bps=[(0, 5)]).uplink == Schedule.of(5)
 
 
@@ -174,15 +173,11 @@ def test_shows_its_nodes_and_links() -> None:
 
 
 def test_transfer_by_hand() -> None:
-    link = Link(bandwidth_bps=8e6, overhead_s=0.5, tensor_s=0.25)
-    assert link.transfer_s([1_000_000, 500_000]) == 1.5 + 2 * 0.25  # the overhead is apart
+    """Tensors below the bound get a share of the bandwidth; the overhead is apart."""
+    link = Link(8e6, overhead_s=0.5, tensor_s=0.25, split_bytes=1_000_000, whole_share=0.5)
+    assert link.transfer_s([1_000_000, 1_500_000]) == 2.5 + 2 * 0.25
+    assert link.transfer_s([999_999]) == pytest.approx(2 * 0.999999 + 0.25)
     assert link.transfer_s([]) == 0
-
-
-def test_tensors_below_the_split_bound_get_a_share_of_the_bandwidth() -> None:
-    link = Link(bandwidth_bps=8e6, split_bytes=1_000_000, whole_share=0.5)
-    assert link.transfer_s([1_000_000]) == 1.0
-    assert link.transfer_s([999_999]) == pytest.approx(2 * 0.999999)
 
 
 def test_bandwidth_over_time_is_given_as_pairs_or_as_a_schedule() -> None:

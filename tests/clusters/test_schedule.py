@@ -155,8 +155,6 @@ class TestCsv:
         path = tmp_path / "trace.csv"
         path.write_text("start_s,mbps\n0,10\n\n2.5,1.5\n")
         assert Schedule.from_csv(path, scale=1e6) == Schedule.of([(0, 10e6), (2.5, 1.5e6)])
-        path.write_text("0,10\n1,20\n")
-        assert Schedule.from_csv(path) == Schedule.of([(0, 10), (1, 20)])
 
     @pytest.mark.parametrize("text", ["0,10\n1,20\n", "s,mbps\n0,10\n1,20\n", "\ns,\n0,10\n1,20"])
     def test_that_a_spreadsheet_saved(self, text: str, tmp_path: Path) -> None:

@@ -110,12 +110,6 @@ def test_equal_uplinks_carry_two_parts_less_two_shares(nodes: int, chunks: int) 
     assert all(mean is None for mean, _ in run.results.values())
 
 
-@pytest.mark.parametrize("nodes", [2, 3, 8])
-def test_equal_links_carry_two_shares_each(nodes: int) -> None:
-    run = averaged(mesh(nodes, 8e6), lambda _: 1e6)
-    assert last_s(run) == pytest.approx(2 * 1e6 / nodes * 8 / 8e6, rel=1e-9)
-
-
 def test_the_slowest_link_rules_and_latency_counts_twice() -> None:
     links: dict[tuple[int | str, int | str], Link] = {
         (a, b): Link(8e6, latency_s=0.1) for a, b in permutations(range(3), 2)

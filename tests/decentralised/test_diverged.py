@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
@@ -17,21 +16,20 @@ from workbench.decentralised.selecting import Batches
 from workbench.runtime import Crash, Restart
 from workbench.training import Sgd
 
+either = pytest.mark.parametrize("made", [epochwise, partial(gosgd, probability=0.5)])
 
-@pytest.mark.parametrize("made", [epochwise, partial(gosgd, probability=0.5)])
+
+@either
 def test_the_node_and_its_step_are_named(made: Callable[..., GossipSetup]) -> None:
     with pytest.raises(TrainingError, match=r"diverged: .* for node\d in its step \d"):
         train(made(decentralised.complete(3), sgd=Sgd(1e20)))
 
 
-@dataclass(frozen=True)
 class Poisoning(EverySample):
-    """Spoils a model in an epoch."""
-
-    epoch: int = 2
+    """Spoils a model in its second epoch."""
 
     def step(self, state: None, epoch: int, view: View) -> tuple[None, Batches, float]:
-        if epoch == self.epoch:
+        if epoch == 2:
             view.flat.parameters.fill_(torch.nan)
         return super().step(state, epoch, view)
 
@@ -58,9 +56,8 @@ class Spoiling(Idle):
 
 def test_an_evaluation_shows_it_too() -> None:
     setup = epochwise(decentralised.complete(2), evaluate_every=1)
-    with pytest.raises(
-        TrainingError, match=r"nan for node\d on the test samples at the end of epoch 1"
-    ):
+    message = r"nan for node\d on the test samples at the end of epoch 1"
+    with pytest.raises(TrainingError, match=message):
         train(setup, Spoiling())
 
 
@@ -76,15 +73,11 @@ def test_other_failures_keep_their_epochs_too() -> None:
     assert len(raised.value.trained.epochs) == 4
 
 
-@pytest.mark.parametrize("way", ["epochwise", "gosgd"])
-def test_nobody_left_is_a_failure(way: str) -> None:
-    two = decentralised.ring(2)
-    changes: dict[str, Any] = {"epochs": 5, "patience_s": 1.0}
-    setup = epochwise(two, **changes) if way == "epochwise" else gosgd(two, 0.5, **changes)
+@either
+def test_nobody_left_is_a_failure(made: Callable[..., GossipSetup]) -> None:
+    setup = made(decentralised.ring(2), epochs=5, patience_s=1.0)
     both = [Crash(0, at_s=0.8), Crash(1, at_s=0.8)]  # an epoch takes 0.48 s to learn
-    with pytest.raises(
-        TrainingError, match=r"nobody is left: all nodes .*2 of 10 epochs"
-    ) as raised:
+    with pytest.raises(TrainingError, match=r"nobody is left: all nodes .*2 of 10 ") as raised:
         train(setup, faults=both)
     assert raised.value.trained.epochs["epoch"].to_list() == [1, 1]
     with pytest.raises(TrainingError, match=r"nobody is left: .*0 of 10 epochs"):

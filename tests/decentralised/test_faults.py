@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 import polars as pl
 import pytest
 
-from tests.decentralised.setups import DIGITS, LINK, epochwise, gosgd, models, scattered
+from tests.decentralised.setups import LINK, epochwise, gosgd, models, scattered
 from tests.long import usually
 from workbench import decentralised
 from workbench.clusters import Cluster, Node
-from workbench.datasets import partition
 from workbench.decentralised import GossipSetup, train
 from workbench.runtime import Crash, Fault, Lossy, Restart, draw_faults
 
@@ -27,7 +27,8 @@ def test_epochwise(seed: int) -> None:
     setup = epochwise(decentralised.random_regular(6, 3), epochs=EPOCHS, patience_s=1.0)
     faults = drawn(seed, setup.cluster)
     assert {type(fault) for fault in faults} >= {Crash, Restart}
-    first, found = scattered(setup, faults)
+    lossy = (Lossy(2, peer, 0.5) for peer in setup.cluster.targets(2))
+    first, found = scattered(setup, [*faults, *lossy])
     assert found.run.ended == "done"
     last = found.epochs.group_by("node").last()
     assert last["epoch"].to_list() == [EPOCHS] * 6  # all that crash come back
@@ -54,17 +55,9 @@ def test_gosgd(seed: int) -> None:
 
 def one_way(nodes: int, links: set[tuple[int, int]], epochs: int) -> GossipSetup:
     """GoSGD along links that need not lead back."""
-    return GossipSetup(
-        "lenet5",
-        DIGITS,
-        partition.by_size(DIGITS.y_train, [1] * nodes, seed=0),
-        Cluster([Node(f"node{index}") for index in range(nodes)], dict.fromkeys(links, LINK)),
-        probability=0.5,
-        batch_size=16,
-        epochs=epochs,
-        sample_s=0.01,
-        patience_s=2.0,
-        evaluate_every=100,
+    cluster = Cluster([Node(f"node{index}") for index in range(nodes)], dict.fromkeys(links, LINK))
+    return gosgd(
+        nx.empty_graph(nodes), 0.5, cluster=cluster, batch_size=16, epochs=epochs, patience_s=2.0
     )
 
 

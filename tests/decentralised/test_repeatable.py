@@ -14,22 +14,18 @@ from workbench.decentralised import EverySample, TrainingError, View, train
 from workbench.decentralised.selecting import Batches
 
 
-class Fickle(torch.nn.Module):
+class Fickle(torch.nn.Sequential):
     """Draws at random for samples that a first step does not have, learning or evaluating."""
 
     drawing = True
 
     def __init__(self) -> None:
-        super().__init__()
-        self.layer = torch.nn.Linear(784, 10)
+        super().__init__(torch.nn.Flatten(), torch.nn.Linear(784, 10))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = self.layer(x.flatten(1))
-        return (
-            torch.nn.functional.dropout(out, training=True)
-            if len(x) > 2 and self.training is self.drawing
-            else out
-        )
+        out: torch.Tensor = super().forward(x)  # type: ignore[no-untyped-call]
+        draws = len(x) > 2 and self.training is self.drawing
+        return torch.nn.functional.dropout(out, training=True) if draws else out
 
 
 class FickleEvaluated(Fickle):
@@ -63,21 +59,18 @@ def test_hook_that_draws_beside_parallel_steps_is_refused(threads: int) -> None:
 COUNTED = itertools.count()
 
 
-class Counting(torch.nn.Module):
+class Counting(torch.nn.Sequential):
     """Depends on how many steps all nodes have taken."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.layer = torch.nn.Linear(784, 10)
+        super().__init__(torch.nn.Flatten(), torch.nn.Linear(784, 10))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = self.layer(x.flatten(1)) * (1 + next(COUNTED) % 7)
-        return out
+        out: torch.Tensor = super().forward(x)  # type: ignore[no-untyped-call]
+        return out * (1 + next(COUNTED) % 7)
 
 
-def test_model_of_ones_own_runs_in_order(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_model_of_ones_own_runs_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for threads in (1, 3):
         setup = replace(epochwise(decentralised.ring(3)), model=Counting)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tests.graphs.attention import MODULES, SHAPE
 from tests.graphs.modules import Calling
-from tests.graphs.test_functional import same, stepped
+from tests.graphs.test_functional import check_step, same
 from workbench.graphs import trace
 from workbench.graphs.functional import default_loss
 from workbench.utils.checks import UserError
@@ -34,10 +34,7 @@ def test_attention_has_pytorchs_bits(name: str) -> None:
     with torch.no_grad():
         same(graph.run(x), [module.eval()(x)])
     graph = trace(module, SHAPE, 3, training=True)
-    torch.manual_seed(1)
-    found = graph.run((x, y))
-    torch.manual_seed(1)
-    same(found, stepped(module, default_loss(module.train()(x), y)))
+    check_step(graph, (x, y), module, lambda: default_loss(module.train()(x), y))
 
 
 def activated(m: Any, x: Tensor) -> Tensor:
@@ -55,7 +52,7 @@ def test_a_gradient_is_not_made_to_be_differentiated() -> None:
     assert "silu_backward" in names
     assert "sigmoid" not in names
     y = torch.tensor([0, 1, 2])
-    same(graph.run((x, y)), stepped(module, default_loss(module(x), y)))
+    check_step(graph, (x, y), module, lambda: default_loss(module(x), y))
 
 
 def test_a_causal_hint_needs_its_mask() -> None:

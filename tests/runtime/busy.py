@@ -69,7 +69,3 @@ def fingerprint(run: Run) -> str:
         digest.update(repr(row).encode())
     digest.update(repr((run.end_s, run.events, run.links)).encode())
     return digest.hexdigest()
-
-
-if __name__ == "__main__":
-    print(fingerprint(run()))

@@ -26,18 +26,41 @@ def units(*times: float) -> list[float]:
     return [time * UNIT_S for time in times]
 
 
-def sends(*sizes: float, to: int = 1, at: float = 0) -> Program:
+def sends(*sizes: float, to: int | str = 1, at: float = 0) -> Program:
     """Send messages of these sizes in units, one behind the other, their number as their topic."""
     return sends_bytes(*(size * SIZE for size in sizes), to=to, at_s=at * UNIT_S)
 
 
-def sends_bytes(*sizes: float, to: int = 1, at_s: float = 0) -> Program:
+def sends_bytes(*sizes: float, to: int | str = 1, at_s: float = 0) -> Program:
     """The same with sizes in bytes, and seconds."""
 
     async def program(context: Context) -> None:
         await context.sleep(at_s)
         for number, size_bytes in enumerate(sizes):
             context.send(to, Message(context.node, str(number), None, size_bytes))
+
+    return program
+
+
+def posts(*messages: Message, to: int = 1) -> Program:
+    """Send these messages at once."""
+
+    async def program(context: Context) -> None:
+        for message in messages:
+            context.send(to, message)
+
+    return program
+
+
+def computes(count: int, cost_s: float) -> Program:
+    """Compute this many steps and return when each ended."""
+
+    async def program(context: Context) -> list[float]:
+        ends_s = []
+        for _ in range(count):
+            await context.compute(lambda: None, cost_s=cost_s)
+            ends_s.append(context.now_s())
+        return ends_s
 
     return program
 

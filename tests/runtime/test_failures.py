@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.event_loop import in_event_loop
-from tests.runtime.programs import LINK, idle, pair, receives, sends_bytes
+from tests.runtime.programs import LINK, computes, idle, pair, receives, sends_bytes
 from workbench.clusters import Cluster, Link, Node
 from workbench.runtime import (
     Context,
@@ -106,6 +106,20 @@ class TestErrorsThatAreNoException:
         assert caught.__cause__ is error
         assert holds_results(caught.run)
 
+    def test_of_a_task(self, error: BaseException) -> None:
+        async def task(context: Context) -> None:
+            await context.sleep(1)
+            raise error
+
+        async def program(context: Context) -> bool:
+            try:
+                await context.spawn(task(context))
+            except BaseException as caught:
+                return caught is error
+            return False
+
+        assert simulate(Cluster([Node("a")]), [program]).results == {0: True}
+
     def test_while_it_is_cut_off(self, error: BaseException) -> None:
         async def stubborn(context: Context) -> None:
             try:
@@ -123,26 +137,6 @@ class TestErrorsThatAreNoException:
         with pytest.warns(CutOffWarning, match=warning):
             run = simulate(Cluster([Node("a")]), [program])
         assert run.results == {0: "done"}
-
-
-def test_an_error_that_is_no_exception_reaches_who_awaits_the_task() -> None:
-    class Stop(asyncio.CancelledError):
-        def __init__(self, *, key: str) -> None:
-            super().__init__("text")
-            self.key = key
-
-    async def task(context: Context) -> None:
-        await context.sleep(1)
-        raise Stop(key="k")
-
-    async def program(context: Context) -> str:
-        try:
-            await context.spawn(task(context))
-        except Stop as stop:
-            return stop.key
-        return ""
-
-    assert simulate(Cluster([Node("a")]), [program]).results == {0: "k"}
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyError("display")])
@@ -277,17 +271,13 @@ def test_kept_task_is_refused_unless_it_is_done() -> None:
 )
 def test_a_message_that_would_never_end_is_refused(node: Node, link: Link) -> None:
     cluster = Cluster([node, Node("two")], {(0, 1): link})
+    sends = sends_bytes(1e29 if link.bandwidth_bps == 1e-300 else 1, at_s=1e308)
     with pytest.raises(ProgramError, match="would end after more seconds than a number holds"):
-        simulate(
-            cluster, [sends_bytes(1e29 if link.bandwidth_bps == 1e-300 else 1, at_s=1e308), idle]
-        )
+        simulate(cluster, [sends, idle])
 
 
 @pytest.mark.parametrize("seconds", [1e308, 1.7e308])
 def test_seconds_that_no_number_holds_are_refused(seconds: float) -> None:
-    async def computes(context: Context) -> None:
-        await context.compute(int, cost_s=seconds)
-
     async def sleeps(context: Context) -> None:
         await context.sleep(1e308)
         await context.sleep(seconds)
@@ -296,7 +286,7 @@ def test_seconds_that_no_number_holds_are_refused(seconds: float) -> None:
         await context.sleep(1e308)
         await context.receive(timeout_s=seconds)
 
-    for program in (computes, sleeps, waits):
+    for program in (computes(1, seconds), sleeps, waits):
         with pytest.raises(ProgramError, match=r"OverflowError.*would end after more seconds"):
             simulate(Cluster([Node("a", speed=0.1)]), [program])
 
@@ -348,14 +338,3 @@ class TestDeadlock:
             simulate(pair(LINK), {0: waits})
         assert "two (node 1) has no program; unread: 'lost' from one" in str(caught.value)
         assert "one (node 0) waits for a message since 0 s" in str(caught.value)
-
-    def test_ends_when_the_last_program_began_to_wait(self) -> None:
-        async def waits(context: Context) -> None:
-            try:
-                await context.receive("0", timeout_s=100)
-            finally:
-                await context.receive("never")
-
-        with pytest.raises(DeadlockError) as caught:
-            simulate(pair(LINK), [sends_bytes(1e6), waits])
-        assert caught.value.run.end_s == 1

@@ -72,39 +72,18 @@ def carry(
 
         return both
 
-    def given_of(interfaces: dict[int, Steps], node: int) -> Schedule | None:
-        return Schedule.of(interfaces[node]) if node in interfaces else None
-
     cluster = Cluster(
         [
-            Node(
-                f"n{node}",
-                uplink_bps=given_of(uplinks, node),
-                downlink_bps=given_of(downlinks, node),
-            )
+            Node(f"n{node}", uplink_bps=uplinks.get(node), downlink_bps=downlinks.get(node))
             for node in range(NODES)
         ],
         {
-            pair: Link(Schedule.of(link.bandwidth), link.overhead_s, latency_s=link.latency_s)
+            pair: Link(link.bandwidth, link.overhead_s, latency_s=link.latency_s)
             for pair, link in links.items()
         },
     )
     run = simulate(cluster, [program(node) for node in range(NODES)], trace=True)
     return [came[number] for number in range(len(sends))], run
-
-
-def test_two_transfers_share_an_uplink_by_hand() -> None:
-    link = Carrier([(0, 80.0)], 0.0, 0.0)
-    sends = [Send(0, 0, 1, 10), Send(0, 0, 2, 30)]
-    came, _ = carry(sends, dict.fromkeys(PAIRS, link), {0: [(0, 80.0)]}, {})
-    assert came == [2.0, 4.0]  # five a second each, then ten for what is left
-
-
-def test_a_slow_link_leaves_its_share_to_others_by_hand() -> None:
-    links = dict.fromkeys(PAIRS, Carrier([(0, 80.0)], 0.0, 0.0))
-    links[0, 1] = Carrier([(0, 16.0)], 0.0, 0.0)
-    came, _ = carry([Send(0, 0, 1, 8), Send(0, 0, 2, 32)], links, {0: [(0, 80.0)]}, {})
-    assert came == [4.0, 4.0]  # two and eight a second
 
 
 def test_an_overhead_occupies_its_link_but_no_interface_by_hand() -> None:
@@ -114,13 +93,6 @@ def test_an_overhead_occupies_its_link_but_no_interface_by_hand() -> None:
     # alone for half a second, half each until 2.5 s, then 5 bytes alone until 3 s; the
     # third starts at 2.5 s and pays its overhead while the second ends
     assert came == [2.5, 3.0, 4.5]
-
-
-def test_an_interface_that_changes_by_hand() -> None:
-    links = dict.fromkeys(PAIRS, Carrier([(0, 80.0)], 0.0, 0.0))
-    downlinks: dict[int, Steps] = {2: [(0, 40.0), (1, 0.0), (3, 80.0)]}
-    came, _ = carry([Send(0, 0, 2, 10), Send(0, 1, 2, 5)], links, {}, downlinks)
-    assert came == [4.0, 3.5]
 
 
 def test_an_interface_with_room_limits_the_last_of_its_flows_by_hand() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
-import math
 from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from tests.runtime.programs import LINK, idle, pair, receives, sends_bytes
+from tests.runtime.programs import LINK, computes, idle, pair, posts, receives, sends_bytes
 from workbench.clusters import Cluster, Node
 from workbench.runtime import (
     Context,
@@ -33,14 +32,11 @@ class TestReceiving:
     def test_late_reading_meets_messages_in_the_order_in_which_they_came(
         self, topic: str | None, sender: str | None
     ) -> None:
-        async def send(context: Context) -> None:
-            for number in range(4):
-                context.send(1, Message(0, "a", number))
-
         async def late(context: Context) -> list[int]:
             await context.sleep(1)
             return [(await context.receive(topic, sender=sender)).payload for _ in range(4)]
 
+        send = posts(*(Message(0, "a", number) for number in range(4)))
         assert simulate(pair(LINK), [send, late]).results[1] == [0, 1, 2, 3]
 
 
@@ -101,10 +97,6 @@ class TestTasks:
 
 
 class TestRuns:
-    def test_programs_by_name_and_nodes_without_one(self) -> None:
-        run = simulate(pair(LINK), {"one": sends_bytes(1e6)})
-        assert (run.end_s, run.results, run.ended) == (1, {0: None}, "done")
-
     def test_tells_progress_a_few_times_a_second(self, monkeypatch: pytest.MonkeyPatch) -> None:
         class Clock:
             """A sixteenth of a second passes from event to event."""
@@ -121,10 +113,10 @@ class TestRuns:
 
         counts: list[int] = []
         monkeypatch.setattr(simulation, "time", Clock())
-        run = simulate(
-            Cluster([Node("a")]), [program], progress=lambda now_s, events: counts.append(events)
-        )
+        alone = Cluster([Node("a")])
+        run = simulate(alone, [program], progress=lambda now_s, events: counts.append(events))
         assert counts == [*range(1, 102, 4), run.events]
+        assert run.events == 102  # with the program's start and its end
 
     def test_shows_progress(self) -> None:
         output = io.StringIO()
@@ -133,50 +125,31 @@ class TestRuns:
         assert f"1.000 of 9.5 virtual seconds, {run.events} events" in output.getvalue()
         assert simulate(pair(LINK), [sends_bytes(1e6), idle], progress=True).end_s == 1
 
-    def test_events_count_what_the_kernel_processed(self) -> None:
-        async def program(context: Context) -> None:
-            for _ in range(100):
-                await context.sleep(1)
-
-        run = simulate(Cluster([Node("a")]), [program])
-        assert run.events == 102  # with the program's start and its end
-
     def test_text_counts_results_events_and_bytes(self) -> None:
         run = simulate(pair(LINK), [sends_bytes(1e6), receives(1)])
         assert str(run) == (
             f"done after 1 virtual seconds: 2 results, {run.events} events, "
             "1,000,000 bytes over 2 links"
         )
-        assert math.isfinite(run.end_s)
 
 
 def test_a_task_may_end_in_the_instant_in_which_its_program_ends() -> None:
-    async def child(context: Context) -> None:
-        await context.sleep(1)
-
     async def parent(context: Context) -> int:
-        context.spawn(child(context))
+        context.spawn(context.sleep(1))
         await context.sleep(1)
         return 7
 
-    async def other(context: Context) -> None:
-        await context.sleep(5)
-
-    run = simulate(pair(LINK), [parent, other])
+    run = simulate(pair(LINK), [parent, computes(1, 5)])
     assert (run.ended, run.results[0], run.end_s) == ("done", 7, 5)
 
 
 def test_a_refused_timeout_leaves_nobody_waiting() -> None:
-    async def sender(context: Context) -> None:
-        await context.sleep(1)
-        context.send(1, Message(0, "m"))
-
     async def receiver(context: Context) -> str:
         with pytest.raises(ValueError, match="timeout_s is -1"):
             await context.receive(timeout_s=-1)
-        return (await context.receive("m", timeout_s=50)).topic
+        return (await context.receive("0", timeout_s=50)).topic
 
-    assert simulate(pair(LINK), [sender, receiver]).results[1] == "m"
+    assert simulate(pair(LINK), [sends_bytes(1, at_s=1), receiver]).results[1] == "0"
 
 
 def test_a_timeout_in_the_instant_in_which_its_program_ends_ends_nothing_else() -> None:
@@ -188,11 +161,7 @@ def test_a_timeout_in_the_instant_in_which_its_program_ends_ends_nothing_else() 
         context.spawn(listen())
         await context.sleep(1)
 
-    async def goes_on(context: Context) -> str:
-        await context.sleep(2)
-        return "done"
-
-    assert simulate(pair(LINK), [listens, goes_on]).results == {0: None, 1: "done"}
+    assert simulate(pair(LINK), [listens, computes(1, 2)]).results == {0: None, 1: [2]}
 
 
 class TestTasksByHand:
@@ -200,15 +169,6 @@ class TestTasksByHand:
         cluster = Cluster([Node("a", cores=cores), Node("b")], {(1, 0): LINK})
         run = simulate(cluster, [program, sends_bytes(1e6, to=0, at_s=2)])
         return run.results[0]
-
-    def test_say_whether_they_are_done(self) -> None:
-        async def program(context: Context) -> list[bool]:
-            task = context.spawn(context.sleep(1))
-            before = task.done()
-            await context.sleep(2)
-            return [before, task.done(), task.cancel()]
-
-        assert self.run(program) == [False, True, False]
 
     def test_tell_their_result(self) -> None:
         async def fails() -> None:
@@ -219,13 +179,15 @@ class TestTasksByHand:
             waits = [context.spawn(_caught(task)) for task in tasks]
             with pytest.raises(RuntimeError, match="the task has not ended; await it"):
                 tasks[0].result()
+            before = tasks[0].done()
             for one in waits:
                 await one
             with pytest.raises(KeyError, match="lost"):
                 tasks[1].result()
-            return [tasks[0].result(), tasks[0].cancelled()]
+            done, *_ = tasks
+            return [before, done.done(), done.result(), done.cancel(), done.cancelled()]
 
-        assert self.run(program) == [5, False]
+        assert self.run(program) == [False, True, 5, False, False]
 
     def test_cannot_cancel_themselves(self) -> None:
         async def program(context: Context) -> str:
@@ -347,10 +309,6 @@ def test_reading_past_unread_messages_does_not_look_at_each(by_sender: bool) -> 
 
         __hash__ = str.__hash__
 
-    async def send(context: Context) -> None:
-        for number in range(count):
-            context.send(1, Message(0, Topic(number)))
-
     async def read(context: Context) -> list[str]:
         await context.sleep(1)
         sender = 0 if by_sender else None
@@ -359,6 +317,7 @@ def test_reading_past_unread_messages_does_not_look_at_each(by_sender: bool) -> 
             for number in reversed(range(count))
         ]
 
+    send = posts(*(Message(0, Topic(number)) for number in range(count)))
     topics = simulate(pair(LINK), [send, read]).results[1]
     assert topics == [str(number) for number in reversed(range(count))]
     assert looks < 10 * count  # looking at each takes count / 2 times as many
@@ -387,25 +346,9 @@ def test_waits_that_were_answered_leave_no_timers() -> None:
             await context.receive(timeout_s=1e6)
             longest = max(longest, len(whole.env.queue))
 
-    async def tells(context: Context) -> None:
-        for _ in range(1_000):
-            context.send(1, Message(0, "x", None, 1.0))
-            await context.sleep(1)
-
-    whole = Simulation(pair(LINK), [tells, hears])
+    whole = Simulation(pair(LINK), [sends_bytes(*[1e6] * 1_000), hears])
     whole.run()
     assert longest < 150
-
-
-def test_peers_and_senders_can_be_named() -> None:
-    async def send(context: Context) -> None:
-        context.send("two", Message(0, "hello", size_bytes=1e6))
-
-    async def receive(context: Context) -> float:
-        await context.receive("hello", sender="one")
-        return context.now_s()
-
-    assert simulate(pair(LINK), [send, receive]).results[1] == 1
 
 
 @pytest.mark.parametrize("wait_s", [1.0, 0.0])

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import gc
-import os
 import pickle
 import random
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +17,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.other_process import printed
 from workbench.clusters import Cluster, Link, Node, full_mesh
 from workbench.runtime import (
     Context,
@@ -35,7 +33,6 @@ from workbench.runtime import (
 )
 from workbench.runtime.threads import THREADS_VARIABLE, thread_count
 from workbench.utils.checks import UserError
-from workbench.utils.files import ROOT
 
 LINK = Link(8e6, overhead_s=0.001)
 
@@ -167,13 +164,7 @@ def test_new_threads_round_as_the_first_does() -> None:
     """PyTorch limits the thread that asks; another one's first product was split among all."""
     code = f"from {__name__} import products as p; found = p(); "
     code += "print(len({bits for bits, _ in found}), len({thread for _, thread in found}) > 1)"
-    printed = subprocess.check_output(
-        [sys.executable, "-c", code],
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "4"},
-    )
-    assert printed.split() == ["1", "True"]
+    assert printed(code, OMP_NUM_THREADS="4").split() == ["1", "True"]
 
 
 @pytest.mark.parametrize(
@@ -315,15 +306,11 @@ async def _is_async(state: State) -> None:
     """Awaits nothing."""
 
 
-def _takes_nothing() -> None:
-    """Does nothing."""
-
-
 @pytest.mark.parametrize(
     ("work", "on", "message"),
     [
         (_is_async, Synchronized(1), "made a coroutine; give a plain function"),
-        (_takes_nothing, Synchronized(2), "takes 0 positional arguments"),
+        (lambda: None, Synchronized(2), "takes 0 positional arguments"),
         (State.step, State(), r"as `on`; give Synchronized\(state\)"),
     ],
 )
@@ -332,7 +319,7 @@ def test_work_that_is_no_function_of_its_state_is_refused(work: Any, on: Any, me
         await context.compute(work, cost_s=1, on=on)
 
     with pytest.raises(ProgramError, match=message):
-        simulate(Cluster([Node("a")]), [program])
+        simulate(cluster_of(1), [program])
 
 
 def test_a_state_is_held_once() -> None:

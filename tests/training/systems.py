@@ -34,6 +34,7 @@ BATCH, PART = 8, 4
 """Samples of an iteration of one model; of a node that has one of its own."""
 
 SGD, PLAIN = Sgd(0.05, momentum=0.9, weight_decay=1e-3), Sgd(0.05)
+LINK = Link(math.inf)
 RING = decentralised.metropolis_hastings(decentralised.ring(3))
 
 
@@ -71,12 +72,12 @@ def pool(module: Any, data: Dataset, **options: Any) -> olpb.Setup:
     return olpb.Setup(module, data, olpb.Pool((olpb.Node(1e9),) * 3), **given)
 
 
-def gossip(module: Any, data: Dataset, nodes: int, **options: Any) -> decentralised.GossipSetup:
+def gossip(
+    module: Any, data: Dataset, nodes: int, link: Link = LINK, **options: Any
+) -> decentralised.GossipSetup:
     given: dict[str, Any] = {"batch_size": PART, "sgd": SGD, "sample_s": 0.01, **options}
     shards = partition.by_size(data.y_train, [1] * nodes, seed=0)
-    return decentralised.GossipSetup(
-        module, data, shards, full_mesh(nodes, Link(math.inf)), **given
-    )
+    return decentralised.GossipSetup(module, data, shards, full_mesh(nodes, link), **given)
 
 
 def platforms(module: Any, data: Dataset, nodes: int, **options: Any) -> edgegossip.Setup:
@@ -85,10 +86,12 @@ def platforms(module: Any, data: Dataset, nodes: int, **options: Any) -> edgegos
     return edgegossip.Setup(module, data, who, **given)
 
 
-def workers(module: Any, data: Dataset, nodes: int, **options: Any) -> dlion.Setup:
+def workers(
+    module: Any, data: Dataset, nodes: int, link: Link = LINK, **options: Any
+) -> dlion.Setup:
     given: dict[str, Any] = {"local_batch": PART, "sgd": PLAIN, "sample_s": 0.01}
     given |= {"first_weights": "shared", **options}
-    return dlion.Setup(module, data, cluster=full_mesh(nodes, Link(math.inf)), **given)
+    return dlion.Setup(module, data, cluster=full_mesh(nodes, link), **given)
 
 
 def strategy(data: Dataset) -> str:
@@ -155,19 +158,17 @@ def tensors_of(x: Any) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
     return (torch.tensor(x),), {}
 
 
-def entropy(module: nn.Module, x: Any, y: Any) -> Tensor:
+def entropy(returned: Any, y: Tensor) -> Tensor:
     """Cross entropy of classes, or of tokens at positions."""
-    args, named = tensors_of(x)
-    returned = module(*args, **named)
     scores = getattr(returned, "logits", returned)
-    return F.cross_entropy(scores.flatten(0, -2), torch.tensor(y).flatten())
+    return F.cross_entropy(scores.flatten(0, -2), y.flatten())
 
 
 def plain_loop(
     module: nn.Module,
     data: Dataset,
     sgd: Sgd = SGD,
-    loss_of: Callable[[nn.Module, Any, Any], Tensor] = entropy,
+    loss_of: Callable[[Any, Tensor], Tensor] = entropy,
     *,
     epochs: int = 1,
     learnt: Sequence[tuple[Any, Any]] = (),
@@ -183,8 +184,9 @@ def plain_loop(
     )
     drawn = [one for epoch in range(epochs) for one in batches(data, BATCH, 0, epoch)]
     for x, y in learnt or [(data.x_train[one], data.y_train[one]) for one in drawn]:
+        args, named = tensors_of(x)
         theirs.zero_grad()
-        loss_of(module, x, y).backward()  # type: ignore[no-untyped-call]
+        loss_of(module(*args, **named), torch.tensor(y)).backward()  # type: ignore[no-untyped-call]
         theirs.step()
     slices = model_layout(module, data.inputs).tensor_slices
     assert slices.keys() == trained.keys()
@@ -205,6 +207,4 @@ def check_plain_loop(
     module = make_model(model, data, 0)
     (found,) = each(ALONE[system](model, data, epochs=epochs).weights)
     sgd = PLAIN if system == "dlion" else SGD
-    assert torch.equal(
-        found.reshape(-1), plain_loop(module, data, sgd, epochs=epochs, learnt=learnt)
-    )
+    assert torch.equal(found, plain_loop(module, data, sgd, epochs=epochs, learnt=learnt))

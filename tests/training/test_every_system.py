@@ -7,12 +7,9 @@ import hashlib
 import inspect
 import json
 import math
-import os
 import pickle
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -21,14 +18,14 @@ import polars as pl
 import pytest
 import torch
 
-from tests.edgegossip.strategies import platforms
 from tests.event_loop import in_event_loop
 from tests.hiertrain.strategies import any_problem
+from tests.other_process import printed
 from tests.refusals import refusals
 from tests.short_trainings import DIGITS
+from tests.training.systems import each, gossip, platforms, pool, servers, workers
 from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, olpb
-from workbench.clusters import Link, Schedule, full_mesh
-from workbench.datasets import partition
+from workbench.clusters import Link, Schedule
 from workbench.hiertrain import Hybrid
 from workbench.runtime import (
     Crash,
@@ -53,7 +50,6 @@ from workbench.training import (
 from workbench.training.shell import check_losing_nothing
 from workbench.training.trained import COLUMNS, SHARED, DivergedError
 from workbench.utils import parallel
-from workbench.utils.files import ROOT
 
 DATA = DIGITS.fitted((1, 28, 28))
 
@@ -65,55 +61,28 @@ class System(NamedTuple):
     train: Callable[..., Trained[Any]]
 
 
+SLOW = Link(20e6)
+OF_LENET: dict[str, Any] = {"module": "lenet5", "data": DATA, "epochs": 2}
+OF_TWO: dict[str, Any] = {**OF_LENET, "nodes": 2, "link": SLOW}
 SYSTEMS = {
-    "dynacomm": System(
-        dynacomm.Setup("lenet5", DATA, Link(20e6, 0.02), workers=2, batch_size=16, epochs=2),
-        dynacomm.train,
-    ),
+    "dynacomm": System(servers(**OF_LENET, workers=2, batch_size=16), dynacomm.train),
     "hiertrain": System(
         hiertrain.Setup("lenet5", DATA, any_problem(5, 32), epochs=2),
         partial(hiertrain.train, policy=Hybrid(("edge", "device", "cloud"), 1, 3, 10, 8, 14)),
     ),
     "decentralised": System(
-        decentralised.GossipSetup(
-            "lenet5",
-            DATA,
-            partition.by_size(DATA.y_train, [1, 1], seed=0),
-            full_mesh(2, Link(20e6)),
-            mixing=decentralised.metropolis_hastings(decentralised.ring(2)),
-            sample_s=0.01,
-            epochs=2,
-        ),
-        decentralised.train,
+        gossip(**OF_TWO, mixing=decentralised.ring(2), batch_size=32), decentralised.train
     ),
-    "edgegossip": System(
-        edgegossip.Setup("lenet5", DATA, platforms(0.02, 0.01), epochs=2), edgegossip.train
-    ),
-    "dlion": System(
-        dlion.Setup(
-            "lenet5",
-            DATA,
-            cluster=full_mesh(2, Link(20e6)),
-            local_batch=8,
-            sample_s=0.01,
-            evaluate_every=6,
-            epochs=2,
-            sgd=Sgd(0.02),
-        ),
-        dlion.train,
-    ),
-    "olpb": System(
-        olpb.Setup("lenet5", DATA, olpb.Pool((olpb.Node(1e9),) * 3), batch_size=16, epochs=2),
-        olpb.train,
-    ),
+    "edgegossip": System(platforms(**OF_LENET, nodes=2, batch_size=32), edgegossip.train),
+    "dlion": System(workers(**OF_TWO, local_batch=8, evaluate_every=6, sgd=Sgd(0.02)), dlion.train),
+    "olpb": System(pool(**OF_LENET, batch_size=16), olpb.train),
 }
 each_system = pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
 WAITING = ("dynacomm", "hiertrain")  # nobody can go on without the others
 
 
 def models(trained: Trained[Any]) -> list[torch.Tensor]:
-    weights = trained.weights
-    return [torch.as_tensor(one) for one in (weights if isinstance(weights, tuple) else [weights])]
+    return each(trained.weights)
 
 
 def counted(trained: Trained[Any]) -> pl.DataFrame:
@@ -121,20 +90,17 @@ def counted(trained: Trained[Any]) -> pl.DataFrame:
     return trained.iterations if isinstance(trained, dlion.Trained) else trained.epochs
 
 
-class TestFirstWeights:
-    @each_system
-    def test_a_module_goes_on_from_its_own_and_stays_as_it_is(self, system: System) -> None:
-        """A step too small to move a weight shows where a training began."""
-        module = initialise("lenet5", 77)
-        flat = flatten(copy.deepcopy(module), (1, 28, 28)).parameters.clone()
-        tiny = Sgd(1e-30)
-        begun = system.train(replace(system.setup, model=module, epochs=1, sgd=tiny))
-        learnt = system.train(replace(system.setup, model=module, epochs=1))
-        for trained, stays in ((begun, True), (learnt, False)):
-            for weights in torch.cat([one.reshape(-1, len(flat)) for one in models(trained)]):
-                assert torch.equal(weights.to(flat.dtype), flat) is stays
-        same = zip(module.parameters(), initialise("lenet5", 77).parameters(), strict=True)
-        assert all(torch.equal(*pair) for pair in same)
+@each_system
+def test_training_begins_with_a_modules_weights_and_leaves_it_as_it_is(system: System) -> None:
+    """A step too small to move a weight shows where a training began."""
+    module = initialise("lenet5", 77)
+    flat = flatten(copy.deepcopy(module), (1, 28, 28)).parameters.clone()
+    for sgd, stays in ((Sgd(1e-30), True), (system.setup.sgd, False)):
+        trained = system.train(replace(system.setup, model=module, epochs=1, sgd=sgd))
+        for weights in models(trained):
+            assert torch.equal(weights.to(flat.dtype), flat) is stays
+    same = zip(module.parameters(), initialise("lenet5", 77).parameters(), strict=True)
+    assert all(torch.equal(*pair) for pair in same)
 
 
 class Drawing(torch.nn.Sequential):
@@ -152,11 +118,8 @@ def finished(name: str, threads: int | None = None, **changes: Any) -> Trained[A
     if name in SYSTEMS:
         setup, train = SYSTEMS[name]
         return train(replace(setup, **changes), trace=True, threads=threads)
-    back: dict[str, Any] = {
-        "faults": [Crash(0, 0.2), Restart(0, 0.9)],
-        "trace": True,
-        "threads": threads,
-    }
+    faults = [Crash(0, 0.2), Restart(0, 0.9)]
+    back: dict[str, Any] = {"faults": faults, "trace": True, "threads": threads}
     if name == "workers come back":
         patient = replace(SYSTEMS["dlion"].setup, patience_s=0.5, **changes)
         return dlion.train(patient, **back)
@@ -188,9 +151,7 @@ def digest(name: str, **options: Any) -> str:
     made = hashlib.sha256(repr((found.run.end_s, found.run.events)).encode())
     for one in models(found):
         made.update(one.numpy().tobytes())
-    frames = [
-        vars(found)[name] for name in vars(found) if isinstance(vars(found)[name], pl.DataFrame)
-    ]
+    frames = [one for one in vars(found).values() if isinstance(one, pl.DataFrame)]
     for frame in [*frames, *([] if found.run.trace is None else [found.run.trace.frame])]:
         made.update(frame.write_csv().encode())
     return made.hexdigest()
@@ -206,12 +167,7 @@ class TestSameBits:
     def test_another_process_learns_the_same_bits(self) -> None:
         code = f"import json\nfrom {__name__} import REPEATED, digest\n"
         code += "print(json.dumps({name: digest(name) for name in REPEATED}))"
-        there = subprocess.check_output(
-            [sys.executable, "-c", code],
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "4242"},
-        )
+        there = printed(code, OMP_NUM_THREADS="2", PYTHONHASHSEED="4242")
         assert json.loads(there) == {name: digest(name, threads=1) for name in REPEATED}
 
     def test_a_running_event_loop_learns_the_same_bits(self) -> None:
@@ -229,43 +185,15 @@ class TestSameBits:
         assert torch.get_num_threads() == threads
 
 
-class TestColumns:
-    @each_system
-    def test_shared_ones_and_a_systems_own(self, system: System) -> None:
-        found = system.train(replace(system.setup, epochs=1)).epochs
-        assert set(SHARED) <= set(found.columns)
-        assert found.columns == [name for name in COLUMNS if name in found.columns]
-        assert all(found.schema[name] == COLUMNS[name] for name in found.columns)
-
-
-WRONG: dict[str, tuple[object, ...]] = {
-    "int": (-1, 1.5, "2", True, math.nan, [1]),
-    "float": (-1.0, math.nan, math.inf, "2", True),
-    "bool": ("no", 1),
-}
-"""Values that a field refuses, by the first kind that it is annotated with."""
-
-
-def wrong_numbers() -> Iterator[Any]:
-    """Each field of each setup with each value that it refuses."""
-    for system, (setup, _) in SYSTEMS.items():
-        for field in fields(setup):
-            kind, *others = str(field.type).split(" | ")
-            for value in (*WRONG.get(kind, ()), *([] if "None" in others else [None])):
-                if kind in WRONG:
-                    yield pytest.param(
-                        system, field.name, value, id=f"{system}-{field.name}={value}"
-                    )
+@each_system
+def test_columns_are_the_shared_ones_and_a_systems_own(system: System) -> None:
+    found = system.train(replace(system.setup, epochs=1)).epochs
+    assert set(SHARED) <= set(found.columns)
+    assert found.columns == [name for name in COLUMNS if name in found.columns]
+    assert all(found.schema[name] == COLUMNS[name] for name in found.columns)
 
 
 class TestSetups:
-    @pytest.mark.parametrize(("system", "name", "wrong"), list(wrong_numbers()))
-    def test_a_number_that_is_none_is_refused_by_its_name(
-        self, system: str, name: str, wrong: object
-    ) -> None:
-        with pytest.raises(ValueError, match=rf"\b{name}\b"):
-            replace(SYSTEMS[system].setup, **{name: wrong})
-
     @each_system
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -378,10 +306,9 @@ class TestEarlyEnds:
     @each_system
     def test_a_loss_that_is_no_number_has_a_way_out(self, system: System) -> None:
         wild = replace(system.setup, sgd=replace(system.setup.sgd, learning_rate=1e12), epochs=9)
-        with pytest.raises(
-            TrainingError, match=r"diverged: the loss is .* smaller learning rate than 1e\+12, as"
-        ) as raised:
-            system.train(wild)
+        message = r"diverged: the loss is .* smaller learning rate than 1e\+12, as"
+        with pytest.raises(TrainingError, match=message) as raised:
+            system.train(wild, trace=True)
         error = raised.value
         assert isinstance(error.__cause__, DivergedError)
         assert isinstance(error, SimulationError)
@@ -391,6 +318,14 @@ class TestEarlyEnds:
         assert error.run is error.trained.run
         assert error.run.ended == "failed"
         assert all(map(math.isfinite, error.trained.epochs["loss"]))
+        check_copy(error, pickle.loads(pickle.dumps(error)))
+
+    def test_error_of_another_process_keeps_what_there_is(self) -> None:
+        with pytest.raises(TrainingError) as here:
+            diverge("hiertrain")
+        with pytest.raises(TrainingError) as there:
+            list(parallel.as_finished(diverge, [("hiertrain",)] * 2, processes=2))
+        check_copy(here.value, there.value)
 
 
 def diverge(name: str) -> None:
@@ -399,29 +334,14 @@ def diverge(name: str) -> None:
     train(replace(setup, sgd=Sgd(1e12)), trace=True)
 
 
-class TestPickling:
-    @each_system
-    def test_an_error_keeps_what_there_is(self, system: System) -> None:
-        with pytest.raises(TrainingError) as raised:
-            system.train(replace(system.setup, sgd=Sgd(1e12)), trace=True)
-        self.check(raised.value, pickle.loads(pickle.dumps(raised.value)))
-
-    def test_and_so_it_does_on_its_way_from_another_process(self) -> None:
-        with pytest.raises(TrainingError) as here:
-            diverge("hiertrain")
-        with pytest.raises(TrainingError) as there:
-            list(parallel.as_finished(diverge, [("hiertrain",)] * 2, processes=2))
-        self.check(here.value, there.value)
-
-    @staticmethod
-    def check(error: TrainingError, copy: TrainingError) -> None:
-        assert str(copy) == str(error)
-        assert type(copy.trained) is type(error.trained)
-        assert copy.trained.epochs.equals(error.trained.epochs)
-        assert all(map(torch.equal, models(copy.trained), models(error.trained)))
-        assert copy.run is copy.trained.run
-        assert copy.run.ended == "failed"
-        assert copy.run.trace is not None
+def check_copy(error: TrainingError, copy: TrainingError) -> None:
+    assert str(copy) == str(error)
+    assert type(copy.trained) is type(error.trained)
+    assert copy.trained.epochs.equals(error.trained.epochs)
+    assert all(map(torch.equal, models(copy.trained), models(error.trained)))
+    assert copy.run is copy.trained.run
+    assert copy.run.ended == "failed"
+    assert copy.run.trace is not None
 
 
 class TestProgress:

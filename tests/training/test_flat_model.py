@@ -1,7 +1,8 @@
-"""One vector for all parameters: in the profile's order, without gaps, without copies."""
+"""One vector for all parameters, in the profile's order, without gaps or copies; its gradients."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from itertools import pairwise
 from math import prod
@@ -11,10 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional as F  # noqa: N812
 
 from tests.long import usually
 from tests.profiles.modules import DataDependent, RandomGraph
-from tests.training.modules import Awkward
+from tests.training.modules import Awkward, Dropping
 from workbench import zoo
 from workbench.graphs import inputs_of
 from workbench.profiles import ModelProfile, profile_model
@@ -26,6 +28,7 @@ from workbench.training import (
     get_buffers,
     gradient_step,
     model_layout,
+    seeded,
     set_buffers,
 )
 
@@ -197,3 +200,69 @@ def test_buffers_are_averaged_over_workers() -> None:
     assert averaged["mean"].tolist() == [1.5, 4.0]
     assert int(averaged["count"]) == 7
     assert averaged["turn"].tolist() == [0.5 + 0.5j]
+
+
+class TestGradients:
+    """They are PyTorch's own, written where they belong."""
+
+    def test_are_those_of_autograd_bit_for_bit(self) -> None:
+        plain = Awkward()
+        flat = flatten(copy.deepcopy(plain), (5,))
+        loss = F.cross_entropy(plain(X), Y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        before = flat.parameters.clone()
+        assert gradient_step(flat, X, Y) == loss.item()
+        trained = {name: one for name, one in plain.named_parameters() if one.requires_grad}
+        assert flat.layout.tensor_slices.keys() == trained.keys()
+        for name, where in flat.layout.tensor_slices.items():
+            gradient = trained[name].grad
+            expected = torch.zeros_like(trained[name]) if gradient is None else gradient
+            assert torch.equal(flat.gradients[where], expected.reshape(-1)), name
+        assert torch.equal(flat.parameters, before)
+        assert not bool(flat.gradients[flat.layout.tensor_slices["idle.weight"]].any())
+
+    def test_overwrite_what_was_there_and_survive_zero_grad(self) -> None:
+        flat = flatten(nn.Linear(5, 4), (5,))
+        gradient_step(flat, X, Y)
+        first = flat.gradients.clone()
+        flat.gradients.fill_(9)
+        flat.module.zero_grad(set_to_none=True)
+        gradient_step(flat, X, Y)
+        assert torch.equal(flat.gradients, first)
+
+    def test_read_only_arrays_and_tensors_are_alike(self, recwarn: pytest.WarningsRecorder) -> None:
+        flat = flatten(nn.Linear(5, 4), (5,))
+        x, y = X.numpy().copy(), Y.numpy().copy()
+        x.flags.writeable = y.flags.writeable = False
+        assert gradient_step(flat, x, y) == gradient_step(flat, X, Y)
+        assert not recwarn.list
+
+    def test_a_module_that_is_frozen_has_none(self) -> None:
+        module = nn.Linear(5, 4)
+        flat = flatten(module, (5,))
+        module.requires_grad_(False)
+        assert gradient_step(flat, X, Y) > 0
+        assert not bool(flat.gradients.any())
+        module.requires_grad_(True)
+        gradient_step(flat, X, Y)
+        assert bool(flat.gradients.any())
+
+    def test_inside_no_grad_too(self) -> None:
+        flat = flatten(nn.Linear(5, 4), (5,))
+        with torch.no_grad():
+            gradient_step(flat, X, Y)
+        assert bool(flat.gradients.any())
+
+    def test_is_drawn_by_seed(self) -> None:
+        flat = flatten(Dropping(), (5,))
+        losses = [gradient_step(flat, X, Y, seed=seed) for seed in (3, 4, 3)]
+        assert losses[0] == losses[2] != losses[1]
+
+    def test_leaves_the_global_generator_where_it_was(self) -> None:
+        flat = flatten(Dropping(), (5,))
+        with seeded(1):
+            before = torch.get_rng_state()
+            gradient_step(flat, X, Y, seed=3)
+            assert torch.equal(torch.get_rng_state(), before)
+            gradient_step(flat, X, Y)
+            assert not torch.equal(torch.get_rng_state(), before)

@@ -20,18 +20,15 @@ from tests.training.systems import (
     ALONE,
     BATCH,
     PLAIN,
-    RING,
     SEVERAL,
     check_plain_loop,
     each,
-    gossip,
     placed,
     servers,
     tiers,
     train_several,
-    workers,
 )
-from workbench import decentralised, dlion, dynacomm, hiertrain
+from workbench import dlion, dynacomm, hiertrain
 from workbench.clusters import Link, full_mesh
 from workbench.decentralised.model_exchange.diloco import DiLoCo
 from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd
@@ -40,7 +37,6 @@ from workbench.hiertrain import Hybrid
 from workbench.profiles import profile_model
 from workbench.training import (
     Sgd,
-    Trained,
     initialise,
     model_layout,
 )
@@ -139,43 +135,23 @@ def test_several_learn_as_if_what_is_frozen_had_no_gradient(system: str) -> None
             torch.testing.assert_close(weights[where], others[theirs[f"module.{name}"]])
 
 
-class TestMessages:
-    MODULE = frozen("adapters")
-    BYTES = sum(4 * one.numel() for one in MODULE.parameters() if one.requires_grad)
-
-    def sizes(self, trained: Trained[Any], *labels: str) -> set[int]:
-        assert trained.run.trace is not None
-        sent = trained.run.trace.frame.filter(pl.col("label").str.contains("|".join(labels)))
-        return set(sent["bytes"].to_list())
-
-    def test_pull_and_push_what_is_trained(self) -> None:
-        found = dynacomm.train(servers(self.MODULE, DATA, servers=2), "sequential", trace=True)
-        assert self.sizes(found, "pull", "push") == {self.BYTES // 2}
-
-    def test_of_tiers_carry_no_gradient_where_nothing_below_is_trained(self) -> None:
-        policy = Hybrid(("edge", "device", "cloud"), 2, 5, 3, 2, 3)
-        setup = tiers(self.MODULE, DATA)
-        trace = hiertrain.train(setup, policy, trace=True).run.trace
-        assert trace is not None
-        sent = trace.frame.filter(pl.col("bytes") > 0, pl.col("node") != "samples")
-        output = setup.problem.output_bytes
-        assert set(sent.select("node", "label", "bytes").rows()) == {
-            ("device", "features", 2 * output[1]),
-            ("cloud", "features", 3 * output[4]),
-            ("edge", "gradient", 3 * output[4]),
-            ("cloud", "weight gradients", self.BYTES),
-            ("edge", "averaged gradients", self.BYTES),
-        }
-
-    def test_of_gossip_are_what_is_trained(self) -> None:
-        setup = gossip(self.MODULE, DATA, 3, mixing=RING, sample_s=0.01)
-        found = decentralised.train(setup, trace=True)
-        assert self.sizes(found, "model") == {self.BYTES}
-
-    @pytest.mark.parametrize("system", ["baseline", "ad_psgd"])
-    def test_of_exchanges_are_what_is_trained(self, system: str) -> None:
-        found = dlion.train(workers(self.MODULE, DATA, 3), system)
-        assert set(found.transfers["bytes"]) == {self.BYTES}
+def test_tiers_send_no_gradient_where_nothing_below_is_trained() -> None:
+    """What other systems send of adapters is in `test_tokens`."""
+    module = frozen("adapters")
+    trained_bytes = sum(4 * one.numel() for one in module.parameters() if one.requires_grad)
+    policy = Hybrid(("edge", "device", "cloud"), 2, 5, 3, 2, 3)
+    setup = tiers(module, DATA)
+    trace = hiertrain.train(setup, policy, trace=True).run.trace
+    assert trace is not None
+    sent = trace.frame.filter(pl.col("bytes") > 0, pl.col("node") != "samples")
+    output = setup.problem.output_bytes
+    assert set(sent.select("node", "label", "bytes").rows()) == {
+        ("device", "features", 2 * output[1]),
+        ("cloud", "features", 3 * output[4]),
+        ("edge", "gradient", 3 * output[4]),
+        ("cloud", "weight gradients", trained_bytes),
+        ("edge", "averaged gradients", trained_bytes),
+    }
 
 
 TIMED = ("the last", "adapters", "not the middle")
@@ -185,22 +161,21 @@ TIMED = ("the last", "adapters", "not the middle")
 class TestTimes:
     """What a plan takes in simulation is what its cost model says."""
 
+    ITERATIONS = len(DATA.y_train) // BATCH
+
     @pytest.mark.parametrize("planner", dynacomm.PLANNERS)
     def test_of_parameter_servers(self, planner: str, pattern: str) -> None:
         setup = servers(frozen(pattern), DATA)
         run = dynacomm.train(setup, planner, replan_every=None).run
-        iterations = len(DATA.y_train) // BATCH
-        plan = dynacomm.PLANNERS[planner](setup.costs)
-        expected_s = iterations * dynacomm.iteration(setup.costs, plan).total_s
-        assert run.end_s == pytest.approx(expected_s, rel=1e-12)
+        predicted = dynacomm.iteration(setup.costs, dynacomm.PLANNERS[planner](setup.costs))
+        assert run.end_s == pytest.approx(self.ITERATIONS * predicted.total_s, rel=1e-12)
 
     @pytest.mark.parametrize("planner", hiertrain.PLANNERS)
     def test_of_tiers(self, planner: str, pattern: str) -> None:
         setup = tiers(frozen(pattern), DATA)
-        iterations = len(DATA.y_train) // BATCH
         plan = hiertrain.PLANNERS[planner](setup.problem)
-        expected_s = iterations * hiertrain.iteration(setup.problem, plan).total_s
-        assert hiertrain.train(setup, plan).run.end_s == pytest.approx(expected_s, rel=1e-12)
+        predicted_s = self.ITERATIONS * hiertrain.iteration(setup.problem, plan).total_s
+        assert hiertrain.train(setup, plan).run.end_s == pytest.approx(predicted_s, rel=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int8])

@@ -12,10 +12,9 @@ import pytest
 from tests.dynacomm.training.trainings import DIGITS, LENET
 from tests.edgegossip.strategies import platforms
 from tests.hiertrain.strategies import any_problem
+from tests.training import systems
 from workbench import decentralised, dlion, edgegossip, hiertrain, olpb, training
-from workbench.clusters import Link, full_mesh
-from workbench.datasets import partition
-from workbench.profiles import profile_model
+from workbench.clusters import Link
 from workbench.runtime.measured import MeasuredRun
 from workbench.runtime.measured.sessions import Session
 from workbench.three_ways import olpb as scans
@@ -24,6 +23,7 @@ from workbench.utils.checks import UserError
 from workbench.utils.files import ROOT
 
 FAST = Link(4e8, overhead_s=0.001)
+COLOURED = DIGITS.limit(train=24, test=8).fitted((3, 32, 32))
 
 
 def dynacomm() -> tuple[Any, Any]:
@@ -42,17 +42,9 @@ def hiertrain_hybrid() -> tuple[Any, Any]:
 
 def gossip() -> tuple[Any, Any]:
     """With batch normalisation, whose buffers come back, too."""
-    data = DIGITS.limit(train=24, test=8).fitted((3, 32, 32))
-    setup = decentralised.GossipSetup(
-        "resnet20_cifar",
-        data,
-        shards=partition.by_size(data.y_train, [1, 1], seed=0),
-        cluster=full_mesh(2, FAST),
-        mixing=decentralised.metropolis_hastings(decentralised.ring(2)),
-        batch_size=8,
-        epochs=2,
-    )
-    return setup, None
+    mixing = decentralised.ring(2)
+    of = systems.gossip("resnet20_cifar", COLOURED, 2, FAST, mixing=mixing, batch_size=8, epochs=2)
+    return of, None
 
 
 def edge_gossip(epochs: int = 1, **options: Any) -> tuple[Any, Any]:
@@ -68,9 +60,7 @@ def plain_gossip_on_platforms() -> tuple[Any, Any]:
 
 def whole_gradients() -> tuple[Any, Any]:
     data = DIGITS.fitted((1, 28, 28))
-    setup = dlion.Setup(
-        "lenet5", data, cluster=full_mesh(2, FAST), iterations=4, local_batch=8, flops_per_s=1e9
-    )
+    setup = systems.workers("lenet5", data, 2, FAST, iterations=4, local_batch=8)
     return setup, dlion.SYSTEMS["baseline"]
 
 
@@ -85,22 +75,12 @@ CASES = [
 
 
 def batch_norm_on_servers() -> tuple[Any, Any]:
-    data = DIGITS.limit(train=24, test=8).fitted((3, 32, 32))
-    setup = replace(LENET, model="resnet20_cifar", dataset=data, batch_size=8, by_layer=True)
+    setup = replace(LENET, model="resnet20_cifar", dataset=COLOURED, batch_size=8, by_layer=True)
     return replace(setup, epochs=1), "layer_by_layer"
 
 
 def batch_norm_on_tiers() -> tuple[Any, Any]:
-    problem = hiertrain.problem_of(
-        profile_model("resnet20_cifar"),
-        flops_per_s=dict.fromkeys(hiertrain.TIERS, 1e9),
-        device_edge_bps=1e8,
-        edge_cloud_bps=1e8,
-        batch=12,
-    )
-    data = DIGITS.limit(train=24, test=8).fitted((3, 32, 32))
-    setup = hiertrain.Setup("resnet20_cifar", data, problem)
-    return setup, hiertrain.Hybrid(("edge", "device", "cloud"), 2, 4, 4, 4, 4)
+    return systems.tiers("resnet20_cifar", COLOURED), systems.MIXED
 
 
 TRIED = [*CASES, whole_gradients, batch_norm_on_servers, batch_norm_on_tiers]

@@ -49,11 +49,8 @@ class Pooled(nn.Module):
 
     def __init__(self, wrap: Callable[[Tensor, Tensor], Any]) -> None:
         super().__init__()
-        self.embedding, self.hidden, self.head = (
-            nn.Embedding(9, 6),
-            nn.Linear(6, 6),
-            nn.Linear(6, 3),
-        )
+        self.embedding, self.head = nn.Embedding(9, 6), nn.Linear(6, 3)
+        self.hidden = nn.Linear(6, 6)
         self.wrap = wrap
 
     def forward(self, *, mask: Tensor, ids: Tensor, cache: None = None) -> Any:
@@ -99,9 +96,8 @@ def test_inputs_by_name_and_outputs_in_any_wrapping(wrapping: str) -> None:
     outputs = read if wrapping == "two tensors" else None  # of the others they are found
     module = initialise(lambda: Pooled(wrap), 0)
 
-    def loss_of(module: nn.Module, x: NamedArrays, y: Any) -> Tensor:
-        returned = module(**{name: torch.tensor(array) for name, array in x.arrays.items()})
-        return F.cross_entropy(read(returned), torch.tensor(y))
+    def loss_of(returned: Any, y: Tensor) -> Tensor:
+        return F.cross_entropy(read(returned), y)
 
     expected = plain_loop(initialise(lambda: Pooled(wrap), 0), MASKED, loss_of=loss_of)
     found = dynacomm.train(servers(module, MASKED, outputs=outputs))
@@ -111,14 +107,13 @@ def test_inputs_by_name_and_outputs_in_any_wrapping(wrapping: str) -> None:
     assert torch.equal(placed(on_tiers, "device", "edge", "cloud").weights, expected)
 
 
+def line() -> nn.Module:
+    return nn.Linear(4, 1)
+
+
 def test_regression_has_errors_in_the_units_of_its_labels() -> None:
-    module = initialise(lambda: nn.Linear(4, 1), 0)
-    found = dynacomm.train(servers(module, NUMBERS))
-    expected = plain_loop(
-        initialise(lambda: nn.Linear(4, 1), 0),
-        NUMBERS,
-        loss_of=lambda module, x, y: F.mse_loss(module(torch.tensor(x)), torch.tensor(y)),
-    )
+    found = dynacomm.train(servers(line, NUMBERS))
+    expected = plain_loop(initialise(line, 0), NUMBERS, loss_of=F.mse_loss)
     assert torch.equal(found.weights, expected)
     row = found.epochs.row(-1, named=True)
     assert list(row)[3:] == ["train_rmse", "train_mae", "test_loss", "rmse", "mae"]
@@ -142,20 +137,15 @@ def test_a_loss_and_metrics_of_ones_own() -> None:
             "doubled": Metric(None, lambda mean: 2 * mean),
         },
     )
-    made = lambda: nn.Linear(4, 1)  # noqa: E731
-    expected = plain_loop(
-        initialise(made, 0),
-        NUMBERS,
-        loss_of=lambda module, x, y: loss(module(torch.tensor(x)), torch.tensor(y)),
-    )
-    found = dynacomm.train(servers(made, NUMBERS, objective=objective))
+    expected = plain_loop(initialise(line, 0), NUMBERS, loss_of=loss)
+    found = dynacomm.train(servers(line, NUMBERS, objective=objective))
     assert torch.equal(found.weights, expected)
     row = found.epochs.row(-1, named=True)
     assert row["doubled"] == 2 * row["test_loss"]
     away = POINTS[:8] @ expected[:4].numpy() + expected[4:].numpy() - HEIGHTS[:8, 0]
     assert row["within_one"] == np.mean(abs(away) < 1)
     assert row["mean_of_batch"] == pytest.approx(away.mean(), abs=1e-5)
-    only = dynacomm.train(servers(made, NUMBERS, objective=loss)).epochs
+    only = dynacomm.train(servers(line, NUMBERS, objective=loss)).epochs
     assert only.columns == ["epoch", "at_s", "loss", "test_loss"]
 
 
@@ -187,7 +177,13 @@ NAN = math.nan
 TAKEN_NAMES = (*sorted({*COLUMNS, *ITERATIONS} - {"top1", "top5", "global_batch"}), "train_top1", 5)
 
 CHAIN = markov.load(tokens=8, length=6, train=8, test=2)
-EMBEDDED = nn.Sequential(nn.Embedding(8, 4), nn.Linear(4, 8))
+
+
+def embedding(outputs: int = 8, **options: Any) -> nn.Module:
+    return nn.Sequential(nn.Embedding(8, 4, **options), nn.Linear(4, outputs))
+
+
+EMBEDDED = embedding()
 
 test_what_no_training_takes = refusals(
     servers,
@@ -195,7 +191,6 @@ test_what_no_training_takes = refusals(
     {
         "module": {
             "loss of Idle does not depend on its parameters idle.weight, idle.bias": [Idle()],
-            "every parameter of Linear is frozen": [nn.Linear(4, 1).requires_grad_(False)],
             r"outputs of shape \(2, 2\) for labels of shape \(2, 1\); a regression": [
                 nn.Linear(4, 2)
             ],
@@ -258,10 +253,6 @@ def test_tokens_beyond_the_vocabulary_are_found_wherever_they_are(field: str, wr
         servers(EMBEDDED, replace(CHAIN, classes=(), **{field: changed}))
 
 
-def embedding(outputs: int = 8, **options: Any) -> nn.Module:
-    return nn.Sequential(nn.Embedding(8, 4, **options), nn.Linear(4, outputs))
-
-
 test_tokens = refusals(
     servers,
     {"module": EMBEDDED, "data": CHAIN},
@@ -291,18 +282,15 @@ def test_a_batch_without_a_label_that_counts_teaches_nothing(batch_size: int) ->
     y = CHAIN.y_train.copy()
     y[:4] = IGNORED
     data = replace(CHAIN, y_train=y)
-    module = copy.deepcopy(EMBEDDED)
 
-    def loss_of(module: nn.Module, x: Any, y: Tensor) -> Tensor:
-        losses = F.cross_entropy(
-            module(torch.tensor(x)).flatten(0, 1), y.flatten(), reduction="none"
-        )
-        return losses.sum() / max(int((y != IGNORED).sum()), 1)
+    def loss_of(scores: Tensor, y: Tensor) -> Tensor:
+        summed = F.cross_entropy(scores.flatten(0, 1), y.flatten(), reduction="sum")
+        return summed / max(int((y != IGNORED).sum()), 1)
 
     found = dynacomm.train(servers(EMBEDDED, data, batch_size=batch_size)).weights
     order = batches(data, batch_size, 0, 0)
-    learnt = [(data.x_train[one], torch.tensor(data.y_train[one])) for one in order]
-    expected = plain_loop(module, data, SGD, loss_of, learnt=learnt)
+    learnt = [(data.x_train[one], data.y_train[one]) for one in order]
+    expected = plain_loop(copy.deepcopy(EMBEDDED), data, SGD, loss_of, learnt=learnt)
     torch.testing.assert_close(found, expected)
 
 
@@ -344,7 +332,7 @@ def test_numbers_may_be_a_column(outputs: tuple[int, ...], labels: tuple[int, ..
 
 
 def test_tiers_train_and_evaluate_in_bfloat16() -> None:
-    module = initialise(lambda: nn.Linear(4, 1), 0).bfloat16()
+    module = initialise(line, 0).bfloat16()
     first = evaluate(
         module, POINTS, HEIGHTS, objective=OBJECTIVES["regression"], dtype=torch.bfloat16
     )
@@ -360,9 +348,8 @@ def test_images_of_ones_own_may_have_some_positions_ignored() -> None:
     module = initialise(lambda: nn.Sequential(nn.Conv2d(1, 2, 3, padding=1)), 0)
     setup = servers(module, data, epochs=3, outputs=lambda scores: scores.movedim(1, -1))
 
-    def loss_of(module: nn.Module, x: Any, y: Any) -> Tensor:
-        scores = module(torch.tensor(x)).movedim(1, -1)
-        return F.cross_entropy(scores.flatten(0, 2), torch.tensor(y).flatten())
+    def loss_of(scores: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(scores.movedim(1, -1).flatten(0, 2), y.flatten())
 
     expected = plain_loop(copy.deepcopy(module), data, loss_of=loss_of, epochs=3)
     assert torch.equal(dynacomm.train(setup).weights, expected)

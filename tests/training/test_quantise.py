@@ -20,14 +20,6 @@ VALUES = st.lists(
 BITS = st.integers(1, 16)
 
 
-def nearest_levels(values: list[float], bits: int) -> list[float]:
-    """Levels written out one by one, and for each value the distance to the nearest."""
-    low, high = min(values), max(values)
-    count = 2**bits
-    levels = [low + (high - low) * k / (count - 1) for k in range(count)]
-    return [min(abs(value - level) for level in levels) for value in values]
-
-
 @given(VALUES, BITS)
 def test_no_value_moves_by_more_than_half_a_step(values: list[float], bits: int) -> None:
     tensor = torch.tensor(values)
@@ -39,15 +31,6 @@ def test_no_value_moves_by_more_than_half_a_step(values: list[float], bits: int)
     assert float(moved.max()) <= step / 2 * (1 + 1e-9) + rounding
     assert found.min() == tensor.min()
     assert found.max() == tensor.max()
-
-
-@given(VALUES, st.integers(1, 6))
-def test_each_value_takes_the_nearest_level(values: list[float], bits: int) -> None:
-    tensor = torch.tensor(values, dtype=torch.float64)
-    moved = (quantise(tensor, bits).values - tensor).abs()
-    scale = max(map(abs, values))
-    for distance, nearest in zip(moved.tolist(), nearest_levels(values, bits), strict=True):
-        assert distance == pytest.approx(nearest, rel=1e-9, abs=1e-12 * scale)
 
 
 @given(VALUES, BITS)

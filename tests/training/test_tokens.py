@@ -1,4 +1,4 @@
-"""Models of language are trained as those of images are: in full, and by adapters alone."""
+"""Models of language are trained as those of images are: in full, and by peft's adapters alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import torch
 import transformers
 from torch import nn
 
-from tests.training.modules import with_adapters
 from tests.training.systems import (
     ALONE,
     BATCH,
@@ -35,8 +34,9 @@ DATA = markov.load(tokens=8, length=6, train=24, test=8)
 
 def gpt(*, adapters: bool) -> nn.Module:
     made = partial(GPT, 8, 6, width=16, depth=2, heads=2, dropout=0.0)
-    module = initialise(made, 3)
-    return initialise(lambda: with_adapters(module), 4) if adapters else module
+    module, how = initialise(made, 3), peft.LoraConfig(r=2, target_modules="all-linear")
+    adapted: Any = lambda: peft.get_peft_model(module, how)  # noqa: E731
+    return initialise(adapted, 4) if adapters else module
 
 
 def of_others() -> nn.Module:
@@ -49,8 +49,8 @@ def of_others() -> nn.Module:
 
 
 ADAPTED: dict[str, Callable[[], nn.Module]] = {
-    "by hand": partial(gpt, adapters=True),
-    "peft": of_others,
+    "of the zoo": partial(gpt, adapters=True),
+    "of others": of_others,
 }
 
 

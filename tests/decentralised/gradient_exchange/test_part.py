@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.decentralised.gradient_exchange.gradients import gradient, gradients, links
 from tests.oracles import dlion_parts as oracle
+from tests.refusals import refusals
 from workbench.clusters import Cluster, Node
 from workbench.decentralised.gradient_exchange.gradient import LATEST, Gradient, Monitor
 from workbench.decentralised.gradient_exchange.part import LONG, Part, encoded_bytes
@@ -87,19 +88,6 @@ def test_values_of_ones_own() -> None:
     assert flat.tolist() == [10, 0, 30]
 
 
-@pytest.mark.parametrize("share", [0.01, 0.4, 0.99])
-@pytest.mark.parametrize("size", [8, LONG + 8])
-def test_later_changes_are_not_sent(size: int, share: float) -> None:
-    values = np.ones(size, np.float32)
-    variables, mask = (slice(0, size),), np.arange(size) < max(1, int(share * size))
-    parts = [Part.whole(values, variables), Part.selected(values, mask, variables)]
-    values[:] = 9
-    for part in parts:
-        flat = np.zeros(size, np.float32)
-        part.add_to(flat, 1.0)
-        assert (flat[mask] == 1).all()
-
-
 class Weights:
     def __init__(self, size: int) -> None:
         self.flat = np.zeros(size, np.float32)
@@ -111,37 +99,38 @@ class Weights:
 
 @pytest.mark.parametrize("share", [0.01, 0.4, 0.99])
 @pytest.mark.parametrize("size", [8, LONG + 8])
-def test_programs_compute_with_it(size: int, share: float) -> None:
-    """Nobody can change it while that goes on."""
-    mask = np.arange(size) < max(1, int(share * size))
-    part = Part.selected(np.ones(size, np.float32), mask, (slice(0, size),))
+def test_programs_compute_with_parts_that_no_later_change_reaches(size: int, share: float) -> None:
+    values, mask = np.ones(size, np.float32), np.arange(size) < max(1, int(share * size))
+    parts = [
+        Part.selected(values, mask, (slice(0, size),)),
+        Part.whole(values, (slice(0, size),)),
+    ]
+    values[:] = 9
 
-    async def program(context: Context) -> float:
-        on = Synchronized(Weights(size))
-        return await context.compute(partial(Weights.add, part=part), cost_s=1, on=on)
+    async def program(context: Context) -> list[float]:
+        return [
+            await context.compute(
+                partial(Weights.add, part=part), cost_s=1, on=Synchronized(Weights(size))
+            )
+            for part in parts
+        ]
 
-    assert simulate(Cluster([Node("a")]), [program]).results == {0: mask.sum()}
+    assert simulate(Cluster([Node("a")]), [program]).results == {0: [mask.sum(), size]}
 
 
-@pytest.mark.parametrize(
-    "mask",
-    [
-        np.ones(2, dtype=bool),
-        np.ones((3, 1), dtype=bool),
-        np.ones(3),
-        np.ones(3, dtype=np.int64),
-        [True, True, False],
-        None,
-    ],
+test_part_refused = refusals(
+    gradient([1.0, 2.0, 3.0]).part,
+    {"mask": np.ones(3, dtype=bool)},
+    {
+        "mask": {
+            "give a boolean for each of the 3 values": [
+                *(np.ones(2, dtype=bool), np.ones((3, 1), dtype=bool), np.ones(3)),
+                *(np.ones(3, dtype=np.int64), [True, True, False], None),
+            ]
+        },
+        "values": {r"values are of shape \(4,\); give as many .* 3": [np.ones(4)]},
+    },
 )
-def test_what_is_no_mask_is_refused(mask: Any) -> None:
-    with pytest.raises(ValueError, match="give a boolean for each of the 3 values"):
-        gradient([1.0, 2.0, 3.0]).part(mask)
-
-
-def test_too_many_values_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"values are of shape \(4,\); give as many .* 3"):
-        gradient([1.0, 2.0, 3.0]).part(np.ones(3, dtype=bool), np.ones(4))
 
 
 def test_a_links_budget() -> None:

@@ -21,7 +21,7 @@ from tests.decentralised.setups import (
 from tests.oracles import gossip as oracle
 from workbench import decentralised, training
 from workbench.decentralised import GossipSetup, Mixing, Trained, View, train
-from workbench.runtime import Crash, Fault, LinkDown, Lossy, Restart, SlowDown
+from workbench.runtime import Crash, Fault, LinkDown, Restart, SlowDown
 
 MODEL_S = 0.25
 
@@ -56,12 +56,6 @@ class TestLearning:
         for weights, flat in zip(found.weights, flats, strict=True):
             assert torch.allclose(weights, flat.parameters, atol=1e-6)
 
-    def test_one_node_learns_alone(self) -> None:
-        found = train(epochwise(decentralised.ring(1)))
-        assert epochs_of(found, 0) == [1, 2, 3]
-        assert found.epochs["consensus_error"].to_list() == [0, 0, 0]
-        assert found.run.end_s == pytest.approx(3 * 96 * SAMPLE_S)
-
 
 class TestPureMixing:
     @pytest.mark.parametrize("name", decentralised.GRAPHS)
@@ -93,19 +87,10 @@ class TestTime:
     def test_everyone_waits_for_the_slowest(self) -> None:
         found = train(epochwise(decentralised.complete(4), speeds=[1, 1, 1, 0.1], epochs=2))
         slowest_s = 24 * SAMPLE_S / 0.1  # which finds the others' models there, and goes on
-        assert found.epochs.filter(node=3)["at_s"].to_list() == pytest.approx(
-            [slowest_s, 2 * slowest_s]
-        )
-        assert found.epochs.filter(node=0)["at_s"].to_list() == pytest.approx(
-            [slowest_s + MODEL_S, 2 * slowest_s + MODEL_S]
-        )
+        for node, later_s in ((3, 0), (0, MODEL_S)):
+            ends_s = found.epochs.filter(node=node)["at_s"].to_list()
+            assert ends_s == pytest.approx([slowest_s + later_s, 2 * slowest_s + later_s])
         assert found.run.bytes == 2 * 4 * 3 * MODEL_BYTES
-
-    def test_each_node_has_its_own_pace(self) -> None:
-        found = train(epochwise(decentralised.ring(3), sample_s=[0.01, 0.02, 0.04], epochs=1))
-        assert found.epochs.sort("node")["at_s"].to_list() == pytest.approx(
-            [32 * 0.04 + MODEL_S, 32 * 0.04 + MODEL_S, 32 * 0.04]
-        )
 
 
 class TestFaults:
@@ -134,9 +119,8 @@ class TestFaults:
         faults = [Crash(3, 3.1), Restart(3, 6.0)]
         first, found = scattered(setup, faults)
         back = found.epochs.filter(node=3)
-        assert back["restarts"].to_list() == sorted(back["restarts"].to_list())
-        assert back["restarts"].max() == 1
-        assert back["epoch"].max() == 8
+        assert back["restarts"].is_sorted()
+        assert (back["restarts"].max(), back["epoch"].max()) == (1, 8)
         assert len(set(back["epoch"])) == len(back) < 8
         # It did not bring the first model of all nodes back, from which all are far by now.
         assert spread(models(found)) < 1e-5
@@ -165,37 +149,25 @@ class TestFaults:
 
     def test_all_crash_and_begin_anew(self) -> None:
         setup = epochwise(decentralised.complete(3), epochs=2, patience_s=2.0)
-        faults = [
-            *(Crash(node, 0.5) for node in range(3)),
-            *(Restart(node, 1.0) for node in range(3)),
-        ]
+        faults = [fault for node in range(3) for fault in (Crash(node, 0.5), Restart(node, 1.0))]
         found = train(setup, faults=faults)
         assert [epochs_of(found, node)[-1] for node in range(3)] == [2, 2, 2]
         assert set(found.epochs["restarts"]) == {1}
 
     def test_a_crash_leaves_nothing_of_what_was_learnt(self) -> None:
-        plain = train(epochwise(decentralised.ring(1), epochs=2))
-        again = train(
-            epochwise(decentralised.ring(1), epochs=2), faults=[Crash(0, 1.5), Restart(0, 2.0)]
-        )
+        """Of a node alone, whose models are those of all nodes."""
+        alone = epochwise(decentralised.ring(1), epochs=2)
+        plain, again = train(alone), train(alone, faults=[Crash(0, 1.5), Restart(0, 2.0)])
         assert torch.equal(plain.weights[0], again.weights[0])
-        ends_s = again.epochs["at_s"].to_list()
-        assert ends_s == pytest.approx([0.96, 2.96, 3.92])
+        assert again.epochs["at_s"].to_list() == pytest.approx([0.96, 2.96, 3.92])
         assert again.epochs["samples"].to_list() == [96, 96, 96]
+        assert again.epochs["consensus_error"].to_list() == [0, 0, 0]
 
     def test_who_comes_back_last_of_all_still_gets_the_model(self) -> None:
         setup = epochwise(decentralised.ring(2), epochs=2, patience_s=4.0)
         _, found = scattered(setup, [Crash(1, 0.5), Restart(1, 7.0)])
         assert torch.equal(*found.weights)
         assert epochs_of(found, 1) == [2]
-
-    def test_lost_messages_hold_nobody_up_for_ever(self) -> None:
-        setup = epochwise(decentralised.complete(4), epochs=6, patience_s=1.0)
-        faults = [LinkDown(0, 1, 2.0, 4.0), *(Lossy(2, peer, 0.5) for peer in (0, 1, 3))]
-        first, found = scattered(setup, faults)
-        assert all(epochs_of(found, node)[-1] == 6 for node in range(4))
-        low, high = first.min(0) - 1e-5, first.max(0) + 1e-5
-        assert ((low <= models(found)) & (models(found) <= high)).all()
 
 
 class TestSelecting:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +26,7 @@ from tests.decentralised.setups import (
 )
 from tests.oracles import gossip as oracle
 from workbench import datasets, decentralised, training
-from workbench.clusters import Link, full_mesh
+from workbench.clusters import Link
 from workbench.datasets import partition
 from workbench.decentralised import EverySample, GossipSetup, View, train
 from workbench.decentralised.model_exchange.gosgd import GoSgd, Share, WeightedModel
@@ -40,17 +41,12 @@ def held(share: Share) -> float:
 
 def alpha_everywhere(built: GossipPrograms, simulation: Simulation) -> float:
     """Sum over nodes and over messages in queues, on links and unread."""
-    total = sum(map(held, built.shares))
+    sent = [one for host in simulation.hosts for one in host.mailbox.unread]
     for pipe in simulation.pipes.values():
-        waiting = [*pipe.queue, *([] if pipe.current is None else [pipe.current])]
-        total += sum(one.payload.alpha for one in waiting if isinstance(one.payload, WeightedModel))
-    for host in simulation.hosts:
-        total += sum(
-            one.payload.alpha
-            for one in host.mailbox.unread
-            if isinstance(one.payload, WeightedModel)
-        )
-    return total
+        sent += [*pipe.queue, *([] if pipe.current is None else [pipe.current])]
+    payloads = [one.payload for one in sent]
+    on_the_way = sum(one.alpha for one in payloads if isinstance(one, WeightedModel))
+    return sum(map(held, built.shares)) + on_the_way
 
 
 def test_alphas_sum_to_one_at_any_time() -> None:
@@ -160,18 +156,10 @@ class TestConsensusError:
 
 def test_it_learns_and_stays_together() -> None:
     digits = datasets.load("digits").fitted((1, 28, 28))
-    setup = GossipSetup(
-        "lenet5",
-        digits,
-        partition.by_size(digits.y_train, [1] * 4, seed=0),
-        full_mesh(4, Link(1e9)),
-        probability=0.3,
-        batch_size=16,
-        epochs=8,
-        sgd=training.Sgd(0.03, momentum=0.9),
-        evaluate_every=3,
-    )
-    found = train(setup)
+    setup = gosgd(decentralised.complete(4), 0.3, batch_size=16, epochs=8, evaluate_every=3)
+    shards = partition.by_size(digits.y_train, [1] * 4, seed=0)
+    sgd = training.Sgd(0.03, momentum=0.9)
+    found = train(replace(setup, dataset=digits, shards=shards, sgd=sgd))
     evaluated = found.epochs.drop_nulls("top1")["epoch"]
     assert evaluated.unique().sort().to_list() == [3, 6, 8]
     assert found.epochs.filter(epoch=8)["top1"].min() > 0.8  # type: ignore[operator]
@@ -186,10 +174,8 @@ class TestFaults:
         back = found.epochs.filter(node=1, restarts=1)["epoch"].to_list()
         assert back == list(range(back[0], 13))
         assert back[0] > 3
-        assert all(
-            found.epochs.filter(node=node)["epoch"].to_list() == list(range(1, 13))
-            for node in (0, 2)
-        )
+        for node in (0, 2):
+            assert found.epochs.filter(node=node)["epoch"].to_list() == list(range(1, 13))
         assert 0 < sum(found.run.results.values()) < 1
         assert min(found.run.results.values()) > 0
 

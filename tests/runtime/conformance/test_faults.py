@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from tests.runtime.programs import (
-    LINK,
     SIZE,
     UNIT_S,
+    computes,
     idle,
     listens,
     pair,
+    posts,
     receives,
     sends,
     units,
@@ -28,14 +29,12 @@ from workbench.runtime import (
     ProgramError,
     Restart,
     SlowDown,
+    simulate,
 )
 
 
 def test_a_crash_ends_the_program(runtime: Runtime) -> None:
-    async def steps(context: Context) -> None:
-        for _ in range(100):
-            await context.compute(lambda: None, cost_s=UNIT_S)
-
+    steps = computes(100, UNIT_S)
     run = runtime(pair(), [steps, idle], faults=[Crash("one", 1.5 * UNIT_S)], trace=True)
     assert (run.ended, run.results) == ("done", {1: None})
     assert runtime.agrees(run.end_s, 1.5 * UNIT_S)
@@ -52,9 +51,14 @@ def test_a_restarted_program_begins_from_its_start(runtime: Runtime) -> None:
         return context.restarts, drawn, [before_s, context.now_s()]
 
     faults = [Crash(0, 1.5 * UNIT_S), Restart(0, 3 * UNIT_S)]
-    restarts, drawn, times_s = runtime(pair(), [program, idle], faults=faults).results[0]
+    run = runtime(pair(), [program, idle], faults=faults, trace=True)
+    restarts, drawn, times_s = run.results[0]
     assert restarts == 1
     assert runtime.agrees(times_s, units(3, 5))
+    assert run.trace is not None
+    (down,) = run.trace.frame.filter(lane="fault").rows()
+    assert down[:3] == ("one", "fault", "down")
+    assert runtime.agrees(down[3:5], units(1.5, 3))
     assert runtime(pair(), [program, idle]).results[0][1] != drawn
 
 
@@ -79,11 +83,8 @@ def test_a_crash_loses_what_is_queued_and_under_way(runtime: Runtime) -> None:
 
 
 def test_what_reaches_a_node_that_is_down_is_lost(runtime: Runtime) -> None:
-    run = runtime(
-        pair(),
-        [sends(1, 2, 1, 2), listens],
-        faults=[Crash(1, 2 * UNIT_S), Restart(1, 5 * UNIT_S)],
-    )
+    faults = [Crash(1, 2 * UNIT_S), Restart(1, 5 * UNIT_S)]
+    run = runtime(pair(), [sends(1, 2, 1, 2), listens], faults=faults)
     assert run.results[1] == ["3"]
     assert run.links[0].lost == 2  # the first was read before, and is gone with its reader
 
@@ -107,15 +108,12 @@ def test_peers_of_a_crashed_node_hear_silence(runtime: Runtime) -> None:
 
 
 def test_a_slow_down_stretches_what_is_computed_meanwhile(runtime: Runtime) -> None:
-    async def steps(context: Context) -> list[float]:
-        ends_s = []
-        for _ in range(2):
-            await context.compute(lambda: None, cost_s=UNIT_S)
-            ends_s.append(context.now_s())
-        return ends_s
-
-    run = runtime(pair(), [steps, idle], faults=[SlowDown("one", 0, 2 * UNIT_S, 4)])
+    faults = [SlowDown("one", 0, 2 * UNIT_S, 4), LinkDown("one", "two", 3 * UNIT_S)]
+    run = runtime(pair(), [computes(2, UNIT_S), idle], faults=faults, trace=True)
     assert runtime.agrees(run.results[0], units(2.5, 3.5))
+    assert run.trace is not None
+    labels = run.trace.frame.filter(lane="fault")["label"].to_list()
+    assert labels == ["4 times slower", "link to two down"]
 
 
 def test_a_link_that_is_down_loses_what_is_under_way_and_sent(runtime: Runtime) -> None:
@@ -131,12 +129,7 @@ def test_a_link_that_is_down_loses_what_is_under_way_and_sent(runtime: Runtime) 
 
 
 def test_a_lossy_link_loses_the_same_messages(runtime: Runtime) -> None:
-    async def send_many(context: Context) -> None:
-        for number in range(200):
-            context.send(1, Message(0, str(number), None, 1.0))
-
-    from workbench.runtime import simulate
-
+    send_many = posts(*(Message(0, str(number), None, 1.0) for number in range(200)))
     faults = [Lossy(0, 1, 0.25)]
     run = runtime(pair(), [send_many, listens], faults=faults, seed=3)
     same = simulate(pair(), [send_many, listens], faults=faults, seed=3)
@@ -150,9 +143,7 @@ def test_a_failing_program_ends_the_run(runtime: Runtime) -> None:
         await context.sleep(UNIT_S)
         raise KeyError("broken")
 
-    with pytest.raises(
-        ProgramError, match=r"program of one \(node 0\) failed at .*'broken'"
-    ) as caught:
+    with pytest.raises(ProgramError, match=r"one \(node 0\) failed at .*'broken'") as caught:
         runtime(pair(), [breaks, receives(1)])
     assert isinstance(caught.value.__cause__, KeyError)
     assert caught.value.run.ended == "failed"
@@ -175,11 +166,8 @@ def test_waiting_for_what_nobody_sends_is_a_deadlock(runtime: Runtime) -> None:
 
 
 def test_waiting_for_a_crashed_node_is_a_deadlock(runtime: Runtime) -> None:
-    async def steps(context: Context) -> None:
-        await context.sleep(9)
-
     with pytest.raises(DeadlockError, match=r"one \(node 0\) is down after a crash"):
-        runtime(pair(), [steps, receives(1)], faults=[Crash(0, UNIT_S)])
+        runtime(pair(), [computes(1, 9), receives(1)], faults=[Crash(0, UNIT_S)])
 
 
 def test_what_a_crashed_node_had_sent_hides_no_deadlock(runtime: Runtime) -> None:
@@ -187,25 +175,17 @@ def test_what_a_crashed_node_had_sent_hides_no_deadlock(runtime: Runtime) -> Non
         await sends(0.1, 0.1)(context)
         await context.receive()
 
-    async def hears(context: Context) -> None:
-        for _ in range(3):
-            await context.receive()
-
     with pytest.raises(DeadlockError, match=r"two \(node 1\) waits for a message since"):
-        runtime(pair(), [sends_and_waits, hears], faults=[Crash(0, 2 * UNIT_S)])
+        runtime(pair(), [sends_and_waits, receives(3)], faults=[Crash(0, 2 * UNIT_S)])
 
 
 def test_a_run_stops_at_its_time(runtime: Runtime) -> None:
-    async def for_ever(context: Context) -> None:
-        while True:
-            await context.sleep(UNIT_S)
-
-    run = runtime(pair(), [for_ever, idle], until_s=2.5 * UNIT_S)
+    run = runtime(pair(), [computes(100, UNIT_S), idle], until_s=2.5 * UNIT_S)
     assert (run.ended, run.results) == ("stopped", {1: None})
     assert runtime.agrees(run.end_s, 2.5 * UNIT_S)
 
 
 def test_the_link_is_free_again_after_an_outage(runtime: Runtime) -> None:
     outage = LinkDown(0, 1, UNIT_S, 2 * UNIT_S)
-    run = runtime(pair(LINK), [sends(0.5, at=3), receives(1)], faults=[outage])
+    run = runtime(pair(), [sends(0.5, at=3), receives(1)], faults=[outage])
     assert runtime.agrees(run.results[1], units(3.5))

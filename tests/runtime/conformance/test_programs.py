@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.programs import LINK, SIZE, UNIT_S, pair, sends, units
+from tests.runtime.programs import LINK, SIZE, UNIT_S, pair, receives, sends, units
 from tests.runtime.runtimes import Runtime
 from workbench.clusters import Cluster, Node, full_mesh
-from workbench.runtime import Context, Message, ProgramError, Synchronized
+from workbench.runtime import Context, Message, ProgramError, Synchronized, simulate
 
 
 def test_receiving_by_topic_and_sender_leaves_the_others_unread(runtime: Runtime) -> None:
@@ -26,7 +26,7 @@ def test_receiving_by_topic_and_sender_leaves_the_others_unread(runtime: Runtime
         return [(message.sender, message.topic) for message in got]
 
     cluster = full_mesh(3, LINK)
-    run = runtime(cluster, [choosy, sends(0.1, 0.1, to=0), sends(0.2, 0.2, to=0)])
+    run = runtime(cluster, [choosy, sends(0.1, 0.1, to="node0"), sends(0.2, 0.2, to=0)])
     assert run.results[0] == [(2, "1"), (2, "0"), (1, "1"), (1, "0")]
 
 
@@ -117,12 +117,8 @@ def test_messages_travel_while_a_node_computes(runtime: Runtime) -> None:
         await context.compute(lambda: None, cost_s=6 * UNIT_S)
         return context.now_s()
 
-    async def hears(context: Context) -> float:
-        await context.receive()
-        return context.now_s()
-
-    run = runtime(pair(), [program, hears])
-    assert runtime.agrees([run.results[1], run.results[0]], units(1, 6))
+    run = runtime(pair(), [program, receives(1)])
+    assert runtime.agrees([*run.results[1], run.results[0]], units(1, 6))
 
 
 def test_work_changes_a_synchronized_state(runtime: Runtime) -> None:
@@ -239,8 +235,6 @@ def test_the_first_of_several(runtime: Runtime) -> None:
 
 
 def test_random_numbers_come_from_the_seed_and_the_node(runtime: Runtime) -> None:
-    from workbench.runtime import simulate
-
     async def draws(context: Context) -> list[float]:
         return list(context.random.random(3))
 

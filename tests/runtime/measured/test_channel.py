@@ -1,7 +1,8 @@
-"""Bytes reach the process that is up, whole and in order, however slowly it reads."""
+"""Bytes reach a process whole and in order, however slowly it reads."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runtime.measured.receptions import Listening
-from workbench.runtime import Crash, Message, Restart
+from workbench.runtime import Crash, Fault, Message, Restart
 from workbench.runtime.measured.channel import Channel, Uptime
 from workbench.runtime.measured.frames import Outgoing, Tail
 from workbench.runtime.measured.packing import pack
@@ -32,9 +33,11 @@ def outgoing(payload: Any, size_bytes: float = 0.0) -> Outgoing:
     return Outgoing(Message(0, "x", pack(payload), size_bytes), 0.0)
 
 
-def uptime(*times: float) -> Uptime:
-    faults = [(Restart if place % 2 else Crash)(1, at_s) for place, at_s in enumerate(times)]
-    return Uptime(1, faults, int)
+def channel_to(*readers: Reader, faults: Sequence[Fault] = ()) -> Channel:
+    channel = Channel(Uptime(1, faults, int), lambda: 0.0)
+    for restarts, reader in enumerate(readers):
+        channel.add(restarts, reader.connect())
+    return channel
 
 
 def send(channel: Channel, message: Outgoing, *shares: float, at_s: float = 0.0) -> None:
@@ -45,18 +48,15 @@ def send(channel: Channel, message: Outgoing, *shares: float, at_s: float = 0.0)
 
 
 @pytest.fixture
-def readers() -> Any:
-    made = [Reader(), Reader()]
+def reader() -> Any:
+    made = Reader()
     yield made
-    for reader in made:
-        reader.close()
+    made.close()
 
 
-def test_a_reader_that_is_slow_gets_all(readers: list[Reader]) -> None:
+def test_a_reader_that_is_slow_gets_all(reader: Reader) -> None:
     """More than the sockets hold waits, and messages that begin meanwhile lose nothing of it."""
-    reader = readers[0]
-    channel = Channel(uptime(), lambda: 0.0)
-    channel.add(0, reader.connect())
+    channel = channel_to(reader)
     reader.may_go_on.clear()
     whole = np.arange(4_000_000.0)
     waited = False
@@ -78,8 +78,7 @@ def test_a_reader_that_is_slow_gets_all(readers: list[Reader]) -> None:
 )
 def test_any_payload_in_any_parts(sizes: list[tuple[int, int]], shares: list[float]) -> None:
     reader = Reader()
-    channel = Channel(uptime(), lambda: 0.0)
-    channel.add(0, reader.connect())
+    channel = channel_to(reader)
     for length, size_bytes in sizes:
         send(channel, outgoing(np.arange(length), size_bytes), *sorted(shares))
     found = reader.payloads(channel)
@@ -89,56 +88,24 @@ def test_any_payload_in_any_parts(sizes: list[tuple[int, int]], shares: list[flo
     assert all(data >= size for data, (_, size) in zip(sent, sizes, strict=True))
 
 
-def test_a_message_that_is_dropped_halfway_is_none(readers: list[Reader]) -> None:
-    channel = Channel(uptime(), lambda: 0.0)
-    channel.add(0, readers[0].connect())
-    channel.begin(outgoing("lost", 1_000.0))
-    channel.advance(0.5, 0.0)
-    channel.drop()
-    send(channel, outgoing("kept"))
-    assert readers[0].payloads(channel) == ["kept"]
-
-
-def test_a_message_that_meets_a_restart_goes_to_the_new_process_whole(
-    readers: list[Reader],
-) -> None:
-    channel = Channel(uptime(1.0, 2.0), lambda: 0.0)
-    for restarts, reader in enumerate(readers):
-        channel.add(restarts, reader.connect())
+def test_a_message_that_meets_a_restart_goes_to_the_new_process_whole(reader: Reader) -> None:
+    later = Reader()
+    channel = channel_to(reader, later, faults=[Crash(1, 1.0), Restart(1, 2.0)])
     send(channel, outgoing("before"), at_s=0.5)
     channel.begin(outgoing("across", 1_000.0))
     for share, at_s in ((0.3, 0.9), (0.5, 1.5), (0.7, 2.5)):
         channel.advance(share, at_s)
     channel.end(Tail(False, 0.0), 3.0, lambda at_s: None)
-    send(channel, outgoing("after"), at_s=4.0)
-    assert readers[1].payloads(channel) == ["across", "after"]
-    assert [arrival.payload() for arrival in readers[0].arrivals] == ["before"]
+    assert later.payloads(channel) == ["across"]
+    assert [arrival.payload() for arrival in reader.arrivals] == ["before"]
+    later.close()
 
 
-def test_what_is_sent_to_a_node_that_is_down_goes_nowhere(readers: list[Reader]) -> None:
-    channel = Channel(uptime(1.0), lambda: 0.0)
-    channel.add(0, readers[0].connect())
-    send(channel, outgoing("lost"), at_s=1.5)
-    assert channel.handed == {}
-    assert readers[0].payloads(channel) == []
-
-
-def test_a_reader_that_is_gone_loses_what_it_is_sent(readers: list[Reader]) -> None:
-    channel = Channel(uptime(), lambda: 0.0)
-    channel.add(0, readers[0].connect())
-    readers[0].reception.close()
+def test_a_reader_that_is_gone_loses_what_it_is_sent(reader: Reader) -> None:
+    channel = channel_to(reader)
+    reader.reception.close()
     for _ in range(50):
         send(channel, outgoing(np.zeros(100_000)), 0.5)
     while channel.busy:
         channel.flush()
     assert channel.connections == {}
-
-
-@pytest.mark.parametrize(
-    ("at_s", "process"), [(0.0, 0), (0.99, 0), (1.0, None), (1.9, None), (2.0, 1), (9.0, None)]
-)
-def test_uptime(at_s: float, process: int | None) -> None:
-    found = uptime(1.0, 2.0, 3.0)
-    assert found.process(at_s) == process
-    assert found.processes == 2
-    assert [found.lasts(restarts) for restarts in range(2)] == [(0.0, 1.0), (2.0, 3.0)]

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import builtins
+import os
 import socket
 import sys
 import threading
-from collections.abc import Callable
+import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.other_process import printed
 from tests.runtime.programs import idle, pair, receives
 from workbench.clusters import Cluster, Link, Node
 from workbench.runtime import Context, Crash, Message, ProgramError, SimulationError
 from workbench.runtime.measured import check, measure, session, sessions
 from workbench.runtime.measured.sessions import Session
 from workbench.utils.checks import UserError
-
-LOCK = threading.Lock()
-
-
-async def holds_a_lock(context: Context) -> bool:
-    return LOCK.locked()
 
 
 def with_lock() -> Any:
@@ -36,34 +33,28 @@ def with_lock() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("options", "said"),
     [
-        (lambda: measure(pair(), [idle]), "1 programs for 2 nodes"),
-        (lambda: measure(pair(), [with_lock(), idle]), "program of one cannot be sent"),
-        (lambda: measure(pair(), [idle] * 2, seed=-1), "seed"),
-        (lambda: measure(pair(), [idle] * 2, until_s=-1), "until_s is -1"),
-        (lambda: measure(pair(), [idle] * 2, as_measured=3), "as_measured"),  # type: ignore[arg-type]
-        (lambda: measure(pair(), [idle] * 2, faults=[Crash("three", 1)]), "three"),
-        (
-            lambda: measure(pair(), [idle] * 2, faults=[Crash(0, 1), Crash(0, 2)]),
-            "one is down already",
-        ),
-        (lambda: measure(pair(), [idle] * 2, resources={0: {"arm": 1}}), "give its address"),
-        (lambda: measure(pair(), [idle] * 2, resources=3), "resources is 3"),  # type: ignore[arg-type]
-        (
-            lambda: measure(pair(), [idle] * 2, resources={0: 3}),  # type: ignore[dict-item]
-            "such as {'phone': {'arm': 1}}",
-        ),
-        (lambda: measure(pair(), [idle] * 2, resources={0: {"arm": -1}}), "0 wants -1 of"),
-        (lambda: measure(pair(), [idle] * 2, resources={"x": {"arm": 1}}), "unknown node 'x'"),
-        (lambda: measure(pair(), [idle] * 2, address=""), "address is ''; give that of a Ray"),
-        (lambda: measure(pair(), [idle] * 2, address="local"), "address is 'local'"),
-        (lambda: measure(pair(Link(1e15)), [idle] * 2), r"has 1,000,000,000 Mbit/s; this machine"),
+        ({"programs": [idle]}, "1 programs for 2 nodes"),
+        ({"programs": [with_lock(), idle]}, "program of one cannot be sent"),
+        ({"seed": -1}, "seed"),
+        ({"until_s": -1}, "until_s is -1"),
+        ({"as_measured": 3}, "as_measured"),
+        ({"faults": [Crash("three", 1)]}, "three"),
+        ({"faults": [Crash(0, 1), Crash(0, 2)]}, "one is down already"),
+        ({"resources": {0: {"arm": 1}}}, "give its address"),
+        ({"resources": 3}, "resources is 3"),
+        ({"resources": {0: 3}}, "such as {'phone': {'arm': 1}}"),
+        ({"resources": {0: {"arm": -1}}}, "0 wants -1 of"),
+        ({"resources": {"x": {"arm": 1}}}, "unknown node 'x'"),
+        ({"address": ""}, "address is ''; give that of a Ray"),
+        ({"address": "local"}, "address is 'local'"),
+        ({"cluster": pair(Link(1e15))}, r"has 1,000,000,000 Mbit/s; this machine"),
     ],
 )
-def test_wrong_arguments(call: Callable[[], object], said: str) -> None:
+def test_wrong_arguments(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
-        call()
+        measure(**{"cluster": pair(), "programs": [idle] * 2, **options})
 
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,10 +72,8 @@ def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ray_is_imported_for_measured_runs_alone() -> None:
-    import subprocess
-
     code = "import sys, workbench.runtime.measured as m; sys.exit('ray' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert printed(code) == ""  # no error
 
 
 def test_more_processes_than_places(ray_session: Session) -> None:
@@ -125,8 +114,6 @@ def test_a_result_that_cannot_be_pickled(ray_session: Session) -> None:
 
 def test_a_process_that_ends_by_itself(ray_session: Session) -> None:
     async def dies(context: Context) -> None:
-        import os
-
         print("what I still had to say", flush=True)
         os._exit(7)
 
@@ -140,19 +127,14 @@ def test_a_process_that_ends_by_itself(ray_session: Session) -> None:
 
 
 def test_work_that_takes_longer_than_it_may_is_counted(ray_session: Session) -> None:
-    def works() -> None:
-        import time
-
-        time.sleep(0.05)
-
     async def program(context: Context) -> None:
-        await context.compute(works, cost_s=0.01)
-        await context.compute(works, cost_s=0.5)
+        for cost_s in (0.01, 0.5):
+            await context.compute(partial(time.sleep, 0.05), cost_s=cost_s)
 
-    late = measure(Cluster([Node("a")]), [program]).late
-    assert late.filter(kind="work")["count"].to_list() == [2]
-    assert late.filter(kind="work")["late"][0] >= 1
-    assert late.filter(kind="work")["worst_s"][0] >= 0.04
+    late = measure(Cluster([Node("a")]), [program]).late.filter(kind="work")
+    assert late["count"].to_list() == [2]
+    assert late["late"][0] >= 1
+    assert late["worst_s"][0] >= 0.04
     run = measure(Cluster([Node("a")]), [program], as_measured=True)
     assert run.late.filter(kind="work")["late"].to_list() == [0]
     assert run.end_s >= 0.1

@@ -1,0 +1,123 @@
+"""DiLoCo, local SGD, NoLoCo and Moshpit SGD, which average every few iterations, against loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.decentralised.model_exchange.runs import MODEL_BYTES, RATE, batches, first, setup, train
+from tests.oracles import model_exchange as oracle
+from workbench.decentralised.model_exchange.diloco import NESTEROV, DiLoCo
+from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd, line
+from workbench.decentralised.model_exchange.noloco import NoLoCo
+from workbench.decentralised.model_exchange.peer import partner
+from workbench.training import Sgd
+
+GROUPS = {
+    4: [[[0, 1], [2, 3]], [[0, 2], [1, 3]]],
+    5: [[[0, 1, 2], [3, 4]], [[0, 3], [1, 4], [2]]],
+    6: [[[0, 1, 2], [3, 4, 5]], [[0, 3], [1, 4], [2, 5]]],
+    7: [[[0, 1, 2], [3, 4, 5], [6]], [[0, 3, 6], [1, 4], [2, 5]]],
+}
+
+
+def pairs(seed: int, turn: int, nodes: int) -> list[list[int]]:
+    """Pairs and who is alone, as the nodes find them."""
+    found = {node: partner(seed, turn, node, nodes) for node in range(nodes)}
+    return [
+        [node] if other is None else [node, other]
+        for node, other in found.items()
+        if other is None or node < other
+    ]
+
+
+def lines(nodes: int, dimensions: int, axis: int) -> list[list[int]]:
+    found = [line(node, nodes, dimensions, axis) for node in range(nodes)]
+    return [group for node, group in enumerate(found) if group[0] == node]
+
+
+@pytest.mark.parametrize("outer", [NESTEROV, Sgd(1.0), Sgd(0.5)], ids=str)
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_diloco(outer: Sgd, momentum: float) -> None:
+    of = setup(3, first_weights="shared", iterations=13, sgd=Sgd(RATE, momentum=momentum))
+    found = train(of, DiLoCo(4, outer))
+    workers = [oracle.Inner(one, RATE, momentum) for one in first(of)]
+    expected = oracle.diloco(workers, batches(of, 13), 4, outer.learning_rate, outer.momentum)
+    np.testing.assert_allclose(found.weights, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("nodes", [4, 5])
+@pytest.mark.parametrize("first_weights", ["own", "shared"])
+def test_noloco(nodes: int, first_weights: str) -> None:
+    of = setup(nodes, first_weights=first_weights, iterations=12)
+    found = train(of, NoLoCo(3, rate=0.6, momentum=0.4, consensus_rate=0.8))
+    paired = [pairs(of.seed, turn, nodes) for turn in (3, 6, 9, 12)]
+    workers = [oracle.Inner(one, RATE) for one in first(of)]
+    expected = oracle.noloco(workers, batches(of, 12), paired, (0.4, 0.6, 0.8))
+    np.testing.assert_allclose(found.weights, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("nodes", GROUPS)
+def test_moshpit_sgd(nodes: int) -> None:
+    assert [lines(nodes, 2, axis) for axis in (0, 1)] == GROUPS[nodes]
+    of = setup(nodes, iterations=11)
+    found = train(of, MoshpitSgd(2))
+    workers = [oracle.Inner(one, RATE) for one in first(of)]
+    expected = oracle.grouped(workers, batches(of, 11), GROUPS[nodes], 2)
+    np.testing.assert_allclose(found.weights, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 4])
+@pytest.mark.parametrize("nodes", [1, 2, 6, 11, 16])
+def test_everyone_is_on_one_line(nodes: int, dimensions: int) -> None:
+    for axis in range(dimensions):
+        found = lines(nodes, dimensions, axis)
+        assert sorted(node for group in found for node in group) == list(range(nodes))
+        assert all(line(node, nodes, dimensions, axis) == one for one in found for node in one)
+    assert dimensions > 1 or lines(nodes, 1, 0) == [list(range(nodes))]
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 5, 6])
+def test_everyone_has_one_partner(nodes: int) -> None:
+    met: set[tuple[int, ...]] = set()
+    for turn in range(60):
+        found = pairs(3, turn, nodes)
+        assert sorted(node for group in found for node in group) == list(range(nodes))
+        assert [len(group) for group in found].count(1) == nodes % 2
+        met.update(tuple(group) for group in found if len(group) == 2)
+    assert len(met) == nodes * (nodes - 1) // 2  # in time, everybody meets everybody
+    assert nodes < 5 or pairs(3, 1, nodes) != pairs(4, 1, nodes)
+
+
+def test_all_have_the_same_bits_after_a_round_of_diloco() -> None:
+    of = setup(5, first_weights="shared", iterations=12, speeds=[1, 2, 0.5, 1, 3])
+    weights = train(of, DiLoCo(4)).weights
+    assert (weights == weights[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("exchange", "nodes", "iterations", "models", "each"),
+    [
+        (DiLoCo(4), 3, [4, 8, 12], 3 * 3 * 2, 1),
+        (NoLoCo(3), 5, [3, 6, 9, 12], 4 * 4, 2),  # two pairs; weights and slow weights
+        (MoshpitSgd(2), 6, [2, 4], 2 * 3 * 2 + 3 * 2, 1),  # along lines of three, then of two
+    ],
+)
+def test_who_is_in_a_group_sends_it_a_model(
+    exchange: DiLoCo | NoLoCo | MoshpitSgd,
+    nodes: int,
+    iterations: list[int],
+    models: int,
+    each: int,
+) -> None:
+    transfers = train(setup(nodes, iterations=iterations[-1]), exchange).transfers
+    assert transfers["bytes"].to_list() == [each * MODEL_BYTES] * models
+    assert sorted(set(transfers["iteration"])) == iterations
+
+
+def test_all_wait_for_the_slowest_in_diloco() -> None:
+    of = setup(3, iterations=8, speeds=[1, 1, 0.25])
+    found = train(of, DiLoCo(4))
+    # four steps of 8 samples at a quarter of the speed, and two models on an uplink, twice
+    ends_s = found.iterations.filter(node=0, iteration=8)["at_s"].item()
+    assert ends_s == pytest.approx(2 * (4 * 8 * 0.01 / 0.25 + 0.02), rel=0.05)
