@@ -10,6 +10,7 @@ from tests.conftest import Smoke
 from tests.expectations import stored_frames
 from workbench import figures
 from workbench.claims import verdicts
+from workbench.experiments import recorded
 from workbench.hiertrain import PLANNERS, iteration
 from workbench.hiertrain.paper import calibration, constants, learning, planning_time
 from workbench.hiertrain.paper.iteration_time import (
@@ -54,6 +55,21 @@ def test_more_bandwidth_slows_nobody(model: str) -> None:
     frame = iterations(MODELS[model], tuple(PLANNERS)).sort("edge_cloud_mbps")
     for _, part in frame.group_by("planner"):
         assert (part["total_s"].diff().drop_nulls() <= 1e-9).all()
+
+
+def test_what_is_recorded_differs_in_time_and_by_chance_alone() -> None:
+    found = recorded.load("hiertrain", "accuracy")
+    assert found is not None
+    ends_s = found.frame.filter(epoch=50).group_by("planner").agg(pl.col("at_s").mean())
+    assert dict(ends_s.iter_rows())["hiertrain"] < 0.7 * dict(ends_s.iter_rows())["all_edge"]
+    late = found.frame.filter(pl.col("epoch") > 40).pivot(
+        "planner", index="seed", values="top1", aggregate_function="mean"
+    )
+    alone = late.drop("seed", "hiertrain")
+    assert all((column == alone["all_edge"]).all() for column in alone)
+    lower = late["hiertrain"] < late["all_edge"]
+    assert lower.any()  # as rounding has it
+    assert not lower.all()
 
 
 def test_more_cores_slow_nobody(stored: Frames) -> None:
