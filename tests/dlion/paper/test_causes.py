@@ -181,10 +181,11 @@ def test_hop_makes_hardly_more_iterations_than_baseline() -> None:
 
 
 def test_max_10_sends_next_to_nothing() -> None:
-    """Adding up what is not sent closes half of its gap to Ako and more, as does the sentence."""
+    """With what is not sent added up it is about where the others are."""
     last = (
         final(frames()["not_sent"])
-        .filter(environment="homo_a")
+        .filter(~(pl.col("system") == "dlion"), environment="homo_a")
+        .filter(pl.col("accumulate").fill_null(value=True))
         .group_by("system", "n", "accumulate")
         .agg(pl.col("top1", "mbytes", "iterations").mean())
         .sort("system", "n", nulls_last=False)
@@ -194,39 +195,26 @@ def test_max_10_sends_next_to_nothing() -> None:
     assert last["n"].to_list() == [None, None, 10, 90]
     assert last["mbytes"][1] < 2 * profile_model("cipher").param_bytes / 1e6
     assert last["iterations"][1] > 100
-    assert min(added, sentence) - examples > (ako - examples) / 2
+    assert sentence - examples > (ako - examples) / 2
+    assert ako < added > top1("fig16", "homo_a", "gaia") - 0.01
     values = np.linspace(0.0, 1.0, 1001)
     assert max_n(values, 10).sum() == 101  # within 10 % of the largest
     assert max_n(values, 90).sum() == 901  # at least 10 % of it: the sentence with N = 10
 
 
-def test_what_is_ours_alone() -> None:
-    not_sent, slow = frames()["not_sent"], list(of_kind("loses a tenth"))
-    assert {where for _, where, _ in slow} == {"hetero_sys_a", "hetero_sys_b", "hetero_net_a"}
-    for figure, environment, system in slow:
+def test_ako_that_forgets_is_as_far_behind_as_in_the_paper() -> None:
+    not_sent = frames()["not_sent"]
+    adds_up = (pl.col("system") == "ako") & pl.col("accumulate").is_null()
+    forgets = not_sent.filter(~adds_up & ~pl.col("accumulate").fill_null(value=False))
+    found = set(of_kind("block of the partitioned"))
+    for figure, environment, system in found | {("fig11", "homo_a", "ako")}:
         assert system == "ako"
-        stated = [
-            paper_value(f"dlion.{one}.ako") for one in ("fig11.homo_a", f"{figure}.{environment}")
-        ]
-        assert abs(stated[0] - stated[1]) <= tolerance("percent", stated[0])
-        dlion, ako = (
-            top1(figure, environment, one) / top1("fig11", "homo_a", one)
-            for one in ("dlion", "ako")
-        )
-        assert dlion < 1 - 1 / 10 < 1 < ako
-        adds_up = pl.col("accumulate").fill_null(value=False)
-        forgotten, added = (
-            fmean(gains(not_sent.filter(rows), (environment,), "ako"))
-            for rows in (~adds_up, adds_up | (pl.col("system") == "ako"))
-        )
-        lacking = paper_value(f"dlion.{figure}.{environment}.ako") - forgotten
-        assert added - forgotten < lacking / 2
-    dlion, ako = (
-        top1("fig18", "dynamic_sys_b", one) / top1("fig11", "homo_a", one)
-        for one in ("dlion", "ako")
-    )
-    assert dlion < 0.95
-    assert ako > 1
+        stated = paper_value(f"dlion.{figure}.{environment}.ako")
+        forgotten = fmean(gains(forgets, (environment,), "ako"))
+        assert forgotten >= stated - tolerance("percent", stated)
+
+
+def test_gaia_between_environments_is_ours() -> None:
     sys_a, sys_b = (
         top1("fig11", environment, "gaia") / top1("fig11", environment, "dlion")
         for environment in ("hetero_sys_a", "hetero_sys_b")
