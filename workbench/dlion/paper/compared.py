@@ -180,9 +180,9 @@ _MAX10 = Cause(
 )
 _AKO_FORGETS = Cause(
     "data",
-    "by the paper Ako sends a block of the partitioned gradients in turn; whether the rest adds up, "
-    "as in Ako's own paper and here, cannot be had: forgotten, DLion gains as much over it or more, "
-    "on slow links as in Homo A (recorded)",
+    "by the paper Ako sends a block of the partitioned gradients in turn; whether the rest adds "
+    "up, as in Ako's own paper and here, cannot be had: forgotten, DLion gains as much over it or "
+    "more, on slow links as in Homo A (recorded)",
 )
 _GAIA = Cause(
     "ours",
