@@ -8,7 +8,7 @@ import polars as pl
 from workbench.edgegossip.algorithms import STRATEGIES
 from workbench.edgegossip.paper.cases import Case
 from workbench.edgegossip.paper.testbed import MODELS
-from workbench.edgegossip.paper.titles import learnt_title, lines, means
+from workbench.edgegossip.paper.titles import learnt_title, lines, means, spread
 from workbench.edgegossip.paper.trainings import trainings
 from workbench.experiments.figure import Figure, Recordable
 
@@ -37,7 +37,7 @@ STRATEGY_TITLES = {
 RANKED = "accuracy-aware, ranked"
 
 
-def draw_strategies(frame: pl.DataFrame) -> alt.Chart:
+def draw_strategies(frame: pl.DataFrame) -> alt.LayerChart:
     """Accuracy against training time, by how samples are chosen."""
     named = (
         pl.when(method="gosgd")
@@ -49,7 +49,8 @@ def draw_strategies(frame: pl.DataFrame) -> alt.Chart:
     drawn = means(frame.with_columns(series=named), "series")
     names = ["GoSGD: all", *STRATEGY_TITLES.values(), RANKED]
     title = learnt_title(frame, "Ways to choose samples, over the same epochs")
-    return lines(drawn, names).properties(height=200, title=title)
+    curves = lines(drawn, names).properties(height=200)
+    return alt.LayerChart(layer=[spread(drawn), curves], title=title)
 
 
 STRATEGIES_COMPARED = Figure(
