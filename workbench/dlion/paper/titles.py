@@ -44,9 +44,9 @@ def system_title(frame: pl.DataFrame) -> pl.Expr:
     plain = pl.col("system").replace(SYSTEM_TITLES)
     added = (
         pl.when("accumulate")
-        .then(pl.format("{}, the rest adds up", plain))
+        .then(pl.format("{}, adding up", plain))
         .when(~pl.col("accumulate"))
-        .then(pl.format("{}, the rest is forgotten", plain))
+        .then(pl.format("{}, forgetting", plain))
     )
     if frame.filter(system="max10")["n"].n_unique() < 2:
         return added.otherwise(plain).alias("system")
