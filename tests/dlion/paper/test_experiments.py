@@ -39,7 +39,7 @@ TRAININGS = {
     "fig16": 3 * (len(COMPARED) + 1),  # Max 10 by both readings in DLion's place
     **{"fig5": 4, "fig7": 4, "fig9": 4 + 3 + 4, "fig14": 3 * 3, "fig21": len(COMPARED)},
     **{"techniques": 2 * 8, "weightings": len(WEIGHTINGS), "all_systems": 2 * len(SYSTEMS)},
-    **{"scaling": 3 * 2, "explanations": 4 * 3, "not_sent": 4 + 3 * 3, "failures": 2 * 4},
+    **{"scaling": 3 * 2, "explanations": 4 * 3, "not_sent": 3 + 6 * 3 + 3, "failures": 2 * 4},
     "candidates": (len(CANDIDATES) + 1) * len(COMPARED),
 }
 FRAMES: dict[str, pl.DataFrame] = {}
