@@ -187,6 +187,7 @@ class _Shared:
     ]
     batch_size: Annotated[int, Parameter("of one worker", "samples", low=1, high=65536)]
     workers: Annotated[int, Parameter("how many train together", low=1, high=1024)]
+    epochs: Annotated[int, Parameter("of training, by default the scale's", low=1)]
     overhead_ms: Annotated[float, Parameter("of starting one transfer", "ms", low=0, high=60_000)]
     model: Annotated[str, Parameter("which network of the zoo is trained", options=_models)]
     planner: Annotated[str, Parameter("which algorithm makes the plan")]

@@ -440,6 +440,13 @@ def test_a_figure_takes_at_least_one_seed(which: str, seeds: object) -> None:
         SEEDED[which].frame("smoke", seeds=seeds)
 
 
+@pytest.mark.parametrize("system", [*systems.SYSTEMS, *systems.ROOMS])
+def test_what_the_scale_decides_can_be_set(system: str) -> None:
+    for figure in systems.recordable(system).values():
+        by_scale = {name for name, usual in figure.parameters().items() if usual is None}
+        assert by_scale - {"seeds"} <= set(systems.parameters(system)), figure.id
+
+
 @pytest.mark.parametrize("system", systems.SYSTEMS)
 def test_what_is_offered_is_shown_or_judged(system: str) -> None:
     judged = systems.judged(system)
