@@ -326,7 +326,9 @@ def scorecard(
     system: Annotated[str | None, Name(help="Of one system only: dynacomm, 01, …")] = None,
     claim: Annotated[
         str | None,
-        typer.Option(metavar="CLAIM", help="Of one claim only, with its evidence and its command."),
+        typer.Option(
+            metavar="CLAIM", help="One claim with its evidence; or those beginning like this."
+        ),
     ] = None,
     format: Annotated[
         str, typer.Option(metavar="FORMAT", help="table, json or markdown.")

@@ -10,6 +10,7 @@ import pytest
 from tests.scripts import script
 from workbench import systems
 from workbench.claims import claims_of
+from workbench.experiments import recorded
 from workbench.reproduce.notebooks import find, notebooks_folder
 from workbench.scorecard.one_claim import claims_named, commands, one_claim
 from workbench.utils.checks import UnknownNameError
@@ -41,6 +42,22 @@ def test_recorded_claim_names_value_evidence_cause_and_the_arguments_of_its_reco
     assert lines["recorded"].startswith("fig5: recorded on")
     assert lines["again"].startswith("workbench record edgegossip fig5 ")
     assert lines["shown"] == "in  figures/edgegossip_fig5.svg"
+
+
+def test_claims_that_match_a_pattern() -> None:
+    assert claims_named("*.fig11.*.ako") == [
+        f"dlion.fig11.{where}.ako" for where in ("hetero_sys_a", "hetero_sys_b", "homo_a")
+    ]
+    headings = [one.partition("\n")[0] for one in one_claim("*.fig10.*").split("\n\n")]
+    assert headings == claims_named("*.fig10.*")
+    assert {one.partition(".")[0] for one in headings} > {"dynacomm", "olpb"}
+
+
+def test_what_is_learnt_is_made_again_at_the_scale_that_it_is_judged_at() -> None:
+    kept = recorded.load("dlion", "fig12")
+    assert kept is not None
+    assert kept.scale == "default"
+    assert commands("dlion.fig12.homo_c.hop") == ["workbench record dlion fig12 --seeds 3 --force"]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class TestRendering:
         assert ["fig2.order", "true", "true", "holds"] in lines
         assert ["fig3.accuracy", "<=", "0.5", "pp", "-", "not", "run"] in lines
         assert ["all", "1", "1", "1", "0", "2", "1", "6", "0", "0", "0", "1"] in lines
-        assert ["toy:", "2", "of", "5", "claims", "are", "met"] in lines
+        assert ["toy:", "2", "of", "5", "claims", "are", "met,", "2", "not", "run"] in lines
 
     def test_json_is_a_list_of_objects(self, toy: Toy) -> None:
         toy.store(fig1=FIG1)

@@ -67,7 +67,7 @@ class Answer:
 CAUSES: Mapping[str, str] = {
     "paper": "the paper's own numbers contradict each other",
     "data": "what it takes cannot be had",
-    "noise": "the spread over seeds covers the bar",
+    "noise": "the spread over seeds, or over what the paper finds alike, covers the bar",
     "ours": "of our own making, or not explained yet",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import textwrap
 from collections.abc import Iterator
@@ -27,20 +28,22 @@ def one_claim(claim: str, results: Path | None = None) -> str:
     ----------
     claim
         Its id, as the scorecard and ``data/claims.csv`` have it: ``dlion.fig11.homo_a.gaia``; or
-        the beginning of several, such as ``dlion.fig11``, which follow each other.
+        the beginning of several, such as ``dlion.fig11``, or a pattern, such as ``dlion.*.ako``.
     results
         Folder that `workbench reproduce` wrote; ``data/results`` by default.
 
     Raises UnknownNameError: there is no such claim.
     """
     ids = claims_named(claim)
-    rows = of_results(results, ids[0].partition(".")[0]).rows
-    return "\n\n".join(_described(row) for row in rows if row.id in ids)
+    cards = [of_results(results, one) for one in dict.fromkeys(id.partition(".")[0] for id in ids)]
+    return "\n\n".join(_described(row) for card in cards for row in card.rows if row.id in ids)
 
 
 def claims_named(claim: str) -> list[str]:
-    """Return the claim of this id, or those whose ids begin with it up to a dot."""
+    """Return the claim of this id, or those whose ids begin with it up to a dot or match it."""
     ids = load_claims()["id"].to_list()
+    if matching := fnmatch.filter(ids, claim):
+        return matching
     beginning = claim
     while beginning:
         found = [name for name in ids if f"{name}.".startswith(f"{beginning}.")]
@@ -140,6 +143,8 @@ def _record_command(system: str, figure: Figure, recording: recorded.Recorded | 
     words = ["workbench record", system, figure.id]
     arguments = dict(recording.manifest.arguments) if recording else {}
     scale, seeds = arguments.pop("scale", PAPER), arguments.pop("seeds", None)
+    if figure.learnt:
+        scale = PAPER  # a claim on what is learnt is judged at no other
     words += [f"--scale {scale}"] if scale != PAPER else []
     words += [f"--seeds {seeds}"] if seeds else []
     usual = figure.parameters()

@@ -101,7 +101,9 @@ def _of_system(rows: Sequence[Row], command: str | None, width: int) -> Iterator
         yield Text(f"{rows[0].system}: not run yet ({len(judged)} claims)", "bold")
         yield Text(f"  To run it: {command}", style="dim")
     else:
-        yield Text(f"{rows[0].system}: {met} of {len(judged)} claims are met", "bold")
+        waiting = sum(row.verdict == "not run" for row in judged)
+        waits = f", {waiting} not run" if waiting else ""
+        yield Text(f"{rows[0].system}: {met} of {len(judged)} claims are met{waits}", "bold")
     if usual:
         yield Text(f"  Judged by: {usual}, unless another is named.", "dim")
     cells = [_cells(row) for row in rows]
@@ -119,12 +121,12 @@ def _of_system(rows: Sequence[Row], command: str | None, width: int) -> Iterator
             why = _why(row)
             if row.evidence not in ("", here):
                 why.append(f"judged by: {row.evidence}")
-            for reason in why:
-                if reason not in before:
-                    yield from _wrapped(
-                        reason, width, initial_indent=_INDENT, subsequent_indent=_INDENT
-                    )
-            before = why or before
+            said = [reason for reason in why if reason not in before]
+            for reason in said or ["as above"] * bool(why):
+                yield from _wrapped(
+                    reason, width, initial_indent=_INDENT, subsequent_indent=_INDENT
+                )
+            before = why
 
 
 def _most(names: Iterable[str]) -> str:

@@ -378,7 +378,7 @@ class TestConverged:
         assert found["fig21.accuracy.hop"].ours == pytest.approx(0)
         assert found["fig21.time.hop"].ours == pytest.approx(40)
         assert found["fig21.time.ako"].ours == pytest.approx(-20)
-        detail = f"settled at 600 against 1000 s, one seed, {LEARNT}"
+        detail = f"settled at 600/1000 s, one seed, {LEARNT}"
         assert found["fig21.time.hop"].detail == detail
 
     def test_each_settles_at_its_own_accuracy(self) -> None:

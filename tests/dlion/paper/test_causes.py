@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from statistics import fmean
@@ -141,11 +142,11 @@ class TestHop:
 
 
 def test_claims_of_more_than_what_the_data_give() -> None:
-    converged = frames()["fig21"].filter(system="dlion")["top1"].max()
-    assert isinstance(converged, float)
-    for figure, environment, system in of_kind("with the paper's gain"):
+    on_lan = max(top1(figure, "homo_a", "dlion") for figure in ("fig11", "fig13", "fig15"))
+    for figure, environment, system in of_kind("the least gain that is near"):
         gain = paper_value(f"dlion.{figure}.{environment}.{system}")
-        assert top1(figure, environment, system) * (1 + gain / 100) > converged
+        least = gain - tolerance("percent", gain)
+        assert top1(figure, environment, system) * (1 + least / 100) > on_lan
 
 
 def test_the_data_are_learnt_by_heart() -> None:
@@ -158,6 +159,14 @@ def test_the_data_are_learnt_by_heart() -> None:
         assert one.filter(at_s=3000)["loss"].item() >= 1.5 * tested["loss"][0]
 
 
+def test_what_has_not_settled_by_the_end() -> None:
+    assert {figure for figure, *_ in of_kind("still rise by more")} == {"fig21"}
+    means = frames()["fig21"].group_by("system", "at_s").agg(pl.col("top1").mean())
+    for (system,), one in means.group_by("system"):
+        before, last = (one.filter(at_s=at_s)["top1"].item() for at_s in (2400, 3000))
+        assert (last > 1.01 * before) == (system != "dlion")
+
+
 def beyond(claim: str) -> float:
     """By how much a claim is missed."""
     off = abs(float(answers()[claim].ours or 0) - paper_value(claim))
@@ -165,7 +174,7 @@ def beyond(claim: str) -> float:
 
 
 def test_gains_that_should_be_alike_are_further_apart_than_a_miss() -> None:
-    for figure, environment, system in of_kind("further apart"):
+    for figure, environment, system in of_kind("lie further about"):
         each = [fmean(gains(frames()["fig13"], (one,), system)) for one in ALIKE]
         assert (max(each) - min(each)) / 2 > beyond(f"dlion.{figure}.{environment}.{system}")
 
@@ -206,11 +215,17 @@ def test_ako_that_forgets_is_as_far_behind_as_in_the_paper() -> None:
     adds_up = (pl.col("system") == "ako") & pl.col("accumulate").is_null()
     forgets = not_sent.filter(~adds_up & ~pl.col("accumulate").fill_null(value=False))
     found = set(of_kind("block of the partitioned"))
-    for figure, environment, system in found | {("fig11", "homo_a", "ako")}:
+    for figure, environment, system in found:
         assert system == "ako"
         stated = paper_value(f"dlion.{figure}.{environment}.ako")
         forgotten = fmean(gains(forgets, (environment,), "ako"))
-        assert forgotten >= stated - tolerance("percent", stated)
+        near = abs(forgotten - stated) <= tolerance("percent", stated)
+        assert near or (environment == "dynamic_sys_b" and forgotten > stated)
+    (why,) = {CAUSES[f"dlion.{'.'.join(one)}"].why for one in found}
+    said = [int(one) for one in re.findall(r"\b\d\d\b", why)]
+    told = ("hetero_sys_a", "hetero_sys_b", "hetero_net_a", "dynamic_sys_b", "homo_b")
+    assert said[:-1] == [round(fmean(gains(forgets, (one,), "ako"))) for one in told]
+    assert said[-1] == paper_value("dlion.fig15.homo_b.ako")
 
 
 def test_gaia_between_environments_is_ours() -> None:
@@ -232,3 +247,4 @@ def test_deviations_among_workers_that_are_ours() -> None:
         last = final(frames()[figure]).filter(environment=environment)
         means = dict(last.group_by("system").agg(pl.col("top1_sd").mean()).iter_rows())
         assert means["ako"] < max(means[name] for name in ("hop", "gaia", "dlion"))
+        assert (means["gaia"] < means["dlion"]) == (environment != "hetero_sys_b")
