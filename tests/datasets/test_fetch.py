@@ -20,7 +20,7 @@ IMAGES = mnist.FILES[0]
 
 
 def visible(folder: Path) -> set[str]:
-    return {path.name for path in folder.rglob("*") if path.is_file()}
+    return {path.name for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
 
 
 @pytest.mark.usefixtures("small_mnist")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -123,10 +121,8 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Wait until no other thread or process of this user here fetches into `folder`."""
+    """Wait until no other thread or process fetches into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    of_folder = hashlib.sha256(bytes(folder.resolve())).hexdigest()[:16]
-    path = Path(tempfile.gettempdir()) / f"workbench-fetch-{os.getuid()}-{of_folder}.lock"
-    with path.open("w") as lock:
+    with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
