@@ -13,7 +13,7 @@ from workbench import results
 from workbench.claims import Claim, claims_of
 from workbench.claims.rule import OTHER_TOLERANCE, POINTS, POINTS_BELOW_TEN, TOLERANCES
 from workbench.experiments import recorded
-from workbench.scorecard.one_claim import commands, figures_of, places
+from workbench.scorecard.one_claim import commands, figures_of, places, recording_of
 from workbench.store.manifest import NAME as MANIFEST
 from workbench.store.manifest import Manifest
 from workbench.systems import SYSTEMS
@@ -63,8 +63,8 @@ def met(claim: Claim) -> str:
 def minutes(system: str, claim: str) -> str:
     """Return the minutes of the recordings behind a claim, or of its system's stored run."""
     if any(command.startswith("workbench record") for command in commands(claim)):
-        ids = {base.id for figure in figures_of(claim) for base in figure.bases}
-        made = [found for name in sorted(ids) if (found := recorded.load(system, name))]
+        bases = {base.id: base for figure in figures_of(claim) for base in figure.bases}
+        made = [found for base in bases.values() if (found := recording_of(system, base))]
         return f"{sum(one.manifest.seconds for one in made) / 60:.0f}" if made else "hours"
     stored = results.manifest(results.default_folder(), system)
     return f"{stored.seconds / 60:.1f}" if stored else ""

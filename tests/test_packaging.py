@@ -388,7 +388,8 @@ LIGHT = {
     COMMAND.format(["reproduce", "--help"]): f"{HEAVY} numpy",
     "from workbench.zoo import MODELS; MODELS['vgg19']": "torch polars numpy",
     "import workbench.datasets, workbench.training": "torch sklearn pooch requests scipy",
-    "import workbench.figures, workbench.widgets": "altair polars ipywidgets vl_convert torch",
+    "import workbench.figures, workbench.widgets": "altair IPython ipywidgets polars torch "
+    "vl_convert",
     "import workbench.scorecard": "workbench.reproduce papermill torch altair ipywidgets",
     "; ".join(map(EXPLORER.format, SYSTEMS)): "torch",
 }

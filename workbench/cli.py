@@ -86,9 +86,7 @@ Values = Annotated[
         help="Values of a parameter: 10,100,1000 or 1..5; one fixes it; repeatable.",
     ),
 ]
-Processes = Annotated[
-    int | None, Number(help="Processes beside each other.  \\[default: one a core]")
-]
+Processes = Annotated[int | None, Number(help="Processes in parallel.  \\[default: one per core]")]
 Address = Annotated[
     str | None,
     typer.Option(
@@ -327,7 +325,7 @@ def scorecard(
     claim: Annotated[
         str | None,
         typer.Option(
-            metavar="CLAIM", help="One claim with its evidence; or those beginning like this."
+            metavar="CLAIM", help="A claim, a beginning or a pattern (dlion.*.ako), with evidence."
         ),
     ] = None,
     format: Annotated[

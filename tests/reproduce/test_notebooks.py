@@ -99,6 +99,13 @@ def test_refused(two: Path, names: list[str], options: dict[str, Any], message: 
     assert not (two / "out").exists()
 
 
+def test_an_unknown_parameter_is_answered_with_those_of_the_chosen_notebooks(two: Path) -> None:
+    with pytest.raises(ValueError, match="Did you mean 'batch_size'") as caught:
+        run(two, given={"batchsize": "16"})
+    assert "workers" in str(caught.value)
+    assert "planner" not in str(caught.value)  # of the table, but of neither notebook
+
+
 def test_a_parameter_goes_to_those_that_have_it(two: Path) -> None:
     chosen = find(two / "notebooks")
     values = resolve(chosen, "paper", {"workers": "8", "bandwidth_mbps": "10"})

@@ -23,6 +23,7 @@ from workbench.runtime import (
     draw_faults,
     simulate,
 )
+from workbench.runtime.faults import fault_rows
 
 
 async def paired(context: Context) -> list[float]:
@@ -187,6 +188,20 @@ class TestCrash:
         link = Link(8e6, latency_s=5)
         run = simulate(pair(link), [sends_bytes(1e6, 1e6), listen], faults=[Crash(0, 1.5)])
         assert run.results[1] == [("0", 6)]
+
+
+def test_rows_of_a_trace_last_as_long_as_the_fault_and_end_with_the_run() -> None:
+    faults = [
+        SlowDown("one", 1.5, 3.5, 4),
+        *(Crash("two", 2), Restart("two", 3), Crash("two", 5)),
+        LinkDown("one", "two", 6, 9),
+    ]
+    assert fault_rows(faults, pair(LINK), end_s=6.5) == [
+        ("one", "fault", "4 times slower", 1.5, 3.5, 0),
+        ("two", "fault", "down", 2, 3, 0),
+        ("two", "fault", "down", 5, 6.5, 0),
+        ("one", "fault", "link to two down", 6, 6.5, 0),
+    ]
 
 
 class TestLinks:

@@ -57,7 +57,16 @@ def test_what_is_learnt_is_made_again_at_the_scale_that_it_is_judged_at() -> Non
     kept = recorded.load("dlion", "fig12")
     assert kept is not None
     assert kept.scale == "default"
-    assert commands("dlion.fig12.homo_c.hop") == ["workbench record dlion fig12 --seeds 3 --force"]
+    assert commands("dlion.fig12.homo_c.hop") == ["workbench record dlion fig12 --force"]
+    assert script("artifact").minutes("dlion", "dlion.fig12.homo_c.hop") == "hours"
+
+
+def test_what_is_judged_by_a_recording_is_made_again_by_recording() -> None:
+    (accuracy,) = commands("dynacomm.fig10.accuracy")
+    options = "-p dataset=cifar10_10k -p epochs=20 --force"
+    assert accuracy == f"workbench record dynacomm fig10 {options}"
+    (seconds,) = commands("olpb.table2.resnet50.time_ratio")
+    assert seconds == "workbench record olpb table2_times --force"
 
 
 @pytest.mark.parametrize(

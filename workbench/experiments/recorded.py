@@ -68,7 +68,7 @@ class Recorded:
         made = self.manifest
         hours = made.seconds / 3600
         took = f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.1f} min"
-        about = {name: str(value) for name, value in made.arguments.items()}
+        about = {name: str(one) for name, one in made.arguments.items() if one is not None}
         about |= {"seeds": ", ".join(map(str, made.seeds)), "dataset": ", ".join(made.data)}
         arguments = "; ".join(
             f"{name} {text}" for name, text in about.items() if text and name != "seed"

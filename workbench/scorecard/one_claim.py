@@ -35,7 +35,8 @@ def one_claim(claim: str, results: Path | None = None) -> str:
     Raises UnknownNameError: there is no such claim.
     """
     ids = claims_named(claim)
-    cards = [of_results(results, one) for one in dict.fromkeys(id.partition(".")[0] for id in ids)]
+    named = dict.fromkeys(one.partition(".")[0] for one in ids)
+    cards = [of_results(results, system) for system in named]
     return "\n\n".join(_described(row) for card in cards for row in card.rows if row.id in ids)
 
 
@@ -100,12 +101,23 @@ def commands(claim: str) -> list[str]:
     system = claim.partition(".")[0]
     return list(
         dict.fromkeys(
-            _record_command(system, figure, recorded.load(system, figure.id))
-            if figure.recorded and (figure.learnt or not figure.live)
+            _record_command(system, figure)
+            if figure.recorded
+            and (figure.learnt or not figure.live or recording_of(system, figure))
             else reproduce_command(system)
             for figure in _computed(claim)
         )
     )
+
+
+def recording_of(system: str, figure: Figure) -> recorded.Recorded | None:
+    """Return a figure's recording if claims may be judged by it.
+
+    What is learnt, or else made live, is judged at scale ``paper`` alone.
+    """
+    found = recorded.load(system, figure.id) if figure.recorded else None
+    large = found is not None and found.scale == PAPER
+    return found if large or not (figure.learnt or figure.live) else None
 
 
 def places(claim: str) -> list[str]:
@@ -138,18 +150,18 @@ def _recordings(claim: str) -> Iterator[str]:
             yield f"{figure.id}: {recorded.told(recording, figure)}; at {commit}"
 
 
-def _record_command(system: str, figure: Figure, recording: recorded.Recorded | None) -> str:
+def _record_command(system: str, figure: Figure) -> str:
     """Return the command that makes a recording again, with the arguments it was made with."""
     words = ["workbench record", system, figure.id]
+    recording = recording_of(system, figure)
     arguments = dict(recording.manifest.arguments) if recording else {}
     scale, seeds = arguments.pop("scale", PAPER), arguments.pop("seeds", None)
-    if figure.learnt:
-        scale = PAPER  # a claim on what is learnt is judged at no other
     words += [f"--scale {scale}"] if scale != PAPER else []
     words += [f"--seeds {seeds}"] if seeds else []
     usual = figure.parameters()
     words += [f"-p {name}={value}" for name, value in arguments.items() if usual.get(name) != value]
-    return " ".join([*words, "--force"] if recording else words)
+    replaces = recorded.load(system, figure.id) is not None
+    return " ".join([*words, "--force"] if replaces else words)
 
 
 def _labelled(name: str, text: str) -> list[str]:

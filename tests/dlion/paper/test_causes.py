@@ -15,7 +15,7 @@ from workbench import systems
 from workbench.claims import Answer, paper_value, tolerance, verdicts
 from workbench.clusters import load_testbed
 from workbench.dlion.algorithms.max_n import max_n
-from workbench.dlion.paper import hop
+from workbench.dlion.paper import compared, hop
 from workbench.dlion.paper.accuracy import final
 from workbench.dlion.paper.compared import gains
 from workbench.dlion.paper.figures import FIGURES
@@ -143,7 +143,8 @@ class TestHop:
 
 def test_claims_of_more_than_what_the_data_give() -> None:
     on_lan = max(top1(figure, "homo_a", "dlion") for figure in ("fig11", "fig13", "fig15"))
-    for figure, environment, system in of_kind("the least gain that is near"):
+    assert frames()["fig21"].filter(system="dlion")["top1"].max() < 0.58  # type: ignore[operator]
+    for figure, environment, system in of_kind("the smallest gain that counts as near"):
         gain = paper_value(f"dlion.{figure}.{environment}.{system}")
         least = gain - tolerance("percent", gain)
         assert top1(figure, environment, system) * (1 + least / 100) > on_lan
@@ -159,12 +160,17 @@ def test_the_data_are_learnt_by_heart() -> None:
         assert one.filter(at_s=3000)["loss"].item() >= 1.5 * tested["loss"][0]
 
 
-def test_what_has_not_settled_by_the_end() -> None:
-    assert {figure for figure, *_ in of_kind("still rise by more")} == {"fig21"}
-    means = frames()["fig21"].group_by("system", "at_s").agg(pl.col("top1").mean())
-    for (system,), one in means.group_by("system"):
-        before, last = (one.filter(at_s=at_s)["top1"].item() for at_s in (2400, 3000))
-        assert (last > 1.01 * before) == (system != "dlion")
+def test_time_saved_depends_on_the_end() -> None:
+    assert {figure for figure, *_ in of_kind("depends on where a training ends")} == {"fig21"}
+    ends, saved, fig21 = (2000.0, 2400.0, 3000.0), list[int](), frames()["fig21"]
+    for system in ("baseline", "gaia", "ako"):
+        of_claim = f"dlion.fig21.time.{system}"
+        for end_s in ends:
+            shorter = fig21.filter(pl.col("at_s") <= end_s).with_columns(seconds=pl.lit(end_s))
+            found = answers_of([compared.FIG21], {"fig21": shorter})[0][of_claim]
+            saved.append(round(float(found.ours or 0)))
+    why = CAUSES["dlion.fig21.time.ako"].why.replace(",000", "000").replace(",400", "400")
+    assert [int(one) for one in re.findall(r"-?\b\d+\b", why)] == [*map(int, ends), *saved]
 
 
 def beyond(claim: str) -> float:
@@ -174,7 +180,7 @@ def beyond(claim: str) -> float:
 
 
 def test_gains_that_should_be_alike_are_further_apart_than_a_miss() -> None:
-    for figure, environment, system in of_kind("lie further about"):
+    for figure, environment, system in of_kind("differ from their mean"):
         each = [fmean(gains(frames()["fig13"], (one,), system)) for one in ALIKE]
         assert (max(each) - min(each)) / 2 > beyond(f"dlion.{figure}.{environment}.{system}")
 

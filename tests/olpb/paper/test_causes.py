@@ -71,13 +71,14 @@ def test_growth_with_a_range_of_delays_that_is_not_told() -> None:
 
 
 def test_growths_with_the_delay_that_cannot_both_be() -> None:
-    olpb, bppsa, bppsa_more, olpb_more, ratio, layers, nodes, subtasks = (
+    olpb, bppsa, bppsa_more, olpb_more, ratio, layers, nodes, subtasks, last = (
         one for one in numbers("olpb.fig11.bppsa") if one != 9
     )
     assert [olpb, bppsa] == [paper_value(claim) for claim in FIG11.answers]
     assert [olpb_more, bppsa_more] == pytest.approx([olpb - 1, bppsa - 1])
     assert ratio == pytest.approx(bppsa_more / olpb_more, abs=0.005)
     assert (layers, nodes) == (paper_value("olpb.table1.squeezenet.layers"), NODES)
+    assert last == DELAYS[-1]
     assert subtasks == len(variant().subtasks("squeezenet", "olpb_l2"))
     for scan in ALGORITHMS:
         sent = {

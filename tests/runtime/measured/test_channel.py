@@ -101,6 +101,25 @@ def test_a_message_that_meets_a_restart_goes_to_the_new_process_whole(reader: Re
     later.close()
 
 
+def test_a_message_that_is_dropped_halfway_is_none(reader: Reader) -> None:
+    channel = channel_to(reader)
+    channel.begin(outgoing("lost", 1_000.0))
+    channel.advance(0.5, 0.0)
+    channel.drop()
+    send(channel, outgoing("kept"))
+    assert reader.payloads(channel) == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("at_s", "process"), [(0.0, 0), (0.99, 0), (1.0, None), (1.9, None), (2.0, 1), (9.0, None)]
+)
+def test_which_process_is_up(at_s: float, process: int | None) -> None:
+    found = Uptime(1, [Crash(1, 1.0), Restart(1, 2.0), Crash(1, 3.0)], int)
+    assert found.process(at_s) == process
+    assert found.processes == 2
+    assert [found.lasts(restarts) for restarts in range(2)] == [(0.0, 1.0), (2.0, 3.0)]
+
+
 def test_a_reader_that_is_gone_loses_what_it_is_sent(reader: Reader) -> None:
     channel = channel_to(reader)
     reader.reception.close()

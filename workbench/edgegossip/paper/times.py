@@ -109,7 +109,9 @@ def _until_accuracies() -> str:
     if strategies is None:
         return ""
     seconds = {
-        strategy or "gosgd": "/".join("never" if each is None else f"{each:.0f}" for each in at_s)
+        strategy or "gosgd": "/".join(
+            "not by all" if each is None else f"{each:.0f}" for each in at_s
+        )
         for _, strategy, order, *at_s in seconds_until(strategies.frame, ACCURACIES_PERCENT).rows()
         if order != "ranked"
     }

@@ -447,7 +447,7 @@ FIG11 = Figure(
     causes={
         "olpb.fig11.olpb": Cause(
             "data",
-            "from where to where p goes is not told: with the constants that meet Fig. 9 OLPB "
+            "the range of p is not stated: with the constants that meet Fig. 9 OLPB "
             "grows as stated from 10 to 560, but hardly from 10 to 50, which is assumed, for "
             "delays are 2.5 % of its time at 20",
         ),
@@ -456,7 +456,7 @@ FIG11 = Figure(
             "where OLPB is below BPPSA, as in Fig. 9, growths of 2.07 and 2.45 x mean that delays "
             "cost BPPSA at least 1.45 / 1.07 = 1.36 times as much; but for its 65 layers (Table I) "
             "32 nodes send as many messages as for OLPB's 38 subtasks, and of the constants tried "
-            "that meet Fig. 9 none meets both growths, over whatever range of p",
+            "that meet Fig. 9 none meets both growths for any range of p up to 5,000",
         ),
     },
     at_paper=_at_paper("delay_factor", DELAY_FACTORS, batch_size=BATCH_SIZE, nodes=NODES),
