@@ -43,7 +43,7 @@ def draw_converged(frame: pl.DataFrame) -> alt.Chart:
     """Accuracy over a long time."""
     drawn = frame.with_columns(pl.col("system").replace(SYSTEM_TITLES))
     return curves(drawn, "system").properties(
-        height=200, title=learnt_title("Twice as long, Homo A", frame)
+        height=200, title=learnt_title("Twice as long, Homo A", frame, "mean")
     )
 
 

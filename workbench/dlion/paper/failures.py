@@ -71,7 +71,7 @@ def draw_failures(frame: pl.DataFrame) -> alt.FacetChart:
     drawn = frame.with_columns(pl.col("system").replace(SYSTEM_TITLES))
     panels = values(parts.trained(frame)[0], "scenario")
     lines = curves(drawn, "system", "scenario").properties(height=110)
-    title = learnt_title("A worker crashes, a link fails; Homo A", frame)
+    title = learnt_title("A worker crashes, a link fails; Homo A", frame, "mean")
     return parts.facets(lines, "scenario", panels, title)
 
 

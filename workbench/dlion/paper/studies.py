@@ -64,7 +64,7 @@ def draw_transfers(frame: pl.DataFrame) -> alt.VConcatChart:
         _until(periods),
         curves(whom, "setting").properties(title="Whom to send the best weights"),
         curves(lambdas, "setting").properties(title="How far towards the best weights"),
-        title=learnt_title("Direct knowledge transfer, Homo A", frame),
+        title=learnt_title("Direct knowledge transfer, Homo A", frame, "mean"),
     ).resolve_scale(color="independent", shape="independent", strokeDash="independent")
 
 

@@ -70,7 +70,7 @@ def draw_weightings(frame: pl.DataFrame) -> alt.Chart:
         "by_samples": "by samples, sum 1",
     }
     drawn = frame.with_columns(pl.col("weighting").fill_null("dynamic").replace(titles))
-    title = learnt_title("Weights of gradients from unequal batches, Hetero CPU A", frame)
+    title = learnt_title("Weights of gradients from unequal batches, Hetero CPU A", frame, "mean")
     return curves(drawn, "weighting").properties(height=180, title=title)
 
 

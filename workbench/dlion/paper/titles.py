@@ -27,7 +27,7 @@ LEARNER_TITLES = {
 WORKERS = [f"worker {node}" for node in range(6)]
 
 
-def learnt_title(subject: str, frame: pl.DataFrame) -> list[str]:
+def learnt_title(subject: str, frame: pl.DataFrame, shows: str = "mean and range") -> list[str]:
     """A title: what is shown, and what learnt what."""
     row: dict[str, Any] = frame.row(0, named=True)
     seeds = frame["seed"].n_unique()
@@ -35,7 +35,7 @@ def learnt_title(subject: str, frame: pl.DataFrame) -> list[str]:
     if who != timed or row["stands_for"] != 1:
         who = f"{who} with {timed}'s times, an iteration for {row['stands_for']:g} of its"
     data = f"{row['train_samples']:,} samples of {datasets.title(row['dataset'])}"
-    ranges = "one seed" if seeds == 1 else f"mean and range of {seeds} seeds"
+    ranges = "one seed" if seeds == 1 else f"{shows} of {seeds} seeds"
     return [subject, *parts.trained(frame)[1], f"{who}; {data}; {ranges} (simulated)"]
 
 
