@@ -11,7 +11,7 @@ import pytest
 
 from tests.claims.helpers import CLAIMS, TABLE
 from tests.scorecard.helpers import FIG1, Toy
-from workbench.claims import VERDICTS
+from workbench.claims import MISSES, VERDICTS
 from workbench.scorecard import ROLES, Scorecard, of_results, render
 from workbench.utils.checks import UnknownNameError
 
@@ -32,6 +32,16 @@ class TestRendering:
     @pytest.mark.parametrize("system", dict.fromkeys(TABLE["system"]))
     def test_the_table_of_every_system_fits_100_columns(self, system: str, tmp_path: Path) -> None:
         fits_and_names_all(of_results(tmp_path, system))
+
+    def test_every_miss_is_followed_by_a_reason(self, tmp_path: Path) -> None:
+        card = of_results(tmp_path, "dlion")
+        lines = render(card).splitlines()
+        for row in card.rows:
+            if row.verdict in MISSES:
+                name = f"  {row.id.removeprefix('dlion.')} "
+                (place,) = (at for at, line in enumerate(lines) if line.startswith(name))
+                assert lines[place + 1].startswith("      "), name
+        assert "      as above" in lines
 
     def test_a_row_reads_as_paper_ours_verdict(self, toy: Toy) -> None:
         toy.store(fig1=FIG1)
