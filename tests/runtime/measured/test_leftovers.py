@@ -96,7 +96,7 @@ class Driver:
 
     def runs(self) -> bool:
         """Whether both programs have begun."""
-        logs = self.folder.glob("session_latest/logs/worker-*.out")
+        logs = self.folder.glob("ray/session_latest/logs/worker-*.out")
         return sum("runs" in log.read_text(errors="replace") for log in logs) == 2
 
     def ports(self) -> list[tuple[str, int]]:
@@ -184,14 +184,54 @@ def test_guard_ends_agents_whose_title_overwrote_the_mark(tmp_path: Path) -> Non
         agent.communicate()
 
 
-def test_folders_of_killed_drivers_go_at_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    names = [f"{guard.PREFIX}{gone.pid}-abc", f"{guard.PREFIX}{os.getpid()}-abc", "another"]
-    for name in names:
-        (tmp_path / name / "session").mkdir(parents=True)
-    guard.clean_up()
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
+def test_one_ctrl_c_ends_a_run_with_a_stopped_node(tmp_path: Path) -> None:
+    driver = Driver("endless", tmp_path)
+    assert wait_for(driver.runs)
+    started = psutil.Process(driver.process.pid).children(recursive=True)
+    node = next(each for each in started if "".join(each.cmdline()).startswith("ray::Worker"))
+    node.suspend()
+    os.kill(driver.process.pid, signal.SIGINT)
+    output, errors = driver.process.communicate()
+    assert output.splitlines()[-1] == "interrupted", errors
+    assert_nothing_left(driver, [])
+    assert not node.is_running()
+
+
+def test_after_driver_and_guard_are_killed_at_once(tmp_path: Path) -> None:
+    driver = Driver("endless", tmp_path)
+    assert wait_for(driver.runs)
+    (watching,) = (each for each in driver.descendants if guard.__file__ in each.cmdline())
+    for process in (driver.process, watching):
+        process.kill()
+    driver.process.communicate()
+    wait_for(lambda: not driver.left())
+    assert driver.left() == set()
+    assert driver.folder.exists()
+    guard.clean_up(driver.folder.parent)  # as the next run does
+    assert not driver.folder.exists()
+
+
+def test_clean_up_ends_and_removes_what_nobody_locks(tmp_path: Path) -> None:
+    dead, alive, new, other = (
+        tmp_path / f"{prefix}{name}"
+        for prefix, name in zip([guard.PREFIX] * 3 + [""], "abcd", strict=True)
+    )
+    for folder in (dead, alive, new, other):
+        (folder / guard.INSIDE).mkdir(parents=True)
+    os.close(guard.lock(dead, "dead-mark"))
+    lock = guard.lock(alive, "alive-mark")
+    left = [
+        subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(600)"],
+            env={**os.environ, guard.MARK: mark},
+        )
+        for mark in ("dead-mark", "alive-mark")
+    ]
+    guard.clean_up(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        path.name for path in (alive, new, other)
+    )
+    assert [process.poll() is None for process in left] == [False, True]
+    left[1].kill()
+    left[1].wait()
+    os.close(lock)

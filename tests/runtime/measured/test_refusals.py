@@ -6,10 +6,12 @@ import builtins
 import os
 import socket
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from tests.other_process import printed
 from tests.runtime.programs import idle, pair, receives
 from workbench.clusters import Cluster, Link, Node
 from workbench.runtime import Context, Crash, Message, ProgramError, SimulationError
-from workbench.runtime.measured import check, measure, session, sessions
+from workbench.runtime.measured import check, guard, measure, session, sessions
 from workbench.runtime.measured.sessions import Session
 from workbench.utils.checks import UserError
 
@@ -138,6 +140,64 @@ def test_work_that_takes_longer_than_it_may_is_counted(ray_session: Session) -> 
     run = measure(Cluster([Node("a")]), [program], as_measured=True)
     assert run.late.filter(kind="work")["late"].to_list() == [0]
     assert run.end_s >= 0.1
+
+
+def test_a_file_named_like_a_package_is_not_imported_by_nodes(tmp_path: Path) -> None:
+    """The current folder counts only where it is on the driver's path, and comes last there."""
+    for name in ("simpy", "own_module"):
+        (tmp_path / f"{name}.py").write_text(f"FILE = {name!r}")
+    code = """
+import sys
+import simpy
+from workbench.clusters import Cluster, Node
+from workbench.runtime.measured import measure
+sys.path.insert(0, "")
+async def program(context):
+    import own_module, simpy
+    return own_module.FILE, hasattr(simpy, "FILE")
+print(measure(Cluster([Node("a")]), [program]).results[0])
+sys.path.remove("")
+async def program(context):
+    import own_module
+try:
+    measure(Cluster([Node("a")]), [program])
+except Exception as error:
+    print(repr(error.__cause__))
+"""
+    said = printed(code, cwd=tmp_path, PYTHONSAFEPATH="1")
+    assert "('own_module', False)" in said
+    assert "No module named 'own_module'" in said
+
+
+def test_only_its_user_may_enter_the_folder_of_a_session(ray_session: Session) -> None:
+    assert ray_session.folder is not None
+    assert ray_session.folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_long_path_for_temporary_files_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 60)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    assert sessions._short_folder() == Path("/tmp")
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != "/tmp")
+    with pytest.raises(UserError, match=r"at most \d\d characters.*set TMPDIR to a shorter one"):
+        sessions._short_folder()
+
+
+def test_the_longest_path_that_is_used_suits_ray(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    longest = sessions._LONGEST_PATH - len(f"/{guard.PREFIX}12345678/{guard.INSIDE}")
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="t" * (longest - len("/tmp/") - 8)) as own:
+        assert len(own) == longest
+        said = printed(
+            "from workbench.runtime.measured import session\n"
+            "with session(places=1) as kept: print(kept.folder.parent)",
+            TMPDIR=own,
+        )
+    assert said.strip() == own
 
 
 def test_check_says_what_is_carried(ray_session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,3 +182,36 @@ def test_ray_and_the_nodes_listen_on_the_loopback_alone(ray_session: Session) ->
                 addresses.append(connection.laddr.ip)
     assert len(addresses) > 3
     assert {address.removeprefix("::ffff:") for address in addresses} <= {"127.0.0.1", "::1"}
+
+
+def test_idle_callers_make_room_for_those_that_prove_the_token(listening: Target) -> None:
+    idle = [listening.call() for _ in range(200)]
+    assert listening.works()
+    assert all(ended(connection) for connection in idle[: len(idle) - 64])
+    for connection in idle:
+        connection.close()
+
+
+def test_a_caller_tries_again_where_it_is_not_greeted(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, tried = Target(), []
+    own = socket.create_connection
+
+    def hangs_up_twice(*arguments: Any, **options: Any) -> socket.socket:
+        tried.append(arguments)
+        connection = own(*arguments, **options)
+        if len(tried) < 3:
+            connection.shutdown(socket.SHUT_RDWR)
+        return connection
+
+    monkeypatch.setattr(socket, "create_connection", hangs_up_twice)
+    assert target.works()
+    assert len(tried) == 3
+    target.close()
+
+
+def test_an_address_that_never_greets_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshake, "TIMEOUT_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        host, port = mute.getsockname()
+        with pytest.raises(RefusedError, match=rf"{host}:{port} ended \d+ connections within 0.3"):
+            connect((host, port), Caller(0, 0), bytes(32))

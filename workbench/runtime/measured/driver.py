@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+import psutil
+
 from workbench.clusters import Cluster
 from workbench.runtime.faults import Fault, fault_rows
 from workbench.runtime.measured import packing
@@ -116,7 +118,8 @@ class Driver:
         except self.ray.exceptions.RayActorError as error:
             raise self._died(error) from None
         except self.ray.exceptions.RayTaskError as error:
-            raise SimulationError(str(error.cause), self._result("failed", before)) from error.cause
+            said = str(error.cause) or repr(error.cause)
+            raise SimulationError(said, self._result("failed", before)) from error.cause
         finally:
             whole = ended in ("done", "deadlock", "stopped")
             actors = list(self.actors.values())
@@ -259,13 +262,25 @@ class Driver:
         )
 
     def _stop(self) -> None:
-        """Stop all programs, and collect what there is."""
-        for actor in self.actors.values():
-            actor.call.remote("stop")
-        for call, process in self.running.items():
-            self.outcomes[process] = self.ray.get(call)
+        """Stop all programs, end the processes that do not answer, and collect what there is."""
+        answers = {actor.call.remote("stop"): process for process, actor in self.actors.items()}
+        calls = {**answers, **self.running}
+        done, silent = self.ray.wait(list(calls), num_returns=len(calls), timeout=PATIENCE_S)
+        for process in {calls[call] for call in silent}:
+            self._end(process)
+        for call in done:
+            if (process := self.running.get(call)) in self.actors:
+                self.outcomes[process] = self.ray.get(call)
         self.running.clear()
         self._collect(0.0)
+
+    def _end(self, process: Process) -> None:
+        """End a process that cannot answer, such as one that was stopped."""
+        self.session.leave([self.actors.pop(process)], whole=False)
+        ready = self.ready.get(process)
+        if self.session.folder is not None and ready is not None:
+            with suppress(psutil.NoSuchProcess):
+                psutil.Process(ready.process).kill()  # Ray would wait for it
 
     def _collect(self, patience_s: float) -> None:
         self.records |= self._call("collect", self.actors, patience_s)

@@ -3,20 +3,27 @@
 Run as a process of its own, with a pipe from the driver as its standard input: the pipe ends when
 the driver does, even by ``kill -9``. All that Ray starts inherits a mark in its environment. Where
 Ray gives a process a title, that overwrites the mark: there the log files that it writes count.
+
+Driver and guard hold a lock on a file of the run's folder. The lock goes with the last of them,
+also if both are killed at once; then the next run that starts ends what they left.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 import psutil
 
 MARK = "WORKBENCH_MEASURED"
 PREFIX = "workbench-ray-"
+INSIDE = "ray"
+"""Where Ray's own folder is in that of a run, which nobody else may enter."""
+_LOCK = "lock"
 _PATIENCE_S = 5.0
 
 
@@ -39,20 +46,31 @@ def _writes(process: psutil.Process, folder: str) -> bool:
 
 
 def end_all(mark: str, folder: str) -> None:
-    """Kill them, those that they start meanwhile included."""
-    while processes := started(mark, folder):
+    """Kill them, those that they start meanwhile included, except for this process."""
+    while processes := [each for each in started(mark, folder) if each.pid != os.getpid()]:
         for process in processes:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         psutil.wait_procs(processes, timeout=_PATIENCE_S)
 
 
-def clean_up() -> None:
-    """Remove the folders that killed drivers, and their guards, left."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        driver = folder.name.removeprefix(PREFIX).partition("-")[0]
-        if driver.isdecimal() and not psutil.pid_exists(int(driver)):
-            shutil.rmtree(folder, ignore_errors=True)
+def lock(folder: Path, mark: str) -> int:
+    """Lock a run's folder; return the file that holds the lock for as long as it is open."""
+    new = folder / f"{_LOCK}.new"
+    new.write_text(mark)
+    file = os.open(new, os.O_RDONLY)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    new.rename(folder / _LOCK)  # which is locked whenever it can be seen
+    return file
+
+
+def clean_up(base: Path) -> None:
+    """End what killed drivers left together with their guards, and remove their folders."""
+    for held in base.glob(f"{PREFIX}*/{_LOCK}"):
+        with contextlib.suppress(OSError), held.open() as file:  # locked, or another user's
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            end_all(file.read(), str(held.parent))
+            shutil.rmtree(held.parent, ignore_errors=True)
 
 
 def main(mark: str, folder: str) -> None:

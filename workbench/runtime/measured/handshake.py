@@ -12,11 +12,15 @@ import hmac
 import secrets
 import socket
 import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 GREETING = b"workbench measured 1"
 CHALLENGE_BYTES = PROOF_BYTES = 32
 TIMEOUT_S = 10.0
+_AGAIN_S = 0.05
 _NAME = struct.Struct("!II")
 
 
@@ -37,22 +41,49 @@ def new_token() -> bytes:
 
 
 def connect(address: tuple[str, int], caller: Caller, token: bytes) -> socket.socket:
-    """Connect and prove the token; RefusedError if the other end cannot prove it."""
-    connection = socket.create_connection(address, timeout=TIMEOUT_S)
-    try:
-        opening = receive(connection, len(GREETING) + CHALLENGE_BYTES)
+    """Connect and prove the token; call again, up to a time limit, where nobody greets.
+
+    Raises RefusedError: the other end does not greet, or cannot prove the token.
+    """
+    where = f"{address[0]}:{address[1]}"
+    ends_s, tries = time.monotonic() + TIMEOUT_S, 0
+    while True:
+        tries += 1
+        try:
+            connection = socket.create_connection(address, timeout=TIMEOUT_S)
+            with _closed_on_error(connection):
+                opening = receive(connection, len(GREETING) + CHALLENGE_BYTES)
+            break
+        except OSError as error:  # others may occupy it for a while
+            if time.monotonic() > ends_s:
+                raise RefusedError(
+                    f"{where} ended {tries} connections within {TIMEOUT_S:g} s without a greeting "
+                    f"({error!r}); something else on this machine or network keeps it busy"
+                ) from error
+            time.sleep(_AGAIN_S)
+    with _closed_on_error(connection):
         if not opening.startswith(GREETING):
-            raise RefusedError(f"{address[0]}:{address[1]} is not a node of this run")
+            raise RefusedError(f"{where} is not a node of this run")
         theirs, ours = opening[len(GREETING) :], secrets.token_bytes(CHALLENGE_BYTES)
         name = _NAME.pack(*caller)
-        connection.sendall(name + ours + _proof(token, b"caller", theirs, ours, name))
-        answer = receive(connection, PROOF_BYTES)
+        try:
+            connection.sendall(name + ours + _proof(token, b"caller", theirs, ours, name))
+            answer = receive(connection, PROOF_BYTES)
+        except ConnectionError as error:
+            raise RefusedError(f"{where} hung up: it has another token") from error
         if not hmac.compare_digest(answer, _proof(token, b"listener", theirs, ours, name)):
-            raise RefusedError(f"{address[0]}:{address[1]} does not know the token of this run")
+            raise RefusedError(f"{where} does not know the token of this run")
+    return _ready(connection)
+
+
+@contextmanager
+def _closed_on_error(connection: socket.socket) -> Iterator[None]:
+    """Close a connection if the block fails."""
+    try:
+        yield
     except BaseException:
         connection.close()
         raise
-    return _ready(connection)
 
 
 def accept(connection: socket.socket, token: bytes) -> tuple[Caller, bytes]:

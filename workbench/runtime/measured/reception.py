@@ -16,7 +16,7 @@ from workbench.runtime.measured.packing import unpack
 
 _BUFFER_BYTES = 4 << 20
 _MOST_AT_ONCE = 64
-"""Callers that may be at the handshake."""
+"""Callers that may be at the handshake; the oldest gives way to one more."""
 
 
 class Arrival(NamedTuple):
@@ -41,7 +41,7 @@ class Listener:
         self.token, self._read = token, read
         self.refused = 0
         self.failure: BaseException | None = None
-        self._turns = threading.Semaphore(_MOST_AT_ONCE)
+        self._unproved: dict[socket.socket, None] = {}  # in the order in which they called
         self._open: dict[Caller, socket.socket] = {}
         self._changed = threading.Condition()
         self._listener = socket.create_server((host, 0), backlog=_MOST_AT_ONCE)
@@ -56,7 +56,7 @@ class Listener:
     def close(self) -> None:
         """Stop listening and reading."""
         with self._changed:
-            connections = list(self._open.values())
+            connections = [*self._open.values(), *self._unproved]
         for connection in (self._listener, *connections):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -73,10 +73,13 @@ class Listener:
                 connection, _ = self._listener.accept()
             except OSError:  # closed
                 return
-            if not self._turns.acquire(blocking=False):
-                self.refused += 1
-                connection.close()
-                continue
+            with self._changed:
+                self._unproved[connection] = None
+                if len(self._unproved) > _MOST_AT_ONCE:
+                    oldest = next(iter(self._unproved))
+                    del self._unproved[oldest]
+                    with contextlib.suppress(OSError):
+                        oldest.shutdown(socket.SHUT_RDWR)
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
@@ -110,7 +113,8 @@ class Listener:
         except OSError:
             return None
         finally:
-            self._turns.release()
+            with self._changed:
+                self._unproved.pop(connection, None)
         return caller
 
 

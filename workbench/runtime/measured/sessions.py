@@ -26,6 +26,8 @@ from workbench.utils.checks import UserError, check_whole
 PLACES = 16
 _ATTEMPTS = 3
 OBJECT_STORE_BYTES = 96 << 20
+_LONGEST_PATH = (103 if sys.platform == "darwin" else 107) - 64
+"""Of Ray's folder: below it a socket's path goes on for up to 64 characters."""
 CALLS_AT_ONCE = 6
 _SETTINGS = {
     "RAY_AUTH_MODE": "token",
@@ -71,7 +73,7 @@ class Session:
             taken.append(actor)
         if self.address is not None and None in taken:
             self.end()  # they hold what the new ones may need
-        driver = os.getpid() if self.address is None else None
+        driver = None if self.folder is None else (os.getpid(), str(self.folder))
         kind = self.ray.remote(max_concurrency=CALLS_AT_ONCE, max_restarts=0)(Worker)
         for place, resources in enumerate(map(dict, wanted)):
             if taken[place] is None:
@@ -116,7 +118,7 @@ class Session:
         """What a process of this machine wrote last."""
         if self.folder is None:
             return ""
-        logs = sorted(self.folder.glob(f"session_latest/logs/worker-*-{process}.*"))
+        logs = sorted(self.folder.glob(f"{guard.INSIDE}/session_latest/logs/worker-*-{process}.*"))
         lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()]
         return "\n".join(line for line in lines if not line.startswith(":"))[-200 * count :]
 
@@ -190,15 +192,20 @@ def _started(places: int) -> Iterator[Session]:
             "Ray runs in this process already; end it with ray.shutdown(), or give measure(..., "
             "address='auto') to use its cluster"
         )
-    guard.clean_up()
-    folder = Path(tempfile.mkdtemp(prefix=f"{guard.PREFIX}{os.getpid()}-"))
+    base = _short_folder()
+    guard.clean_up(base)
+    folder = Path(tempfile.mkdtemp(prefix=guard.PREFIX, dir=base))
     mark = secrets.token_hex(8)
-    path = os.pathsep.join(filter(None, sys.path))
+    lock = guard.lock(folder, mark)
+    # The current folder comes last, where it counts at all: a file of the user's that is named
+    # like a package does not take its place in a node's process.
+    own = [str(Path.cwd())] if "" in sys.path else []
+    path = os.pathsep.join([*filter(None, sys.path), *own])
     watching = subprocess.Popen(
         [sys.executable, guard.__file__, mark, str(folder)],
         stdin=subprocess.PIPE,
         start_new_session=True,
-        close_fds=True,
+        pass_fds=[lock],
     )
     started = Session(ray, places, None, folder)
     settings = {**_SETTINGS, "RAY_AUTH_TOKEN": secrets.token_hex(32), guard.MARK: mark}
@@ -215,6 +222,21 @@ def _started(places: int) -> Iterator[Session]:
             watching.stdin.close()  # which tells it to clean up
             watching.wait()
             shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+
+
+def _short_folder() -> Path:
+    """Return the folder for temporary files, or /tmp where its path is too long for Ray."""
+    longest = _LONGEST_PATH - len(f"/{guard.PREFIX}12345678/{guard.INSIDE}")
+    own = Path(tempfile.gettempdir())
+    for folder in (own, Path("/tmp")):
+        if len(os.fsencode(folder)) <= longest and os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    raise UserError(
+        f"Ray needs a folder for its sockets whose path has at most {longest} characters, and "
+        f"{own} has {len(os.fsencode(own))}, while /tmp cannot be written to; set TMPDIR to a "
+        "shorter one"
+    )
 
 
 def _init(ray: Any, places: int, folder: Path) -> None:
@@ -222,8 +244,10 @@ def _init(ray: Any, places: int, folder: Path) -> None:
         "num_cpus": places,
         "object_store_memory": OBJECT_STORE_BYTES,
         "include_dashboard": False,
-        "_temp_dir": str(folder),
+        "_temp_dir": str(folder / guard.INSIDE),  # which Ray opens to everybody
         "_node_ip_address": "127.0.0.1",
+        # Else Ray puts the current folder before all others on the path of its processes.
+        "job_config": ray.job_config.JobConfig(_client_job=True),
     }
     for attempt in range(_ATTEMPTS):
         try:
