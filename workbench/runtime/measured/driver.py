@@ -265,11 +265,11 @@ class Driver:
         """Stop all programs, end the processes that do not answer, and collect what there is."""
         answers = {actor.call.remote("stop"): process for process, actor in self.actors.items()}
         calls = {**answers, **self.running}
-        done, silent = self.ray.wait(list(calls), num_returns=len(calls), timeout=PATIENCE_S)
+        _, silent = self.ray.wait(list(calls), num_returns=len(calls), timeout=PATIENCE_S)
         for process in {calls[call] for call in silent}:
             self._end(process)
-        for call in done:
-            if (process := self.running.get(call)) in self.actors:
+        for call, process in self.running.items():
+            if process in self.actors:
                 self.outcomes[process] = self.ray.get(call)
         self.running.clear()
         self._collect(0.0)
