@@ -7,6 +7,7 @@ included, is exactly one column wide; text keeps its size, so 8 pt stay 8 pt in 
 A pixel of Vega is a CSS pixel, 1/96 inch: a figure has the same size on screen and on paper.
 """
 
+from workbench.figures.data import with_data
 from workbench.figures.export import FORMATS, save, svg
 from workbench.figures.fitting import COLUMNS, caption, headed, width_px
 from workbench.figures.parts import stacked
@@ -38,4 +39,5 @@ __all__ = [
     "svg",
     "theme",
     "width_px",
+    "with_data",
 ]

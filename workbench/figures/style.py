@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from workbench.figures.data import with_data
 from workbench.figures.fonts import FAMILIES
 from workbench.utils.checks import UserError
 
@@ -130,9 +131,10 @@ def theme() -> None:
 
 
 def specification(chart: Figure) -> dict[str, Any]:
-    """Vega-Lite specification of `chart` with the theme inside: what to store as ``*.vl.json``.
+    """Vega-Lite specification with theme and data inside: what to store as ``*.vl.json``.
 
-    The chart, from altair or a mapping, keeps its own configuration where it has one.
+    A chart, from altair or a mapping, keeps its own configuration where it has one. Data in local
+    files is read; data that is remote or missing is a UserError.
     """
     import altair as alt
     from altair.utils import update_nested
@@ -143,7 +145,7 @@ def specification(chart: Figure) -> dict[str, Any]:
         with alt.theme.enable("none"), alt.data_transformers.enable("default", max_rows=None):
             spec = chart.to_dict()
     spec["config"] = update_nested(CONFIG, spec.get("config", {}), copy=True)
-    return {"$schema": alt.SCHEMA_URL} | spec
+    return {"$schema": alt.SCHEMA_URL} | with_data(spec)
 
 
 def series(field: str, order: Sequence[str], title: str | None = None) -> dict[str, Any]:

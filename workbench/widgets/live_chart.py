@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from workbench.figures import headed, width_px
+from workbench.figures import headed, width_px, with_data
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -49,12 +49,13 @@ class LiveChart(anywidget.AnyWidget):
         TypeError for anything else.
         """
         if isinstance(chart, Mapping):
-            self.spec = dict(chart)
+            spec = dict(chart)
         elif hasattr(chart, "to_dict"):
-            self.spec = chart.to_dict(validate=False)
+            spec = chart.to_dict(validate=False)
         else:
             raise TypeError(f"{chart!r} was drawn; give an altair chart")
-        template, data, signals = parts(self.spec)
+        template, data, signals = parts(spec)
+        self.spec = spec
         with self.hold_sync():
             self.template = template
             self.values = {"data": data, "signals": signals}
@@ -72,8 +73,8 @@ def bundle(further: str = "") -> str:
 
 
 def parts(spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Split a specification as it is shown: `split`, with titles that fit the double column."""
-    return split(headed(spec, width_px()))
+    """Split a specification as it is shown: with its data, and titles that fit the column."""
+    return split(headed(with_data(spec), width_px()))
 
 
 def split(spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
