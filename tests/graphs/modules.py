@@ -147,3 +147,60 @@ def made(name: str) -> nn.Module:
 
 
 NAMES = (*(one.__name__ for one in FUNCTIONS), *MODULES)
+
+
+class Complex(Calling):
+    """Calls a function with complex numbers made of its input; scores of what it returns."""
+
+    first: nn.Linear
+    a: Tensor
+    w: Tensor
+    rotation: Tensor
+
+    def __init__(self, function: Callable[[Complex, Tensor], Tensor]) -> None:
+        parts = {"first": nn.Linear(8, 8), "last": nn.Linear(8, 3)}
+        super().__init__(function, **parts)
+        self.a = nn.Parameter(torch.randn(8, dtype=torch.cfloat))
+        self.w = nn.Parameter(torch.randn(8, 8, dtype=torch.cfloat) / 3)
+        self.register_buffer("rotation", torch.polar(torch.ones(8), torch.arange(8.0)).conj())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x.real) * x if x.is_complex() else torch.complex(self.first(x), x.sin())
+        scores: Tensor = self.last(self.function(self, x).tanh())  # type: ignore[operator]
+        return scores
+
+
+def fourier(m: Complex, z: Tensor) -> Tensor:
+    """Lowest frequencies alone, each with a weight of its own, as Fourier neural operators do."""
+    frequencies = torch.fft.rfft(z.real)
+    kept = torch.zeros(len(z), 5, dtype=torch.cfloat)
+    kept[:, :3] = frequencies[:, :3] @ m.w[:3, :3]
+    filtered: Tensor = torch.fft.irfft(kept, n=8)
+    return filtered
+
+
+def written_conjugated(m: Complex, z: Tensor) -> Tensor:
+    z = z.clone()
+    z.conj().mul_(m.a)
+    return z.imag
+
+
+COMPLEX: dict[str, Callable[[Complex, Tensor], Tensor]] = {
+    "products": lambda m, z: (z * m.a * m.a.conj() @ m.w).real,
+    "a negated view": lambda m, z: (z * m.a).conj().imag,
+    "adjoints": lambda m, z: (z @ (m.w @ m.w.mH) @ m.w.conj()).real,
+    "rotated": lambda m, z: torch.view_as_real(z * m.rotation).flatten(1)[:, 4:12],
+    "filtered": lambda m, z: torch.fft.irfft(torch.fft.rfft(z.real) * m.a[:5].conj(), n=8),
+    "fourier": fourier,
+    "eigenvalues": lambda m, z: z.real * torch.linalg.eigvals(m.w.real).abs().sum(),
+    "chosen": lambda m, z: torch.where(z.real > 0, z * m.a, z.conj()).abs(),
+    "joined": lambda m, z: torch.cat([z[:, :3].conj(), (z * m.a)[:, 3:]], 1).imag,
+    "written conjugated": written_conjugated,
+}
+"""Where PyTorch conjugates or negates lazily."""
+
+
+def complex_module(name: str) -> tuple[nn.Module, Tensor]:
+    """A module with complex weights, and a batch of four."""
+    torch.manual_seed(0)
+    return Complex(COMPLEX[name]), torch.randn(4, 8)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import cross_entropy as entropy
 
-from tests.graphs.modules import NAMES, Calling, made
+from tests.graphs.modules import COMPLEX, NAMES, Calling, complex_module, made
 from workbench.graphs import UntraceableError, trace
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.zoo import MODELS, build
@@ -118,6 +118,23 @@ def test_what_order_views_and_writes_matter_to(name: str, training: bool) -> Non
     else:
         with torch.no_grad():
             same(graph.run(x), [module.eval()(x)], bits=False)
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_a_step_on_complex_numbers_is_sgds_own(name: str) -> None:
+    module, x = complex_module(name)
+    y = torch.tensor([0, 1, 2, 0])
+    graph = trace(module, (8,), 4, training=True)
+    check_step(graph, (x, y), module, lambda: entropy(module(x), y), bits=False)
+
+
+@pytest.mark.parametrize("view", [Tensor.conj, Tensor.adjoint, torch._neg_view])
+def test_inputs_that_are_lazy_views_are_read_as_they_are(view: Callable[..., Tensor]) -> None:
+    module, _ = complex_module("products")
+    x = view(torch.randn(8, 8, dtype=torch.cfloat))
+    graph = trace(module, "complex64[8]", 8)
+    with torch.no_grad():
+        same(graph.run(x), [module(x)], bits=False)
 
 
 def mean_square(outputs: tuple[Tensor, Tensor]) -> Tensor:

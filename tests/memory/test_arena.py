@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.graphs.modules import NAMES, Calling, made
+from tests.graphs.modules import COMPLEX, NAMES, Calling, complex_module, made
 from tests.graphs.test_functional import SMALL, of_zoo
 from tests.long import usually
 from workbench.graphs import trace
@@ -54,6 +54,13 @@ def test_what_order_views_and_writes_matter_to(name: str, training: bool) -> Non
         for order in ORDERS:
             plan = plan_memory(graph, order=order, time_limit_s=0.01)
             check(graph, Arena(plan), (x, y) if training else (x,))
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_arenas_of_complex_numbers_give_the_same(name: str) -> None:
+    module, x = complex_module(name)
+    graph = optimise(trace(module, (8,), 4, training=True)).graph
+    check(graph, Arena(plan_memory(graph, time_limit_s=0.01)), (x, torch.tensor([0, 1, 2, 0])))
 
 
 def test_a_parameter_that_is_returned_is_not_updated_in_its_place() -> None:

@@ -16,7 +16,7 @@ import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tests.graphs.modules import Calling
+from tests.graphs.modules import COMPLEX, Calling, complex_module
 from tests.refusals import refusals
 from workbench import memory
 from workbench.graphs.recorder import tensors_in
@@ -525,6 +525,18 @@ def transformer() -> nn.Module:
     return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
 
+def complex_parts() -> nn.Module:
+    """Returns conjugated numbers, and an imaginary part that shares its memory with the real."""
+    weights = {name: nn.Parameter(torch.randn(8, dtype=torch.cfloat)) for name in ("a", "b")}
+
+    def function(m: Any, z: Tensor) -> Any:
+        z = z * m.a
+        part = (z * m.b).imag
+        return z.conj(), part, part.square().mean()
+
+    return Calling(function, **weights)
+
+
 OTHERS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
     "random numbers": lambda: (calling(noisy), torch.randn(128, 32)),
     "views and what is given": lambda: (calling(returning_all), torch.randn(128, 32)),
@@ -539,12 +551,16 @@ OTHERS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
     "LSTM": lambda: (nn.LSTM(8, 16, 2, bidirectional=True, dropout=0.2), torch.randn(8, 12, 8)),
     "LSTM with a projection": lambda: (nn.LSTM(8, 16, proj_size=4), torch.randn(8, 12, 8)),
     "RNN": lambda: (nn.RNN(8, 16, batch_first=True), torch.randn(8, 12, 8)),
+    "complex outputs": lambda: (complex_parts(), torch.randn(16, 8, dtype=torch.cfloat)),
+    "conjugated inputs": lambda: (complex_parts(), torch.randn(16, 8, dtype=torch.cfloat).conj()),
+    **{f"complex: {name}": partial(complex_module, name) for name in COMPLEX},
 }
 
 
 def squares(returned: Any) -> Tensor:
     outputs = tensors_in(returned)
-    learnt = [output.float().square().mean() for output in outputs if output.requires_grad]
+    real = [torch.view_as_real(one.resolve_conj()) if one.is_complex() else one for one in outputs]
+    learnt = [output.float().square().mean() for output in real if output.requires_grad]
     return torch.stack(learnt).sum()
 
 

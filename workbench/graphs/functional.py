@@ -116,9 +116,9 @@ def _told_apart(
     parameters: dict[str, nn.Parameter], others: dict[str, Tensor]
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Parameters that may learn, and all else that a module holds."""
-    trained = {key: parameter for key, parameter in parameters.items() if parameter.requires_grad}
+    trained = {key: one.detach() for key, one in parameters.items() if one.requires_grad}
     frozen = {key: parameter for key, parameter in parameters.items() if key not in trained}
-    return dict(trained), frozen | others
+    return trained, frozen | others
 
 
 def functional(
@@ -128,7 +128,8 @@ def functional(
 
     Below a gradient, though of that scalar alone, functions are operators whose writes are seen. Of
     the first argument autograd records what it may ask for: PyTorch chooses other operators for a
-    weight that may learn.
+    weight that may learn. No tensor needs a gradient outside: operators that stand in for writes,
+    such as `slice_scatter`, have none for complex numbers.
     """
 
     def passed_on(unused: Tensor, *given: Any) -> tuple[Tensor, list[Tensor]]:
@@ -216,4 +217,6 @@ def _scored(returned: Any) -> list[Tensor]:
 def faked(tensor: Tensor) -> Tensor:
     """In a fake mode: a tensor of the same form, on the CPU."""
     form = (tensor.shape, tensor.stride())
-    return torch.empty_strided(*form, dtype=tensor.dtype, device="cpu")
+    fake = torch.empty_strided(*form, dtype=tensor.dtype, device="cpu")
+    fake = fake.conj() if tensor.is_conj() else fake
+    return torch._neg_view(fake) if tensor.is_neg() else fake

@@ -58,6 +58,8 @@ class View:
     strides: tuple[int, ...]
     size_bytes: int
     dtype: str
+    is_conj: bool = False  # PyTorch's lazy bits: the numbers are read conjugated, or negated
+    is_neg: bool = False
 
 
 Phase = Literal["forward", "backward", "update"]

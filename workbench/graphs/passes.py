@@ -113,7 +113,7 @@ def trace_passes(
     del plain, outputs
     used, copies = tuple(seen.tangents), seen.copies
     aliases = _aliases(copied, parameters | others)
-    trained = {key: parameters[key] for key in seen.parameters}
+    trained = {key: parameters[key].detach() for key in seen.parameters}
     held = {key: one.detach() for key, one in parameters.items() if key not in trained} | others
     given = tuple(tensor.detach() for tensor in tensors_in(fakes))
     tangents = tuple(seen.tangents.values())
@@ -327,7 +327,9 @@ def _with_own_memory(graph: Recording, strides: Mapping[int, Strides]) -> Record
         is_own = view.value not in graph.outside and times[view.value] == 1
         if is_whole and is_own and view.strides == wanted:
             continue
-        own = replace(view, value=len(values), offset=0, strides=wanted)
+        own = replace(
+            view, value=len(values), offset=0, strides=wanted, is_conj=False, is_neg=False
+        )
         arguments: Any = ((Operand(0), wanted), {})
         copy = Operator("copy", (view,), (own,), (own,), laid_out, arguments, "backward")
         makers = [n for n, one in enumerate(operators) if view in one.makes or view in one.results]
@@ -362,12 +364,15 @@ def _returned(name: str, plain: Any) -> Returned:
 
 
 def _not_alone(outputs: Sequence[Tensor], others: Sequence[Tensor]) -> frozenset[int]:
-    """Of what is returned: what lies in memory of the caller's, or of an earlier tensor."""
+    """Of what is returned: what lies in memory of the caller's, or of an earlier tensor.
+
+    What is conjugated or negated lazily gets memory of its own, too.
+    """
     taken = {other.untyped_storage()._cdata for other in others}
     found = set[int]()
     for at, output in enumerate(outputs):
         storage = output.untyped_storage()._cdata
-        if storage in taken:
+        if storage in taken or output.is_conj() or output.is_neg():
             found.add(at)
         taken.add(storage)
     return frozenset(found)

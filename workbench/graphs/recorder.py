@@ -101,10 +101,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         value = held[1] if held else self._hold(tensor, "constant")
         if held is None and type(tensor) is Tensor and not tensor.is_meta:
             self._written_down[value] = tensor  # a number in the module's code, as it is
-        shape, strides = tuple(tensor.shape), tensor.stride()
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        offset = int(tensor.storage_offset())
-        return View(value, offset, shape, strides, _size_bytes(tensor), dtype)
+        return view_of(tensor, value, int(tensor.storage_offset()))
 
     def storage(self, view: View) -> int:
         """Number of the storage that a view is of."""
@@ -118,6 +115,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        if func is _aten.view_as_real.default and args[0].is_conj():  # after a write in place
+            with self:
+                args = (args[0].resolve_conj(),)
         tensors = tensors_in((args, kwargs))
         _refuse_numbers(func, tensors)
         out = self._called(func, args, kwargs)
@@ -189,6 +189,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._held[storage._cdata] = (reference, index)
         self._values.append(Value(origin, number, storage.nbytes(), parameters, name))
         return index
+
+
+def view_of(tensor: Tensor, value: int, offset: int) -> View:
+    """A tensor as a view of a value."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    form = (tuple(tensor.shape), tensor.stride(), _size_bytes(tensor), dtype)
+    return View(value, offset, *form, tensor.is_conj(), tensor.is_neg())
 
 
 def tensors_in(tree: object) -> list[Tensor]:

@@ -36,15 +36,31 @@ def step(operator: Operator, known: dict[int, Tensor]) -> None:
         made = tensors_in(call(operator, read))
         for view, tensor in zip(operator.results, made, strict=True):
             is_all = tensor.nbytes == tensor.untyped_storage().nbytes()
-            base = _laid_out(tensor, view) if is_all else whole(tensor) if view.offset else tensor
+            base = laid_out(tensor, view) if is_all else whole(tensor) if view.offset else tensor
             known.setdefault(view.value, base)
 
 
-def _laid_out(tensor: Tensor, view: View) -> Tensor:
-    """A tensor with the strides that were traced: those of inputs, and of results, may differ."""
-    if tensor.stride() == view.strides:
+def laid_out(tensor: Tensor, view: View) -> Tensor:
+    """A tensor with the strides and bits that were traced: those of inputs and results may differ.
+
+    Itself where it has them.
+    """
+    bits = (tensor.is_conj(), tensor.is_neg())
+    if (tensor.stride(), *bits) == (view.strides, view.is_conj, view.is_neg):
         return tensor
-    return torch.empty_strided(view.shape, view.strides, dtype=tensor.dtype).copy_(tensor)
+    return empty(view).copy_(tensor)
+
+
+def empty(view: View) -> Tensor:
+    """A tensor of the form of a view, in memory of its own."""
+    dtype = getattr(torch, view.dtype)
+    return _with_bits(torch.empty_strided(view.shape, view.strides, dtype=dtype), view)
+
+
+def _with_bits(tensor: Tensor, view: View) -> Tensor:
+    """The same memory, read conjugated and negated as the view is."""
+    tensor = tensor if tensor.is_conj() == view.is_conj else tensor.conj()
+    return tensor if tensor.is_neg() == view.is_neg else torch._neg_view(tensor)
 
 
 def call(operator: Operator, read: Sequence[Tensor]) -> Any:
@@ -68,15 +84,17 @@ def span(view: View) -> int:
     return view.offset + 1 + sum(last)
 
 
-def shown(base: Tensor, view: View) -> Tensor:
-    """Part of a value's tensor that a view shows."""
+def shown(base: Tensor, view: View, offset: int = 0) -> Tensor:
+    """Part of a value's memory that a view shows; `base` begins at `offset` in it."""
     dtype = getattr(torch, view.dtype)
+    start = base.storage_offset() - offset
     if base.dtype != dtype:
-        count = 1 + sum((n - 1) * step for n, step in zip(base.shape, base.stride(), strict=True))
-        base = torch.as_strided(base, (count,), (1,)).view(dtype)
-    if (tuple(base.shape), base.stride(), view.offset) == (view.shape, view.strides, 0):
-        return base
-    return torch.as_strided(base, view.shape, view.strides, base.storage_offset() + view.offset)
+        count = max(0, -(-span(view) * dtype.itemsize // base.itemsize))
+        base = base.conj() if base.is_conj() else base
+        base = torch._neg_view(base) if base.is_neg() else base
+        base = torch.as_strided(base, (count,), (1,), start).view(dtype)
+        start = base.storage_offset()
+    return _with_bits(torch.as_strided(base, view.shape, view.strides, start + view.offset), view)
 
 
 def whole(tensor: Tensor) -> Tensor:
@@ -105,7 +123,7 @@ def sources(
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     check_inputs(graph, given)
     pairs = zip(graph.inputs, given, strict=True)
-    yield from ((view.value, _laid_out(tensor, view)) for view, tensor in pairs)
+    yield from ((view.value, laid_out(tensor, view)) for view, tensor in pairs)
     module = module or _traced(graph)
     held = dict(module.named_parameters()) | held_tensors(module)
     known = dict(graph.written_down)

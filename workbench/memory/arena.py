@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from workbench.graphs.graph import Operand, Operator, View
-from workbench.graphs.running import call, check_inputs, shown, sources, span
+from workbench.graphs.running import call, check_inputs, empty, shown, sources, span
 from workbench.memory.dataflow import Step
 from workbench.memory.kernels import Run, copying, writing
 from workbench.memory.plan import MemoryPlan
@@ -40,7 +40,7 @@ class Arena:
         self.plan, self.graph = plan, graph
         self.block = torch.empty(plan.total_bytes + _ALIGNED, dtype=torch.uint8)
         self._start = -self.block.data_ptr() % _ALIGNED
-        self._inputs = [_empty(view) for view in graph.inputs]
+        self._inputs = [empty(view) for view in graph.inputs]
         self._known = dict(sources(graph, self._inputs, module))
         for value in plan.flow.updated.values():
             self._known[value] = self._known[value].clone()
@@ -113,14 +113,7 @@ class Arena:
         start = self._start + offset
         if 0 in view.shape:
             return torch.empty(view.shape, dtype=dtype)
-        typed = self.block[start : start + span(view) * dtype.itemsize].view(dtype)
-        return torch.as_strided(
-            typed, view.shape, view.strides, typed.storage_offset() + view.offset
-        )
+        return shown(self.block[start : start + span(view) * dtype.itemsize].view(dtype), view)
 
 
 _ALIGNED = 64
-
-
-def _empty(view: View) -> Tensor:
-    return torch.empty_strided(view.shape, view.strides, dtype=getattr(torch, view.dtype))

@@ -7,13 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from workbench.graphs.graph import Operand, Operator, View
 from workbench.graphs.recorder import returned
-from workbench.graphs.running import shown
+from workbench.graphs.running import laid_out, shown
 from workbench.memory.kernels import writing_form
 
 Registers = dict[int, Tensor]
@@ -74,13 +73,6 @@ def call_of(
     return run
 
 
-def laid_out(tensor: Tensor, view: View) -> Tensor:
-    """The tensor with the strides of a view; itself where it has them."""
-    if tensor.stride() == view.strides:
-        return tensor
-    return torch.empty_strided(view.shape, view.strides, dtype=tensor.dtype).copy_(tensor)
-
-
 def arguments_of(operator: Operator, *, again: bool = False) -> Any:
     """Arguments without the running statistics that a normalisation has no need of."""
     args, kwargs = operator.arguments
@@ -99,14 +91,9 @@ def operands_in(arguments: Any) -> list[int]:
 
 def lens(view: View, base: View) -> Callable[[Tensor], Tensor] | None:
     """What shows a view, given its value as another; None where it is the same."""
-    if view.dtype != base.dtype:
-        return partial(shown, view=view)
     if replace(view, value=base.value) == base:
         return None
-    shape, strides, offset = view.shape, view.strides, view.offset - base.offset
-    if not offset:
-        return lambda tensor: torch.as_strided(tensor, shape, strides)
-    return lambda tensor: torch.as_strided(tensor, shape, strides, tensor.storage_offset() + offset)
+    return partial(shown, view=view, offset=base.offset)
 
 
 def _has_operand(argument: Any) -> bool:

@@ -211,7 +211,8 @@ def _known(value: Any, met: dict[int, int]) -> Hashable:
     if isinstance(value, _PLAIN):
         return type(value), repr(value)  # 1, 1.0 and True are equal; nan is not nan
     if isinstance(value, Tensor):
-        return value.shape, value.stride(), value.dtype, value.requires_grad
+        bits = (value.is_conj(), value.is_neg())
+        return value.shape, value.stride(), value.dtype, value.requires_grad, bits
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype, value.tobytes()
     if id(value) in met:

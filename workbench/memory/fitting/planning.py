@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map_only
 from workbench.graphs.functional import default_loss
 from workbench.graphs.graph import View
 from workbench.graphs.passes import CALLING, Passes, Returned, Strides, trace_passes
-from workbench.graphs.recorder import tensors_in
+from workbench.graphs.recorder import tensors_in, view_of
 from workbench.graphs.recording import as_compiled, check_returned, explained, held_tensors
 from workbench.memory.fitting.flow import Around, PassesFlow, passes_flow
 from workbench.memory.fitting.profile import profiled
@@ -249,7 +249,7 @@ def step_of(
         if value.name and value.origin != "input"
     )
     sources = {at: named[key] for at, key in held} | dict(graph.written_down)
-    bases |= {at: _as_view(at, tensor) for at, tensor in sources.items()}
+    bases |= {at: view_of(tensor, at, 0) for at, tensor in sources.items()}
     chosen = choose("optimizer", optimizer, OPTIMIZERS)
     trained = [named[key].nbytes for key in passes.parameters]
     around = Around(
@@ -308,11 +308,6 @@ _COUNT_BYTES = 4
 
 def _leaf(tensor: Tensor) -> Tensor:
     return tensor.detach().requires_grad_(tensor.requires_grad)
-
-
-def _as_view(value: int, tensor: Tensor) -> View:
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return View(value, 0, tuple(tensor.shape), tensor.stride(), tensor.nbytes, dtype)
 
 
 def storage_bytes(tensors: Iterable[Tensor]) -> int:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from workbench.graphs.graph import Operator, Recording, View
-from workbench.graphs.running import span
+from workbench.graphs.running import shown, span
 from workbench.memory.fitting.calls import Call, Registers, call_of
 from workbench.memory.measured import allocations
 
@@ -83,14 +83,10 @@ def _operands(graph: Recording, operator: Operator, bases: Mapping[int, View]) -
         dtype: torch.dtype = getattr(torch, base.dtype)
         reach = max(span(base), span(view) if view.dtype == base.dtype else 0)
         memory = torch.zeros(reach, dtype=dtype)
-        if dtype.is_floating_point:
-            memory.uniform_()
+        if dtype.is_floating_point or dtype.is_complex:
+            (torch.view_as_real(memory) if dtype.is_complex else memory).uniform_()
         written = graph.written_down.get(view.value)
-        operands[view.value] = (
-            torch.as_strided(memory, base.shape, base.strides, base.offset)
-            if written is None
-            else written
-        )
+        operands[view.value] = shown(memory, base) if written is None else written
     return operands
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from workbench.graphs.graph import View
-from workbench.memory.fitting.calls import Registers, laid_out, lens
+from workbench.graphs.running import laid_out
+from workbench.memory.fitting.calls import Registers, lens
 from workbench.memory.fitting.programme import Programme
 from workbench.utils.checks import UserError
 
