@@ -236,8 +236,11 @@ class Setup(training.Setup):
         epochs = ServerEpochs(flat, self.dataset, replicas, self.servers, self.objective)
         vector = flat.parameters.clone()
         shared = vector, self.sgd.start(vector), vector.clone()
+        sizes = [tuple(map(len, of_all)) for of_all in zip(*batches, strict=True)]
         stores = [
-            ServerStore(*shared, job.held(position, 1, job.layers), self.sgd, ends, epochs.take)
+            ServerStore(
+                *shared, job.held(position, 1, job.layers), self.sgd, ends, epochs.take, sizes
+            )
             for position in range(self.servers)
         ]
         planning = planned.planning(self, job, ends[0])
@@ -283,9 +286,13 @@ class ServerPrograms(training.OneModel["Trained[Tensor]"]):
 
     @property
     def losses(self) -> list[float]:
-        """Means over the workers, of the iterations that the slowest has done."""
+        """Means over all workers' samples, of the iterations that the slowest has done."""
         each = zip(*(replica.losses for replica in self.replicas), strict=False)
-        return [sum(losses) / len(losses) for losses in each]
+        return [
+            sum(loss * count / max(samples) for loss, count in zip(losses, samples, strict=True))
+            / (sum(samples) / max(samples))
+            for losses, samples in zip(each, self.stores[0].samples, strict=False)
+        ]
 
     def trained(self, run: Run) -> Trained[Tensor]:
         """The finished epochs."""

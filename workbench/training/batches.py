@@ -25,8 +25,8 @@ def batches(
     within a round the first `batch_size` go to worker 0, the next to worker 1, and so on. So the
     workers' batches of one round are together the batch of a single worker with `workers` times
     the size. In an epoch every sample is in exactly one batch of one worker; the last round shares
-    out evenly what is left, or leaves it out where that is less than one sample for each worker.
-    All workers have equally many batches.
+    out evenly what is left, so that batches may differ by a sample, and some may be empty. All
+    workers have equally many batches.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def batches(
     rounds, left = divmod(count, per_round)
     whole = order[: rounds * per_round].reshape(rounds, workers, batch_size)
     dealt = list(whole[:, worker])
-    if left >= workers:
+    if left:
         dealt.append(np.array_split(order[count - left :], workers)[worker])
     return dealt
 

@@ -26,6 +26,10 @@ def test_weights_are_the_same_under_every_plan(workers: int, servers: int) -> No
         assert torch.equal(found, weights["sequential"]), planner
 
 
+def linear() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+
+
 SMALL = DIGITS.limit(train=32, test=16).fitted((3, 32, 32))
 
 
@@ -33,6 +37,21 @@ def test_several_workers_learn_what_one_learns_from_their_joint_batch() -> None:
     alone = train(replace(LENET, batch_size=24), "dynacomm").weights
     together = train(replace(LENET, batch_size=8, workers=3, servers=2), "dynacomm").weights
     assert torch.allclose(alone, together, atol=1e-5)
+
+
+@pytest.mark.parametrize("by_layer", [False, True])
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("samples", [11, 21, 23])
+def test_uneven_last_batches_are_weighted_by_their_samples(
+    samples: int, workers: int, by_layer: bool
+) -> None:
+    """Of 21 samples, four of five workers have none in the last round."""
+    data = DIGITS.limit(train=samples, test=16).fitted((1, 8, 8))
+    setup = Setup(linear, data, Link(20e6), batch_size=4, epochs=3, sgd=Sgd(0.1, momentum=0.9))
+    alone = train(replace(setup, batch_size=4 * workers))
+    together = train(replace(setup, workers=workers, by_layer=by_layer))
+    assert torch.allclose(alone.weights, together.weights, atol=1e-6)
+    assert together.epochs["loss"].to_list() == pytest.approx(alone.epochs["loss"].to_list())
 
 
 def test_it_learns() -> None:

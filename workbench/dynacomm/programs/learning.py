@@ -85,7 +85,11 @@ class WorkerReplica:
         return len(self.flat.layout.starts) - 1
 
     def learn(self, iteration: int) -> None:
-        """Compute the gradient of this iteration's batch."""
+        """Compute the gradient of this iteration's batch; of an empty one it is 0."""
+        if not len(self.batches[iteration]):
+            self.flat.gradients.zero_()
+            self.learnt(iteration, 0.0)
+            return
         seed = None if self.parallel else self.draws(iteration)
         x, y = self.samples(iteration)
         loss = gradient_step(self.flat, x, y, objective=self.objective, seed=seed)
@@ -142,8 +146,10 @@ class LayerwiseReplica(WorkerReplica):
     passed: list[Pass] = field(default_factory=list, kw_only=True)  # of layers 1, 2 and so on
     gradient: Gradient = field(default=(), kw_only=True)  # behind the next layer to go back through
 
-    def work(self, direction: Direction, iteration: int, first: int, last: int) -> Work:
+    def work(self, direction: Direction, iteration: int, first: int, last: int) -> Work | None:
         """The layers' own part."""
+        if not len(self.batches[iteration]):
+            return super().work(direction, iteration, first, last)
         return methodcaller(direction, iteration, first, last)
 
     def forward(self, iteration: int, first: int, last: int) -> None:
@@ -194,6 +200,7 @@ class ServerStore:
     sgd: Sgd
     epoch_ends: Sequence[int]  # iterations up to the end of each epoch
     epoch_ended: Callable[[Pieces, float], None]  # by the server's parameters and the second
+    samples: Sequence[Sequence[int]]  # of each iteration's batches, by worker
     steps: int = 0
 
     def parameters(self, where: Sequence[slice]) -> Pieces:
@@ -205,14 +212,19 @@ class ServerStore:
         return [(part, self.vector[part]) for part in where]
 
     def step(self, gradients: Sequence[Pieces], at_s: float) -> None:
-        """Average the gradients, in the order of the workers, and step; it ends at `at_s`."""
+        """Average the gradients over samples, in the order of the workers, and step.
+
+        The step ends at `at_s`.
+        """
+        samples = self.samples[self.steps]
+        largest = max(samples)  # so that equal batches are weighted by 1, which rounds nothing
         for part in self.own:
             self.total[part].zero_()
-        for pieces in gradients:
+        for pieces, count in zip(gradients, samples, strict=True):
             for where, values in pieces:
-                self.total[where] += values
+                self.total[where].add_(values, alpha=count / largest)
         for part in self.own:
-            mean = self.total[part].div_(len(gradients))
+            mean = self.total[part].div_(sum(samples) / largest)
             self.sgd.step(self.vector[part], mean, self.velocity[part])
         self.steps += 1
         if self.steps in self.epoch_ends:
