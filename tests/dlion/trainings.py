@@ -53,8 +53,10 @@ def setup(*speeds: float, mbps: float = 10.0, **changes: Any) -> Setup:
 def often(system: System | str) -> System:
     """The same system, what it does now and then every few iterations."""
     of = SYSTEMS[system] if isinstance(system, str) else system
+    rounds: Any = of.exchange_models
     return replace(
         of,
+        exchange_models=replace(rounds, every=3) if hasattr(rounds, "every") else rounds,
         batching=of.batching and replace(of.batching, period=4),
         transfer=of.transfer and replace(of.transfer, period=4),
     )

@@ -180,14 +180,30 @@ class Node:
                 self._waiting = False
                 self.context.send(self.node, Message(self.node, "wake", control=True))
 
+    def start_heartbeats(self) -> None:
+        """Send and receive heartbeats from now on, where messages may be lost."""
+        self.heartbeat.start()
+        if self.patience_s < math.inf:
+            self.on("heartbeat", self.heartbeat.take)
+
     async def until(self, met: Callable[[], bool]) -> None:
-        """Wait until something holds; where messages may be lost, no longer than the patience."""
-        ends_s = self.context.now_s() + self.patience_s
-        while not met() and (left_s := ends_s - self.context.now_s()) > 0:
+        """Wait until something holds, for as long as a peer that is there may bring it about.
+
+        Where messages may be lost, a peer is there until it was silent for the patience; and once
+        all have only waited for `heartbeat.QUIET` times as long, nobody brings it about.
+        """
+        heartbeat = self.heartbeat
+        heartbeat.wait(waits=True)
+        self.look_around()
+        while not met():
+            left_s = min(heartbeat.next_gone_s(self.there), heartbeat.quiet_s())
+            if self.patience_s < math.inf and not left_s:
+                break
             self._waiting = True
-            await self.receive("wake", left_s)
+            await self.receive("wake", left_s or math.inf)
             self._waiting = False
             self.look_around()
+        heartbeat.wait(waits=False)
 
     async def receive(
         self, topic: str, within_s: float, sender: int | None = None
@@ -197,6 +213,11 @@ class Node:
         with contextlib.suppress(TimeoutError):
             return await self.context.receive(topic, sender=sender, timeout_s=timeout_s)
         return None
+
+    def has_sent(self, peer: int, topic: str, iteration: int) -> bool:
+        """Whether all that a peer sends of a topic in an iteration has arrived, or is lost."""
+        newest = self.heartbeat.newest
+        return max(newest(peer, topic), newest(peer, "iteration")) >= iteration
 
     def look_around(self) -> None:
         """Find out which peers are gone, and which are back."""

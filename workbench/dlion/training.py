@@ -91,7 +91,7 @@ class Setup(PeerSetup):
         Iterations from one evaluation on the test samples to the next; at the end all are
         evaluated.
     patience_s
-        As for `PeerSetup`; also what a worker waits for anything at most.
+        As for `PeerSetup`.
 
     Raises
     ------

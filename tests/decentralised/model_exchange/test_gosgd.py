@@ -31,7 +31,7 @@ from workbench.datasets import partition
 from workbench.decentralised import EverySample, GossipSetup, View, train
 from workbench.decentralised.model_exchange.gosgd import GoSgd, Share, WeightedModel
 from workbench.decentralised.training import GossipPrograms
-from workbench.runtime import Crash, Lossy, Restart, Simulation, SlowDown
+from workbench.runtime import Crash, LinkDown, Lossy, Restart, Simulation, SlowDown
 
 
 def held(share: Share) -> float:
@@ -222,6 +222,18 @@ class TestFaults:
             simulation.close()
         assert run.ended == "done"
         assert all(one.flat.parameters.isfinite().all() for one in built.learners)
+
+    @pytest.mark.parametrize("links", [((0, 1), (1, 0)), ((1, 0),)])
+    @pytest.mark.parametrize("before_s", [0.001, 0.2])
+    def test_an_outage_at_the_end_loses_messages_but_not_the_end(
+        self, links: tuple[tuple[int, int], ...], before_s: float
+    ) -> None:
+        setup = gosgd(decentralised.ring(2), 0.3, epochs=2, patience_s=1.0)
+        end_s = train(setup).run.end_s
+        faults = [LinkDown(*link, end_s - before_s, end_s + 0.1) for link in links]
+        found = train(setup, faults=faults)
+        assert found.run.ended == "done"
+        assert found.run.end_s <= end_s + 2.0
 
     def test_node_without_weight_takes_over_the_first_model_that_comes(self) -> None:
         """As the paper's weighted mean has it, of weights 0 and alpha; 0 and 0 changes nothing."""

@@ -45,7 +45,7 @@ class Averaging:
         if there:
             chosen = there[int(peer.random.integers(len(there)))]
             sent = copied(peer.weights)
-            peer.send(chosen, "ask", iteration, sent)
+            peer.ask(chosen, "ask", iteration, sent)
             for (answer,) in (await peer.receive("answer", iteration, [chosen])).values():
                 self._approach(answer, sent)
         peer.step()

@@ -53,7 +53,7 @@ class Epochwise:
         source, restarts = self.source, self.node.context.restarts
         if restarts and (checkpoint := await self.node.rejoin(self.sources)) is not None:
             source.go_on(checkpoint.at, checkpoint.more)
-        self.heartbeat.start()
+        self.node.start_heartbeats()
         self.node.on("fetch", self._hand_over)
         if not restarts and source.report():
             await self.meet(0)
@@ -92,7 +92,7 @@ class Epochwise:
             while (message := await self.node.receive("model", 0.0)) is not None:
                 self._keep(message)
         both_ways = [peer for peer in self.sources if peer in self.targets]
-        epoch = max([epoch, *(self.heartbeat.their_epochs[peer] for peer in both_ways)])
+        epoch = max([epoch, *(self.heartbeat.newest(peer, "model") for peer in both_ways)])
         self._send(epoch)
         await self._wait(epoch)
         for old in [one for one in self._arrived if one < epoch]:
@@ -112,20 +112,19 @@ class Epochwise:
             message = Message(self.node.node, "model", Model(epoch, None, reports), control=True)
         for peer in self.targets:
             self.node.context.send(peer, message)
-        self.heartbeat.sent_epoch = epoch
+        self.heartbeat.sent["model"] = epoch
 
     async def _wait(self, epoch: int) -> None:
-        epochs = self.heartbeat.their_epochs
-        while left_s := self.heartbeat.next_gone_s(
-            peer for peer in self.sources if epochs[peer] < epoch
+        heartbeat = self.heartbeat
+        while left_s := heartbeat.next_gone_s(
+            peer for peer in self.sources if heartbeat.newest(peer, "model") < epoch
         ):
             if (message := await self.node.receive("model", left_s)) is not None:
-                self.heartbeat.hear(message.sender)
+                heartbeat.hear(message.sender)
                 self._keep(message)
 
     def _keep(self, message: Message) -> None:
         model: Model = message.payload
         self.source.hear(model.reports)
-        epochs = self.heartbeat.their_epochs
-        epochs[message.sender] = max(model.epoch, epochs[message.sender])
+        self.heartbeat.note(message.sender, "model", model.epoch)
         self._arrived[model.epoch][message.sender] = model.parameters

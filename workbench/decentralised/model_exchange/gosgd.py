@@ -67,7 +67,7 @@ class GoSgd:
             if (checkpoint := await node.rejoin(order.tolist())) is not None:
                 reports, share.alpha = checkpoint.more
                 source.go_on(checkpoint.at, reports)
-        self.heartbeat.start()
+        node.start_heartbeats()
         node.on("model", lambda message: share.inbox.append(message.payload))
         node.on("report", lambda message: source.hear(message.payload))
         node.on("fetch", self._hand_over)
@@ -119,10 +119,13 @@ class GoSgd:
     async def outlast(self) -> float:
         """Merge what comes until all sources have finished or are gone."""
         self.source.epoch = self.node.job.setup.epochs + 1
+        heartbeat = self.heartbeat
+        heartbeat.sent["done"] = 1  # in case that all messages are lost
         self.node.tell("done")
-        running = set(self.heartbeat.their_epochs)
-        while left_s := self.heartbeat.next_gone_s(running):
+        while left_s := heartbeat.next_gone_s(
+            peer for peer in heartbeat.sources if heartbeat.newest(peer, "done") < 1
+        ):
             if (done := await self.node.receive("done", left_s)) is not None:
-                running.discard(done.sender)
+                heartbeat.note(done.sender, "done", 1)
         self.merge()
         return self.share.alpha

@@ -44,6 +44,7 @@ class Peer:
         self.seed, self.random = own.job.setup.seed, own.context.random
         self._arrived: defaultdict[tuple[str, int], dict[int, Arrays]] = defaultdict(dict)
         self._over: dict[str, int] = {}  # newest turn of each topic that nobody waits for any more
+        self._asked_s: dict[tuple[int, int], float] = {}  # by peer and turn
         self._acts: dict[str, Callable[[int, int, Arrays], None]] = {}
         own.on(TOPIC, self._take)
 
@@ -63,9 +64,18 @@ class Peer:
         self._own.learner.step()
 
     def send(self, to: int, topic: str, turn: int, *arrays: Values) -> None:
-        """Send arrays, which nobody may change any more; the link carries their bytes."""
+        """Send arrays, which nobody may change any more; the link carries their bytes.
+
+        A turn is an iteration; what is of one topic and turn is sent to all peers at once.
+        """
+        self._own.heartbeat.sent[topic] = turn
         size_bytes = sum(array.nbytes for array in arrays) * self._own.job.stands_for
         self._own.send(to, TOPIC, (topic, turn, arrays), size_bytes)
+
+    def ask(self, to: int, topic: str, turn: int, *arrays: Values) -> None:
+        """Send arrays that the peer answers as soon as they arrive, whatever it does then."""
+        self._asked_s[to, turn] = self._own.context.now_s()
+        self.send(to, topic, turn, *arrays)
 
     async def receive(
         self, topic: str, turn: int, senders: Collection[int]
@@ -74,10 +84,18 @@ class Peer:
 
         Turns ascend: what comes when its turn is over is dropped.
         """
-        arrived = self._arrived[topic, turn]
-        await self._own.until(lambda: arrived.keys() >= {*senders} & {*self.there})
+        arrived, own = self._arrived[topic, turn], self._own
+
+        def may_come(peer: int) -> bool:
+            asked_s = self._asked_s.get((peer, turn))
+            if asked_s is None:
+                return not own.has_sent(peer, topic, turn)
+            return not own.heartbeat.has_answered(peer, asked_s)
+
+        await own.until(lambda: not any(map(may_come, {*senders} & {*self.there} - arrived.keys())))
         del self._arrived[topic, turn]
         self._over[topic] = turn
+        self._asked_s.clear()
         return {sender: arrived[sender] for sender in sorted(arrived)}
 
     def on(self, topic: str, act: Callable[[int, int, Arrays], None]) -> None:

@@ -93,8 +93,13 @@ class BatchSizes:
         worker = self._worker
         heard = self._heard[iteration]
         heard[worker.node] = await self._measure()
+        worker.heartbeat.sent["power"] = iteration
         worker.tell("power", (iteration, heard[worker.node]))
-        await worker.until(lambda: heard.keys() >= {*worker.there})
+        await worker.until(
+            lambda: all(
+                peer in heard or worker.has_sent(peer, "power", iteration) for peer in worker.there
+            )
+        )
         for old in [one for one in self._heard if one <= iteration]:
             del self._heard[old]
         return heard

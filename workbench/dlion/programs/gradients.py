@@ -49,7 +49,7 @@ class GradientExchange:
         self._generate: PartialGradients = made
         self._weighting = WEIGHTINGS[system.batching.weighting] if system.batching else equal
         self._monitor = Monitor(worker.node, worker.context.watch())
-        self._unanswered: dict[int, int] = {}  # newest iteration, by peer
+        self._unanswered: dict[int, tuple[int, float]] = {}  # newest iteration, by peer, and when
 
     def start(self) -> None:
         """Listen to the peers."""
@@ -76,8 +76,8 @@ class GradientExchange:
             else:
                 worker.send(peer, "gradient", update, part.size_bytes * stands_for)
             if self._acknowledged:
-                self._unanswered[peer] = iteration
-        self._count()
+                self._unanswered[peer] = iteration, worker.context.now_s()
+        self.count_undelivered()
         own = parts.get(worker.node)
         if own is None:
             worker.learner.flat.parameters.add_(gradients, alpha=factor)
@@ -123,10 +123,14 @@ class GradientExchange:
             self._worker.tell("arrived", update.iteration, to=message.sender)
 
     def _arrived(self, message: Message) -> None:
-        if self._unanswered.get(message.sender) == message.payload:
+        if self._unanswered.get(message.sender, (0,))[0] == message.payload:
             del self._unanswered[message.sender]
-        self._count()
+        self.count_undelivered()
 
-    def _count(self) -> None:
-        there = self._worker.progress.newest.keys()
-        self._worker.progress.undelivered = len(self._unanswered.keys() & there)
+    def count_undelivered(self) -> None:
+        """Count the peers that are there and may have to say that something arrived."""
+        there, has_answered = self._worker.there, self._worker.heartbeat.has_answered
+        self._worker.progress.undelivered = sum(
+            peer in there and not has_answered(peer, sent_s)
+            for peer, (_, sent_s) in self._unanswered.items()
+        )

@@ -66,7 +66,6 @@ class Exchange:
                     "worker's step"
                 )
         self._latest_s: deque[float] = deque(maxlen=LATEST)
-        self._done: set[int] = set()
 
     async def begin(self) -> None:
         """Listen; after a restart, fetch a model."""
@@ -75,9 +74,10 @@ class Exchange:
             self.batch_sizes.state = checkpoint.more
             worker.progress.iteration = checkpoint.at
             worker.progress.newest = dict.fromkeys(context.peers, checkpoint.at)
-        worker.heartbeat.start()
+            worker.heartbeat.sent["iteration"] = checkpoint.at
+        worker.start_heartbeats()
         worker.on("fetch", self._hand_over)
-        worker.on("done", lambda message: self._done.add(message.sender))
+        worker.on("done", lambda message: worker.heartbeat.note(message.sender, "done", 1))
         for part in (self.batch_sizes, self.gradients, self.transfers):
             if part is not None:
                 part.start()
@@ -99,10 +99,16 @@ class Exchange:
         await self._record(iteration, loss)
         if self.transfers is not None:
             self.transfers.learnt(iteration, loss)
-        may_begin, held_back = worker.job.system.synch_training, worker.job.held_back
+        worker.heartbeat.sent["iteration"] = iteration
+        held_back = worker.job.held_back
         held_back.add(worker.node)
-        await worker.until(lambda: may_begin(worker.progress))
+        await worker.until(self._may_begin)
         held_back.discard(worker.node)
+
+    def _may_begin(self) -> bool:
+        if self.gradients is not None:
+            self.gradients.count_undelivered()
+        return self.worker.job.system.synch_training(self.worker.progress)
 
     async def epoch_ended(self) -> None:
         """Count no epochs."""
@@ -122,8 +128,10 @@ class Exchange:
 
     async def outlast(self) -> int:
         """Serve the others until they are done, too."""
+        worker, heartbeat = self.worker, self.worker.heartbeat
         if self.transfers is not None:
-            await self.worker.until(self.transfers.settled)
-        self.worker.tell("done")
-        await self.worker.until(lambda: self._done.issuperset(self.worker.there))
-        return self.worker.progress.iteration
+            await worker.until(self.transfers.settled)
+        heartbeat.sent["done"] = 1  # in case that all messages are lost
+        worker.tell("done")
+        await worker.until(lambda: all(heartbeat.newest(peer, "done") > 0 for peer in worker.there))
+        return worker.progress.iteration

@@ -7,8 +7,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from workbench.decentralised.node import Checkpoint
     from workbench.dlion.algorithms.knowledge_transfer import Transfer
     from workbench.dlion.programs.worker import Worker
@@ -22,7 +20,7 @@ class Transfers:
         self._worker, self._transfer = worker, transfer
         self._latest: deque[float] = deque(maxlen=transfer.losses)
         self._losses: defaultdict[int, dict[int, float]] = defaultdict(dict)
-        self._asked: list[int] = []  # whose weights are to come
+        self._asked: list[tuple[int, float]] = []  # whose weights are to come, and since when
 
     def start(self) -> None:
         """Listen to the others."""
@@ -47,22 +45,28 @@ class Transfers:
     def _compare(self, iteration: int) -> None:
         """Ask for the best weights once all losses of an iteration are known."""
         worker, losses = self._worker, self._losses[iteration]
-        if not self._is_complete(losses):
+        if not self._is_complete(iteration):
             return
         del self._losses[iteration]
         if self._transfer.asks(worker.node, losses):
             best = self._transfer.best(losses)
-            self._asked.append(best)
+            self._asked.append((best, worker.context.now_s()))
             worker.tell("request", to=best)
 
-    def _is_complete(self, losses: Mapping[int, float]) -> bool:
-        return losses.keys() >= {self._worker.node, *self._worker.there}
+    def _is_complete(self, iteration: int) -> bool:
+        worker, losses = self._worker, self._losses[iteration]
+        return worker.node in losses and all(
+            peer in losses or worker.has_sent(peer, "loss", iteration) for peer in worker.there
+        )
 
     def settled(self) -> bool:
         """Whether nothing is to come of comparisons that the worker took part in."""
-        node, there = self._worker.node, self._worker.there
-        own = [losses for losses in self._losses.values() if node in losses]
-        return all(map(self._is_complete, own)) and not {*self._asked} & {*there}
+        worker, has_answered = self._worker, self._worker.heartbeat.has_answered
+        own = [iteration for iteration, losses in self._losses.items() if worker.node in losses]
+        return all(map(self._is_complete, own)) and not any(
+            peer in worker.there and not has_answered(peer, asked_s)
+            for peer, asked_s in self._asked
+        )
 
     def _hand_over(self, message: Message) -> None:
         best = self._worker.checkpoint(self._worker.progress.iteration)
@@ -70,8 +74,9 @@ class Transfers:
 
     def _merge(self, message: Message) -> None:
         best: Checkpoint = message.payload
-        if message.sender in self._asked:
-            self._asked.remove(message.sender)
+        asked = next((one for one in self._asked if one[0] == message.sender), None)
+        if asked is not None:
+            self._asked.remove(asked)
         learner = self._worker.up_to_date
         learner.merge(best.parameters, self._transfer.share)
         learner.merge_buffers(best.buffers, self._transfer.share)

@@ -1,7 +1,7 @@
 """A worker among its peers: what it knows of them, and what it sends.
 
-Deviation: failures, which the paper leaves open. With `patience_s` nobody waits longer than that
-for anything, and a peer that is silent for so long counts as gone until it is heard again.
+Deviation: failures, which the paper leaves open. With `patience_s` nobody waits for what is lost,
+and a peer that is silent for so long counts as gone until it is heard again.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Worker(node.Node):
         if self.job.setup.patience_s is not None:
             newest, now = self.progress.newest, self.progress.iteration
             self.progress.newest = {
-                peer: newest.get(peer, now)
+                peer: max(newest.get(peer, now), self.heartbeat.newest(peer, "iteration"))
                 for peer in self.context.peers
                 if self.heartbeat.left_s(peer)
             }
