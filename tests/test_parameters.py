@@ -68,6 +68,7 @@ def test_takes_values_of_the_right_type(name: str, text: str, value: object) -> 
         ("bandwidth_mbps", "1e999", "a number above 0"),
         ("bandwidth_mbps", "0", "above 0"),
         ("bandwidth_mbps", "fast", "a number"),
+        ("bandwidth_mbps", "1,5", "has a comma; write decimals with a point"),
         ("overhead_ms", "-0.1", "from 0 to 60000 (ms)"),
         ("scale", "papr", "Did you mean 'paper'? Known: smoke, default, paper"),
         ("model", "resnet51", "Did you mean 'resnet50'?"),

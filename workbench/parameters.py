@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
-from workbench.utils.checks import UserError, check_name
+from workbench.utils.checks import UserError, check_comma, check_name
 from workbench.utils.files import expanded
 
 Value = bool | int | float | str
@@ -125,6 +125,8 @@ class Parameter:
         return math.isfinite(number) and over and number <= self.high
 
     def _read_number(self, text: str) -> int | float:
+        if self.kind is float:
+            check_comma(self.name, text)
         pattern = r"[+-]?\d{1,18}" if self.kind is int else r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?"
         if re.fullmatch(pattern, text, re.ASCII | re.IGNORECASE) is None:
             raise UserError(f"{self.name}={text}: must be {self.allowed}")

@@ -22,7 +22,7 @@ from workbench.clusters import (
     load_testbed,
     star,
 )
-from workbench.utils.checks import UnknownNameError
+from workbench.utils.checks import UnknownNameError, UserError
 
 LINK = Link(8e6)
 
@@ -81,8 +81,16 @@ test_node_refused = refusals(
     {"name": "a"},
     {
         "name": {"needs a name, such as 'worker0'": [3, ""]},
-        "cores": {"cores of a is .*; it must be a whole number": [0, 1.5]},
-        "speed": {"speed of a: .* not a schedule": ["2"], "speed of a: the": [0, math.nan]},
+        "cores": {"cores of a is .*; it must be": [0, 1.5, 10**13]},
+        "samples": {"samples of a is .*; it must be": [-1, 10**13]},
+        "flops_per_s": {"flops_per_s of a is .* it must be from 1 to 1e.24": [0, 1e300, math.inf]},
+        "memory_bytes": {"memory_bytes of a is .* it must be from 1 to 1e.18": [0, 1e300]},
+        "watts": {"watts of a is .*; it must be from 1e-09 to 1e.09": [0, 1e308, math.nan]},
+        "price_per_hour": {"price_per_hour of a is .* it must be from 0 to 1e.09": [-1, 1e308]},
+        "speed": {
+            "speed of a: .* not a schedule": ["2"],
+            "speed of a: the": [0, math.nan, 1e300, 1e-300],
+        },
         "uplink_bps": {"uplink_bps of a: the schedule is -1.0": [-1]},
         "downlink_bps": {"downlink_bps of a: the schedule is empty": [[]]},
     },
@@ -180,6 +188,11 @@ def test_transfer_by_hand() -> None:
     assert link.transfer_s([]) == 0
 
 
+def test_single_size_of_a_tensor_is_refused() -> None:
+    with pytest.raises(UserError, match=r"tensor_bytes is 5; give the size of each"):
+        LINK.transfer_s(5)  # type: ignore[arg-type]
+
+
 def test_bandwidth_over_time_is_given_as_pairs_or_as_a_schedule() -> None:
     pairs = [(0, 8e6), (2, 16e6)]
     link = Link(pairs, tensor_s=0.25, latency_s=0.1)
@@ -195,12 +208,12 @@ test_link_refused = refusals(
     {"bandwidth_bps": 1e6},
     {
         "bandwidth_bps": {
-            "above 0 bits per second": [0, -1, math.nan],
+            "it must be from 1e-12 to 1e.18, or infinite": [0, -1, math.nan, 1e300],
             "bandwidth_bps: .* not a schedule": ["1e6", None],
             "bandwidth_bps is True; give a number": [True],
         },
         "overhead_s": {"overhead_s is": [-0.1, math.inf, "0.1"]},
-        "tensor_s": {"tensor_s is nan; it must be finite and at least 0": [math.nan]},
+        "tensor_s": {"tensor_s is .*; it must be from 0 to 1e.12": [math.nan, 1e300]},
         "latency_s": {r"latency_s is \[1\]; give a number": [[1]]},
         "split_bytes": {"split_bytes is .*; it must be at least 0": [-1, math.nan]},
         "whole_share": {"whole_share is": [0, 1.5, "1"]},

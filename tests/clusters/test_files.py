@@ -62,24 +62,38 @@ def test_link_of_a_group_with_itself_links_all_of_it(tmp_path: Path) -> None:
         ('["board", "edge"]', '["bord", "edge"]', "Did you mean 'board"),
         ('["board", "edge"]', '["board"]', "give two names"),
         ('["board", "edge"]', '["board", "board"]', "no links lead from edge"),
-        ("mbps = 20", "mbps = 0", "mbps of the link between board and edge is 0; it must be above"),
+        ("mbps = 20", "mbps = 0", "board and edge is 0; it must be from 1e-09 to 1e+12"),
+        ("mbps = 20", "mbps = inf", "board and edge is inf; it must be from 1e-09 to 1e+12"),
+        ("mbps = 20", "mbps = 1e300", "board and edge is 1e+300; it must be from 1e-09 to"),
         ("mbps = 20", 'mbps = "fast"', "mbps of the link between board and edge is 'fast'"),
         ("overhead_ms = 5", "overhead_ms = -5", "overhead_ms of the link between board and edge"),
         ("overhead_ms = 5", "latency_ms = inf", "latency_ms of the link between board and edge"),
         ("mbps = 20\n", "", "has no mbps"),
         ("count = 2", "count = 0", "count of board is 0"),
-        ("count = 2", "count = 1_000_000_000", "it must be at most 1,000"),
+        ("count = 2", "count = 1_000_000_000", "all nodes together must be at most 1,000"),
         ("count = 2", f"count = {'[' * 2000}", "is nested too deeply"),
         ('memory = "1 GB"', 'memory = "much"', "memory of board: 'much' is not a size"),
-        ('memory = "1 GB"', "memory = -1", "memory of board is -1; it must be above 0"),
-        ("watts = 60", "watts = 0", "watts of edge is 0; it must be above 0"),
+        ('memory = "1 GB"', 'memory = "1,5 GB"', "memory of board: size '1,5 GB' has a comma"),
+        ('memory = "1 GB"', f'memory = "1{"0" * 400} GB"', "too large a size"),
+        ('memory = "1 GB"', 'memory = "1e300 GB"', "'1e300 GB' is not a size"),
+        ('memory = "1 GB"', "memory = -1", "memory of board is -1; it must be from 1 to 1e+18"),
+        ("watts = 60", "watts = 0", "watts of edge is 0; it must be from 1e-09 to 1e+09"),
+        ("watts = 60", "watts = 1e308", "watts of edge is 1e+308; it must be from"),
         ("watts = 60", 'watts = "60 W"', "watts of edge is '60 W'"),
-        ("watts = 60", "uplink_mbps = -3", "uplink_mbps of edge is -3; it must be above 0"),
-        ("gflops = 200", "gflops = 1e-310", "gflops of edge is 1e-310; it must be at least 1e-09"),
-        ("gflops = 200", "gflops = inf", "gflops of edge is inf; it must be at most 1e+15"),
+        ("watts = 60", "uplink_mbps = -3", "uplink_mbps of edge is -3; it must be from"),
+        ("gflops = 200", "gflops = 1e-310", "gflops of edge is 1e-310; it must be from 1e-09"),
+        ("gflops = 200", "gflops = inf", "gflops of edge is inf; it must be from 1e-09 to 1e+15"),
         ('name = "edge"', 'name = "e\\ndge"', "give a text of a single line"),
         ("samples = 10_000", "samples = -1", "samples of board1 is -1"),
-        ("gflops = 200", "gflops = 0", "gflops of edge is 0; it must be above 0"),
+        ("gflops = 200", "gflops = 0", "gflops of edge is 0; it must be from 1e-09"),
+        (
+            'name = "edge"',
+            'name = "\\u001b]0;edge"',
+            r"name '\x1b]0;edge'; give a text of a single",
+        ),
+        ('"board", "edge"', '"board", "\\u001b[2J"', r"unknown node '\x1b[2J'"),
+        ("gflops = 200", f"{'a.' * 20_000}a = 1", "line 11: more than 32 dots; keys have few"),
+        ("[rules]", "#" * 1_000_000, "must have at most 1,000,000 characters"),
         ('name = "edge"', 'name = "board"', "two nodes are called 'board'"),
         ("= false", '= "no"', "raw_samples_may_leave is 'no'"),
         ("title =", "title ==", "is not TOML"),
@@ -93,6 +107,12 @@ def test_what_cannot_be_is_one_line_in_the_file_s_words(
         load_cluster(written(tmp_path, HOME.replace(old, new)))
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_nodes_are_counted_over_all_groups(tmp_path: Path) -> None:
+    groups = "".join(f'[[nodes]]\nname = "n{at}"\ncount = 500\n' for at in range(3))
+    with pytest.raises(UserError, match="count of n2 is 500; all nodes together must be at most"):
+        load_cluster(written(tmp_path, groups))
 
 
 def test_link_given_twice_is_refused(tmp_path: Path) -> None:

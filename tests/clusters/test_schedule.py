@@ -167,6 +167,10 @@ class TestCsv:
         [
             ("start_s,mbps\n0,10\n1,fast\n", r"trace.csv, line 3: '1,fast' is not start_s,value"),
             ("0,10\n1\n", "line 2: '1' is not start_s,value"),
+            ("0;5,5\n", "line 1: '0;5,5' is .*write both with a decimal point, and a comma"),
+            ('"0,0","5,5"\n1,3\n', "line 1: '0,0,5,5' is not start_s,value"),
+            ('"0,5"\n', "line 1: '0,5' is not start_s,value"),
+            (f"0,{'1' * 200_000}\n", "trace.csv is not a table of start_s,value"),
             ("0,5x\n1,10\n", "line 1: '0,5x' is not start_s,value"),
             ("O,5\n1,10\n", "line 1: 'O,5' is not start_s,value"),
             ("start_s,mbps,note\n0,10,a\n", "line 1: 'start_s,mbps,note' is not start_s,value"),
@@ -191,10 +195,14 @@ test_schedule_of_refused = refusals(
             "starts at 1.0 s; its first value must start at 0 s": [[(1, 5)]],
             "not in order: 1.0 s comes after 2.0 s": [[(0, 5), (2, 5), (1, 5)]],
             "not in order": [[(0, 5), (0, 6)]],
-            "a piece of the schedule starts at": [[(0, 5), (math.nan, 5)], [(0, 5), (math.inf, 5)]],
-            "from .* s on; values are finite and not negative": [
+            "a piece of the schedule starts at": [
+                [(0, 5), (wrong, 5)] for wrong in (math.nan, math.inf, 1e300)
+            ],
+            "from .* s on; values are 0, or from 1e-12 to 1e.18": [
                 [(0, math.nan)],
                 [(0, math.inf)],
+                [(0, 1e300)],
+                [(0, 1e-300)],
                 [(0, 5), (1, -1)],
             ],
             "0 for ever from 0.0 s on, so what waits for it would never end": [[(0, 0)]],
@@ -242,9 +250,9 @@ test_sampled_refused = refusals(
             r"schedule is nan from 0\.0 s on": [lambda at_s: math.nan],
         },
         "step_s": {
-            "step_s is 0; it must be above 0": [0],
+            "step_s is .*; it must be from 1e-12 to 1e.12": [0, 5e-324, math.inf],
             "step_s is '1'; give a number": ["1"],
-            "make inf values; sample at most 10,000,000": [5e-324],
+            "make .* values; sample at most 10,000,000": [1e-12],
         },
         "end_s": {"make 10,000,001 values; sample at most": [MOST_SAMPLES + 1.0]},
     },

@@ -40,6 +40,11 @@ def values(notebook: Notebook, name: str, text: str) -> list[Any]:
         ("seed", " 1 .. 2 , 9,0..0", [1, 2, 9, 0]),
         ("bandwidth_mbps", "10,1e3,0.5", [10.0, 1000.0, 0.5]),
         ("bandwidth_mbps", "1..3", [1.0, 2.0, 3.0]),
+        ("bandwidth_mbps", "10,100", [10.0, 100.0]),
+        ("bandwidth_mbps", "1, 5", [1.0, 5.0]),
+        ("bandwidth_mbps", "0.5,5", [0.5, 5.0]),
+        ("seed", "1,5", [1, 5]),
+        ("note", "1,05", ["1", "05"]),
         ("mine", "true,False", [True, False]),
         ("note", "", [""]),
         ("note", "a, b", ["a", "b"]),
@@ -63,7 +68,7 @@ def test_every_combination_comes_once_the_last_changing_first(
     notebook: Notebook, first: int, length: int, mbps: set[int]
 ) -> None:
     chosen = sorted(mbps) or [1]
-    text = ",".join(map(str, chosen))
+    text = ", ".join(map(str, chosen))
     asked = {"bandwidth_mbps": text, "seed": f"{first}..{first + length - 1}"}
     found = points(notebook, "paper", asked)
     assert [tuple(point.values()) for point, _ in found] == list(
@@ -85,6 +90,11 @@ WRONG = [
     ({"seed": "0..4294967296"}, {}, "4,294,967,297 values; a sweep has at most 10,000 points"),
     ({"seed": "1..200", "batch_size": "1..200"}, {}, "40,000 points; a sweep has at most 10,000"),
     ({"bandwidth_mbps": "10,1e1"}, {}, "10.0 is given twice"),
+    ({"bandwidth_mbps": "1,5"}, {}, "one number or two.*with a point, as in 1.5"),
+    ({"bandwidth_mbps": "16,25"}, {}, "one number or two"),
+    ({"bandwidth_mbps": "0,05"}, {}, "one number or two"),
+    ({"bandwidth_mbps": "1,000"}, {}, "thousands without a mark, as in 1500"),
+    ({"seed": "1,000"}, {}, "thousands without a mark"),
     ({"bandwidth_mbps": "1..2.5"}, {}, "must be a number"),
     ({"bandwidth_mbps": "10;100"}, {}, "must be a number"),
     ({"note": '"a,b'}, {}, "a quotation mark is missing"),

@@ -22,7 +22,6 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
@@ -32,7 +31,15 @@ from typing import Any
 from workbench.clusters.cluster import Cluster, Name
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
-from workbench.utils.checks import UserError, check_name, check_number, check_whole, parse_bytes
+from workbench.utils.checks import (
+    MOST_BYTES,
+    UserError,
+    check_name,
+    check_range,
+    check_whole,
+    choose,
+    parse_bytes,
+)
 from workbench.utils.files import read_text
 
 NODE = (
@@ -51,11 +58,14 @@ LINK = ("between", "mbps", "overhead_ms", "latency_ms")
 RULES = ("raw_samples_may_leave",)
 TOP = ("title", "nodes", "links", "rules")
 
-LEAST, MOST = 1e-9, 1e15
+LEAST, MOST = 1e-9, 1e12
 """Of a number with a unit, unless another bound is given."""
 
 MOST_NODES = 1000
-"""Of a group, which may have links among all of its nodes."""
+"""Of a cluster, which may have links among all of its nodes."""
+
+MOST_TEXT, MOST_DOTS = 1_000_000, 32
+"""Characters of a file, and dots in one of its lines: reading keys of many parts fills memory."""
 
 
 def load_cluster(path: Path | str) -> Cluster:
@@ -71,7 +81,10 @@ def load_cluster(path: Path | str) -> Cluster:
         The file is missing or not TOML; a key, a value or a node that cannot be; a link given
         twice; a node that cannot reach the others.
     """
-    text = read_text(path)
+    text = read_text(path, MOST_TEXT)
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.count(".") > MOST_DOTS:
+            raise UserError(f"{path}, line {number}: more than {MOST_DOTS} dots; keys have few")
     try:
         content = tomllib.loads(text)
     except ValueError as error:
@@ -88,24 +101,27 @@ def cluster_of(content: Mapping[str, Any]) -> Cluster:
     """Make a cluster of what a TOML file holds; errors as for `load_cluster`."""
     _check_keys("the file", content, TOP)
     groups: dict[str, list[Node]] = {}
+    left = MOST_NODES
     for entry in _tables("nodes", content):
         _check_keys("a node", entry, NODE)
         name = _text("name", "a node", entry)
         if name in groups:
             raise UserError(f"two nodes are called {name!r}; give them different names, or a count")
-        groups[name] = _nodes(name, entry)
+        groups[name] = _nodes(name, entry, left)
+        left -= len(groups[name])
     nodes = [node for group in groups.values() for node in group]
+    called = {node.name: [node] for node in nodes} | groups
     links: dict[tuple[Name, Name], Link] = {}
     for entry in _tables("links", content):
         _check_keys("a link", entry, LINK)
         between = entry.get("between")
         if not (isinstance(between, list) and len(between) == 2):
             raise UserError(f'a link is between {between!r}; give two names: ["board", "edge"]')
-        ends = [_members(name, groups) for name in between]
+        ends = [[node.name for node in choose("node", name, called)] for name in between]
         link = _link(" and ".join(map(str, between)), entry)
-        pairs = [pair for pair in product(*ends) if pair[0] != pair[1]]
-        for pair in dict.fromkeys(map(frozenset, pairs)):
-            a, b = sorted(pair)
+        for a, b in dict.fromkeys((min(pair), max(pair)) for pair in product(*ends)):
+            if a == b:
+                continue
             if (a, b) in links:
                 raise UserError(f"the link between {a} and {b} is given twice")
             links[a, b] = links[b, a] = link
@@ -116,17 +132,19 @@ def cluster_of(content: Mapping[str, Any]) -> Cluster:
     return cluster
 
 
-def _nodes(name: str, entry: Mapping[str, Any]) -> list[Node]:
+def _nodes(name: str, entry: Mapping[str, Any], left: int) -> list[Node]:
     count = check_whole(f"count of {name}", entry.get("count", 1), 1)
-    if count > MOST_NODES:
-        raise UserError(f"count of {name} is {count}; it must be at most {MOST_NODES:,}")
+    if count > left:
+        raise UserError(
+            f"count of {name} is {count}; all nodes together must be at most {MOST_NODES:,}"
+        )
     about = {
         "cores": entry.get("cores", 1),
-        "flops_per_s": _scaled("gflops", name, entry, 1e9, least=1e-9),
+        "flops_per_s": _scaled("gflops", name, entry, 1e9, most=1e15),
         "memory_bytes": _memory(name, entry),
         "samples": entry.get("samples", 0),
-        "uplink_bps": _scaled("uplink_mbps", name, entry, 1e6, most=math.inf),
-        "downlink_bps": _scaled("downlink_mbps", name, entry, 1e6, most=math.inf),
+        "uplink_bps": _scaled("uplink_mbps", name, entry, 1e6),
+        "downlink_bps": _scaled("downlink_mbps", name, entry, 1e6),
         "watts": entry.get("watts"),
         "price_per_hour": entry.get("price_per_hour"),
     }
@@ -138,18 +156,12 @@ def _link(between: str, entry: Mapping[str, Any]) -> Link:
     if "mbps" not in entry:
         raise UserError(f"the link between {between} has no mbps; give what it carries")
     of = f"the link between {between}"
-    rate_bps = _scaled("mbps", of, entry, 1e6, most=math.inf)
+    rate_bps = _scaled("mbps", of, entry, 1e6)
     assert rate_bps is not None
     overhead_s, latency_s = (
         _scaled(name, of, entry, 1e-3, least=0.0) or 0.0 for name in ("overhead_ms", "latency_ms")
     )
     return Link(rate_bps, overhead_s=overhead_s, latency_s=latency_s)
-
-
-def _members(name: object, groups: Mapping[str, Sequence[Node]]) -> list[str]:
-    single = {node.name: [node] for group in groups.values() for node in group}
-    known = {**single, **groups}
-    return [node.name for node in known[check_name("node", name, known)]]  # type: ignore[arg-type]
 
 
 def _check_reach(cluster: Cluster) -> None:
@@ -177,19 +189,14 @@ def _scaled(
     value = entry.get(key)
     if value is None:
         return None
-    number = check_number(f"{key} of {of}", value)
-    if not least <= number <= most:
-        bound = "above 0" if number <= 0 < least else f"at least {least:g}"
-        bound = f"at most {most:g}" if number > most else bound
-        raise UserError(f"{key} of {of} is {number:g}; it must be {bound}")
-    return number * scale
+    return check_range(f"{key} of {of}", value, least, most) * scale
 
 
 def _memory(name: str, entry: Mapping[str, Any]) -> float | None:
     """Bytes of memory, from a number of them or a size such as ``1 GB``."""
     value = entry.get("memory")
     if not isinstance(value, str):
-        return _scaled("memory", name, entry, 1, least=1)
+        return _scaled("memory", name, entry, 1, least=1, most=MOST_BYTES)
     try:
         return parse_bytes(value)
     except UserError as error:
@@ -198,8 +205,8 @@ def _memory(name: str, entry: Mapping[str, Any]) -> float | None:
 
 def _text(key: str, what: str, entry: Mapping[str, Any]) -> str:
     value = entry.get(key)
-    if not (isinstance(value, str) and value):
-        raise UserError(f"{what} has the {key} {value!r}; give a text")
+    if not (isinstance(value, str) and value and value.isprintable()):
+        raise UserError(f"{what} has the {key} {value!r}; give a text of a single line")
     return value
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
-from workbench.clusters.schedule import Schedule, capacity
-from workbench.utils.checks import UserError, check_number
+from workbench.clusters.schedule import LEAST, MOST, MOST_S, Schedule, capacity
+from workbench.utils.checks import UserError, check_number, check_range, listed
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Link:
         bandwidth; a smaller one is on one server and gets `whole_share` of it. MXNet's
         key-value store splits from a million elements on, 4,000,000 bytes.
     whole_share
-        In (0, 1]; 1, as by default, makes all tensors equal.
+        Up to 1; 1, as by default, makes all tensors equal.
     latency_s
         Seconds from the end of a transfer to its delivery; the link is free again meanwhile.
     """
@@ -45,18 +45,13 @@ class Link:
         if not isinstance(self.bandwidth_bps, Real):
             over_time = capacity("bandwidth_bps", self.bandwidth_bps)
             object.__setattr__(self, "bandwidth_bps", over_time)
-        elif not check_number("bandwidth_bps", self.bandwidth_bps) > 0:
-            raise UserError(
-                f"bandwidth_bps is {self.bandwidth_bps}; it must be above 0 bits per second"
-            )
+        elif self.bandwidth_bps != math.inf:
+            check_range("bandwidth_bps", self.bandwidth_bps, LEAST, MOST, ", or infinite")
         for name in ("overhead_s", "tensor_s", "latency_s"):
-            seconds = check_number(name, getattr(self, name))
-            if not 0 <= seconds < math.inf:
-                raise UserError(f"{name} is {seconds}; it must be finite and at least 0")
+            check_range(name, getattr(self, name), 0, MOST_S)
         if not check_number("split_bytes", self.split_bytes) >= 0:
             raise UserError(f"split_bytes is {self.split_bytes}; it must be at least 0")
-        if not 0 < check_number("whole_share", self.whole_share) <= 1:
-            raise UserError(f"whole_share is {self.whole_share}; it must be above 0 and at most 1")
+        check_range("whole_share", self.whole_share, LEAST, 1)
         for name in ("bandwidth_bps", "overhead_s", "tensor_s", "whole_share", "latency_s"):
             number = getattr(self, name)
             if type(number) not in (int, float, Schedule):  # single precision would spread
@@ -73,7 +68,7 @@ class Link:
         Where the bandwidth changes over time, the transmission starts at `start_s`; `tensor_s` of
         each tensor passes before the bytes do.
         """
-        sizes = tuple(tensor_bytes)
+        sizes = listed("tensor_bytes", tensor_bytes, "give the size of each, such as (4e6, 4e3)")
         bits = self.weighted_bytes(sizes) * 8
         if not (min(sizes, default=0) >= 0 and bits < math.inf and 0 <= start_s < math.inf):
             raise UserError(

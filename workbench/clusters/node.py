@@ -7,9 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.clusters.schedule import Schedule, capacity
-from workbench.utils.checks import UserError, check_number, check_whole, is_number
+from workbench.utils.checks import MOST_BYTES, UserError, check_range, check_whole, is_number
 
 Given = float | Schedule | Sequence[tuple[float, float]]
+
+RANGES = {
+    "flops_per_s": (1.0, 1e24),
+    "memory_bytes": (1.0, float(MOST_BYTES)),
+    "watts": (1e-9, 1e9),
+    "price_per_hour": (0.0, 1e9),
+}
+"""Of what a node may have: the least and the most."""
+
+MOST_COUNT = 1e12
+"""Of cores and samples."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,7 @@ class Node:
             raise UserError(f"a node's name is {self.name!r}; give a text of a single line")
         for name, fewest in (("cores", 1), ("samples", 0)):
             count = check_whole(f"{name} of {self.name}", getattr(self, name), fewest)
+            check_range(f"{name} of {self.name}", count, fewest, MOST_COUNT)
             object.__setattr__(self, name, count)
         speed = capacity(f"speed of {self.name}", self.speed)
         object.__setattr__(self, "speed", speed)
@@ -64,12 +76,9 @@ class Node:
             unlimited = value is None or (is_number(value) and value == math.inf)
             limit = None if unlimited else capacity(f"{name} of {self.name}", value)
             object.__setattr__(self, name, limit)
-        for name in ("flops_per_s", "memory_bytes", "watts", "price_per_hour"):
-            value, what = getattr(self, name), f"{name} of {self.name}"
-            free = name == "price_per_hour" and value == 0
-            if value is not None and not free and not 0 < check_number(what, value) < math.inf:
-                least = "at least" if name == "price_per_hour" else "above"
-                raise UserError(f"{what} is {value}; it must be {least} 0 and finite, or left out")
+        for name, (low, high) in RANGES.items():
+            if (value := getattr(self, name)) is not None:
+                check_range(f"{name} of {self.name}", value, low, high, ", or left out")
 
     @property
     def speed_over_time(self) -> Schedule:

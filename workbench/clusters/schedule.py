@@ -13,8 +13,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
-from workbench.utils.checks import UserError, check_number, is_number, listed
+from workbench.utils.checks import UserError, check_number, check_range, is_number, listed
 from workbench.utils.files import read_text
+
+MOST_S = 1e12
+"""Of a time in seconds, which floats then know to a thousandth."""
+
+LEAST, MOST = 1e-12, 1e18
+"""Of a value that is not 0: bits per second, or a speed."""
 
 MOST_SAMPLES = 10_000_000
 """Values that `Schedule.sampled` takes at most: more fill the memory."""
@@ -53,12 +59,14 @@ class Schedule:
         if len(starts_s) != len(values):
             raise UserError(f"{len(starts_s)} starts for {len(values)} values; each needs one")
         for start_s, value in zip(starts_s, values, strict=True):
-            if not math.isfinite(start_s):
-                raise UserError(f"a piece of the schedule starts at {start_s} s; give seconds")
-            if not (math.isfinite(value) and value >= 0):
+            if not abs(start_s) <= MOST_S:
                 raise UserError(
-                    f"the schedule is {value} from {start_s} s on; values are finite and "
-                    "not negative"
+                    f"a piece of the schedule starts at {start_s} s; give at most {MOST_S:g}"
+                )
+            if not (value == 0 or LEAST <= value <= MOST):
+                raise UserError(
+                    f"the schedule is {value} from {start_s} s on; values are 0, or from "
+                    f"{LEAST:g} to {MOST:g}"
                 )
         if starts_s[0] != 0:
             raise UserError(
@@ -118,8 +126,7 @@ class Schedule:
     ) -> Schedule:
         """Sample a function of time at 0, `step_s`, ... before `end_s`; each value holds a step."""
         for name, seconds in (("step_s", step_s), ("end_s", end_s)):
-            if not 0 < check_number(name, seconds) < math.inf:
-                raise UserError(f"{name} is {seconds}; it must be above 0 s")
+            check_range(name, seconds, LEAST, MOST_S)
         if not callable(function):
             raise UserError(f"{function!r} is not a function of time; for values, use Schedule.of")
         if end_s / step_s > MOST_SAMPLES:
@@ -237,21 +244,32 @@ def capacity(name: str, value: float | Schedule | Sequence[tuple[float, float]])
 
 
 def _read_pairs(path: Path | str) -> list[tuple[float, float]]:
-    """Read two columns of numbers; a first row of which neither cell is a number is a heading.
+    """Read two columns of numbers; a first row without digits is a heading.
 
     Empty lines and a byte order mark are ignored. Errors name the line.
     """
+    try:
+        rows = list(csv.reader(io.StringIO(read_text(path))))
+    except csv.Error as error:
+        raise UserError(f"{path} is not a table of start_s,value: {error}") from None
     pairs: list[tuple[float, float]] = []
     first = True
-    for line, row in enumerate(csv.reader(io.StringIO(read_text(path))), start=1):
+    for line, row in enumerate(rows, start=1):
         if not any(cell.strip() for cell in row):
             continue
-        heading, first = first and not any(map(_is_number, row)), False
+        heading, first = first and not any(map(_starts_as_number, row)), False
         if len(row) == 2 and all(map(_is_number, row)):
             pairs.append((float(row[0]), float(row[1])))
         elif not (heading and len(row) == 2):
-            raise UserError(f"{path}, line {line}: {','.join(row)!r} is not start_s,value")
+            raise UserError(
+                f"{path}, line {line}: {','.join(row)[:60]!r} is not start_s,value; write both with a "
+                "decimal point, and a comma between them, as in 0.5,12.5"
+            )
     return pairs
+
+
+def _starts_as_number(cell: str) -> bool:
+    return _is_number(cell) or cell.strip()[:1] in {*"0123456789+-."}
 
 
 def _is_number(cell: str) -> bool:

@@ -11,7 +11,7 @@ from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
-from workbench.clusters.schedule import Schedule
+from workbench.clusters.schedule import MOST_SAMPLES, Schedule
 from workbench.utils import files
 from workbench.utils.checks import UserError, check_whole
 
@@ -32,6 +32,11 @@ def read_mahimahi(path: Path | str, *, repeats: int = 1) -> Schedule:
     """
     check_whole("repeats", repeats, 1)
     packets = _read_milliseconds(path)
+    if repeats * len(packets) > MOST_SAMPLES:
+        raise UserError(
+            f"repeats is {repeats}, of {len(packets):,} milliseconds; a schedule has at most "
+            f"{MOST_SAMPLES:,} values"
+        )
     end_ms = max(packets)
     if end_ms == 0:
         raise UserError(f"{path}: all packets are in millisecond 0; a trace needs a length")

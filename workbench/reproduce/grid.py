@@ -1,7 +1,8 @@
 """Values of a sweep's parameters as a user writes them, and the points that they make.
 
 Several values stand between commas, ``10,100,1000``; ``1..5`` are the whole numbers from 1 to 5. A
-value that holds a comma stands in double quotes, as in a CSV file.
+value that holds a comma stands in double quotes, as in a CSV file. What may be a decimal comma,
+``1,5`` for a parameter that is not a whole number, is refused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from workbench.reproduce.notebooks import Notebook, check_declared, resolve
 from workbench.utils.checks import UserError
 
 MOST_POINTS = 10_000
+_DECIMAL = re.compile(r"\s*[+-]?\d+,\d*[1-9]\s*", re.ASCII)  # ``10,100`` would not end in 0
+_THOUSANDS = re.compile(r"\d,0\d", re.ASCII)
 _RANGE = re.compile(r"\s*([+-]?\d{1,18})\s*\.\.\s*([+-]?\d{1,18})\s*", re.ASCII)
 
 
@@ -47,6 +50,12 @@ def points(
 
 def values_of(parameter: Parameter, text: str) -> list[Value]:
     """Return the values that a text writes, each once and checked."""
+    decimal = parameter.kind is float and _DECIMAL.fullmatch(text)
+    if decimal or (parameter.kind in (int, float) and _THOUSANDS.search(text)):
+        raise UserError(
+            f"{parameter.name}={text}: one number or two? Write decimals with a point, as in 1.5, "
+            "thousands without a mark, as in 1500, and two numbers with a space, as in '1, 5'"
+        )
     values: list[Value] = []
     for part in _parts(parameter, text):
         whole = _RANGE.fullmatch(part) if parameter.kind in (int, float) else None

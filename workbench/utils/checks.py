@@ -21,8 +21,20 @@ class UserError(ValueError):
 
     Raised where input enters: constructors of public values, the command line, files. The
     command ends with its message in one line; any other error is a fault of this package, and keeps
-    its traceback.
+    its traceback. The message quotes users' words: control characters in them are shown as text.
     """
+
+    def __init__(self, message: str) -> None:
+        if len(message) > MOST_WORDS:  # the advice comes last
+            message = f"{message[: MOST_WORDS // 2]} … {message[-MOST_WORDS // 2 :]}"
+        super().__init__(as_text(message))
+
+
+def as_text(words: str) -> str:
+    r"""Return words with their control characters as text, such as ``\x1b``; lines stay lines."""
+    if words.isprintable():
+        return words
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in words)
 
 
 class UnknownNameError(UserError):
@@ -52,6 +64,10 @@ def choose(kind: str, name: str, options: Mapping[str, T]) -> T:
     return options[check_name(kind, name, options)]
 
 
+MOST_BYTES = 10**18
+MOST_WORDS = 20_000
+"""Characters of an error's message."""
+
 _UNITS = {"": 1, "b": 1}
 _UNITS |= {f"{letter}b": 1000**n for n, letter in enumerate("kmgt", 1)}
 _UNITS |= {f"{letter}ib": 1024**n for n, letter in enumerate("kmgt", 1)}
@@ -75,6 +91,14 @@ def check_number(name: str, value: object) -> float:
         return float(cast(Real, value))
     except OverflowError:
         raise UserError(f"{name} has more digits than a float holds; give a number") from None
+
+
+def check_range(name: str, value: object, low: float, high: float, instead: str = "") -> float:
+    """Return the number for `name` if it is from `low` to `high`; `instead` ends the error."""
+    number = check_number(name, value)
+    if not low <= number <= high:
+        raise UserError(f"{name} is {value}; it must be from {low:g} to {high:g}{instead}")
+    return number
 
 
 def whole(value: Any) -> int | None:
@@ -167,6 +191,7 @@ def parse_budget(budget: object, whole: Callable[[], int]) -> int:
         if isinstance(budget, float) and not budget.is_integer():
             raise UserError(f"budget is {budget}; give bytes, or a share as text, as in '50%'")
         return check_whole("budget", budget, 0)
+    check_comma("budget", budget)
     share = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*", budget)
     if share is None:
         try:
@@ -184,9 +209,21 @@ def parse_budget(budget: object, whole: Callable[[], int]) -> int:
 def parse_bytes(text: str) -> int:
     """Bytes of a size such as ``64MB``, ``64 MiB``, ``0.5GB`` or ``64000000``.
 
-    Raises ValueError: anything else, or less than a byte.
+    Raises ValueError: anything else, less than a byte, or more than `MOST_BYTES`.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)", text.strip().replace(",", "").lower())
+    check_comma("size", text)
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)", text.strip().lower(), re.ASCII)
     if found is None or found[2] not in _UNITS or (size := float(found[1]) * _UNITS[found[2]]) < 1:
         raise UserError(f"{text!r} is not a size; give bytes, as in 64MB, 64 MiB or 0.5GB")
+    if size > MOST_BYTES:
+        raise UserError(f"{text!r} is too large a size; give at most {MOST_BYTES / 1e12:,.0f} TB")
     return round(size)
+
+
+def check_comma(name: str, text: str) -> None:
+    """Refuse a number with a comma, which some read as a decimal point and others skip."""
+    if "," in text:
+        raise UserError(
+            f"{name} {text!r} has a comma; write decimals with a point, as in 1.5, and thousands "
+            "without a mark, as in 1500"
+        )

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data"
 
+MOST_TEXT = 50_000_000
+"""Characters of a user's file of text, unless another bound is given."""
+
 
 def expanded(path: str | os.PathLike[str]) -> Path:
     """Expand ``~`` to the home folder; refuse that of an unknown user."""
@@ -26,17 +29,21 @@ def expanded(path: str | os.PathLike[str]) -> Path:
         raise UserError(f"{path}: there is no home folder of that user") from None
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
+def read_text(path: str | os.PathLike[str], most: int = MOST_TEXT) -> str:
     """Text of a user's file in UTF-8, with ``~`` expanded; raises UserError if it cannot be read.
 
-    A byte order mark is left out.
+    A byte order mark is left out. More than `most` characters are refused.
     """
     try:
-        return expanded(path).read_text(encoding="utf-8-sig")
+        with expanded(path).open(encoding="utf-8-sig") as file:
+            text = file.read(most + 1)
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UserError(f"{path} is not text in UTF-8; save it in that encoding") from None
+    if len(text) > most:
+        raise UserError(f"{path} is too long; it must have at most {most:,} characters")
+    return text
 
 
 def write_bytes(path: Path, data: bytes) -> None:

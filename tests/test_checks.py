@@ -1,0 +1,30 @@
+"""Errors quote what a user wrote without letting it act on the terminal."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from workbench.utils.checks import MOST_WORDS, UnknownNameError, UserError
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("\x1b[2Jb\x07", r"\x1b[2Jb\x07"),
+        ("a\u202eb", r"a\u202eb"),  # from right to left
+        ("\x9b31m", r"\x9b31m"),
+        ("\udcff", r"\udcff"),  # an undecodable byte of a path
+        ("naïve 東\nsecond line", "naïve 東\nsecond line"),
+    ],
+)
+def test_control_characters_are_shown_as_text(words: str, shown: str) -> None:
+    error = UnknownNameError(f"node {words}; give another")
+    assert str(error) == str(pickle.loads(pickle.dumps(error))) == f"node {shown}; give another"
+
+
+def test_long_words_are_cut_and_the_advice_is_kept() -> None:
+    shown = str(UserError(f"{'x' * 1_000_000} is wrong; give a number"))
+    assert len(shown) < MOST_WORDS + 10
+    assert shown.endswith("is wrong; give a number")
