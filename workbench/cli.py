@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 import workbench
 from workbench.utils.checks import UserError, check_name, check_whole
+from workbench.utils.files import expanded
 from workbench.zoo.own_model import load_model
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Folder = partial(typer.Option, metavar="DIR")
-File = partial(typer.Option, metavar="FILE")
+Folder = partial(typer.Option, metavar="DIR", parser=expanded)
+File = partial(typer.Option, metavar="FILE", parser=expanded)
 Number = partial(typer.Option, metavar="N")
 Name = partial(typer.Option, metavar="NAME")
 
@@ -395,9 +396,7 @@ def share(
     every: Annotated[
         bool, typer.Option("--all", help="Those of all notebooks, into a folder: -o DIR.")
     ] = False,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where the page goes.")
-    ] = None,
+    output: Annotated[Path | None, File("-o", "--output", help="Where the page goes.")] = None,
     parameter: Values = None,
     processes: Processes = None,
 ) -> None:

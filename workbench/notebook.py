@@ -109,7 +109,7 @@ class Results:
         **shared: Any,
     ) -> None:
         self.system = system
-        self.folder = Path(output) if output else None
+        self.folder = files.expanded(output) if output else None
         self.trainings = check_name("trainings", trainings, TRAININGS)
         self.recordings = recordings
         self.shared = shared

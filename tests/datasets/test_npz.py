@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+import struct
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from workbench.datasets import Dataset, DatasetError, load
+from workbench.datasets import Dataset, DatasetError, load, npz
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (6, 5, 7, 3), dtype=np.uint8)
@@ -59,8 +62,10 @@ def test_whole_numbers_are_tokens_with_a_label_each_or_one(tmp_path: Path) -> No
     assert (str(*own.inputs), len(own.classes)) == ("int64[2]", 12)
     np.testing.assert_array_equal(own.y_train, y)
     assert len(read(tmp_path, x_train=x, x_test=x[:4]).classes) == 4
-    with pytest.raises(DatasetError, match="x_train has tokens from -1; they are from 0"):
+    with pytest.raises(DatasetError, match="x_train has tokens from -1 to 10; they are from 0 to"):
         read(tmp_path, x_train=x - 1, x_test=x[:4])
+    with pytest.raises(DatasetError, match="to 4611686018427387904; they are from 0 to 999,999"):
+        read(tmp_path, x_train=x.astype(np.int64) + 2**62 - 11, x_test=x[:4], y_train=y)
 
 
 def holed(value: float) -> Any:
@@ -116,6 +121,48 @@ def test_an_array_alone_is_refused(tmp_path: Path) -> None:
         np.save(file, PIXELS)
     with pytest.raises(DatasetError, match=r"not an \.npz file"):
         load(tmp_path / "own.npz")
+
+
+def npy(shape: str, data: bytes = b"", *, dtype: str = "|u1", longer: int = 0) -> bytes:
+    """Bytes of an array whose header may say anything; `longer` is what its length is off by."""
+    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}}}".encode()
+    return b"\x93NUMPY\x02\x00" + struct.pack("<I", len(text) + longer) + text + data
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (npy("(10**12,)"), "not an .npz file"),
+        (npy("(1000000000000,)", b"abc"), "has 3 bytes, and its header says 1,000,000,000,000"),
+        (npy("(-3,)", b"abc"), "its header says -3"),
+        (npy("(3,)", b"abc", longer=2**31), "not an .npz file"),
+        (npy("(3,)", b"abc", dtype="O"), "not an .npz file of plain arrays: Object arrays"),
+        (npy("(" * 5000 + ")" * 5000), "not an .npz file"),
+        (pickle.dumps({"a": 1}), "not an .npz file"),
+        (b"\x93NUMPY\x09\x09", "not an .npz file"),
+        (b"", "not an .npz file"),
+    ],
+    ids=range(9),
+)
+def test_array_of_a_stranger_is_refused_before_it_takes_memory(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    read(tmp_path)
+    with zipfile.ZipFile(tmp_path / "own.npz", "a") as file:
+        file.writestr("x_train.npy", content)
+    with pytest.raises(DatasetError, match=message):
+        load(tmp_path / "own.npz")
+
+
+def test_file_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = sum(array.nbytes + 128 for array in GOOD.values())
+    monkeypatch.setattr(npz, "MOST_BYTES", size)
+    read(tmp_path)
+    monkeypatch.setattr(npz, "MOST_BYTES", size - 1)
+    with pytest.raises(DatasetError, match="unpacks to 0 MB; at most 0 MB are read"):
+        read(tmp_path)
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:

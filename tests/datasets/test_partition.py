@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.refusals import refusals
 from workbench import datasets
-from workbench.datasets import partition
+from workbench.datasets import Dataset, partition
 from workbench.datasets.partition import Shards
 
 LABELS = st.lists(st.integers(0, 6), min_size=12, max_size=80)
@@ -78,10 +78,41 @@ def test_small_alpha_skews_and_large_alpha_does_not() -> None:
     assert largest_class(1000.0) < 0.15  # a tenth each, give or take
 
 
+@pytest.mark.parametrize("alpha", [1e16, 1e300, 1.7e308])
+def test_hugest_alpha_gives_equal_shares(alpha: float) -> None:
+    shards = partition.dirichlet(np.repeat([0, 1], 100), 4, alpha, seed=0)
+    assert [len(shard) for shard in shards] == [50] * 4
+
+
+@pytest.mark.parametrize("alpha", [5e-324, 1e-300, 1e-5])
+def test_tiniest_alpha_gives_each_class_to_any_one_node(alpha: float) -> None:
+    labels = np.repeat(np.arange(200), 5)
+    shards = partition.dirichlet(labels, 4, alpha, seed=0)
+    assert all(len(set(labels[shard])) * 5 == len(shard) for shard in shards)
+    # Each of four nodes gets a class with probability 1/4: 50 of 200, give or take five deviations.
+    assert all(abs(len(shard) / 5 - 50) < 5 * (200 * 3 / 16) ** 0.5 for shard in shards)
+
+
+def test_no_stream_of_random_numbers_is_shared_with_another_purpose() -> None:
+    """The first order of each purpose, at the same seed."""
+    count, x = 40, np.arange(40.0)[:, None]
+    whole = Dataset("x", x, x, x, x)
+    limited = whole.limit(count - 1, count - 1)
+    bare = np.random.SeedSequence(0), *(np.random.SeedSequence(0, spawn_key=(at,)) for at in (0, 1))
+    orders = [np.random.default_rng(stream).permutation(count).tolist() for stream in bare]
+    orders += [limited.y_train[:, 0].tolist(), limited.y_test[:, 0].tolist()]
+    (first, *_) = partition.by_size(np.zeros(count, int), [1, 3], seed=0)
+    assert len({tuple(order[:10]) for order in orders}) == len(orders)
+    assert all(sorted(order[:10]) != first.tolist() for order in orders)
+
+
 test_by_size_refused = refusals(
     partition.by_size,
     {"labels": [0, 1], "shares": [1, 1], "seed": 0},
-    {"shares": {"node 2 would get none of 2": [[1, 1, 1]], "above 0": [[1, 0], []]}},
+    {
+        "shares": {"node 2 would get none of 2": [[1, 1, 1]], "above 0": [[1, 0], []]},
+        "seed": {"seed is .*; it must be a whole number of at least 0": [-1, 0.5, None]},
+    },
 )
 test_by_class_refused = refusals(
     partition.by_class,

@@ -9,6 +9,7 @@ import pytest
 
 from tests.reproduce.helpers import run, write_notebook
 from workbench.reproduce import find, reproduce, resolve
+from workbench.utils.checks import UserError
 
 
 @pytest.mark.parametrize("name", ["01", "dynacomm", "01_dynacomm", "notebooks/01_dynacomm.ipynb"])
@@ -51,11 +52,37 @@ def test_no_notebooks(tmp_path: Path) -> None:
         ("a = f(1)", "plain value"),
         ("a = {[]: 1}", "plain value"),
         ("a = [1]", "bool, int, float"),
+        ("a = 1" + "+1" * 5000, "plain value|not Python"),
+        ("a: int = 1.5", "'a' is annotated as int, but its default is 1.5"),
+        ("a: bool = 1", "'a' is annotated as bool, but its default is 1"),
     ],
 )
 def test_parameters_cell_that_cannot_be_read(tmp_path: Path, cell: str, message: str) -> None:
     write_notebook(tmp_path / "01_x.ipynb", parameters=cell)
     with pytest.raises(ValueError, match=message):
+        find(tmp_path)
+
+
+@pytest.mark.parametrize("cell", ["lr: float = 1", "lr: float = 1.0", "lr: float = -0"])
+def test_whole_default_of_a_float_takes_fractions(tmp_path: Path, cell: str) -> None:
+    write_notebook(tmp_path / "01_x.ipynb", parameters=cell)
+    (book,) = find(tmp_path)
+    assert type(book.defaults["lr"]) is float
+    assert book.parameters["lr"].parse("0.1") == 0.1
+
+
+def test_byte_order_mark_is_left_out(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "01_x.ipynb", parameters="seed: int = 3")
+    path.write_text(path.read_text("utf-8"), encoding="utf-8-sig")
+    (book,) = find(tmp_path)
+    assert book.defaults == {"seed": 3}
+    assert book.text[0] == "{"
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"cells": 1}', "1" * 5000, "\0"])
+def test_file_of_another_kind_is_one_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / "01_x.ipynb").write_text(content)
+    with pytest.raises(UserError, match="is not a Jupyter notebook"):
         find(tmp_path)
 
 
@@ -67,7 +94,7 @@ def test_a_file_that_jupyter_is_writing_is_ignored(tmp_path: Path) -> None:
 
 def test_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "01_x.ipynb").mkdir()
-    with pytest.raises(ValueError, match=r"cannot read .*01_x\.ipynb: Is a directory"):
+    with pytest.raises(ValueError, match=r"01_x\.ipynb: cannot be read: Is a directory"):
         find(tmp_path)
 
 

@@ -262,8 +262,8 @@ def _read_pairs(path: Path | str) -> list[tuple[float, float]]:
             pairs.append((float(row[0]), float(row[1])))
         elif not (heading and len(row) == 2):
             raise UserError(
-                f"{path}, line {line}: {','.join(row)[:60]!r} is not start_s,value; write both with a "
-                "decimal point, and a comma between them, as in 0.5,12.5"
+                f"{path}, line {line}: {','.join(row)[:60]!r} is not start_s,value; write both "
+                "with a decimal point, and a comma between them, as in 0.5,12.5"
             )
     return pairs
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -13,6 +12,7 @@ from workbench.clusters import Cluster
 from workbench.comparison.ways.way import EQUAL
 from workbench.profiles import LayerTimes
 from workbench.utils.checks import UserError
+from workbench.utils.files import expanded
 from workbench.utils.numbers import three_digits
 
 if TYPE_CHECKING:
@@ -246,10 +246,10 @@ def parse_times(texts: Sequence[str], cluster: Cluster) -> dict[str, LayerTimes]
         ]
         if not group:
             cluster.index(name)
-        if not Path(path).is_file():
+        if not expanded(path).is_file():
             raise UserError(f"--times {text}: there is no file {path}")
         try:
-            times = LayerTimes.load(path)
+            times = LayerTimes.load(expanded(path))
         except (pl.exceptions.PolarsError, OSError, KeyError, TypeError):
             raise UserError(
                 f"--times {text}: {path} holds no layer times; save them with workbench profile "

@@ -11,13 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from workbench.datasets.images import fit_images
 from workbench.graphs.inputs import Input
-from workbench.utils.checks import UserError
+from workbench.utils.checks import UserError, check_whole
 
 Labels = NDArray[np.int64]
 Shape = tuple[int, ...]
 
 IGNORED = -100
 """Label of a position that no loss and no metric counts, as in PyTorch."""
+
+LIMIT = 10
+"""Purpose of a stream of random numbers; see `workbench.training.repeatable`."""
 
 
 class DatasetError(UserError):
@@ -185,12 +188,14 @@ class Dataset:
         The same seed draws the same samples; a smaller number draws the first of a larger.
         """
 
-        def drawn(stream: int, wanted: int | None, count: int) -> NDArray[np.int64] | None:
+        check_whole("seed", seed, 0)
+
+        def drawn(part: int, wanted: int | None, count: int) -> NDArray[np.int64] | None:
             if wanted is not None and wanted < 1:
                 raise DatasetError(f"{self.name}: limit is {wanted}; at least one sample is needed")
             if wanted is None or wanted >= count:
                 return None
-            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream,)))
+            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LIMIT, part)))
             return rng.permutation(count)[:wanted]
 
         return self.subset(drawn(0, train, len(self.y_train)), drawn(1, test, len(self.y_test)))

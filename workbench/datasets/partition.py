@@ -22,6 +22,9 @@ from workbench.utils.checks import UserError, check_number, check_whole
 
 Shards = tuple[NDArray[np.int64], ...]
 
+PARTITION = 11
+"""Purpose of a stream of random numbers; see `workbench.training.repeatable`."""
+
 
 def by_size(labels: ArrayLike, shares: Sequence[float], *, seed: int) -> Shards:
     """Distribute samples at random, to each node its share: the same mix of classes on average.
@@ -47,7 +50,7 @@ def by_size(labels: ArrayLike, shares: Sequence[float], *, seed: int) -> Shards:
             f"node {node} would get none of {count} samples: its share is "
             f"{weights[node] / weights.sum():.3g}. Give it more, or use fewer nodes"
         )
-    order = np.random.default_rng(seed).permutation(count)
+    order = _generator(seed).permutation(count)
     return tuple(np.sort(part) for part in np.split(order, np.cumsum(sizes)[:-1]))
 
 
@@ -67,7 +70,7 @@ def by_class(labels: ArrayLike, nodes: int, *, classes_per_node: int = 2, seed: 
             f"{len(checked)} samples do not make {pieces} pieces for {nodes} nodes with "
             f"{each} classes each; use fewer nodes or more samples"
         )
-    rng = np.random.default_rng(seed)
+    rng = _generator(seed)
     order = rng.permutation(len(checked))
     by_label = np.array_split(order[np.argsort(checked[order], kind="stable")], pieces)
     dealt = rng.permutation(pieces).reshape(nodes, each)
@@ -86,15 +89,13 @@ def dirichlet(labels: ArrayLike, nodes: int, alpha: float, *, seed: int) -> Shar
     if not 0 < check_number("alpha", alpha) < math.inf:
         raise UserError(f"alpha is {alpha}; it must be above 0 and finite")
     checked = _checked(labels, nodes)
-    rng = np.random.default_rng(seed)
+    rng = _generator(seed)
     owner = np.empty(len(checked), dtype=np.int64)
     for label in np.unique(checked):
         own = rng.permutation(np.flatnonzero(checked == label))
-        # A tiny alpha may round every gamma variate to zero, whose shares are no numbers.
-        shares = np.nan_to_num(rng.dirichlet(np.full(nodes, alpha)))
-        if not shares.any():
-            shares[rng.integers(nodes)] = 1.0
-        bounds = np.rint(np.cumsum(shares) / shares.sum() * len(own)).astype(np.int64)
+        # Beyond these bounds sums overflow or round to 0; within, shares are the same to a sample.
+        shares = rng.dirichlet(np.full(nodes, np.clip(alpha, 1e-300, 1e15)))
+        bounds = np.rint(np.cumsum(shares) * len(own)).astype(np.int64)
         owner[own] = np.searchsorted(bounds, np.arange(len(own)), side="right")
     sizes = np.bincount(owner, minlength=nodes)
     for node in np.flatnonzero(sizes == 0):
@@ -103,6 +104,11 @@ def dirichlet(labels: ArrayLike, nodes: int, alpha: float, *, seed: int) -> Shar
         sizes[richest] -= 1
         sizes[node] += 1
     return tuple(np.flatnonzero(owner == node) for node in range(nodes))
+
+
+def _generator(seed: int) -> np.random.Generator:
+    stream = np.random.SeedSequence(check_whole("seed", seed, 0), spawn_key=(PARTITION,))
+    return np.random.default_rng(stream)
 
 
 def _checked(labels: ArrayLike, nodes: int) -> NDArray[np.int64]:

@@ -24,6 +24,7 @@ from workbench.experiments.computed import Failures, Measure, Point, computed, k
 from workbench.experiments.finished import Rows, kept_in
 from workbench.experiments.joined import joined
 from workbench.utils.checks import UserError, check_whole
+from workbench.utils.files import expanded
 
 
 def grid(**axes: Iterable[object]) -> list[dict[str, Any]]:
@@ -114,7 +115,7 @@ def sweep(
         return then(pl.DataFrame(rows, schema=schema, orient="row"))
 
     calls = [{**everywhere, **point} for point in asked]
-    kept = nullcontext() if folder is None else kept_in(Path(folder), measure, calls, processes)
+    kept = nullcontext() if folder is None else kept_in(expanded(folder), measure, calls, processes)
     with kept, keeping(frame):
         finished_rows.update(
             computed(

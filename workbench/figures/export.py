@@ -35,7 +35,7 @@ def save(chart: Figure, path: Path | str, column: str = "double") -> Path:
     Parent folders are made. The suffix of `path` is ``.svg``, ``.pdf`` or ``.png`` (300 dpi);
     another is an UnknownNameError. Else as `svg`. Returns `path`.
     """
-    target = Path(path)
+    target = files.expanded(path)
     render = choose("figure format", target.suffix.removeprefix(".").lower(), _RENDERERS)
     files.write_bytes(target, render(fitted(chart, column)))
     return target

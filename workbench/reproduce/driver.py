@@ -22,6 +22,7 @@ from workbench.reproduce.runner import NotebookTask, run
 from workbench.store import provenance
 from workbench.store.folder import sole_writer, writable
 from workbench.utils.checks import UserError
+from workbench.utils.files import expanded
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,6 +64,7 @@ def reproduce(
     jobs = min(2, os.cpu_count() or 1) if jobs is None else jobs
     if jobs < 1:
         raise UserError(f"--jobs {jobs}: must be at least 1")
+    notebooks, output, figures = (path and expanded(path) for path in (notebooks, output, figures))
     folder = notebooks_folder(notebooks)
     chosen = find(folder, names)
     values = resolve(chosen, scale, given or {})

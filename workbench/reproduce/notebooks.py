@@ -10,7 +10,8 @@ from pathlib import Path
 
 from workbench import parameters, results, systems
 from workbench.parameters import DRIVER_PARAMETER, Parameter, Value
-from workbench.utils.checks import UserError, check_name
+from workbench.utils.checks import UserError, check_name, check_number
+from workbench.utils.files import read_text
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ def read_notebook(path: Path) -> Notebook:
     Raises ValueError: the file cannot be read or is no notebook, or a parameter's default is not
     valid.
     """
+    text = read_text(path)
     try:
-        text = path.read_text(encoding="utf-8")
         content = json.loads(text)
         cells = tuple(
             (
@@ -89,10 +90,8 @@ def read_notebook(path: Path) -> Notebook:
         )
         version = (content["nbformat"], content["nbformat_minor"])
         if version[0] != 4 or not isinstance(content["metadata"], dict):
-            raise UserError(f"version {version}")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"version {version}")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} is not a Jupyter notebook (nbformat 4): {error!r}") from None
     source = next((source for _, source, tags in cells if "parameters" in tags), "")
     declared = _declared(source, path)
@@ -110,23 +109,31 @@ def _declared(source: str, path: Path) -> dict[str, object]:
     declared: dict[str, object] = {}
     try:
         statements = ast.parse(source).body
-    except SyntaxError as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UserError(f"{path}: the parameters cell is not Python: {error}") from None
     for statement in statements:
+        kind = ""
         match statement:
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                pass
+                kind = ast.unparse(statement.annotation)
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 pass
             case _:
                 continue
         try:
-            declared[name] = ast.literal_eval(value)
-        except (ValueError, TypeError):
+            default = ast.literal_eval(value)
+        except (ValueError, TypeError, RecursionError, MemoryError):
             raise UserError(
                 f"{path}: the default of parameter {name!r} must be a plain value, "
-                f"not {ast.unparse(value)}"
+                f"not {ast.get_source_segment(source, value)}"
             ) from None
+        if kind == "float" and type(default) is int:
+            default = check_number(name, default)
+        declared[name] = default
+        if kind in ("bool", "int", "float", "str") and type(default).__name__ != kind:
+            raise UserError(
+                f"{path}: parameter {name!r} is annotated as {kind}, but its default is {default!r}"
+            )
     return declared
 
 

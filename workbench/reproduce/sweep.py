@@ -36,6 +36,7 @@ from workbench.store.folder import clean, sole_writer
 from workbench.store.provenance import digest
 from workbench.utils import parallel
 from workbench.utils.checks import UserError
+from workbench.utils.files import expanded
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,7 +78,8 @@ def sweep(
             f'{notebook.path.name} keeps no results: declare {DRIVER_PARAMETER}: str = "" in its '
             "parameters cell, and keep frames by Results(NAME, output).keep"
         )
-    output = (output or results.default_folder().parent / "sweeps" / notebook.name).resolve()
+    output = output or results.default_folder().parent / "sweeps" / notebook.name
+    output = expanded(output).resolve()
     beside = min(len(grid), processes or joblib.cpu_count())
     alone = parallel.ONE_CORE | {"LOKY_MAX_CPU_COUNT": "1"}
     with one_interrupt(), sole_writer(output, [FRAMES]):
@@ -108,7 +110,7 @@ def sweep(
 
 
 def _notebook(name: str) -> Notebook:
-    path = Path(name)
+    path = expanded(name)
     if path.suffix == ".ipynb" and path.is_file():
         return read_notebook(path.resolve())
     (notebook,) = find(notebooks_folder(), [name])

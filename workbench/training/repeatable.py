@@ -17,8 +17,8 @@ from workbench.utils.checks import UserError
 if TYPE_CHECKING:
     import torch
 
-# First number of a purpose, so that two never share a stream; a data set's `limit` has 0 and 1,
-# `workbench.runtime.faults` those from 16 on.
+# First number of a purpose, so that two never share a stream; data sets have 0 and 1 (cluttered
+# digits), 10 (`limit`) and 11 (`partition`), `workbench.runtime.faults` those from 16 on.
 FIRST_WEIGHTS, SHUFFLE, STEP, AGGREGATE, SELECT, LOAD, DRAW, DEAL = 2, 3, 4, 5, 6, 7, 8, 9
 
 

@@ -22,7 +22,7 @@ MOST_TEXT = 50_000_000
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:
-    """Expand ``~`` to the home folder; refuse that of an unknown user."""
+    """Return a path that a user gave, with ``~`` as the home folder."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -62,6 +62,7 @@ def write_parquet(path: Path, frame: pl.DataFrame) -> None:
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    path = expanded(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     os.close(descriptor)

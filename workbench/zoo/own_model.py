@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from workbench.utils.checks import UserError, check_name
+from workbench.utils.files import expanded
 
 if TYPE_CHECKING:
     import torch
@@ -28,7 +29,7 @@ def load_model(named: str) -> torch.nn.Module:
     where, _, name = named.rpartition(":")
     if not (where and name):
         raise UserError(f"{named}: name your own model as file.py:Name or package.module:Name")
-    loaded = _from_file(named, Path(where)) if where.endswith(".py") else _imported(named, where)
+    loaded = _from_file(named, where) if where.endswith(".py") else _imported(named, where)
 
     import torch
 
@@ -62,7 +63,8 @@ def _models(loaded: ModuleType, module: type) -> list[str]:
     ]
 
 
-def _from_file(named: str, path: Path) -> ModuleType:
+def _from_file(named: str, where: str) -> ModuleType:
+    path = expanded(where)
     if not path.is_file():
         raise UserError(f"{named}: there is no file {path}")
     sys.path.append(str(path.resolve().parent))

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 from workbench.edgegossip.prediction.host_counters import Counters, Source, between, host_counters
 from workbench.edgegossip.prediction.predictor import Contention
 from workbench.utils.checks import UserError
+from workbench.utils.files import expanded
 
 if TYPE_CHECKING:
     import polars as pl
@@ -101,7 +102,7 @@ class Monitor:
         if not isinstance(path, str | Path | None):
             raise UserError(f"path is {path!r}; give the path of a file for reports, or None")
         self.platform, self.interval_s = platform, interval_s
-        self.path = None if path is None else Path(path)
+        self.path = None if path is None else expanded(path)
         self.sample_s: deque[float] = deque(maxlen=KEPT)
         self.report_s: deque[float] = deque(maxlen=KEPT)
         self._readings = round(window_s / interval_s)
