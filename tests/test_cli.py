@@ -58,6 +58,26 @@ def notebooks(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("reproduce --notebooks=~/x", "no notebooks in HOME/x"),
+        ("scorecard --results=~/x", "--results HOME/x: there is no such folder"),
+        ("profile lenet5 --save=~/x/a.parquet", "--save HOME/x/a.parquet: there is no folder"),
+        ("profile ~/x.py:Net --inputs 1", "there is no file HOME/x.py"),
+        ("share dynacomm --output=~/x/a.html", "-o HOME/x/a.html: there is no folder HOME/x"),
+        ("compare lenet5 --cluster=~/x.toml", "HOME/x.toml: cannot be read"),
+        ("sweep ~/own.ipynb -p seed=1", "own.ipynb keeps no results"),
+    ],
+)
+def test_tilde_in_a_path_is_the_home_folder(
+    line: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_notebook(tmp_path / "own.ipynb", parameters="seed: int = 1")
+    assert message.replace("HOME", str(tmp_path)) in refused(*line.split())
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["-p", "workers"], "-p workers: write it as name=value"),

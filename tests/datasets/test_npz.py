@@ -147,7 +147,7 @@ def npy(shape: str, data: bytes = b"", *, dtype: str = "|u1", longer: int = 0) -
 def test_array_of_a_stranger_is_refused_before_it_takes_memory(
     tmp_path: Path, content: bytes, message: str
 ) -> None:
-    read(tmp_path)
+    np.savez(tmp_path / "own.npz", **{key: GOOD[key] for key in GOOD if key != "x_train"})
     with zipfile.ZipFile(tmp_path / "own.npz", "a") as file:
         file.writestr("x_train.npy", content)
     with pytest.raises(DatasetError, match=message):

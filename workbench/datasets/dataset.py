@@ -187,7 +187,6 @@ class Dataset:
 
         The same seed draws the same samples; a smaller number draws the first of a larger.
         """
-
         check_whole("seed", seed, 0)
 
         def drawn(part: int, wanted: int | None, count: int) -> NDArray[np.int64] | None:
