@@ -110,20 +110,22 @@ def cluster_of(content: Mapping[str, Any]) -> Cluster:
         groups[name] = _nodes(name, entry, left)
         left -= len(groups[name])
     nodes = [node for group in groups.values() for node in group]
-    called = {node.name: [node] for node in nodes} | groups
+    called = {node.name: [index] for index, node in enumerate(nodes)}
+    called |= {name: [called[each.name][0] for each in own] for name, own in groups.items()}
     links: dict[tuple[Name, Name], Link] = {}
     for entry in _tables("links", content):
         _check_keys("a link", entry, LINK)
         between = entry.get("between")
         if not (isinstance(between, list) and len(between) == 2):
             raise UserError(f'a link is between {between!r}; give two names: ["board", "edge"]')
-        ends = [[node.name for node in choose("node", name, called)] for name in between]
+        ends = [choose("node", name, called) for name in between]
         link = _link(" and ".join(map(str, between)), entry)
         for a, b in dict.fromkeys((min(pair), max(pair)) for pair in product(*ends)):
             if a == b:
                 continue
             if (a, b) in links:
-                raise UserError(f"the link between {a} and {b} is given twice")
+                names = f"{nodes[a].name} and {nodes[b].name}"
+                raise UserError(f"the link between {names} is given twice")
             links[a, b] = links[b, a] = link
     rules = content.get("rules", {})
     _check_keys("rules", rules, RULES)
@@ -165,13 +167,13 @@ def _link(between: str, entry: Mapping[str, Any]) -> Link:
 
 
 def _check_reach(cluster: Cluster) -> None:
-    import networkx as nx
-
-    graph = nx.DiGraph(cluster.links.keys())
-    graph.add_nodes_from(range(len(cluster)))
-    parts = sorted(nx.strongly_connected_components(graph), key=len)
-    if len(parts) > 1:
-        lonely = cluster.names[min(parts[0])]
+    near, far = [0], set(range(1, len(cluster)))  # links lead both ways
+    for node in near:
+        found = far.intersection(cluster.targets(node))
+        near += found
+        far -= found
+    if far:
+        lonely = cluster.names[min(far if len(far) < len(near) else near)]
         others = ", ".join(name for name in cluster.names if name != lonely)
         raise UserError(f"no links lead from {lonely} to all others ({others}); add [[links]]")
 
