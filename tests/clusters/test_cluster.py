@@ -83,7 +83,9 @@ test_node_refused = refusals(
         "name": {"needs a name, such as 'worker0'": [3, ""]},
         "cores": {"cores of a is .*; it must be": [0, 1.5, 10**13]},
         "samples": {"samples of a is .*; it must be": [-1, 10**13]},
-        "flops_per_s": {"flops_per_s of a is .* it must be from 1 to 1e.24": [0, 1e300, math.inf]},
+        "flops_per_s": {
+            "flops_per_s of a is .* it must be from 1e-09 to 1e.24": [0, 1e300, math.inf]
+        },
         "memory_bytes": {"memory_bytes of a is .* it must be from 1 to 1e.18": [0, 1e300]},
         "watts": {"watts of a is .*; it must be from 1e-09 to 1e.09": [0, 1e308, math.nan]},
         "price_per_hour": {"price_per_hour of a is .* it must be from 0 to 1e.09": [-1, 1e308]},

@@ -12,7 +12,7 @@ from workbench.utils.checks import MOST_BYTES, UserError, check_range, check_who
 Given = float | Schedule | Sequence[tuple[float, float]]
 
 RANGES = {
-    "flops_per_s": (1.0, 1e24),
+    "flops_per_s": (1e-9, 1e24),
     "memory_bytes": (1.0, float(MOST_BYTES)),
     "watts": (1e-9, 1e9),
     "price_per_hour": (0.0, 1e9),
