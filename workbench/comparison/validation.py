@@ -95,7 +95,7 @@ def _validated(
         raise UserError(f"{nodes} nodes in {len(places)} regions ({' '.join(places)}); name each's")
     for name in (*NUMBERS, *(("compute_s",) if machine_s is None else ())):
         if not (is_number(run[name]) and 0 < run[name] < math.inf):
-            raise UserError(f"{name} is {run[name]!r}; it must be a number above 0")
+            raise UserError(f"{name} is {run[name]!r}; it must be a finite number above 0")
     if machine_s is None:
         compute_s = float(run["compute_s"])
     else:

@@ -39,7 +39,7 @@ class Sgd:
 
     def __post_init__(self) -> None:
         if not 0 < check_number("learning_rate", self.learning_rate) < math.inf:
-            raise UserError(f"learning_rate is {self.learning_rate}; it must be above 0")
+            raise UserError(f"learning_rate is {self.learning_rate}; it must be above 0 and finite")
         if not 0 <= check_number("momentum", self.momentum) < 1:
             raise UserError(f"momentum is {self.momentum}; it must be at least 0 and below 1")
         if not 0 <= check_number("weight_decay", self.weight_decay) < math.inf:

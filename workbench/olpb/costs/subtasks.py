@@ -34,7 +34,7 @@ class Node:
             rates["bandwidth_bps"] = self.bandwidth_bps
         for name, value in rates.items():
             if not 0 < check_number(name, value) < math.inf:
-                raise UserError(f"{name} of a node is {value}; it must be above 0")
+                raise UserError(f"{name} of a node is {value}; it must be above 0 and finite")
 
     @property
     def room(self) -> float:
