@@ -98,6 +98,12 @@ def test_controls_stand_where_the_setting_does(system: str) -> None:
 
 
 @every_explorer
+def test_names_of_controls_have_room(system: str) -> None:
+    for name, control in controls_of(system).items():
+        assert len(control.widget(name).description) <= 28  # in 14 em
+
+
+@every_explorer
 def test_a_slider_reaches_as_far_as_the_setting(system: str) -> None:
     name = "edge_cloud_mbps" if system == "hiertrain" else "bandwidth_mbps"
     slider = controls(explorer(system).Setting(**{name: 100_000.0}))[name]

@@ -22,6 +22,7 @@ from workbench.dlion.paper.testbed import LOCAL_BATCH, STATED, paper_testbed
 from workbench.figures import parts
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.profiles import profile_model
+from workbench.utils.numbers import three_digits
 from workbench.widgets import Shared, Slider
 
 LAN_MBPS: float = STATED["machines"]["lan_mbps"]
@@ -45,9 +46,7 @@ class Setting(Parameters):
     environment: Annotated[
         str, Parameter("cores and links of the workers", options=lambda: list(ENVIRONMENTS))
     ] = "hetero_sys_a"
-    bandwidth_mbps: Annotated[
-        float, Slider(10, 1000, scale="log", step=10**0.02, label="fastest WAN interface")
-    ] = 50.0
+    bandwidth_mbps: Annotated[float, Slider(10, 1000, scale="log", label="fastest WAN link")] = 50.0
     batch_size: Annotated[int, Slider(1, 256, scale="log", step=2)] = LOCAL_BATCH
     workers: Annotated[int, Slider(2, 12)] = 6
     heterogeneity: Annotated[
@@ -135,7 +134,7 @@ def draw(setting: Setting) -> dict[str, Any]:
     baseline = iteration(cluster, workload, "baseline", rounds=ROUNDS)
     heading = [
         f"{system.title}: {max(one.iteration_s):.3g} s an iteration",
-        f"{one.samples_per_s:,.0f} samples a second (cost model)",
+        f"{three_digits(one.samples_per_s)} samples a second (cost model)",
     ]
     upper = figures.stacked(_seconds(one), _links(one), how="hconcat", spacing=30, title=heading)
     rates = {
@@ -193,7 +192,7 @@ def _links(one: Iteration) -> alt.Chart:
 
 def _rates(rates: dict[str, float], chosen: str) -> alt.LayerChart:
     rows = [
-        (title, rate, f"{rate:,.0f}", figures.PALETTE[4] if title == chosen else parts.GREY)
+        (title, rate, three_digits(rate), figures.PALETTE[4] if title == chosen else parts.GREY)
         for title, rate in rates.items()
     ]
     drawn = pl.DataFrame(rows, schema=["system", "rate", "text", "colour"], orient="row")

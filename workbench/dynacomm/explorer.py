@@ -27,9 +27,9 @@ class Setting(Parameters):
     model: str = "resnet152"
     planner: Annotated[str, PARAMETERS["planner"].among(PLANNERS.keys)] = "dynacomm"
     batch_size: Annotated[int, Slider(1, 128)] = 32
-    bandwidth_mbps: Annotated[
-        float, Slider(100, 40_000, scale="log", step=10**0.02, label="bandwidth")
-    ] = BANDWIDTH_MBPS
+    bandwidth_mbps: Annotated[float, Slider(100, 40_000, scale="log", label="bandwidth")] = (
+        BANDWIDTH_MBPS
+    )
     workers: Annotated[int, Slider(1, 32)] = WORKERS
     overhead_ms: Annotated[float, Slider(0, 100, step=0.1, label="overhead")] = _FITTED.overhead_ms
 

@@ -47,9 +47,9 @@ class Setting(Parameters):
         Parameter("for each aggregated one", "points", low=1, high=1000),
         Slider(1, 50, step=1),
     ] = RATIO
-    bandwidth_mbps: Annotated[
-        float, Slider(100, 40_000, scale="log", step=10**0.02, label="bandwidth")
-    ] = UPLINK_MBPS
+    bandwidth_mbps: Annotated[float, Slider(100, 40_000, scale="log", label="bandwidth")] = (
+        UPLINK_MBPS
+    )
     load: Annotated[
         float,
         Parameter("that co-runners use on CPU platforms", "of all cores", low=0, high=1),
@@ -145,7 +145,7 @@ def _spans(node: str, lane: str, epoch: Epoch) -> list[Span]:
 def _kept(deployment: Deployment, epochs: Sequence[Epoch]) -> alt.LayerChart:
     names = [deployment.platforms[epoch.node].name for epoch in epochs]
     percents = [100 * epoch.ratio for epoch in epochs]
-    texts = [f"{percent:.0f} %" for percent in percents]
+    texts = [f"{percent:.3g} %" for percent in percents]
     table = pl.DataFrame({"platform": names, "percent": percents, "text": texts})
     base = alt.Chart().encode(
         y=alt.Y("platform:N", sort=None, title=None),

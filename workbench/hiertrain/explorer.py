@@ -53,12 +53,12 @@ class Setting(Parameters):
     device_edge_mbps: Annotated[
         float,
         _link("a device and the edge server"),
-        Slider(0.5, 100, scale="log", step=10**0.02, label="device-edge"),
+        Slider(0.5, 100, scale="log", label="device-edge"),
     ] = DEVICE_EDGE_MBPS
     edge_cloud_mbps: Annotated[
         float,
         _link("the edge server and the cloud"),
-        Slider(0.5, 100, scale="log", step=10**0.02, label="edge-cloud"),
+        Slider(0.5, 100, scale="log", label="edge-cloud"),
     ] = FIG11_MBPS
     edge_cores: Annotated[
         int,

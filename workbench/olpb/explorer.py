@@ -66,9 +66,7 @@ class Setting(Parameters):
         Parameter("p: mean delay of a message", "ms", low=0, high=10_000),
         Slider(0, 60, step=1, label="delay"),
     ] = DELAY_FACTOR
-    bandwidth_mbps: Annotated[
-        float, Slider(1, 10_000, scale="log", step=10**0.02, label="bandwidth")
-    ] = 100.0
+    bandwidth_mbps: Annotated[float, Slider(1, 10_000, scale="log", label="bandwidth")] = 100.0
 
 
 SHARED = Shared(

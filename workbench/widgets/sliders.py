@@ -29,7 +29,34 @@ if TYPE_CHECKING:
 
 SCALES: Final = ("linear", "log")
 
+ROUND: Final = (
+    1,
+    1.1,
+    1.2,
+    1.3,
+    1.5,
+    1.6,
+    1.8,
+    2,
+    2.2,
+    2.5,
+    2.8,
+    3,
+    3.5,
+    4,
+    4.5,
+    5,
+    5.5,
+    6,
+    7,
+    8,
+    9,
+)
+"""Where a logarithmic slider stops in each decade."""
+
 _STEPS: Final = 100
+_DESCRIPTION_WIDTH: Final = "14em"
+_WIDTH: Final = "34em"
 _STATUS: Final = (
     '<span role="status" style="color: var(--jp-ui-font-color2)">answered in {:.0f} ms</span>'
 )
@@ -46,10 +73,11 @@ class Slider:
     unit
         Written behind the name: ``"Mbps"``.
     scale
-        ``"linear"``, or ``"log"`` for ranges over orders of magnitude.
+        ``"linear"``, or ``"log"`` for ranges over orders of magnitude: it stops at its bounds, at
+        its first value, and at `ROUND` numbers of each decade.
     step
-        What an arrow key adds on a linear scale, or multiplies by on a logarithmic one; by default
-        a hundredth of the range, or 1 for integers on a linear scale.
+        What an arrow key adds on a linear scale, by default a hundredth of the range, or 1 for
+        integers; or multiplies integers by on a logarithmic one.
     integer
         Whether `draw` gets whole numbers (int), not floats.
     label
@@ -95,15 +123,33 @@ class Slider:
         # Converted through exponents, a number loses its last digits; 12 are left.
         return round(within) if self.integer else float(f"{within:.12g}")
 
+    def stops(self) -> list[float]:
+        """Values that a logarithmic slider can be moved to."""
+        decades = range(math.floor(math.log10(self.minimum)), math.ceil(math.log10(self.maximum)))
+        rounded = (float(f"{number}e{decade}") for decade in decades for number in ROUND)
+        within = {number for number in rounded if self.minimum < number < self.maximum}
+        return sorted(within | {self.minimum, self.value, self.maximum})
+
     def widget(self, name: str) -> ipywidgets.Widget:
         """Build the ipywidget."""
         import ipywidgets
 
         shown = self.label or name.replace("_", " ")
+        description = f"{shown} ({self.unit})" if self.unit else shown
+        layout = {"width": _WIDTH}
+        style = {"description_width": _DESCRIPTION_WIDTH}
+        if self.scale == "log" and not self.integer:
+            return ipywidgets.SelectionSlider(
+                options=[(f"{stop:,.10g}", stop) for stop in self.stops()],
+                value=self.value,
+                description=description,
+                style=style,
+                layout=layout,
+            )
         low, high, start, step = self.minimum, self.maximum, self.value, self.step
         kind, readout = ipywidgets.FloatSlider, ".4r"
         if self.scale == "log":
-            kind, readout = ipywidgets.FloatLogSlider, ".0f" if self.integer else ".3r"
+            kind, readout = ipywidgets.FloatLogSlider, ".0f"
             low, high, start = map(math.log10, (low, high, start))
             step = step and math.log10(step)
         elif self.integer:
@@ -117,10 +163,10 @@ class Slider:
             max=high,
             step=step,
             readout_format=readout,
-            description=f"{shown} ({self.unit})" if self.unit else shown,
+            description=description,
             continuous_update=True,
-            style={"description_width": "13em"},
-            layout={"width": "33em"},
+            style=style,
+            layout=layout,
         )
 
 
