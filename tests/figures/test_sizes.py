@@ -125,3 +125,46 @@ def test_a_title_is_as_wide_as_its_column_and_no_wider(column: str) -> None:
     assert " ".join(lines) == words
     assert all(len(a) + len(b.split()[0]) > 60 * len(column) / 6 for a, b in pairwise(lines))
     assert f'width="{figures.COLUMNS[column]}in"' in figures.svg(chart, column)
+
+
+def texts(svg: str, role: str) -> list[list[tuple[float, str]]]:
+    """Visible texts of each axis, with their places from left to right."""
+    root = ElementTree.fromstring(svg)
+    groups = [group for group in root.iter(f"{SVG}g") if role in group.get("class", "").split()]
+    return [
+        sorted(
+            (float(re.findall(r"[-\d.]+", text.get("transform", ""))[0]), "".join(text.itertext()))
+            for text in group.iter(f"{SVG}text")
+            if text.get("opacity") != "0"
+        )
+        for group in groups
+    ]
+
+
+def test_ticks_that_would_run_together_are_left_out() -> None:
+    nodes = [2**n for n in range(2, 13)]
+    axis = alt.Axis(values=nodes, format="d")
+    x = alt.X("nodes:Q", scale=alt.Scale(type="log", base=2), axis=axis)
+    chart = alt.Chart(pl.DataFrame({"nodes": nodes})).mark_point().encode(x)
+    labels = texts(figures.svg(chart | chart, "single"), "role-axis-label")
+    assert len(labels) == 2
+    for of_one in labels:
+        assert 3 < len(of_one) < len(nodes)
+        for (left, one), (right, other) in pairwise(of_one):
+            assert right - left > 5.2 * (len(one) + len(other)) / 2 + 4  # px of a digit of 7 pt
+
+
+def test_titles_of_axes_break_where_plots_stand_beside_each_other() -> None:
+    title = "ours minus the paper's, percentage points"
+    chart = alt.Chart(pl.DataFrame({"x": [1, 2]})).mark_point().encode(x=alt.X("x:Q", title=title))
+    for shown, lines in ((chart, 1), (chart | chart, 2), ((chart + chart) | chart, 2)):
+        root = ElementTree.fromstring(figures.svg(shown, "single"))
+        found = [
+            [line.text for line in text.iter(f"{SVG}tspan")] or [text.text]
+            for group in root.iter(f"{SVG}g")
+            if "role-axis-title" in group.get("class", "")
+            for text in group.iter(f"{SVG}text")
+        ]
+        assert {" ".join(map(str, of_one)) for of_one in found} == {title}
+        assert {len(of_one) for of_one in found} == {lines}
+    assert chart.to_dict()["encoding"]["x"]["title"] == title

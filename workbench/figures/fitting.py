@@ -27,7 +27,9 @@ _LEAST_COLUMNS: Final = 2
 _LEGEND_COLUMNS: Final = (None, 4, 3, 2, 1)
 
 _TITLE_PX: Final = 5.9  # mean width of a character of 8 pt, bold
+_AXIS_PX: Final = 5.3  # and of 8 pt
 _SETTING_PX: Final = 4.9  # and of 7 pt
+_APART_PX: Final = 14  # between plots: an axis's title may be so much wider than its own
 _LABELS_PX: Final = 90  # of an axis, left of a view's own title
 _BESIDE: Final = ("hconcat", "concat")
 _BELOW: Final = ("vconcat", "layer")
@@ -74,10 +76,15 @@ def _scaled(spec: dict[str, Any], target: float) -> Picture:
     """
     views = list(_views(spec))
     wishes = [_wish(view) for view in views]
+    titled = [list(_titled(view)) for view in views]
 
     def drawn(factor: float) -> Picture:
-        for view, wish in zip(views, wishes, strict=True):
+        for view, wish, axes in zip(views, wishes, titled, strict=True):
             view["width"] = round(wish * factor, 3)
+            for axis, title in axes:
+                longest = int((view["width"] + _APART_PX) / _AXIS_PX)
+                lines = textwrap.wrap(title, max(longest, 1), break_long_words=False)
+                axis["title"] = lines if len(lines) > 1 else title
         return draw(spec)
 
     low, high = _LEAST_PLOT_PX / min(wishes), target / max(wishes)
@@ -114,6 +121,15 @@ def _views(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _views(spec["spec"])
     else:
         yield spec
+
+
+def _titled(view: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Find a plot's x-axes and their titles, which break where the plot is narrower."""
+    axis = view.get("encoding", {}).get("x")
+    if isinstance(axis, dict) and isinstance(title := axis.get("title"), str):
+        yield axis, title
+    for layer in view.get("layer", ()):
+        yield from _titled(layer)
 
 
 def _wish(view: Mapping[str, Any]) -> float:

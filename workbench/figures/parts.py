@@ -91,7 +91,7 @@ def over_time(drawn: pl.DataFrame, field: str, order: Sequence[str], **axis: Any
     """
     import altair as alt
 
-    x = alt.X("at_s:Q", title="virtual seconds")
+    x = alt.X("at_s:Q", title="virtual seconds", scale=alt.Scale(zero=True))
     return lines(drawn, x.axis(**axis) if axis else x, alt.Y("percent:Q"), field, order)
 
 

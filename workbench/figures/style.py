@@ -68,7 +68,13 @@ CONFIG: Final[dict[str, Any]] = {
         "titlePadding": 6,
     },
     "axisDiscrete": {"grid": False, "ticks": False, "labelPadding": 5, "zindex": 1},
-    "axisX": {"grid": False, "labelAngle": 0, "labelFlush": False},
+    # Labels that would run together ("128256") are left out instead.
+    "axisX": {
+        "grid": False,
+        "labelAngle": 0,
+        "labelFlush": False,
+        "labelSeparation": 6,
+    },
     "axisYQuantitative": {"domain": False, "labelPadding": 6, "ticks": False, "tickCount": 5},
     "header": {
         **_text(_TEXT_PX, _TEXT_PX),
