@@ -149,7 +149,9 @@ def run_pip(command: list[str], venv: Path, total: int) -> None:
             step = doing[0]
             if step == "unpacking":
                 ready = sum(1 for _ in venv.glob("lib/python*/site-packages/*.dist-info"))
-                step = f"unpacked {min(ready, total)} of {total} packages"
+                step = f"unpacked {ready} of {total} packages"
+                if ready >= total:  # those before count, too: only the largest is left
+                    step = "unpacking PyTorch, the largest, or finishing"
             say(f"{step} ({time.monotonic() - started:.0f} s)")
 
     reporter = threading.Thread(target=report, daemon=True)

@@ -76,6 +76,15 @@ class Shown:
         return self.drawing._repr_mimebundle_(**options)
 
 
+def _chart(figure: Figure, frame: pl.DataFrame, recording: Recorded | None) -> ChartType:
+    """Draw rows of a figure; recorded timings say of which processor they are."""
+    assert figure.chart is not None
+    chart = figure.chart(frame)
+    if figure.timings and recording is not None:
+        chart.title = [*chart.title, f"on {recording.manifest.machine['processor']}"]
+    return chart
+
+
 class Results:
     """The frames and figures of one notebook.
 
@@ -121,7 +130,7 @@ class Results:
         assert figure.chart is not None
         frame, recording, here = self._rows(figure, given)
         if not here:
-            return Shown(frame, self.draw(figure.id, figure.chart(frame)))
+            return Shown(frame, self.draw(figure.id, _chart(figure, frame, recording)))
         self.keep(figure.id, frame)
         drawn = self.draw(figure.id, figure.chart(frame), timings=figure.timings)
         if recording and recording.scale == "paper":
@@ -129,7 +138,8 @@ class Results:
 
             print(recorded.told(recording, figure))
             about = f"{self.system}: {figure.id} (recorded figure)"
-            display(drawing(figure.chart(recording.frame), about))  # type: ignore[no-untyped-call]
+            chart = _chart(figure, recording.frame, recording)
+            display(drawing(chart, about))  # type: ignore[no-untyped-call]
         return Shown(frame, drawn)
 
     def table(self, figure: Figure, **given: Any) -> pl.DataFrame:

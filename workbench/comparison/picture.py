@@ -10,6 +10,7 @@ from workbench.comparison import hivemind
 from workbench.comparison.data_parallel import predict_epoch_s
 from workbench.comparison.regions import Regions, tcp_link
 from workbench.figures.parts import GREY, colour, facets, shape
+from workbench.utils.numbers import link_rate
 
 if TYPE_CHECKING:
     import altair as alt
@@ -88,7 +89,8 @@ def draw_two_regions(model: str, bandwidth_mbps: float, round_trip_ms: float) ->
         )
         .properties(
             height=180,
-            title=f"{model}: {bandwidth_mbps:g} Mbit/s a stream, {round_trip_ms:g} ms (simulated)",
+            title=f"{model}: {link_rate(bandwidth_mbps)} a stream, {round_trip_ms:g} ms away "
+            "(simulated)",
         )
     )
     return chart

@@ -73,14 +73,15 @@ def test_who_never_gets_there_is_said(smoke: Smoke) -> None:
     assert texts.count("never") == 1
 
 
-def test_an_interface_is_what_it_was_until_it_changes(smoke: Smoke) -> None:
-    """Node 5 of Dynamic SYS A: a row where each phase begins, and one at the end."""
-    drawn = draw("table3", stored_frames(smoke, "dlion")["table3"]).to_dict()
-    (rows,) = (one for one in drawn["datasets"].values() if "mbps" in one[0])
-    found = [
-        (one["at_s"], one["mbps"])
-        for one in rows
-        if (one["environment"], one["node"]) == ("Dynamic SYS A", 5)
-    ]
-    assert found == [(0, 50), (500, 20), (1000, 50), (1500, 50)]
-    assert drawn["spec"]["mark"]["interpolate"] == "step-after"
+def test_means_stand_in_a_column_of_their_own_and_not_at_the_end_of_a_range(smoke: Smoke) -> None:
+    drawn = draw("fig13", stored_frames(smoke, "dlion")["fig13"]).to_dict()
+    bars, rules, texts = (layer["encoding"] for layer in drawn["spec"]["layer"])
+    assert texts["x"] == {"value": "width"}
+    assert texts["text"]["field"] == bars["x"]["field"] == "mean"
+    assert {rules["x"]["field"], rules["x2"]["field"]} == {"low", "high"}
+
+
+def test_curves_of_means_say_what_chance_is_and_begin_at_0(smoke: Smoke) -> None:
+    drawn = draw("fig21", stored_frames(smoke, "dlion")["fig21"]).to_dict()
+    assert drawn["title"][-1] == "chance is 10 %"
+    assert drawn["encoding"]["x"]["scale"] == {"zero": True}

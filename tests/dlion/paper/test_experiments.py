@@ -205,6 +205,12 @@ class TestTables:
             (1000, 1500, 6, 50),
         ]
         assert set(table3.filter(environment="hetero_sys_c")["unit"]) == {"GPUs"}
+        printed = cost_model.by_phase(table3).filter(environment="dynamic_sys_a")
+        assert printed["worker 5"].to_list() == [
+            "24 cores, 50 Mbit/s",
+            "6 cores, 20 Mbit/s",
+            "6 cores, 50 Mbit/s",
+        ]
 
 
 class TestPredicted:

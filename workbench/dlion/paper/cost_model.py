@@ -12,7 +12,6 @@ from itertools import pairwise, product
 from statistics import fmean
 from typing import Any
 
-import altair as alt
 import polars as pl
 
 from workbench.claims import Answer
@@ -23,11 +22,9 @@ from workbench.dlion.costs.environments import ENVIRONMENTS
 from workbench.dlion.costs.iteration import Workload, first_iterations
 from workbench.dlion.paper.cases import LEARNING, Case, system_of
 from workbench.dlion.paper.testbed import STATED, paper_testbed
-from workbench.dlion.paper.titles import ENVIRONMENT_TITLES, WORKERS, values
 from workbench.dlion.training import train
 from workbench.experiments import Scaled, sweep
 from workbench.experiments.figure import Figure
-from workbench.figures import parts
 from workbench.profiles import profile_model
 
 SENT = ("gaia", "max10")
@@ -93,10 +90,13 @@ def table3(end_s: float = 1500.0) -> pl.DataFrame:
     """Cores and Mbit/s of each worker over time, by environment (Table 3)."""
     rows = []
     for name, where in ENVIRONMENTS.items():
-        for node, both in enumerate(zip(where.cores, where.mbps, strict=True)):
-            cores, mbps = map(Schedule.of, both)
-            changes_s = {at for at in (*cores.starts_s, *mbps.starts_s) if at < end_s}
-            for from_s, to_s in pairwise(sorted({0.0, end_s, *changes_s})):
+        workers = [
+            (Schedule.of(cores), Schedule.of(mbps))
+            for cores, mbps in zip(where.cores, where.mbps, strict=True)
+        ]
+        starts_s = {at for both in workers for part in both for at in part.starts_s if at < end_s}
+        for node, (cores, mbps) in enumerate(workers):
+            for from_s, to_s in pairwise(sorted({0.0, end_s, *starts_s})):
                 now = cores.at(from_s), where.unit, mbps.at(from_s)
                 rows.append((name, node, from_s, to_s, *now))
     schema: dict[str, Any] = {
@@ -167,27 +167,18 @@ def predicted(
     return sweep(measure, [{"system": name} for name in systems], schema, title="Predicted")
 
 
-def draw_interfaces(frame: pl.DataFrame) -> alt.FacetChart:
-    """Interface of each worker over time, by environment."""
-    titles = {**ENVIRONMENT_TITLES, "fig19": "Fig. 19", "fig20": "Fig. 20"}  # room for two panels
-    ends = frame.filter(pl.col("to_s") == pl.col("to_s").max()).with_columns(at_s=pl.col("to_s"))
-    drawn = (
-        pl.concat([frame.with_columns(at_s=pl.col("from_s")), ends])
-        .with_columns(pl.col("environment").replace(titles), worker=pl.format("worker {}", "node"))
-        .sort("environment", "node", "at_s")
+def by_phase(table: pl.DataFrame) -> pl.DataFrame:
+    """Table 3 as it is printed: a row per environment and phase, a column per worker."""
+    each = pl.format(
+        "{} {}, {} Mbit/s",
+        *(
+            pl.col(name).cast(pl.Int64) if name != "unit" else name
+            for name in ("cores", "unit", "mbps")
+        ),
     )
-    lines = (
-        alt.Chart(drawn)
-        .mark_line(interpolate="step-after")
-        .encode(
-            x=alt.X("at_s:Q", title="virtual seconds"),
-            y=alt.Y("mbps:Q", title="Mbit/s", scale=alt.Scale(type="log")),
-            color=parts.colour("worker", WORKERS),
-        )
-        .properties(height=80)
+    return table.with_columns(each=each, worker=pl.format("worker {}", "node")).pivot(
+        "worker", index=["environment", "from_s", "to_s"], values="each"
     )
-    order = [titles[one] for one in values(frame, "environment")]
-    return parts.facets(lines, "environment", order, "Interfaces by environment (Table 3)")
 
 
 def _lines(system: str, hook: str, table1: pl.DataFrame) -> Answer | None:
@@ -206,7 +197,7 @@ TABLE1 = Figure(
 
 TABLE2 = Figure(id="table2", compute=table2)
 
-TABLE3 = Figure(id="table3", compute=table3, chart=draw_interfaces)
+TABLE3 = Figure(id="table3", compute=table3)
 
 PREDICTED = Figure(
     id="predicted",

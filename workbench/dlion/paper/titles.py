@@ -36,7 +36,8 @@ def learnt_title(subject: str, frame: pl.DataFrame, shows: str = "mean and range
         who = f"{who} with {timed}'s times, an iteration for {row['stands_for']:g} of its"
     data = f"{row['train_samples']:,} samples of {datasets.title(row['dataset'])}"
     ranges = "one seed" if seeds == 1 else f"{shows} of {seeds} seeds"
-    return [subject, *parts.trained(frame)[1], f"{who}; {data}; {ranges} (simulated)"]
+    chance = ["chance is 10 %"] if shows == "mean" else []  # all data sets have ten classes
+    return [subject, *parts.trained(frame)[1], f"{who}; {data}; {ranges} (simulated)", *chance]
 
 
 def system_title(frame: pl.DataFrame) -> pl.Expr:
@@ -105,12 +106,12 @@ def bars(column: str, axis: str, subject: str, frame: pl.DataFrame) -> alt.Layer
 
 
 def _ranges(base: alt.Chart, axis: str) -> list[alt.Chart]:
-    """Means as bars, their range over seeds, and their number."""
+    """Means as bars with their range over seeds, and beside the plot as numbers."""
     return [
         base.mark_bar().encode(x=alt.X("mean:Q", title=axis)),
         base.mark_rule().encode(x="low:Q", x2="high:Q"),
-        base.mark_text(align="left", dx=3).encode(
-            x="high:Q", text=alt.Text("mean:Q", format=".1f")
+        base.mark_text(align="left", dx=6).encode(
+            x=alt.value("width"), text=alt.Text("mean:Q", format=".1f")
         ),
     ]
 
@@ -121,6 +122,7 @@ def curves(frame: pl.DataFrame, field: str, *panel: str) -> alt.Chart:
         parts.trained(frame)[0]
         .group_by(*panel, field, "at_s", maintain_order=True)
         .agg(percent=100 * pl.col("top1").mean())
+        .drop_nulls("percent")
     )
     lines = parts.over_time(drawn, field, values(frame, field)).encode(
         y=alt.Y("percent:Q", title="top-1, %")

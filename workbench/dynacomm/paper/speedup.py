@@ -22,6 +22,7 @@ from workbench.figures import parts
 from workbench.runtime import Program, simulate
 from workbench.runtime.progress import Steps
 from workbench.utils.checks import UserError
+from workbench.utils.numbers import link_rate
 
 SPEEDUPS = {
     "model": pl.String,
@@ -192,7 +193,7 @@ def draw_simulated(frame: pl.DataFrame) -> alt.FacetChart:
     predicted = base.mark_point(size=40).encode(y="predicted_speedup:Q", shape=encoded["shape"])
     title = [
         f"{model_title(frame)}: speed-up by number of workers",
-        f"batch {frame['batch_size'][0]}, {frame['bandwidth_mbps'][0]:g} Mbit/s, "
+        f"batch {frame['batch_size'][0]}, {link_rate(frame['bandwidth_mbps'][0])}, "
         "lines simulated, points cost model",
         f"up to {farthest(frame)} off the model",
     ]

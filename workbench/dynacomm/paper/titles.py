@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import altair as alt
 import polars as pl
 
 from workbench.figures import parts
+from workbench.utils.numbers import link_rate
 
 # Titles of planners and models, in the order in which they are drawn.
 PLANNER_TITLES = {
@@ -48,12 +51,12 @@ def model_title(frame: pl.DataFrame) -> str:
 def held(frame: pl.DataFrame, *fields: str) -> str:
     """What is held constant, and where the numbers come from."""
     setting = frame.row(0, named=True)
-    forms = {
-        "batch_size": "batch {:g}",
-        "bandwidth_mbps": "{:g} Mbit/s",
-        "workers": "{:g} workers",
+    forms: dict[str, Callable[[float], str]] = {
+        "batch_size": "batch {:g}".format,
+        "bandwidth_mbps": link_rate,
+        "workers": "{:g} workers".format,
     }
-    return ", ".join(forms[field].format(setting[field]) for field in fields) + " (cost model)"
+    return ", ".join(forms[field](setting[field]) for field in fields) + " (cost model)"
 
 
 def farthest(frame: pl.DataFrame) -> str:

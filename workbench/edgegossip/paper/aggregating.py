@@ -132,14 +132,14 @@ def draw_by_technique(frame: pl.DataFrame) -> alt.Chart:
     row = frame.row(0, named=True)
     title = [
         "One point for five: eight ways to aggregate",
-        f"{_points_title(row)} of {row['features']:,} features, timed on this machine",
+        f"{_points_title(row)} of {row['features']:,} features, timed",
     ]
     return (
         alt.Chart(drawn)
         .mark_point(filled=True, size=50)
         .encode(
             y=alt.Y("technique:N", sort=list(TECHNIQUE_TITLES.values()), title=None),
-            x=alt.X(**parts.log_axis("total_s", "seconds, this machine", tickCount=4)),
+            x=alt.X(**parts.log_axis("total_s", "seconds", tickCount=4)),
             color=parts.colour("form", _FORMS),
             shape=alt.Shape("form:N", sort=_FORMS, legend=None),
         )
@@ -202,14 +202,14 @@ def draw_by_ratio(frame: pl.DataFrame) -> alt.FacetChart:
         .mark_bar()
         .encode(
             x=ratio_axis(),
-            y=alt.Y("seconds:Q", title="s, this machine"),
+            y=alt.Y("seconds:Q", title="seconds"),
             color=parts.colour("step", list(STEP_TITLES.values())),
         )
         .properties(height=100)
     )
     title = [
         "Time to aggregate images of the model's size",
-        f"{_points_title(row)}, timed on this machine",
+        f"{_points_title(row)}, timed",
     ]
     panels = drawn["panel"].unique(maintain_order=True).to_list()
     return parts.facets(bars, "panel", panels, title).resolve_scale(y="independent")

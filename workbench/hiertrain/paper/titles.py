@@ -9,6 +9,7 @@ import polars as pl
 
 from workbench import figures
 from workbench.figures import parts
+from workbench.utils.numbers import link_rate
 
 # In the order in which they are drawn.
 PLANNER_TITLES = {
@@ -80,7 +81,7 @@ def setting(frame: pl.DataFrame, *, cores: bool = True) -> str:
     """The setting of all rows; without the edge's `cores` where they are swept."""
     row = frame.row(0, named=True)
     count, devices = row["edge_cores"], row["devices"]
-    held = [f"batch {row['batch_size']}", f"device-edge {row['device_edge_mbps']:g} Mbit/s"]
+    held = [f"batch {row['batch_size']}", f"device-edge {link_rate(row['device_edge_mbps'])}"]
     held += [f"{count} edge CPU{'s' if count > 1 else ''}"] if cores else []
     held += [f"{devices} devices"] if devices > 1 else []
     return ", ".join(held)

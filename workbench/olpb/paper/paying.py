@@ -171,7 +171,8 @@ def _speedups(drawn: pl.DataFrame) -> alt.FacetChart:
     )
     even = alt.Chart().mark_rule(color=parts.GREY).encode(y=alt.datum(1))
     layered = alt.layer(even, lines, data=drawn).properties(height=150)
-    return parts.facets(layered, "panel", list(COUNTING_TITLES.values()), "")
+    panels = parts.facets(layered, "panel", list(COUNTING_TITLES.values()), "")
+    return panels.resolve_scale(y="independent")  # one axis for both would be a thousandfold
 
 
 _NETWORKS = ("lenet5", "cifarnet", "squeezenet", "vgg16", "inception_v3")

@@ -280,7 +280,7 @@ def draw_seconds(frame: pl.DataFrame) -> alt.FacetChart:
         (model_title(row), where, name, row[column])
         for row in frame.to_dicts()
         for name, columns in shown.items()
-        for where, column in zip(("this machine", "the paper's"), columns, strict=True)
+        for where, column in zip(("ours", "the paper's"), columns, strict=True)
     ]
     drawn = pl.DataFrame(rows, ["panel", "where", "part", "seconds"], orient="row")
     drawn = drawn.with_columns(
@@ -300,7 +300,7 @@ def draw_seconds(frame: pl.DataFrame) -> alt.FacetChart:
         )
     )
     repeats = frame["repeats"][0]
-    title = ["Table II: time of inference", f"median of {repeats} on this machine"]
+    title = ["Table II: time of inference", f"median of {repeats}, timed"]
     return bars.properties(title=title).resolve_scale(x="independent")
 
 

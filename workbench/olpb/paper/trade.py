@@ -170,7 +170,7 @@ def draw_trade_times(frame: pl.DataFrame) -> alt.VConcatChart:
     row = frame.row(0, named=True)
     title = [
         "Time of a step of training in the arena",
-        f"batch {row['batch_size']}, median of {row['repeats']} on this machine",
+        f"batch {row['batch_size']}, median of {row['repeats']}, timed",
     ]
     held = alt.X("mb:Q", title="MB held", scale=alt.Scale(zero=True))
     ratios = (
