@@ -258,7 +258,7 @@ class Lab:
 
     def control(self, description: str) -> Locator:
         """Find the slider or menu that bears `description`, or begins with it."""
-        labels = self.page.locator(".jupyter-widgets > .widget-label")
+        labels = self.page.locator(".widget-inline-hbox > .widget-label")
         label = labels.filter(has_text=description).first
         label.wait_for(timeout=15_000)
         return label.locator("xpath=..")
