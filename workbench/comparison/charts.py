@@ -10,7 +10,6 @@ import polars as pl
 
 from workbench.comparison.compare import fits
 from workbench.comparison.question import Question
-from workbench.comparison.use import LEARNING
 from workbench.comparison.ways import EQUAL, EXACT, WAYS, Option, usable
 from workbench.figures import parts, stacked
 
@@ -96,9 +95,10 @@ def traced(found: Mapping[str, Option]) -> pl.DataFrame:
     for name, option in found.items():
         if option.dry is None:
             continue
+        links = {f"to {name}" for name in option.dry.cluster.names}
         for node, lane, _, start_s, end_s, _ in option.dry.trace().frame.iter_rows():
             if end_s > start_s:
-                action = ACTIONS[lane not in LEARNING]
+                action = ACTIONS[lane in links]
                 rows.append((name, option.use.samples_per_s, node, action, start_s, end_s))
     columns = ["way", "samples_per_s", "node", "action", "start_s", "end_s"]
     return pl.DataFrame(rows, schema=columns, orient="row")

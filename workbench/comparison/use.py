@@ -12,9 +12,6 @@ from workbench.clusters import Cluster
 from workbench.comparison.question import Pair, Question
 from workbench.runtime import Program, Run, Trace, simulate
 
-LEARNING = ("forward", "backward", "learn", "compute", "update")
-"""Lanes of traces on which a node computes."""
-
 
 @dataclass(frozen=True)
 class Use:
@@ -157,10 +154,10 @@ class DryRun:
         for ran, sign in ((short, -1), (long, 1)):
             assert ran.trace is not None
             for node, lane, _, start_s, end_s, size in ran.trace.frame.iter_rows():
-                if lane in LEARNING:
-                    busy[place[node]] += sign * (end_s - start_s) / count
-                elif size:  # requests cost no overhead
+                if size:  # requests cost no overhead
                     messages[place[node], lanes[lane]] += sign / count
+                elif lane not in lanes and end_s > start_s:  # it computes
+                    busy[place[node]] += sign * (end_s - start_s) / count
         sizes: dict[Pair, float] = {}
         for before, after in zip(short.links, long.links, strict=True):
             if after.bytes > before.bytes:

@@ -131,12 +131,13 @@ class PeerLearner:
         self.flat.parameters.copy_(parameters)
         set_buffers(self.flat.module, buffers)
 
-    def merge(self, parameters: Tensor, weight: float) -> None:
-        """Move towards a model: by 0 not at all, by 1 the whole distance."""
-        self.flat.parameters.lerp_(parameters, weight)
+    def merge(self, parameters: Tensor, buffers: Mapping[str, Tensor], weight: float) -> None:
+        """Move towards a model: by 0 not at all, by 1 the whole distance; counters stay.
 
-    def merge_buffers(self, buffers: Mapping[str, Tensor], weight: float) -> None:
-        """Move the buffers towards another model's in the same way; counters stay."""
+        Deviation: papers on exchanges of models are silent on what batch normalisation averages.
+        Here it is exchanged and averaged as the parameters are.
+        """
+        self.flat.parameters.lerp_(parameters, weight)
         own = get_buffers(self.flat.module)
         set_buffers(
             self.flat.module,
@@ -146,15 +147,28 @@ class PeerLearner:
             },
         )
 
-    def mix(self, weights: Mapping[int, float], models: Mapping[int, Tensor]) -> None:
-        """Become a weighted sum, added up in the order of `weights`, the own model included."""
+    def mix(
+        self,
+        weights: Mapping[int, float],
+        models: Mapping[int, tuple[Tensor, Mapping[str, Tensor]]],
+    ) -> None:
+        """Become a weighted sum, added up in the order of `weights`, the own model included.
+
+        Buffers are summed up as in `merge`.
+        """
         import torch
 
+        own = self.flat.parameters, self.buffers()
+        of_all = [(models.get(node, own), weight) for node, weight in weights.items()]
         total = torch.zeros_like(self.flat.parameters)
-        for node, weight in weights.items():
-            own = node == self.node
-            total.add_(self.flat.parameters if own else models[node], alpha=weight)
-        self.flat.parameters.copy_(total)
+        for (parameters, _), weight in of_all:
+            total.add_(parameters, alpha=weight)
+        mixed = {
+            name: torch.stack([buffers[name] * weight for (_, buffers), weight in of_all]).sum(0)
+            for name, tensor in own[1].items()
+            if tensor.is_floating_point()
+        }
+        self.adopt(total, own[1] | mixed)
 
 
 def learners_of(setup: PeerSetup, models: Sequence[FlatModel]) -> list[Synchronized[PeerLearner]]:

@@ -58,7 +58,8 @@ class Setup(Gossip):
     uplink_bps, overhead_s
         What each platform sends with, shared among its peers, and seconds of each transmission.
     cluster
-        Nodes and links of one's own, in place of all platforms linked so.
+        Nodes and links of one's own, in place of all platforms linked so; a platform that its load
+        or `slower` slows needs a node of its `speed`.
     """
 
     platforms: Sequence[Platform]
@@ -92,6 +93,13 @@ class Setup(Gossip):
                 f"the platforms are {', '.join(names)}, the cluster's nodes {', '.join(nodes)}; "
                 "give as many, in the same order"
             )
+        for platform, node in zip(self.platforms, self.cluster.nodes, strict=True):
+            if set(platform.speed.values) != {1.0} and node.speed_over_time != platform.speed:
+                raise UserError(
+                    f"{platform.name} is slowed by its load or slower={platform.slower:g}, but its "
+                    f"node in the cluster is not; give Node({node.name!r}, speed=platform.speed), "
+                    "or leave cluster out"
+                )
         return self.cluster
 
     @property

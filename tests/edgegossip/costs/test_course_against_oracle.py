@@ -1,10 +1,12 @@
 """Epochs by the cost model: as the oracle says, balanced, and as the simulation finds them."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +25,10 @@ from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.profiles import profile_model
 
 LEARNING = Learning("lenet5", "digits", 240, 20, epochs=3, batch_size=16, evaluate_every=100)
+
+
+def linear() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
 
 
 def assert_simulated(rows: list[Epoch], trained: Trained[Any]) -> None:
@@ -171,13 +177,29 @@ def test_a_platform_so_many_times_slower_takes_so_many_times_as_long(
 ) -> None:
     """Learning, ranking and aggregating alike."""
     kind = Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), 0.01)
-    slow = Platform("slow", replace(kind, baseline_s=slower * 0.01), slower=slower)
+    slow = Platform("slow", kind, slower=slower)
     adds = Aggregating(10.0, (50.0,))
     quick_s, slow_s = (
         total_s(course([one], [100], epochs, 0.0, adds)) for one in (Platform("quick", kind), slow)
     )
     assert slow_s == pytest.approx(slower * quick_s)
-    assert slow.throughput(slow.predictor.baseline_s, 0.0, 60.0) == pytest.approx(100 / slower)
+    assert slow.throughput(slow.baseline_s, 0.0, 60.0) == pytest.approx(100 / slower)
+
+
+@pytest.mark.parametrize("failed_share", [0.1, 0.5])
+def test_failed_platforms_are_simulated_as_the_model_says(failed_share: float) -> None:
+    """The third, of 50 points a second, fails; others take over its points, or leave them out."""
+    who, data = platforms(0.005, 0.01, 0.02), datasets.load("digits").limit(train=240, test=16)
+    fails: dict[str, Any] = {"threshold": 60.0, "failed_share": failed_share}
+    of = edgegossip.Setup(
+        linear, data, who, epochs=3, batch_size=16, uplink_bps=1e6, overhead_s=0.01
+    )
+    trained = edgegossip.train(of, "random_points", **fails)
+    each_s = exchange_s(2, 4 * 650, 1e6, 0.01)
+    rows = course(who, [80] * 3, 3, each_s, Aggregating(math.inf, **fails))
+    assert_simulated(rows, trained)
+    taken = 80 * 0.2 / 0.3 if failed_share == 0.1 else 0
+    assert [row.samples for row in rows if row.epoch == 3][::2] == [80 + round(taken), 0]
 
 
 def test_a_prediction_that_lags_behind_the_load_costs_time() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from workbench.comparison.federated import client, server, together
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.sharing import Transfer
-from workbench.comparison.use import DryRun, Use, no_work
+from workbench.comparison.use import DryRun, Runner, Use, no_work
 from workbench.comparison.ways.batches import equal
 from workbench.comparison.ways.hub import Hub, with_best_hub
 from workbench.comparison.ways.way import AVERAGES, Option, Way
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 GOSGD_PROBABILITY = 0.05
 """Probability that a node sends its model after a step; within what Blot et al. (2016) try."""
+
+GOSGD_STEPS = 2000
+"""Steps of all nodes together in a simulation."""
 
 RATIO = 10.0
 """Samples that EdgeGossip's ranking aggregates into one."""
@@ -67,6 +70,7 @@ def gosgd(question: Question) -> Option:
     batch, seconds = question.batch_size, {node: question.batch_s(node) for node in nodes}
     longest_s = max(seconds.values())
     steps = {node: longest_s / seconds[node] for node in nodes}
+
     sent = {
         (a, b): GOSGD_PROBABILITY * steps[a] / (len(nodes) - 1) for a, b in permutations(nodes, 2)
     }
@@ -77,12 +81,50 @@ def gosgd(question: Question) -> Option:
         {pair: count * question.model_bytes for pair, count in sent.items()},
         sent,
     )
+
+    def again(run: Runner, count: int | None) -> Use:
+        rounds = count or max(1, round(GOSGD_STEPS / sum(steps.values())))
+        taken = {node: max(1, round(rounds * steps[node])) for node in nodes}
+        cluster, size = question.part(nodes), float(question.model_bytes)
+        programs = [
+            gosgd_peer(taken[node], seconds[node] * question.speeds[node], size) for node in nodes
+        ]
+        ran = run(cluster, programs)
+        step_s = {node: ran.results[place] / taken[node] for place, node in enumerate(nodes)}
+        iteration_s, node_of = max(step_s.values()), dict(zip(cluster.names, nodes, strict=True))
+        links = {}
+        for link in (one for one in ran.links if one.bytes):
+            a, b = node_of[link.source], node_of[link.target]
+            links[a, b] = link, iteration_s / step_s[a] / taken[a]
+        return Use(
+            iteration_s,
+            batch * sum(iteration_s / one for one in step_s.values()),
+            {node: seconds[node] * iteration_s / step_s[node] for node in nodes},
+            {pair: link.bytes * share for pair, (link, share) in links.items()},
+            {pair: link.messages * share for pair, (link, share) in links.items()},
+        )
+
     return Option(
         use=use,
+        again=again,
         learns_from=nodes,
         batches=dict.fromkeys(nodes, batch),
         assumes=(f"sends after a step with probability {GOSGD_PROBABILITY:g}",),
     )
+
+
+def gosgd_peer(steps: int, cost_s: float, size_bytes: float) -> Program:
+    """Computes, and after a step may send a random peer its model; returns when it has ended."""
+
+    async def program(context: Context) -> float:
+        for number in range(steps):
+            await context.compute(no_work, cost_s=cost_s, lane="learn", label=str(number))
+            if context.random.random() < GOSGD_PROBABILITY:
+                to = int(context.random.choice(context.peers))
+                context.send(to, Message(context.node, "model", None, size_bytes))
+        return context.now_s()
+
+    return program
 
 
 def fedavg(question: Question) -> Option:

@@ -6,10 +6,10 @@ and all go on from them. With an outer rate of 1 and no momentum the new weights
 SGD (Stich 2019, arXiv 1805.09767).
 
 Deviation: the inner optimiser is the training's Sgd, not AdamW. H is 50 by default, not the
-paper's 500, which is for longer trainings. Every worker sends its weights, of as many bytes as its
-outer gradient, and takes the outer step itself; so workers whose weights differ at first, or since
-one was gone, come together. One that is gone is left out of the mean; after a restart its old
-global weights are those that it fetched, its momentum is 0.
+paper's 500, which is for longer trainings. An all-reduce averages weights, of as many bytes as
+outer gradients, and every worker takes the outer step itself; so workers whose weights differ at
+first, or since one was gone, come together. One that is gone is left out of the mean; after a
+restart its old global weights are those that it fetched, its momentum is 0.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from workbench.decentralised.model_exchange.peer import all_gather
+from workbench.decentralised.model_exchange.peer import all_reduce
 from workbench.training import Sgd
 from workbench.utils.checks import check_kind, check_whole
 
@@ -70,7 +68,7 @@ class OuterSteps:
         peer.step()
         if iteration % self.options.every:
             return
-        models = [own for (own,) in await all_gather(peer, peer.there, iteration, peer.weights)]
-        gradient = self.slow - torch.from_numpy(np.mean(models, axis=0))
+        mean = await all_reduce(peer, iteration, peer.weights)
+        gradient = self.slow - torch.from_numpy(mean)
         outer.step(self.slow, gradient, self.velocity)
         peer.weights[:] = self.slow.numpy()

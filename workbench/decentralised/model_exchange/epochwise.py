@@ -13,7 +13,7 @@ one that has crashed first fetches a peer's model and epoch.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +33,7 @@ class Model(NamedTuple):
 
     epoch: int
     parameters: Tensor | None
+    buffers: Mapping[str, Tensor]  # weigh nothing on the links
     reports: Reports
 
 
@@ -46,7 +47,7 @@ class Epochwise:
         self.node, self.source, self.mixing = node, source, mixing
         self.heartbeat = node.heartbeat
         self.sources, self.targets = mixing.sources(node.node), mixing.targets(node.node)
-        self._arrived: defaultdict[int, dict[int, Tensor | None]] = defaultdict(dict)
+        self._arrived: defaultdict[int, dict[int, Model]] = defaultdict(dict)
 
     async def begin(self) -> None:
         """Send heartbeats, and the model to whoever comes back; after a restart, fetch one."""
@@ -98,7 +99,11 @@ class Epochwise:
         for old in [one for one in self._arrived if one < epoch]:
             del self._arrived[old]
         arrived = self._arrived.pop(epoch, {})
-        models = {peer: model for peer, model in arrived.items() if model is not None}
+        models = {
+            peer: (model.parameters, model.buffers)
+            for peer, model in arrived.items()
+            if model.parameters is not None
+        }
         if epoch:
             self.node.learner.mix(self.mixing.weights(self.node.node, models), models)
         return epoch
@@ -106,10 +111,13 @@ class Epochwise:
     def _send(self, epoch: int) -> None:
         reports = dict(self.source.reports)
         if epoch and self.targets:
-            model = Model(epoch, self.node.learner.snapshot(), reports)
+            learner = self.node.learner
+            model = Model(epoch, learner.snapshot(), learner.buffers(), reports)
             message = self.node.model_message("model", model)
         else:
-            message = Message(self.node.node, "model", Model(epoch, None, reports), control=True)
+            message = Message(
+                self.node.node, "model", Model(epoch, None, {}, reports), control=True
+            )
         for peer in self.targets:
             self.node.context.send(peer, message)
         self.heartbeat.sent["model"] = epoch
@@ -127,4 +135,4 @@ class Epochwise:
         model: Model = message.payload
         self.source.hear(model.reports)
         self.heartbeat.note(message.sender, "model", model.epoch)
-        self._arrived[model.epoch][message.sender] = model.parameters
+        self._arrived[model.epoch][message.sender] = model

@@ -15,9 +15,10 @@ queue holds a copy of the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.decentralised.learner import PeerLearner
@@ -36,6 +37,7 @@ class WeightedModel(NamedTuple):
     alpha: float
     parameters: Tensor
     reports: Reports
+    buffers: Mapping[str, Tensor] = MappingProxyType({})  # weigh nothing on the links
 
 
 @dataclass(eq=False)
@@ -86,7 +88,8 @@ class GoSgd:
         for model in arrived:
             total = self.share.alpha + model.alpha
             if model.alpha:  # 0 after a restart, or when halved a thousand times
-                self.node.learner.merge(model.parameters, model.alpha / total)
+                share = model.alpha / total
+                self.node.learner.merge(model.parameters, model.buffers, share)
             self.share.alpha = total
             self.source.hear(model.reports)
 
@@ -96,8 +99,8 @@ class GoSgd:
         if not peers or random.random() >= self.probability:
             return
         peer = peers[int(random.integers(len(peers)))]
-        parameters, reports = self.node.learner.snapshot(), dict(self.source.reports)
-        model = WeightedModel(self.share.halve(), parameters, reports)
+        learner, reports = self.node.learner, dict(self.source.reports)
+        model = WeightedModel(self.share.halve(), learner.snapshot(), reports, learner.buffers())
         self.context.send(peer, self.node.model_message("model", model))
 
     def report(self) -> None:

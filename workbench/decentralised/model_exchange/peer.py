@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -122,6 +123,33 @@ async def all_gather(peer: Peer, others: Collection[int], turn: int, *own: Value
         peer.send(to, "weights", turn, *sent)
     gathered = {peer.node: sent, **await peer.receive("weights", turn, others)}
     return [gathered[node] for node in sorted(gathered)]
+
+
+async def all_reduce(peer: Peer, turn: int, own: Values) -> Values:
+    """Average a vector over all workers, each of which averages a share and sends all its mean.
+
+    So a worker sends 2(n-1)/n vectors, as in `workbench.decentralised.butterfly`. While somebody is
+    gone, everybody sends the whole vector; a share whose mean is lost stays the own one.
+    """
+    others = peer.there
+    if len(others) < peer.nodes - 1:
+        vectors = [vector for (vector,) in await all_gather(peer, others, turn, own)]
+        whole: Values = np.mean([one for one in vectors if len(one) == len(own)], axis=0)
+        return whole
+    edges = [len(own) * node // peer.nodes for node in range(peer.nodes + 1)]
+    shares = [slice(*ends) for ends in pairwise(edges)]
+    for to in others:
+        peer.send(to, "weights", turn, copied(own[shares[to]]))
+    mine, result = shares[peer.node], own.copy()
+    parts = {peer.node: own[mine]}
+    for node, (part,) in (await peer.receive("weights", turn, others)).items():
+        parts[node] = part[mine] if len(part) == len(own) else part
+    result[mine] = np.mean([parts[node] for node in sorted(parts)], axis=0)
+    for to in others:
+        peer.send(to, "mean", turn, copied(result[mine]))
+    for node, (mean,) in (await peer.receive("mean", turn, others)).items():
+        result[shares[node]] = mean
+    return result
 
 
 def copied(array: Values) -> Values:

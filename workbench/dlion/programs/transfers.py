@@ -78,6 +78,5 @@ class Transfers:
         if asked is not None:
             self._asked.remove(asked)
         learner = self._worker.up_to_date
-        learner.merge(best.parameters, self._transfer.share)
-        learner.merge_buffers(best.buffers, self._transfer.share)
+        learner.merge(best.parameters, best.buffers, self._transfer.share)
         self._worker.heard(message, best.at, len(best.parameters))

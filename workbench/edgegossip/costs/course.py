@@ -4,7 +4,7 @@ In an epoch a platform ranks by the losses of aggregated points, learns from a s
 sends the model to its peers, and waits for theirs: all others, or the nearest on a ring. The
 balancer sets the shares from predicted throughputs, as reports have brought them by then. The times
 equal those of a simulated training where every platform has points of all classes, and at least as
-many aggregated ones.
+many aggregated ones; what is taken over from failed platforms is aggregated in proportional time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from workbench.decentralised.topologies import complete, nearest
-from workbench.edgegossip.algorithms.balancer import Balance, balance, ranking_share
+from workbench.edgegossip.algorithms.balancer import (
+    FAILED_SHARE,
+    THRESHOLD,
+    Balance,
+    balance,
+    ranking_share,
+)
 from workbench.edgegossip.algorithms.effects import quota
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.utils.checks import check_whole
@@ -49,6 +55,9 @@ class Aggregating:
     forward_share: float = 1 / 3
     window_s: float = 60.0  # over which contention is averaged
     balancer: str = "with_ranking"
+    threshold: float = THRESHOLD
+    failed_share: float = FAILED_SHARE
+    on_failures: str = "reassign"
 
     @property
     def ranking_share(self) -> float:
@@ -76,7 +85,7 @@ def course(
     graph = complete(count) if peers is None else nearest(count, peers)
     near = [sorted(graph[i]) for i in range(count)]
     news = _News(near, direct=all(len(each) == count - 1 for each in near))
-    baselines_s = [platform.predictor.baseline_s for platform in platforms]
+    baselines_s = [platform.baseline_s for platform in platforms]
     if aggregating is not None:
         window_s = aggregating.window_s
         news.first(
@@ -85,6 +94,7 @@ def course(
                 for platform, baseline_s in zip(platforms, baselines_s, strict=True)
             ]
         )
+    gone: list[tuple[bool, ...]] = [()] * count  # who had failed when each aggregated its points
     # Of each epoch and platform: end of learning, and when its peers have the model.
     done: list[dict[int, tuple[float, float]]] = [{} for _ in range(number + 1)]
     begun, rows = dict[tuple[int, int], Epoch](), list[Epoch]()
@@ -95,14 +105,22 @@ def course(
         if aggregating is not None:
             heard = news.read(i, start_s)
             rates = [heard.get(j, (0, other.alone))[1] for j, other in enumerate(platforms)]
-            balanced = balance(Balance(points, rates), ranking_share=aggregating.ranking_share)
-            ratio = balanced.ratios[i]
-            samples = quota(points[i], ratio)
-            cost_s = (
-                platform.sample_s * aggregating.forward_share * int(points[i] / aggregating.ratio)
+            balanced = balance(
+                Balance(points, rates),
+                aggregating.threshold,
+                aggregating.failed_share,
+                aggregating.on_failures,
+                ranking_share=aggregating.ranking_share,
+                taking_over=[other.alone for other in platforms],
             )
-            if epoch == 1 and generation_s:
-                cost_s += generation_s[i]
+            ratio, held, cost_s = balanced.ratios[i], balanced.points[i], 0.0
+            samples = quota(held, ratio)
+            if ratio:
+                aggregated = int(held / aggregating.ratio)
+                cost_s = platform.sample_s * aggregating.forward_share * aggregated
+                if generation_s and gone[i] != balanced.failed:
+                    cost_s += generation_s[i] * (held / points[i])
+                gone[i] = balanced.failed
             select_s = platform.speed.seconds_for(cost_s, start_s)
         learn_s = platform.speed.seconds_for(samples * platform.sample_s, start_s + select_s)
         begun[i, epoch] = Epoch(epoch, i, ratio, samples, start_s, select_s, learn_s, math.nan)

@@ -110,13 +110,12 @@ class Platform:
     name
         Unique in a deployment.
     predictor
-        Its regression of slowdown, which also slows it in the simulation, and t_0: seconds that
-        learning from a sample takes without contention.
+        Of its kind: the regression of slowdown, which also slows it in the simulation, and t_0:
+        seconds that learning from a sample takes without contention.
     load
         What co-runs with it.
     slower
-        How many times slower than its kind it is, in learning (its t_0 includes that), ranking and
-        aggregating.
+        How many times slower than its kind it is, in learning, ranking and aggregating.
     """
 
     name: str
@@ -137,7 +136,12 @@ class Platform:
     @property
     def sample_s(self) -> float:
         """Seconds that learning from a sample takes at speed 1: its kind's t_0."""
-        return self.predictor.baseline_s / self.slower
+        return self.predictor.baseline_s
+
+    @property
+    def baseline_s(self) -> float:
+        """Its own t_0."""
+        return self.slower * self.predictor.baseline_s
 
     @cached_property
     def speed(self) -> Schedule:
@@ -147,7 +151,7 @@ class Platform:
     @property
     def alone(self) -> float:
         """Samples per second without contention, 1 / t_0."""
-        return 1 / self.predictor.baseline_s
+        return 1 / self.baseline_s
 
     def throughput(self, baseline_s: float, now_s: float, window_s: float) -> float:
         """p: samples per second predicted from t_0 and the contention of the last `window_s`."""

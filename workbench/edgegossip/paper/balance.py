@@ -125,7 +125,7 @@ def _overheads(case: Case, seed: int, points: int, epochs: int) -> tuple[float, 
         for platform, seconds in zip(platforms, adds.generation_s, strict=True)
     )
     later = [row for row in deployment.course(max(epochs, 2), adds) if row.epoch > 1]
-    baselines_s = [platform.predictor.baseline_s for platform in platforms]
+    baselines_s = [platform.baseline_s for platform in platforms]
     slowest = [row for row in later if baselines_s[row.node] == max(baselines_s)]
     share = selecting_share(slowest, waiting=False)
     return aggregating_s, fmean(row.select_s for row in later), 100 * share

@@ -143,8 +143,8 @@ class Testbed:
         rate = cpu * advantage * assumed["sustained_share"]
         return self.constants.host_ms / 1e3, work / rate
 
-    def predictor(self, model: str, kind: str, slower: float = 1.0) -> Predictor:
-        """Predictor of a platform, its t_0 times `slower`.
+    def predictor(self, model: str, kind: str, stands_for: float = 1.0) -> Predictor:
+        """Predictor of a kind of platform, for samples that stand for `stands_for` each.
 
         Co-runners use processors, so on a GPU platform only the host's part of a sample is slowed.
         """
@@ -157,7 +157,7 @@ class Testbed:
             weights["network_scale"],
             weights["disk_scale"],
             tuple(slowed * weights[name] for name in ("core", "network", "disk")),
-            slower * (host_s + device_s),
+            stands_for * (host_s + device_s),
         )
 
     def deployment(
@@ -188,7 +188,7 @@ class Testbed:
         made = tuple(
             Platform(
                 f"{kind}{at}",
-                self.predictor(model, kind, factor * stands_for),
+                self.predictor(model, kind, stands_for),
                 _drawn(jobs, seed, at, until_s, self.constants.intensity),
                 factor,
             )

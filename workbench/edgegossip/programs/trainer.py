@@ -211,7 +211,7 @@ class EdgeGossip:
         """Follow t_0 by the last epoch, and predict the throughput from recent contention."""
         platform, last = self.platforms[view.node], view.last
         before = view.reports.get(view.node)
-        baseline_s = platform.predictor.baseline_s if before is None else before.baseline_s
+        baseline_s = platform.baseline_s if before is None else before.baseline_s
         if last is not None:
             baseline_s = platform.observe(baseline_s, last.samples, last.seconds, view.now_s)
         rate = platform.throughput(baseline_s, view.now_s, self.window_s)
