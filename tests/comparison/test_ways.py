@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 from random import Random
 
@@ -18,12 +19,12 @@ from tests.oracles import comparison as oracle
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.clusters.cluster import Name
 from workbench.comparison import WAYS, Question, UnusableError, compare
-from workbench.comparison.use import carried, limit, within_links
+from workbench.comparison.use import DryRun, carried, limit, within_links
 from workbench.comparison.ways import alone, batches, parameter_server
 from workbench.comparison.ways.hub import Hub
 from workbench.dynacomm import PLANNERS, iteration, layer_costs
 from workbench.profiles import profile_model
-from workbench.runtime import simulate
+from workbench.runtime import Context, Program, simulate
 
 KEPT = "one node, samples sent once"
 STREAMED = "one node, samples sent each epoch"
@@ -290,3 +291,41 @@ def test_measured_times_take_the_place_of_speed() -> None:
     question = Question(PROFILE, cluster, 8, times)
     assert question.batch_s(0) == pytest.approx(by_speed.batch_s(1))
     assert math.isclose(question.sample_s[0], by_speed.sample_s[1])
+
+
+def test_gosgd_is_simulated_by_its_own_programs() -> None:
+    """On nodes of half the speed its programs learn half as fast, whatever was predicted."""
+    nodes = [Node(name, flops_per_s=1e9 * (at + 1)) for at, name in enumerate("abc")]
+    halved = full_mesh([replace(node, speed=0.5) for node in nodes], Link(1e7))
+    option = WAYS["gosgd"].find(Question(PROFILE, full_mesh(nodes, Link(1e7)), 8))
+    once = option.run(simulate)
+    slow = option.run(lambda _, programs: simulate(halved, programs))
+    assert once.samples_per_s == pytest.approx(option.use.samples_per_s)
+    assert slow.samples_per_s == pytest.approx(option.use.samples_per_s / 2)
+    drawn, expected = sum(once.link_bytes.values()), sum(option.use.link_bytes.values())
+    assert drawn != expected
+    assert drawn == pytest.approx(expected, rel=0.3)
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 6])
+@pytest.mark.parametrize("name", ["diloco", "local_sgd"])
+def test_rounds_of_averages_are_charged_what_an_all_reduce_sends(name: str, nodes: int) -> None:
+    alike = [Node(f"node{at}", flops_per_s=1e9) for at in range(nodes)]
+    question = Question(PROFILE, full_mesh(alike, Link(1e7)), 8)
+    sent = sum(WAYS[name].find(question).use.link_bytes.values()) / question.model_bytes
+    assert 50 * sent / nodes == pytest.approx(2 * (nodes - 1) / nodes, rel=1e-3)
+
+
+def test_whatever_a_node_computes_is_no_idling() -> None:
+    def programs(rounds: int) -> list[Program]:
+        async def works(context: Context) -> None:
+            for _ in range(rounds):
+                await context.compute(int, cost_s=2.0, lane=lanes[context.node])
+                await context.sleep(1.0)
+
+        return [works] * len(lanes)
+
+    lanes = ["learn", "step", "plan", "scan", "select"]
+    found = DryRun(full_mesh(len(lanes), Link(1e7)), range(len(lanes)), programs, 1).use()
+    assert found.busy_s == pytest.approx(dict.fromkeys(range(len(lanes)), 2.0))
+    assert found.waiting_share == pytest.approx(1 / 3)
