@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,12 +111,37 @@ def test_a_spoilt_manifest_is_damage(tmp_path: Path, content: str) -> None:
     assert results.damaged(tmp_path, "toy") == [path]
     assert results.damaged(tmp_path, "other") == []
     with pytest.raises(ValueError, match="cannot be read: run `workbench reproduce`"):
-        results.export_figures(tmp_path, tmp_path / "out")
+        export(tmp_path, tmp_path / "out")
 
 
 def test_hidden_folders_are_overlooked(tmp_path: Path) -> None:
     store(tmp_path, ".01_toy.partial-x")
     assert results.stored(tmp_path) == {}
+
+
+def export(results_folder: Path, output: Path, names: Sequence[str] = (), **how: str) -> list[Path]:
+    """Export stored figures, all of which can be drawn."""
+    chosen = results.stored_figures(results_folder, names)
+    written, failed = results.export_figures(chosen, output, **how)
+    assert failed == []
+    return list(written.values())
+
+
+@pytest.mark.parametrize("damage", ["flipped", "missing"])
+def test_a_damaged_figure_is_not_drawn_and_others_are(tmp_path: Path, damage: str) -> None:
+    Results("toy", tmp_path / "01_toy").show(replace(FIG1, id="fig2"))
+    store(tmp_path)
+    path = tmp_path / "01_toy" / "figures" / "fig1.vl.json"
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_text(path.read_text().replace("9.0", "8.0"))
+    chosen = results.stored_figures(tmp_path)
+    written, failed = results.export_figures(chosen, tmp_path / "out")
+    assert list(written.values()) == [tmp_path / "out" / "toy_fig2.svg"]
+    (why,) = failed
+    assert why.startswith(f"{path}: missing, or no longer what the run wrote")
+    assert "workbench reproduce 01_toy" in why
 
 
 def test_altered_outputs_are_named(tmp_path: Path) -> None:
@@ -137,9 +163,7 @@ def test_exports_stored_figures(
     tmp_path: Path, format: str, column: str, name: str, magic: bytes
 ) -> None:
     store(tmp_path / "results")
-    written = results.export_figures(
-        tmp_path / "results", tmp_path / "out", ["toy"], format=format, column=column
-    )
+    written = export(tmp_path / "results", tmp_path / "out", ["toy"], format=format, column=column)
     assert written == [tmp_path / "out" / name]
     assert written[0].read_bytes().startswith(magic)
 
@@ -154,13 +178,13 @@ def test_figures_with_timings_are_kept_apart(tmp_path: Path) -> None:
     assert results.copy_figures(tmp_path / "results", "01_toy", figures) == [
         figures / "toy_fig1.svg"
     ]
-    written = results.export_figures(tmp_path / "results", figures)
+    written = export(tmp_path / "results", figures)
     assert written == [figures / "toy_fig1.svg", figures / "timings" / "toy_fig2.svg"]
 
 
 def test_export_repeats_the_kept_svg(tmp_path: Path) -> None:
     store(tmp_path / "results")
-    (again,) = results.export_figures(tmp_path / "results", tmp_path / "out")
+    (again,) = export(tmp_path / "results", tmp_path / "out")
     kept = tmp_path / "results" / "01_toy" / "figures" / "fig1.svg"
     assert again.read_bytes() == kept.read_bytes()
 
@@ -178,10 +202,10 @@ def test_export_refuses_unknown_names(
 ) -> None:
     store(tmp_path)
     with pytest.raises(ValueError, match=message):
-        results.export_figures(tmp_path, tmp_path / "out", names, format=format, column=column)
+        export(tmp_path, tmp_path / "out", names, format=format, column=column)
     assert not (tmp_path / "out").exists()
 
 
 def test_export_of_nothing_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="workbench reproduce"):
-        results.export_figures(tmp_path, tmp_path / "out")
+        export(tmp_path, tmp_path / "out")

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.store.folder import writable
 from workbench.store.manifest import NAME as MANIFEST
 from workbench.store.manifest import Manifest, file_digest
 from workbench.utils import files
@@ -121,9 +122,15 @@ class StoredFigure(NamedTuple):
     system: str
     name: str
     path: Path
+    digest: str
 
     def chart(self) -> dict[str, object]:
-        """Return the specification. Raises ValueError: the file holds none."""
+        """Return the specification. Raises ValueError: the file is not what the run wrote."""
+        if file_digest(self.path) != self.digest:
+            raise UserError(
+                "missing, or no longer what the run wrote: run `workbench reproduce "
+                f"{self.path.parents[1].name}`"
+            )
         chart = json.loads(self.path.read_text(encoding="utf-8"))
         if not isinstance(chart, dict):
             raise UserError("holds no Vega-Lite specification")
@@ -151,8 +158,9 @@ def stored_figures(results: Path, names: Iterable[str] = ()) -> list[StoredFigur
         raise UserError(f"{results} holds no results yet; `workbench reproduce` makes them")
     figures = {
         notebook: [
-            StoredFigure(made.system, path.name.removesuffix(".vl.json"), path)
-            for path in sorted((results / made.of).glob("*/*.vl.json"))
+            StoredFigure(made.system, file.removesuffix(".vl.json"), results / made.of / path, sha)
+            for path, sha in sorted(made.outputs.items())
+            if (file := path.rpartition("/")[2]).endswith(".vl.json")
         ]
         for notebook, made in kept.items()
     }
@@ -172,49 +180,43 @@ def stored_figures(results: Path, names: Iterable[str] = ()) -> list[StoredFigur
 
 
 def export_figures(
-    results: Path,
-    output: Path,
-    names: Collection[str] = (),
-    *,
-    format: str = "svg",
-    column: str = "double",
-) -> list[Path]:
-    """Write stored figures, by default all, to a folder.
+    chosen: Iterable[StoredFigure], output: Path, *, format: str = "svg", column: str = "double"
+) -> tuple[dict[StoredFigure, Path], list[str]]:
+    """Write stored figures to a folder.
 
     They are called ``SYSTEM_FIGURE.FORMAT``, single-column ones ``SYSTEM_FIGURE_single.FORMAT``;
-    those that hold timings of this machine go to ``timings`` in it. Returns the files written.
+    those that hold timings of this machine go to ``timings`` in it.
 
     Parameters
     ----------
-    results
-        Folder that `workbench reproduce` wrote.
-    names
-        Of notebooks, systems or figures, as `stored_figures` takes them.
     format
         ``"svg"``, ``"pdf"`` or ``"png"``.
     column
         ``"single"`` or ``"double"``.
 
+    Returns
+    -------
+    tuple[dict[StoredFigure, Path], list[str]]
+        The figures with their files, and why others cannot be drawn so.
+
     Raises
     ------
     UserError
-        Nothing is stored, or an unknown name, format or column; or figures that cannot be drawn
-        so, after all others are written.
+        An unknown format or column, or a folder that cannot be written.
     """
     from workbench import figures
 
     check_name("format", format, figures.FORMATS)
     check_name("column", column, figures.COLUMNS)
-    written, failed = [], []
-    for figure in stored_figures(results, names):
+    writable(output)
+    written, failed = dict[StoredFigure, Path](), list[str]()
+    for figure in chosen:
         try:
             path = output / figure.file(column, format)
-            written.append(figures.save(figure.chart(), path, column))
+            written[figure] = figures.save(figure.chart(), path, column)
         except ValueError as error:
             failed.append(f"{figure.path}: {error}")
-    if failed:
-        raise UserError("\n".join([f"{len(written)} figures written, but not:", *failed]))
-    return written
+    return written, failed
 
 
 def copy_figures(results: Path, notebook: str, output: Path) -> list[Path]:

@@ -1,8 +1,24 @@
-"""A manifest to change."""
+"""A manifest to change, and files to damage."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
 from workbench.store.manifest import Manifest
+
+
+def flipped(path: Path, count: int) -> Iterator[None]:
+    """Damage a file by one bit, `count` times; it is whole again before the next."""
+    whole = path.read_bytes()
+    for bit in random.Random(1).sample(range(8 * len(whole)), count):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        yield
+    path.write_bytes(whole)
+
 
 MADE = Manifest(
     of="",

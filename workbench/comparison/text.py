@@ -249,11 +249,10 @@ def parse_times(texts: Sequence[str], cluster: Cluster) -> dict[str, LayerTimes]
         if not expanded(path).is_file():
             raise UserError(f"--times {text}: there is no file {path}")
         try:
-            times = LayerTimes.load(expanded(path))
-        except (pl.exceptions.PolarsError, OSError, KeyError, TypeError):
+            times = LayerTimes.load(path)
+        except UserError as error:
             raise UserError(
-                f"--times {text}: {path} holds no layer times; save them with workbench profile "
-                "--measure --save"
+                f"--times {text}: {error}; workbench profile --measure --save writes layer times"
             ) from None
         found.update(dict.fromkeys(group, times))
     return found

@@ -94,7 +94,8 @@ class Recording:
         inputs = self.inputs(measure)
         point = {"of": name, "inputs": inputs, "seconds": seconds, "rows": list(map(dict, rows))}
         text = json.dumps(point, indent=1, default=_plain)
-        files.write_text(self.file(name, inputs), text + "\n")
+        sealed = f'{{"sha256": "{_sha256(text)}", "point":\n{text}}}\n'
+        files.write_text(self.file(name, inputs), sealed)
         self.seconds[name] = seconds
 
 
@@ -196,15 +197,22 @@ def forget() -> None:
 def _read(path: Path, name: str) -> dict[str, Any] | None:
     """Content of a point's file; None if it is none, or damaged, or another point's."""
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        sealed = path.read_text(encoding="utf-8")
     except (OSError, ValueError):
         return None
-    whole = isinstance(kept, dict) and kept.get("of") == name
-    return kept if whole and isinstance(kept.get("rows"), list) and "seconds" in kept else None
+    head, _, text = sealed.removesuffix("}\n").partition("\n")
+    if head != f'{{"sha256": "{_sha256(text)}", "point":':
+        return None
+    kept: dict[str, Any] = json.loads(text)
+    return kept if kept["of"] == name else None
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    return _sha256(text)[:24]
 
 
 def _is_plain(value: object) -> bool:

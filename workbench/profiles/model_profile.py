@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
 from dataclasses import dataclass, fields
 from itertools import starmap
@@ -80,19 +78,19 @@ class LayerTable:
 
     def save(self, path: Path | str) -> None:
         """Write the table to a parquet file in one step; what describes it, into its metadata."""
-        data = io.BytesIO()
-        about = json.dumps({"kind": self.KIND, **self._about()})
-        self.table.write_parquet(data, metadata={"workbench": about})
-        files.write_bytes(Path(path), data.getvalue())
+        files.write_parquet(Path(path), self.table, kind=self.KIND, **self._about())
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Read what `save` wrote; a `ValueError` where the file holds something else."""
-        about = json.loads(pl.read_parquet_metadata(Path(path)).get("workbench", "{}"))
+        """Read what `save` wrote; raises UserError if the file holds something else."""
+        table, about = files.read_parquet(path)
         kind = about.pop("kind", "another program's table")
         if kind != cls.KIND:
             raise UserError(f"{path} holds not {cls.KIND} but {kind}")
-        return cls(table=pl.read_parquet(Path(path)), **about)  # type: ignore[call-arg]
+        try:
+            return cls(table=table, **about)  # type: ignore[call-arg]
+        except TypeError:
+            raise UserError(f"{path} holds {cls.KIND} of another version") from None
 
     def _about(self) -> dict[str, Any]:
         names = (each.name for each in fields(self))  # type: ignore[arg-type]

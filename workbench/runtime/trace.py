@@ -78,9 +78,7 @@ class Trace:
     @classmethod
     def load(cls, path: Path | str) -> Trace:
         """Read a trace that `save` wrote."""
-        import polars as pl
-
-        return cls(pl.read_parquet(path))
+        return cls(files.read_parquet(path)[0])
 
     def gantt(
         self,

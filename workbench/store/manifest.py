@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 NAME = "manifest.json"
-FORMAT = 3
+FORMAT = 4
 
 
 class OtherVersionError(ValueError):
@@ -98,8 +98,9 @@ class Manifest:
         ]
 
     def to_json(self) -> str:
-        """Return readable JSON, ending in a newline."""
-        return json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=2) + "\n"
+        """Return readable JSON, ending in a newline, with a SHA-256 of what it says."""
+        content = {"format": FORMAT, **dataclasses.asdict(self)}
+        return json.dumps(content | {"sha256": _digest(content)}, indent=2) + "\n"
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
@@ -109,8 +110,11 @@ class Manifest:
         """
         try:
             content: Any = json.loads((folder / NAME).read_text(encoding="utf-8"))
-            if content.pop("format", None) != FORMAT:
+            if content.get("format") != FORMAT:
                 raise OtherVersionError(f"{folder / NAME} is of another version of the workbench")
+            if content.pop("sha256", None) != _digest(content):
+                raise ValueError(f"{folder / NAME} is no longer what was written")
+            del content["format"]
             manifest = cls(**content)
         except FileNotFoundError:
             raise
@@ -122,6 +126,10 @@ class Manifest:
         ]:
             raise ValueError(f"of another type: {', '.join(wrong)}")
         return manifest
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _is(value: object, hint: Any) -> bool:

@@ -1,12 +1,16 @@
-"""Files that are written whole or not at all, and the repository's root and data folders."""
+"""Files, written whole or not at all; the repository's root and data folders."""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.utils.checks import UserError
 
@@ -46,9 +50,51 @@ def read_text(path: str | os.PathLike[str], most: int = MOST_TEXT) -> str:
     return text
 
 
+def check_output(option: str, path: Path | None) -> None:
+    """Refuse a file that cannot be written, before its content is computed.
+
+    Raises UserError: its folder is missing or does not take a few kilobytes, or it is a folder.
+    """
+    if path is None:
+        return
+    place = expanded(path)
+    try:
+        if place.is_dir():
+            raise UserError(f"{option} {path}: this is a folder; give a file")
+        if _is_device(place):
+            return
+        target = Path(os.path.realpath(place))
+        if not target.parent.is_dir():
+            raise UserError(f"{option} {path}: there is no folder {target.parent}")
+        with _part(target) as part:
+            part.write_bytes(bytes(4096))
+    except OSError as error:
+        raise UserError(f"{option} {path}: it cannot be written there ({error.strerror})") from None
+
+
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` to `path` in one step: readers see the old file or the new, never a part."""
-    _replace(path, lambda temporary: temporary.write_bytes(data))
+    """Write `data` to `path` in one step: readers see the old file or the new, never a part.
+
+    Folders are made and links followed. A device or pipe is written to directly.
+
+    Raises OSError: the file cannot be written. The error names `path`.
+    """
+    place = expanded(path)
+    try:
+        if _is_device(place):
+            place.write_bytes(data)
+            return
+        target = Path(os.path.realpath(place))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _part(target) as part:
+            with part.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            part.chmod(0o644)
+            part.replace(target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -56,22 +102,61 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def write_parquet(path: Path, frame: pl.DataFrame) -> None:
-    """Write a polars frame as parquet to `path` in one step; see `write_bytes`."""
-    _replace(path, frame.write_parquet)
+def write_parquet(path: Path, frame: pl.DataFrame, **about: object) -> None:
+    """Write a frame and what is said `about` it to `path` in one step; see `write_bytes`.
+
+    The metadata hold a SHA-256: that of the file with zeros in its place.
+    """
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, metadata={"workbench": json.dumps({**about, "sha256": _ZEROS})})
+    head, mark, tail = buffer.getvalue().rpartition(_MARK + _ZEROS.encode())
+    digest = hashlib.sha256(head + mark + tail).hexdigest()
+    write_bytes(path, head + _MARK + digest.encode() + tail)
 
 
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    path = expanded(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(descriptor)
-    temporary = Path(name)
+def read_parquet(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Return a frame, and what `write_parquet` was told about it; nothing for another's file.
+
+    Nothing is parsed before its digest is found right, since a damaged file may end the process.
+    A file without one is read as it is.
+
+    Raises UserError: the file cannot be read, is damaged, or is not in the parquet format.
+    """
+    import polars as pl
+
     try:
-        write(temporary)
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
+        data = expanded(path).read_bytes()
+        head, mark, tail = data.rpartition(_MARK)
+        digest, tail = tail[: len(_ZEROS)], tail[len(_ZEROS) :]
+        whole = hashlib.sha256(head + mark + _ZEROS.encode() + tail).hexdigest().encode()
+        if mark and digest != whole:
+            raise UserError(f"{path} is damaged: it is no longer what was written")
+        about = json.loads(pl.read_parquet_metadata(io.BytesIO(data)).get("workbench", "{}"))
+        about.pop("sha256", None)
+        return pl.read_parquet(io.BytesIO(data)), about
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    except UserError:
+        raise
+    except (ValueError, AttributeError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        raise UserError(f"{path} is damaged, or not a parquet file") from None
+
+
+_MARK, _ZEROS = b'"sha256": "', 64 * "0"
+
+
+def _is_device(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+@contextmanager
+def _part(target: Path) -> Iterator[Path]:
+    """Make a file beside `target`, which is removed unless it takes its place."""
+    descriptor, name = tempfile.mkstemp(
+        dir=target.parent, prefix=f".{target.name}.", suffix=".part"
+    )
+    os.close(descriptor)
+    try:
+        yield Path(name)
     finally:
-        temporary.unlink(missing_ok=True)
+        Path(name).unlink(missing_ok=True)
