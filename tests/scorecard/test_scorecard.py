@@ -78,6 +78,7 @@ class TestTheScorecard:
         assert found["toy.fig2.speedup"] == "not reproduced"
         reason = card.rows[0].reason
         assert "are of another version" in reason
+        assert "reduction" not in {row.id: row.reason for row in card.rows}["toy.fig3.accuracy"]
         assert "reduction" in reason
         assert "workbench reproduce toy --force" in reason
 
@@ -221,7 +222,9 @@ def best(toy: Toy, answer: Callable[[pl.DataFrame], Answer], cause: Cause | None
         (Answer(30), None, "ours", "not explained yet"),
         (Answer(30), PAPER, "paper", "10 is not 20"),
         (Answer(40), PAPER, "", ""),  # met: there is nothing to explain
-        (Answer.over_seeds([28, 37]), None, "noise", "± 4.5 over 2 seeds"),
+        (Answer.over_seeds([28, 37]), None, "ours", "not explained yet"),  # ± 4.5, of two alone
+        (Answer.over_seeds([28, 37]), PAPER, "paper", "10 is not 20"),
+        (Answer.over_seeds([30, 34.5, 39]), None, "noise", "± 2.6 over 3 seeds"),
         (Answer.over_seeds([31, 33]), None, "ours", "not explained yet"),
         (Answer(32, spread=4), None, "noise", "± 4 over repeats"),
         (Answer.over_seeds([30]), None, "ours", "not explained yet (provisional: one seed)"),
@@ -241,6 +244,27 @@ def test_totals_count_causes(toy: Toy) -> None:
     toy.store(fig1=FIG1, fig2=FIG1)
     found = toy.card().counts()
     assert {name: found[name] for name in CAUSES} == {"paper": 1, "data": 1, "noise": 0, "ours": 0}
+
+
+def test_a_missing_column_is_the_reason_of_its_own_claim_alone(toy: Toy) -> None:
+    toy.change("fig1", answers={"toy.fig1.best": lambda frame: Answer(frame["gone"].item())})
+    toy.store(fig1=FIG1)
+    reasons = {row.id: (row.verdict, row.reason) for row in toy.card().rows}
+    assert reasons["toy.fig1.best"][0] == "not run"
+    assert '"gone" not found' in reasons["toy.fig1.best"][1]
+    assert reasons["toy.fig1.second"][0] == "near"
+    assert "gone" not in reasons["toy.fig2.speedup"][1]
+
+
+@pytest.mark.parametrize("error", [KeyError, NameError, AttributeError, TypeError, IndexError])
+def test_a_fault_of_an_answer_is_no_unanswered_claim(toy: Toy, error: type[Exception]) -> None:
+    def typo(_: pl.DataFrame) -> Answer:
+        raise error("secnod")
+
+    toy.change("fig1", answers={"toy.fig1.best": typo})
+    toy.store(fig1=FIG1)
+    with pytest.raises(error, match="secnod"):
+        toy.card()
 
 
 @pytest.mark.parametrize("field", ["causes", "answers"])

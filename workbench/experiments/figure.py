@@ -170,23 +170,23 @@ class Answers(NamedTuple):
     by_claim
         Our values, where the frames have one.
     faults
-        What the frames lacked, if they are of another version.
+        Claim -> what the frames lack for it, if they are of another version.
     """
 
     by_claim: dict[str, Answer]
-    faults: list[str]
+    faults: dict[str, str]
 
 
 def answers_of(figures: Iterable[Figure | Together], frames: Mapping[str, pl.DataFrame]) -> Answers:
     """Answer the claims whose frames, by figures' ids, have rows at the paper's setting."""
-    answers, faults = dict[str, Answer](), list[str]()
+    answers, faults = dict[str, Answer](), dict[str, str]()
     for source in figures:
         if not source.answers or any(figure.id not in frames for figure in source.figures):
             continue
         try:
             rows = [figure.at_paper(frames[figure.id]) for figure in source.figures]
         except pl.exceptions.PolarsError as error:
-            faults.append(_first_line(error))
+            faults |= dict.fromkeys(source.answers, _first_line(error))
             continue
         if any(frame.is_empty() for frame in rows):
             continue
@@ -194,8 +194,8 @@ def answers_of(figures: Iterable[Figure | Together], frames: Mapping[str, pl.Dat
             try:
                 if (value := answer(*rows)) is not None:
                     answers[claim] = value
-            except (KeyError, pl.exceptions.PolarsError) as error:
-                faults.append(_first_line(error))
+            except pl.exceptions.PolarsError as error:
+                faults[claim] = _first_line(error)
     return Answers(answers, faults)
 
 

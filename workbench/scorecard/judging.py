@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PAPER = "paper"
 """The scale of the paper's own sizes, which claims are about."""
+FEWEST_SEEDS = 3
+"""With fewer, the spread over seeds excuses nothing: two runs say little of how far runs differ."""
 _STATED = ("id", "system", "source", "setting", "metric", "unit", "check")
 
 
@@ -107,7 +109,8 @@ def of_frames(
         evidence.insert(place, _Evidence(recording.name, recording.scale, answers))
         if lacking:
             named = f"{system} {', '.join(recording.frames)}, recorded"
-            made[named] = f"of another version, so not all claims are judged ({lacking[0]})"
+            fault = next(iter(lacking.values()))
+            made[named] = f"of another version, so not all claims are judged ({fault})"
     answered = {name for source in evidence for name in source.answers}
     learnt = {
         claim: tuple(base.id for figure in source.figures for base in figure.bases)
@@ -124,14 +127,18 @@ def of_frames(
     ]
     why = "given to the model"  # as inputs are, which need no answer
     if waiting:
-        fault = next(iter(faults), "")
-        why = _why_unanswered(system, frames, parameters or {}, fault, damaged)
+        why = _why_unanswered(system, frames, parameters or {}, damaged)
+    again = f"run `{reproduce_command(system)} --force`"
     judged_by = _JudgedBy(
         tuple(own.values()),
         evidence,
         learnt=learnt,
         causes={claim: why for figure in figures for claim, why in figure.causes.items()},
         fitted=fitted_on(system, own),
+        faults={
+            claim: f"the stored results are of another version ({fault}): {again}"
+            for claim, fault in faults.items()
+        },
         unanswered=why,
     )
     return Scorecard(
@@ -171,6 +178,7 @@ class _JudgedBy:
     learnt: Mapping[str, tuple[str, ...]]
     causes: Mapping[str, Cause]
     fitted: Collection[str]
+    faults: Mapping[str, str]
     unanswered: str
 
     def decides(self, source: _Evidence, claim: str) -> bool:
@@ -186,7 +194,8 @@ class _JudgedBy:
             record = ", ".join(f"`workbench record {system} {name}`" for name in self.learnt[claim])
             recorded = [source.answers[claim].not_run for source in said if source.scale == PAPER]
             return next(iter(recorded), f"needs scale paper: {record}")
-        return next((source.answers[claim].not_run for source in said), self.unanswered)
+        lacking = self.faults.get(claim, self.unanswered)
+        return next((source.answers[claim].not_run for source in said), lacking)
 
 
 def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
@@ -265,9 +274,10 @@ def _judged(claim: Claim, by: _JudgedBy) -> Row:
 
 
 def _cause(claim: Claim, answer: Answer, known: Cause | None) -> Cause:
-    """Why a claim is missed: by chance, if seeds are far enough apart; else as is known."""
+    """Why a claim is missed: by chance, if enough seeds are far enough apart; else as is known."""
     cause = known or Cause("ours", "not explained yet")
-    if answer.spread is not None and answer.ours is not None:
+    enough = answer.seeds is None or answer.seeds >= FEWEST_SEEDS
+    if enough and answer.spread is not None and answer.ours is not None:
         low, high = accepted(claim)
         if low - answer.spread <= answer.ours <= high + answer.spread:
             of = f"{answer.seeds} seeds" if answer.seeds else "repeats"
@@ -282,7 +292,6 @@ def _why_unanswered(
     system: str,
     frames: Mapping[str, pl.DataFrame],
     parameters: Mapping[str, Value],
-    fault: str,
     damaged: Sequence[Path],
 ) -> str:
     """Say what unanswered claims wait for, with the command that helps."""
@@ -293,8 +302,6 @@ def _why_unanswered(
         return f"{named} {are} missing or no longer what the run wrote: run `{command}`"
     if not frames:
         return f"no stored results: run `{command}`"
-    if fault:
-        return f"the stored results are of another version ({fault}): run `{command} --force`"
     changed = ", ".join(f"{name}={value}" for name, value in _changed(system, parameters).items())
     if changed:
         return f"it is about other parameters than the run had ({changed}): run `{command}`"

@@ -46,10 +46,10 @@ def compared(
     ]
 
 
-def answers(lacks: str = "", /, **frames: pl.DataFrame) -> dict[str, Answer]:
-    """By claim; `lacks` is what frames have not that other claims need."""
+def answers(**frames: pl.DataFrame) -> dict[str, Answer]:
+    """Answers by claim of frames that lack no column."""
     found, faults = answers_of(FIGURES, frames)
-    assert set(faults) <= {lacks}
+    assert not faults
     return {name.removeprefix("dlion."): one for name, one in found.items()}
 
 
@@ -197,7 +197,7 @@ class TestOrders:
         early = row(period=100, early=500, at_s=1.0, top1=0.9)
         other = frame(row(period=10, top1=0.9, at_s=1.0), panel="whom")
         fig9 = pl.concat([frame(early, *rows, panel="period"), other])
-        found = answers("'all'", fig9=fig9)["fig9a.period"]
+        found = answers(fig9=fig9)["fig9a.period"]
         assert found.ours is holds
         assert told in found.detail
 
@@ -211,7 +211,7 @@ class TestOrders:
         rows.append(row(top1=everyone))
         other = frame(row(top1=0.99, whom="worst"), panel="lambda")
         fig9 = pl.concat([frame(*rows, panel="whom"), other])
-        found = answers("100", fig9=fig9)["fig9b.whom"]
+        found = answers(fig9=fig9)["fig9b.whom"]
         assert found.ours is holds
         assert "by whom none/worst/all" in found.detail
 

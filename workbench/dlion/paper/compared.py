@@ -110,12 +110,14 @@ def _max10(fig16: pl.DataFrame) -> Answer | None:
 
 
 @of_trainings
-def _deviation(fig17: pl.DataFrame) -> Answer:
+def _deviation(fig17: pl.DataFrame) -> Answer | None:
     """Whether the order is the same in each environment."""
     order = ["dlion", "gaia", "hop", "ako"]
     shown, holds = [], True
     for (where,), part in final(fig17).group_by("environment", maintain_order=True):
         means = dict(part.group_by("system").agg(pl.col("top1_sd").mean()).iter_rows())
+        if not means.keys() >= set(order):
+            return None
         holds &= all(means[one] < means[other] for one, other in pairwise(order))
         shown.append(f"{slashed(f'{100 * means[name]:.2f}' for name in order)} in {where}")
     detail = f"points of {slashed(order)}: {', '.join(shown)}, {learnt_from(fig17)}"

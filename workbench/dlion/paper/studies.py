@@ -90,10 +90,10 @@ def _until(periods: pl.DataFrame) -> alt.LayerChart:
 @of_trainings
 def _early(fig5: pl.DataFrame) -> Answer | None:
     found = by(fig5.sort("growth_epochs"), "growth_epochs")
-    early = [found[0], found[1]]
     late = [value for start, value in found.items() if isinstance(start, int) and start >= 2]
-    if not late:
+    if not late or not {0, 1} <= found.keys():
         return None
+    early = [found[0], found[1]]
     holds = max(early) < min(late) and max(late) - min(late) <= ALIKE
     return Answer(holds, f"{percents_by(found, 'first epoch')}, {learnt_from(fig5)}")
 
@@ -108,13 +108,15 @@ def _larger_n(fig7: pl.DataFrame) -> Answer | None:
 
 
 @of_trainings
-def _period(fig9: pl.DataFrame) -> Answer:
+def _period(fig9: pl.DataFrame) -> Answer | None:
     frame = fig9.filter(pl.col("early").is_null(), panel="period").sort("period")
     target = target_of(frame)
     found = {
         period: seconds_to(part, target)
         for (period,), part in frame.group_by("period", maintain_order=True)
     }
+    if 100 not in found:
+        return None
     middle = found[100]
     others = [seconds for period, seconds in found.items() if period != 100]
     holds = middle is not None and all(one is None or middle < one for one in others)
@@ -123,13 +125,15 @@ def _period(fig9: pl.DataFrame) -> Answer:
 
 
 @of_trainings
-def _whom(fig9: pl.DataFrame) -> Answer:
+def _whom(fig9: pl.DataFrame) -> Answer | None:
     frame = fig9.filter(panel="whom").with_columns(
         who=pl.when(pl.col("techniques").is_not_null())
         .then(pl.lit("none"))
         .otherwise(pl.col("whom").fill_null("all"))
     )
     found = by(frame, "who")
+    if not {"all", "worst", "none"} <= found.keys():
+        return None
     holds = found["all"] > found["worst"] > found["none"]
     return Answer(holds, f"{percents_by(found, 'whom')}, {learnt_from(fig9)}")
 

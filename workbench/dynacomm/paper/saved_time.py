@@ -133,7 +133,7 @@ def _ibatch(model: str, frame: pl.DataFrame, *, slower: bool) -> Answer | None:
     """Whether iBatch takes longer than sending layer by layer, or less time."""
     forward = frame.filter(model=model, batch_size=32)
     total_s = dict(forward.select("planner", "total_s").iter_rows())
-    if not total_s:
+    if not total_s.keys() >= {"ibatch", "layer_by_layer"}:
         return None
     ibatch_s, layers_s = total_s["ibatch"], total_s["layer_by_layer"]
     detail = f"iBatch {ibatch_s:.2f} s, layer by layer {layers_s:.2f} s, cost model"
