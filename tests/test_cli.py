@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from workbench.memory import report, stored_dataflow
 from workbench.memory.process import beside_bytes
 from workbench.profiles import ModelProfile
 from workbench.utils.parallel import as_finished
+from workbench.zoo import MODELS
 
 
 def workbench_command(*arguments: str) -> Result:
@@ -129,6 +131,67 @@ def test_reproduce_refuses_before_anything_runs(
 def test_a_command_refuses(line: str, message: str, tmp_path: Path) -> None:
     (empty := tmp_path / "empty").mkdir()
     assert message in refused(*line.format(empty=empty).split())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "profile lenet5 --save /proc/x.parquet",
+        "share dynacomm -o /proc/x.html",
+        "share --all -o /proc/x",
+        "scorecard --results {empty} --picture /proc/x.svg",
+        "figures --results {stored} --output /proc/x",
+        "figures --results {stored} --output {stored}/01_toy/manifest.json",
+        "reproduce 01 --scale smoke --output /proc/x",
+        "reproduce 01 --scale smoke --output {empty} --figures /proc/x",
+        "sweep 01 -p seed=1,2 --output /proc/x",
+        "record dlion fig8 --scale smoke --output /proc/x",
+    ],
+)
+def test_output_that_cannot_be_written_is_refused_in_one_line(line: str, tmp_path: Path) -> None:
+    (empty := tmp_path / "empty").mkdir()
+    store(stored := tmp_path / "stored")
+    said = refused(*line.format(empty=empty, stored=stored).split())
+    assert "/proc" in said or "manifest.json: there is a file in its place" in said
+    assert "None" not in said
+    assert not list(empty.iterdir())
+
+
+def test_a_disk_that_is_full_after_the_work_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").symlink_to("/dev/full")
+    result = workbench_command("profile", "lenet5", "--save", str(tmp_path / "x.parquet"))
+    assert result.exit_code == 2
+    assert result.stderr == f"workbench: {tmp_path / 'x.parquet'}: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        {"PYTHONIOENCODING": "latin-1"},
+        {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
+    ids=["ascii", "latin-1", "POSIX"],
+)
+def test_output_that_is_not_utf8_has_all_numbers(environment: dict[str, str]) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "workbench.cli", "models"],
+        env=os.environ | environment,
+        capture_output=True,
+        check=True,
+    )
+    for model in MODELS.values():
+        assert f"| {model.name} ".encode() in run.stdout
+        assert f" {model.parameters:,} ".encode() in run.stdout
+    assert run.stderr == b""
+
+
+def test_a_full_standard_output_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "workbench.cli", "models"]
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert run.stderr == b"workbench: standard output: No space left on device\n"
+    assert run.returncode == 2
 
 
 def raise_outside() -> None:

@@ -5,9 +5,12 @@ Nothing heavy is imported before a command needs it, so that `workbench --help` 
 
 from __future__ import annotations
 
+import errno
 import inspect
+import io
 import math
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -19,7 +22,7 @@ from typer.core import TyperGroup
 
 import workbench
 from workbench.utils.checks import UserError, check_name, check_whole
-from workbench.utils.files import expanded
+from workbench.utils.files import check_output, expanded, write_text
 from workbench.zoo.own_model import load_model
 
 if TYPE_CHECKING:
@@ -38,14 +41,21 @@ HOOKS = ("select", "generate_partial_gradients", "exchange_models")
 
 
 class _Commands(TyperGroup):
-    """The commands; errors of our own code become one line, any other stays a traceback."""
+    """The commands; refusals and faults of files become one line, other errors stay tracebacks."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
         except UserError as error:
-            typer.echo(f"workbench: {error}", err=True)
-            raise typer.Exit(WRONG_INPUT) from None
+            why = str(error)
+        except OSError as error:
+            if error.filename is None and error.errno != errno.ENOSPC:
+                raise
+            why = f"{error.filename or 'standard output'}: {error.strerror}"
+        typer.echo(f"workbench: {why}", err=True)
+        raise typer.Exit(WRONG_INPUT)
 
 
 app = typer.Typer(
@@ -122,6 +132,9 @@ def main() -> None:
     """Run the command `workbench`."""
     # As for notebooks (`reproduce.execution`): threads that wait must not take the cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal, pipe or file, of any encoding
+            stream.reconfigure(errors="replace")
     app()
 
 
@@ -337,7 +350,11 @@ def scorecard(
 ) -> None:
     """Print each claim of the papers beside what the stored results say; nothing is run."""
     from workbench import scorecard as judged
+    from workbench.store.folder import writable
 
+    if picture is not None:
+        writable(picture.parent)
+        check_output("--picture", picture)
     if claim is not None:
         typer.echo(judged.one_claim(claim, _stored(results)))
         return
@@ -379,11 +396,15 @@ def figures(
         of_figures = tuple(f"{system}_" for system in SYSTEMS)
         find(notebooks_folder(None), [one for one in names or () if not one.startswith(of_figures)])
     home = output or repository() / "figures"
-    for path in export_figures(folder, home, names or (), format=format, column=column):
+    chosen = stored_figures(folder, names or ())
+    written, failed = export_figures(chosen, home, format=format, column=column)
+    for path in written.values():
         typer.echo(str(path))
-    if format in latex.FORMATS:
-        exported = stored_figures(folder, names or ())
-        typer.echo(str(latex.write(exported, home, folder, column, format)))
+    if written and format in latex.FORMATS:
+        typer.echo(str(latex.write(written, home, folder, column, format)))
+    if failed:
+        drawn = f"{len(written)} of {_counted(len(chosen), 'figure')} written"
+        raise UserError("\n".join([f"{drawn}, but not:", *failed]))
 
 
 @app.command()
@@ -402,6 +423,7 @@ def share(
 ) -> None:
     """Write a notebook's explorer as a page of sliders that needs neither kernel nor network."""
     from workbench import share as sharing
+    from workbench.store.folder import writable
 
     if (notebook is None) is not every:
         raise UserError("name one notebook, or take --all")
@@ -411,8 +433,10 @@ def share(
         raise UserError("say where the page goes: -o NAME.html, or -o DIR with --all")
     if every and output.suffix == ".html":
         raise UserError(f"-o {output}: --all writes several pages; give a folder")
-    if not every:
-        _check_file("-o", output)
+    if every:
+        writable(output)
+    else:
+        check_output("-o", output)
     from rich.console import Console
 
     pages = {name: output / f"{name}.html" for name in sharing.EXPLORERS}
@@ -491,7 +515,7 @@ def profile(
     save: Annotated[Path | None, File(help="Also write the profile here (parquet).")] = None,
 ) -> None:
     """Print what each layer of a model costs."""
-    _check_file("--save", save)
+    check_output("--save", save)
     if save is not None and save.suffix != ".parquet":
         raise UserError(f"--save {save}: give a file that ends in .parquet")
     sizes = _batch_sizes(batch_size)
@@ -689,7 +713,7 @@ def compare(
     module, taken = _model(model, inputs)
     shown = {"--train": train, "--measure": measure, "--simulate": simulate, "--csv": csv}
     _refuse(shown if len(sizes) > 1 else {}, "takes one batch size")
-    _check_file("--csv", csv)
+    check_output("--csv", csv)
     for name in way or ():
         check_name("way", name, WAYS)
     measured = text.parse_times(times or (), machines)
@@ -755,10 +779,7 @@ def compare(
         _print(str(trained))
     if csv is not None:
         frame = found.frame if trained is None else trained.evaluations
-        try:
-            frame.write_csv(csv)
-        except OSError as error:
-            raise UserError(f"--csv {csv}: it cannot be written there ({error.strerror})") from None
+        write_text(csv, frame.write_csv())
     if interrupted or (trained is not None and trained.interrupted):
         raise typer.Exit(INTERRUPTED)
 
@@ -793,16 +814,6 @@ def _refuse(options: dict[str, Any], why: str) -> None:
     for option, value in options.items():
         if not (value is None or value is False or value == []):
             raise UserError(f"{option} {why}")
-
-
-def _check_file(option: str, path: Path | None) -> None:
-    """Refuse a file that cannot be there, before what is written to it is computed."""
-    if path is None:
-        return
-    if not path.resolve().parent.is_dir():
-        raise UserError(f"{option} {path}: there is no folder {path.resolve().parent}")
-    if path.is_dir():
-        raise UserError(f"{option} {path}: this is a folder; give a file")
 
 
 @contextmanager

@@ -200,7 +200,7 @@ class Results:
         recording = self._recorded(figure)
         if recording and not figure.live and self._stands_for(recording, asked):
             print(recorded.told(recording, figure))
-            print("trainings=all runs it here")
+            print("set trainings='all' to run it here")
             return self._seen(figure, recording.frame, False), recording, False
         return self._seen(figure, figure.frame(**asked), True), recording, True
 
@@ -223,7 +223,7 @@ class Results:
             return [figure.frame(**its) for figure, its in zip(figures, asked, strict=True)], True
         for figure, recording in zip(figures, found, strict=True):
             print(f"{figure.id}: {recorded.told(recording, figure)}")
-        print("trainings=all runs them here")
+        print("set trainings='all' to run them here")
         return [recording.frame for recording in found], False
 
     def _asked(self, figure: Figure, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -329,7 +329,10 @@ class TestCommand:
             (["lenet5", "--csv", "nowhere/out.csv"], "there is no folder"),
             (["lenet5", "--csv", "."], "this is a folder; give a file"),
             (["lenet5", "--csv", "/proc/out.csv"], "it cannot be written there"),
-            (["lenet5", "--times", f"pi={__file__}"], "holds no layer times"),
+            (
+                ["lenet5", "--times", f"pi={__file__}"],
+                "is damaged, or not a parquet file; workbench profile",
+            ),
         ],
     )
     def test_what_cannot_be_is_one_line(

@@ -206,7 +206,7 @@ def test_damaged_points_are_computed_again(damaged: str, tmp_path: Path) -> None
     (tmp_path / "toy" / "fleet" / NAME).unlink()
     record_fleet(tmp_path)
     assert loaded("toy", "fleet", tmp_path).frame.equals(before.frame)
-    kept = [json.loads(point.read_text()) for point in points(tmp_path)]
+    kept = [json.loads(point.read_text())["point"] for point in points(tmp_path)]
     assert len({point["of"] for point in kept}) == len(kept) == len(METHODS)
 
 

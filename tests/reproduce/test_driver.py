@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -200,6 +201,21 @@ def test_results_that_cannot_be_written_are_a_failure_among_others(tmp_path: Pat
     assert statuses(report) == {"01_x": "failed", "02_y": "ran"}
     assert "01_x failed in cell 2 of 2 (import shutil" in text
     assert "reading or writing failed" in text
+
+
+def test_a_run_on_a_full_disk_names_no_file_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, _: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    write_notebook(tmp_path / "notebooks" / "01_x.ipynb")
+    monkeypatch.setattr("workbench.reproduce.runner.files.write_text", full)
+    report, text = run(tmp_path)
+    assert statuses(report) == {"01_x": "failed"}
+    assert "reading or writing failed: No space left on device\n" in text
+    assert "01_x.failed.ipynb" not in text
+    assert ".part" not in text
     assert report.outcomes[0].place.is_file()
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.reproduce.helpers import PARAMETERS, gone, kernels_below, stuck, writ
 from workbench.reproduce.driver import plan
 from workbench.reproduce.elsewhere import run_here
 from workbench.reproduce.notebooks import read_notebook
-from workbench.reproduce.points import Swept
+from workbench.reproduce.points import Swept, write
 from workbench.reproduce.sweep import sweep
 
 # Each run adds a line to a file; seed 3 fails, and seed 4 waits until it is let go.
@@ -104,6 +105,29 @@ def test_frames_of_all_points_have_a_column_for_each_parameter(notebook: Path) -
     assert {path.name for path in out.iterdir()} == {
         *("points", "frames", ".lock", "points.parquet", "points.csv")
     }
+
+
+def test_csv_has_durations_in_seconds_and_bytes_in_hexadecimal(tmp_path: Path) -> None:
+    took = timedelta(days=1, microseconds=1500)
+    frame = pl.DataFrame(
+        {
+            "took": [took, None],
+            "in_ms": pl.Series([took, None], dtype=pl.Duration("ms")),
+            "sha": [b"\x00\xff", None],
+            "nested": [{"took": [took], "sha": b"a"}, None],
+            "array": pl.Series([[1, 2], None], dtype=pl.Array(pl.Int8, 2)),
+            "text": ["a,b", None],
+        }
+    )
+    write(tmp_path, pl.DataFrame({"seed": [1]}), {"rows": frame})
+    read = pl.read_csv(tmp_path / "frames" / "rows.csv").row(0, named=True)
+    assert json.loads(read.pop("nested")) == {"took": [86400.0015], "sha": "61"}
+    assert read == {
+        **{"took": 86400.0015, "in_ms": 86400.001, "sha": "00ff"},
+        **{"array": "[1, 2]", "text": "a,b"},
+    }
+    assert pl.read_csv(tmp_path / "frames" / "rows.csv").row(1) == (None,) * 6
+    assert pl.read_parquet(tmp_path / "frames" / "rows.parquet").equals(frame)
 
 
 def test_points_beside_others_compute_on_one_core_each(notebook: Path) -> None:

@@ -15,7 +15,7 @@ from tests.test_cli import refused, workbench_command
 from workbench.figures import caption
 from workbench.notebook import Results
 from workbench.scorecard.latex import escaped
-from workbench.store.manifest import NAME, Manifest
+from workbench.store.manifest import NAME, Manifest, file_digest
 
 
 def draw(frame: pl.DataFrame) -> alt.Chart:
@@ -33,7 +33,10 @@ def drawn(toy: Toy) -> Toy:
     kept.show(toy.figures["fig1"])
     kept.show(replace(toy.figures["fig2"], chart=draw, timings=True))
     manifest = toy.results / "09_toy" / NAME
-    manifest.write_text(replace(Manifest.read(manifest.parent), system="toy").to_json())
+    files = {path: file_digest(path) or "" for path in manifest.parent.rglob("fig*.*")}
+    outputs = {path.relative_to(manifest.parent).as_posix(): sha for path, sha in files.items()}
+    made = replace(Manifest.read(manifest.parent), system="toy", outputs=outputs)
+    manifest.write_text(made.to_json())
     return toy
 
 
@@ -74,6 +77,20 @@ def test_one_figure_alone_in_one_column(drawn: Toy, tmp_path: Path) -> None:
         r"[width=\columnwidth]{toy_fig1_single.png}"
     ]
     assert text.count(r"\begin{figure}") == text.count(r"\end{figure}") == 1
+
+
+def test_what_can_be_drawn_is_exported_though_another_figure_cannot(
+    drawn: Toy, tmp_path: Path
+) -> None:
+    (drawn.results / "09_toy" / "figures" / "fig1.vl.json").write_text("{}")
+    where = ("--results", str(drawn.results), "--output", str(tmp_path / "out"))
+    result = workbench_command("figures", "--format", "pdf", "--column", "single", *where)
+    assert result.exit_code == 2
+    assert "1 of 2 figures written, but not:" in result.stderr
+    assert "fig1.vl.json: missing, or no longer what the run wrote" in result.stderr
+    text = (tmp_path / "out" / "figures_single.tex").read_text()
+    assert re.findall(r"\\label\{(.+)\}", text) == ["fig:toy_fig2"]
+    assert [path.name for path in tmp_path.glob("out/**/*.pdf")] == ["toy_fig2_single.pdf"]
 
 
 def test_unknown_figure_is_refused_with_those_of_its_system(drawn: Toy, tmp_path: Path) -> None:

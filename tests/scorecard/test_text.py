@@ -20,7 +20,11 @@ def fits_and_names_all(card: Scorecard) -> None:
     text = render(card)
     assert "\x1b" not in text
     assert max(len(line) for line in text.splitlines()) <= 100
-    for row in card.rows:
+    run = {row.system for row in card.rows if row.evidence and row.verdict != "input"}
+    for row in (row for row in card.rows if row.system in run):
+        if row.verdict == "not run" and row.system in card.missing:
+            assert f"not run: {row.reason}" in " ".join(text.split())
+            continue
         assert f"  {row.id.removeprefix(f'{row.system}.')} " in text
 
 
@@ -41,7 +45,10 @@ class TestRendering:
                 name = f"  {row.id.removeprefix('dlion.')} "
                 (place,) = (at for at, line in enumerate(lines) if line.startswith(name))
                 assert lines[place + 1].startswith("      "), name
-        assert "      as above" in lines
+
+    def test_a_reason_is_said_once(self, toy: Toy) -> None:
+        toy.store(fig9=FIG1)
+        assert "      as above" in render(toy.card()).splitlines()
 
     def test_a_row_reads_as_paper_ours_verdict(self, toy: Toy) -> None:
         toy.store(fig1=FIG1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,16 @@ def test_a_page_on_which_nothing_moves_is_refused() -> None:
     fixed = {name: str(getattr(explorer.setting(), name)) for name in explorer.shared.values}
     with pytest.raises(UserError, match=r"nothing can be moved: give model, .* several values"):
         grid(explorer, fixed)
+
+
+def test_a_page_says_how_to_make_it_again_whatever_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.share.render", lambda _, __, made_by, *___: made_by)
+    path = share("dynacomm", tmp_path / "my $(page).html", {"workers": "2,4"})
+    assert shlex.split(path.read_text()) == [
+        *("workbench", "share", "dynacomm", "-p", "workers=2,4", "-o", "my $(page).html")
+    ]
 
 
 def test_a_page_that_is_too_large_is_refused(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,11 +51,12 @@ class Point:
         kept = results.read_manifest(self.task.output / name) if self.finished else None
         status: Status = "stopped" if progress.status == "waiting" else progress.status
         folder = self.task.output.relative_to(output).as_posix()
+        ended = self.finished or status == "failed"
         return {
             "status": "finished" if self.finished else status,
             "seconds": kept.seconds if kept else round(progress.wall_s, 3) or None,
             "reason": _first_line(progress.message) or None,
-            "folder": folder if self.finished or status == "failed" else None,
+            "folder": folder if ended and self.task.output.is_dir() else None,
         }
 
 
@@ -112,19 +113,29 @@ def write(output: Path, table: pl.DataFrame, frames: Mapping[str, pl.DataFrame])
 
 
 def _write_frame(path: Path, frame: pl.DataFrame) -> None:
-    """Write a frame as parquet and CSV, in which lists and structs are JSON."""
+    """Write a frame as parquet and CSV."""
     files.write_parquet(path.with_name(f"{path.name}.parquet"), frame)
-    text = io.StringIO()
-    frame.with_columns(_flat(column) for column in frame if column.dtype.is_nested()).write_csv(
-        text
-    )
-    files.write_text(path.with_name(f"{path.name}.csv"), text.getvalue())
+    text = frame.with_columns(map(_flat, frame)).write_csv()
+    files.write_text(path.with_name(f"{path.name}.csv"), text)
 
 
 def _flat(column: pl.Series) -> pl.Series:
+    """A column as CSV takes it: durations in seconds, bytes in hexadecimal, lists as JSON."""
+    if isinstance(column.dtype, pl.Duration):
+        return column.dt.total_seconds(fractional=True)
+    if column.dtype == pl.Binary:
+        return column.bin.encode("hex")
+    if not column.dtype.is_nested():
+        return column
     values = column.to_list()
-    texts = [None if value is None else json.dumps(value, default=str) for value in values]
+    texts = [None if value is None else json.dumps(value, default=_text) for value in values]
     return pl.Series(column.name, texts, dtype=pl.String)
+
+
+def _text(value: object) -> object:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def print_swept(
@@ -141,7 +152,8 @@ def print_swept(
     for point in failed[:_TOLD]:
         name, progress = point.task.notebook.name, point.task.progress
         line(f"{point.name}: failed in {_first_line(progress.message)}", "red")
-        line(f"  {near(failed_copy(point.task.output, name))}")
+        if (copy := failed_copy(point.task.output, name)).exists():
+            line(f"  {near(copy)}")
     if len(failed) > _TOLD:
         line(f"{len(failed) - _TOLD} more failed: column reason of {POINTS}.csv")
     for fault in faults:

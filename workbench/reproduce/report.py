@@ -65,11 +65,12 @@ def print_report(console: Console, report: Report, output: Path, figures: Path |
     width = max(len(outcome.notebook) for outcome in report.outcomes)
     line()
     for outcome in report.outcomes:
+        shown = outcome.status != "stopped" and outcome.place.exists()
         line(
             f"{outcome.notebook:<{width}}  ",
             (f"{outcome.status:<9}", STYLES[outcome.status]),
             f"  {seconds(outcome.wall_s):>8}" if outcome.wall_s else " " * 10,
-            "" if outcome.status == "stopped" else f"  {near(outcome.place)}",
+            f"  {near(outcome.place)}" if shown else "",
         )
     for outcome in report.outcomes:
         if outcome.status == "failed":

@@ -69,7 +69,7 @@ def run(task: NotebookTask, kernels: Kernels) -> None:
             return
         with contextlib.suppress(OSError):  # where one file cannot be written, this cannot either
             _keep_failure(task, task.notebook.text)
-        progress.end("failed", f"{progress.where}: reading or writing failed: {error}")
+        progress.end("failed", f"{progress.where}: reading or writing failed: {error.strerror}")
 
 
 def _keep_failure(task: NotebookTask, executed: str) -> None:

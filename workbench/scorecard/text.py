@@ -90,7 +90,7 @@ def _explained(card: Scorecard, width: int) -> Iterator[Text]:
 def _of_system(rows: Sequence[Row], command: str | None, width: int) -> Iterator[Text]:
     """Lay a system's rows out by source, in the order of first appearance.
 
-    `command` makes its results, where none are stored.
+    `command` makes its results, where none are stored: what did not run is then counted alone.
     """
     from rich.text import Text
 
@@ -100,10 +100,14 @@ def _of_system(rows: Sequence[Row], command: str | None, width: int) -> Iterator
     if command and not usual:
         yield Text(f"{rows[0].system}: not run yet ({len(judged)} claims)", "bold")
         yield Text(f"  To run it: {command}", style="dim")
-    else:
-        waiting = sum(row.verdict == "not run" for row in judged)
-        waits = f", {waiting} not run" if waiting else ""
-        yield Text(f"{rows[0].system}: {met} of {len(judged)} claims are met{waits}", "bold")
+        return
+    reasons = Counter(row.reason for row in rows if row.verdict == "not run")
+    waits = f", {reasons.total()} not run" if reasons else ""
+    yield Text(f"{rows[0].system}: {met} of {len(judged)} claims are met{waits}", "bold")
+    if command:
+        rows = [row for row in rows if row.verdict != "not run"]
+        for reason, count in reasons.items():
+            yield from _wrapped(f"{count} not run: {reason}", width, initial_indent="  ")
     if usual:
         yield Text(f"  Judged by: {usual}, unless another is named.", "dim")
     cells = [_cells(row) for row in rows]

@@ -38,6 +38,6 @@ def share(
     explorer = described(name)
     values = grid(explorer, given or {})
     asked = "".join(f" -p {shlex.quote(f'{key}={text}')}" for key, text in (given or {}).items())
-    made_by = f"workbench share {explorer.name}{asked} -o {output.name}"
+    made_by = f"workbench share {explorer.name}{asked} -o {shlex.quote(output.name)}"
     files.write_text(output, render(explorer, values, made_by, processes, progress))
     return output

@@ -15,15 +15,15 @@ from workbench.utils.checks import UserError
 
 
 def writable(folder: Path) -> None:
-    """Make a folder, if need be, or refuse one that cannot be written (ValueError)."""
+    """Make a folder, if need be, and try to write there; raises UserError if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".workbench-") as file:
+            file.write(bytes(4096))
     except (FileExistsError, NotADirectoryError):
         raise UserError(f"cannot write to {folder}: there is a file in its place") from None
     except OSError as error:
         raise UserError(f"cannot write to {folder}: {error.strerror}") from None
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise UserError(f"cannot write to {folder}: it is not yours to write to")
 
 
 @contextlib.contextmanager
