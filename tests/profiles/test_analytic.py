@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from torch.nn import functional as F  # noqa: N812
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.graphs.modules import Calling
 from tests.long import usually
 from tests.oracles.profiles_chain import chain_rows
 from tests.profiles.modules import (
@@ -197,6 +199,33 @@ def test_checkpointed_layers_count_their_recomputation() -> None:
             return out
 
     assert_sums_to_whole(profile_model(Checkpointed(), (4,)), Checkpointed(), (torch.zeros(2, 4),))
+
+
+def reentrant(function: Any, x: Tensor) -> Any:
+    return checkpoint(function, x, use_reentrant=True)
+
+
+@pytest.mark.parametrize(
+    ("forward", "again"),
+    [
+        (lambda m, x: m[2](reentrant(lambda y: m[1](m[0](y)), x)), (1, 1, 0)),
+        (lambda m, x: reentrant(lambda y: m[2](reentrant(m[1], m[0](y))), x), (1, 2, 1)),
+        (lambda m, x: reentrant(m[2], reentrant(m[1], m[0](x))), (0, 1, 1)),
+    ],
+)
+def test_reentrant_checkpoints_cost_their_layers(forward: Any, again: tuple[int, ...]) -> None:
+    def whole(m: Any, x: Tensor) -> Tensor:
+        x = m.start(x)
+        out: Tensor = forward(m.parts, x)
+        return out
+
+    parts = nn.ModuleList([nn.Linear(4, 8), nn.Linear(8, 16), nn.Linear(16, 2)])
+    module = Calling(whole, start=nn.Linear(4, 4), parts=parts)
+    table = profile_model(module, (4,)).table
+    forwards = [2 * 4 * 8, 2 * 8 * 16, 2 * 16 * 2]
+    assert table["forward_flops"].to_list()[1:] == forwards
+    wanted = [(2 + times) * flops for times, flops in zip(again, forwards, strict=True)]
+    assert table["backward_flops"].to_list() == [2 * 4 * 4, *wanted]
 
 
 def test_normalisation_first_belongs_to_the_first_layer() -> None:

@@ -20,12 +20,14 @@ from torch.autograd.graph import Node
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.checkpoint import CheckpointFunction
 from torch.utils.flop_counter import flop_registry
 
 from workbench.graphs.autograd_nodes import NodeCounter, owner
 from workbench.graphs.graph import Operand, Operator, Parameter, Phase, Recording, Value, View
 
 _aten = torch.ops.aten
+_CHECKPOINT: Any = CheckpointFunction._backward_cls
 
 WEIGHTED = frozenset(flop_registry) | {
     _aten.mv,
@@ -68,6 +70,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._written_down: dict[int, Tensor] = {}
         self._backward_flops: Counter[int] = Counter()
         self._first_nodes: list[int] = []
+        self._of_nodes: list[int] = []  # operators that these nodes belong to
+        self._again: dict[int, int] = {}  # node that runs a forward pass again -> next operator
         self._nodes = NodeCounter()
         for index, (name, parameter) in enumerate(parameters.items()):
             held = self._held.get(parameter.untyped_storage()._cdata)
@@ -125,12 +129,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return out
         flops = _flops(func._overloadpacket, args, kwargs, out)
         node = torch._C._current_autograd_node()
-        if (node or self.in_backward) and flops:
-            self._backward_flops[self._owner(node)] += flops
+        if node or self.in_backward:
+            at = self._owner(node, func)
+            if flops:
+                self._backward_flops[at] += flops
         if not self.in_backward:
             phase = "backward" if node else self.phase
             if phase == "forward":
                 self._first_nodes.append(self._nodes.first_node())
+                self._of_nodes.append(len(self.operators))
             self._add(func, (args, kwargs), out, flops, phase)
         return out
 
@@ -170,8 +177,26 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             )
         )
 
-    def _owner(self, node: Node | None) -> int:
-        return owner(node, self._first_nodes) if node else len(self.operators) - 1
+    def _owner(self, node: Node | None, func: Any) -> int:
+        """Number of the operator that a running operator of the backward pass belongs to.
+
+        A re-entrant checkpoint runs its forward pass again, with nodes of its own.
+        """
+        if node is None:
+            return len(self.operators) - 1
+        entry = owner(node, self._first_nodes)
+        if not isinstance(node, _CHECKPOINT):
+            return self._of_nodes[entry]
+        number = int(node._sequence_nr())
+        if self._first_nodes[entry] < number and entry + 1 < len(self._first_nodes):
+            entry += 1  # its first operator also follows the nodes of checkpoints within it
+        at = self._again.get(number, self._of_nodes[entry])
+        if at == len(self.operators) or self.operators[at].function is not func:
+            return self._of_nodes[entry]
+        self._again[number] = at + 1
+        self._first_nodes.append(self._nodes.first_node())
+        self._of_nodes.append(at)
+        return at
 
     def _hold(
         self,
