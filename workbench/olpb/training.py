@@ -18,7 +18,7 @@ from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.levels import LEVEL, METHODS, MODULES, groups
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.algorithms.tape import record
-from workbench.olpb.costs.backward import MOVES, as_paper_counts, subtasks_of
+from workbench.olpb.costs.backward import FREE, MOVES, as_paper_counts, subtasks_of
 from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.programs import modules
 from workbench.olpb.programs.cluster import SERVER, cluster_of, seconds
@@ -77,7 +77,7 @@ class Setup(training.WholeBatches):
     modules: int = MODULES
     random_delays: bool = False
     operator_flops: float = 0.0
-    moves: str = "each"
+    moves: str = FREE
 
     in_own_type = True
 

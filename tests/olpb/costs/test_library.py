@@ -131,6 +131,16 @@ def test_an_operators_own_time_counts_once_each() -> None:
     assert more == 7 * library_graph("lenet5").nodes.filter(kind="operator")["layer"].count()
 
 
+def test_layers_that_were_replaced_are_counted_as_they_are() -> None:
+    module = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+    narrow = subtasks(module, input_shape=(4,))
+    assert network_elements(module, input_shape=(4,)).sequential_flops == 48
+    module[0], module[1] = nn.Linear(4, 300), nn.Linear(300, 2)
+    wide = nn.Sequential(nn.Linear(4, 300), nn.Linear(300, 2))
+    assert narrow != subtasks(module, input_shape=(4,)) == subtasks(wide, input_shape=(4,))
+    assert network_elements(module, input_shape=(4,)).sequential_flops == 4800
+
+
 def test_wrong_arguments_are_refused() -> None:
     for priced in (library_graph, network_elements):
         with pytest.raises(ValueError, match="no parameters"):

@@ -86,6 +86,16 @@ def test_random_delays_are_drawn_alike_and_have_the_mean() -> None:
 
 @given(costs=st.lists(st.floats(0.01, 100), min_size=4, max_size=12), modules=st.integers(1, 4))
 def test_modules_are_cut_as_evenly_as_can_be(costs: list[float], modules: int) -> None:
-    pool = Pool((Node(2.0),) * 4, 9.0, 0.5)
-    wanted = oracle.dearest(costs, modules) / 2 + 0.5 * (modules > 1)
+    pool = Pool((Node(2.0),) * 4, 9.0)
+    wanted = oracle.dearest(costs, modules) / 2
     assert decoupled_s(groups_of(*costs), pool, modules) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("costs", "wanted"), [((1, 8), 4.0), ((8, 1), 4.5), ((2, 8, 2), 4.5), ((8,), 4.0)]
+)
+def test_the_module_next_to_the_input_sends_no_gradient(
+    costs: tuple[float, ...], wanted: float
+) -> None:
+    pool = Pool((Node(2.0),) * 4, 9.0, 0.5)
+    assert decoupled_s(groups_of(*costs), pool, len(costs)) == wanted

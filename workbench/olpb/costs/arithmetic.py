@@ -94,7 +94,6 @@ def _ends(span: range) -> tuple[int, int]:
     return span[0], span[-1]
 
 
-@lru_cache(maxsize=16)
 def network_elements(
     model: str | torch.nn.Module,
     batch_size: int = 1,
@@ -103,11 +102,25 @@ def network_elements(
     *,
     input_shape: tuple[int, ...] | None = None,
 ) -> Elements:
-    """Elements of a network's scan, from its graph of inference; kept for the last few asked for.
+    """Elements of a network's scan, from its graph of inference; kept for models by name.
 
     Units are those of `workbench.olpb.algorithms.levels`, operators as PyTorch has them.
     """
+    find = _of_zoo if isinstance(model, str) else _elements
+    return find(model, batch_size, unit, level, input_shape)
+
+
+def _elements(
+    model: str | torch.nn.Module,
+    batch_size: int,
+    unit: str,
+    level: int,
+    input_shape: tuple[int, ...] | None,
+) -> Elements:
     graph = trace(model, input_shape, batch_size)
     if not graph.parameters:
         raise UserError(f"{graph.name} has no parameters, so there are no gradients to compute")
     return Elements(graph, levels.flow(graph), unit, level)
+
+
+_of_zoo = lru_cache(maxsize=16)(_elements)

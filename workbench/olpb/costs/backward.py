@@ -78,8 +78,8 @@ def subtasks(
 ) -> tuple[Group, ...]:
     """Elements of the scan for a model's backward pass, from the loss on.
 
-    By a name in `UNITS` and l levels in a group; each model is traced once. See `priced` for FLOPs
-    beside the arithmetic.
+    By a name in `UNITS` and l levels in a group; a model by name is traced once. See `priced` for
+    FLOPs beside the arithmetic.
     """
     groups = parts(model, unit, level, input_shape=input_shape)
     return priced(groups, batch_size, operator_flops=operator_flops, number_flops=number_flops)
@@ -124,7 +124,6 @@ def priced(
     return (LOSS, *map(group, parts))
 
 
-@lru_cache(maxsize=256)
 def parts(
     model: str | torch.nn.Module,
     unit: str,
@@ -132,8 +131,20 @@ def parts(
     *,
     input_shape: tuple[int, ...] | None = None,
 ) -> tuple[Part, ...]:
-    """Groups of a model, from loss to input."""
-    graph = _library(model, input_shape)
+    """Groups of a model, from loss to input; a module, whose layers may change, is traced again."""
+    if isinstance(model, str):
+        return _parts_of_zoo(model, unit, level, input_shape)
+    return _parts(library_graph(model, input_shape), unit, level)
+
+
+@lru_cache(maxsize=256)
+def _parts_of_zoo(
+    model: str, unit: str, level: int, input_shape: tuple[int, ...] | None
+) -> tuple[Part, ...]:
+    return _parts(_library(model, input_shape), unit, level)
+
+
+def _parts(graph: LibraryGraph, unit: str, level: int) -> tuple[Part, ...]:
     nodes = graph.nodes.with_columns(group=(pl.Series(_levels(graph, unit)) - 1) // level)
     is_operator, is_learnt = pl.col("kind") == "operator", pl.col("kind") == "parameter"
     reads = graph.edges.join(nodes.select("group", target="node"), on="target")
@@ -220,7 +231,7 @@ def plan(elements: int, nodes: int, scan: str) -> Schedule:
     return schedule(scan, elements, nodes, exclusive=True)
 
 
-def as_paper_counts(planned: Schedule, elements: Sequence[Group], moves: str = "each") -> Work:
+def as_paper_counts(planned: Schedule, elements: Sequence[Group], moves: str = FREE) -> Work:
     """What a schedule costs as the paper counts; see `MOVES`.
 
     Deviation: but for "once" the group next to the input is the right-hand side of no move
@@ -247,13 +258,15 @@ def decoupled_s(elements: Sequence[Subtask], pool: Pool, modules: int) -> float:
 
     Modules are runs of subtasks on the pool's first nodes, cut so that the dearest costs the least.
     With late gradients none waits for another. The message takes its delay, which is the mean of
-    random ones, too, and the time of the bytes where the node has a bandwidth.
+    random ones, too, and the time of the bytes where the node has a bandwidth. The module next to
+    the input sends none.
     """
     flops = tuple(element.backward_flops for element in elements[1:])
 
     def seconds(run: range, node: Node) -> float:
         message_s = pool.delay_s + node.sending_s(elements[1 + run[-1]].boundary_bytes)
-        return sum(flops[at] for at in run) / node.flops_per_s + message_s * (modules > 1)
+        sends = run.stop < len(flops)
+        return sum(flops[at] for at in run) / node.flops_per_s + message_s * sends
 
     return max(map(seconds, _cut(flops, modules), pool.nodes))
 
