@@ -16,6 +16,8 @@ from torch.nn.functional import cross_entropy as entropy
 from tests.graphs.modules import COMPLEX, NAMES, Calling, complex_module, made
 from workbench.graphs import UntraceableError, trace
 from workbench.graphs.operator_graph import OperatorGraph
+from workbench.memory import fit
+from workbench.utils.checks import UserError
 from workbench.zoo import MODELS, build
 
 SMALL = ("lenet5", "resnet20_cifar", "squeezenet_cifar", "mobilenet_v2_cifar", "cifarnet")
@@ -249,6 +251,22 @@ def test_leaving_pytorch_and_control_flow_on_data_are_refused(function: Any) -> 
 
 
 SILENT = Calling(lambda m, x: m.linear(x).shape, linear=nn.Linear(4, 2))
+COMPILED = (
+    torch.jit.script(nn.Linear(4, 2)),
+    torch.jit.trace(nn.Linear(4, 2), torch.ones(1, 4)),
+)
+MASKED = {
+    "index": lambda m, x: (y := m.linear(x).clone()).__setitem__(x[:, 0] > 0, m.number) or y,
+    "among others": lambda m, x: (
+        (y := m.linear(x) * 2).__setitem__((0, x[0, :2] > 0), y[1, 0]) or y
+    ),
+    "scattered": lambda m, x: m.linear(x).masked_scatter(x[:, :2] > 0, m.linear(x)),
+}
+"""Write what is learnt through a mask."""
+
+
+def masking(name: str) -> nn.Module:
+    return Calling(MASKED[name], linear=nn.Linear(4, 2), number=nn.Parameter(torch.zeros(2)))
 
 
 @pytest.mark.parametrize(
@@ -265,6 +283,36 @@ SILENT = Calling(lambda m, x: m.linear(x).shape, linear=nn.Linear(4, 2))
 def test_refusals(module: nn.Module, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         trace(module, (4,), **options)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("module", COMPILED)
+def test_compiled_modules_are_refused(module: nn.Module, training: bool) -> None:
+    with pytest.raises(UserError, match=r"it is compiled by torch[.]jit: give the module that"):
+        trace(module, (4,), training=training)
+    with pytest.raises(UserError, match=r"its part 'inner' is compiled by torch[.]jit"):
+        trace(Calling(lambda m, x: m.inner(x), inner=module), (4,), training=training)
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_learnt_writes_through_a_mask_are_refused_with_their_line(name: str) -> None:
+    where = r"test_functional.py, line \d+.* through a mask.*torch.where"
+    with pytest.raises(UserError, match=where):
+        trace(masking(name), (4,), 4, training=True)
+    with pytest.raises(UserError, match=where):
+        fit(masking(name), torch.ones(4, 4), "1GB")
+
+
+def test_numbers_written_through_a_mask() -> None:
+    def zeroed(m: Any, x: Tensor) -> Tensor:
+        y: Tensor = m.linear(x).sin()
+        y[x[:, 0] > 0] = 0.5
+        return y
+
+    module, x = Calling(zeroed, linear=nn.Linear(4, 2)), torch.randn(4, 4)
+    graph = trace(module, (4,), 4, training=True)
+    y = torch.tensor([0, 1, 1, 0])
+    check_step(graph, (x, y), module, lambda: entropy(module(x), y))
 
 
 def test_another_batch_is_refused() -> None:

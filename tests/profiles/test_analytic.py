@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +29,7 @@ from tests.profiles.modules import (
     TwoInputs,
 )
 from workbench.graphs import By, UntraceableError
-from workbench.profiles import ModelProfile, profile_model
+from workbench.profiles import ModelProfile, measure_layer_times, profile_model
 from workbench.zoo import MODELS, build
 
 BY_LAYERS = {
@@ -316,6 +317,14 @@ def test_inputs_of_several_shapes() -> None:
     assert profile.layers == ("left +1", "out")
     with pytest.raises(ValueError, match=r"does not fit TwoInputs: in its forward, TypeError"):
         profile_model(TwoInputs(), (3,))
+
+
+@pytest.mark.parametrize("by", ["graph", "modules"])
+def test_compiled_parts_are_refused(by: By) -> None:
+    module = nn.Sequential(nn.Linear(4, 4), torch.jit.script(nn.Linear(4, 2)))
+    for profile in (profile_model, partial(measure_layer_times, batch_size=2)):
+        with pytest.raises(ValueError, match=r"its part '1' is compiled by torch[.]jit"):
+            profile(module, input_shape=(4,), by=by)  # type: ignore[operator]
 
 
 def test_control_flow_on_data_is_refused_with_a_way_out() -> None:

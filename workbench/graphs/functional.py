@@ -156,13 +156,23 @@ class DrawingInPlace(TorchFunctionMode):
     """Draws masks of dropout in the order of memory, as PyTorch does.
 
     It writes them into a tensor laid out like the input; that such a tensor has strides is lost
-    where nothing is written in place.
+    where nothing is written in place. Refuses writes of what is learnt through a mask.
     """
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
+        if func in _WRITING:
+            _, index, value = (*args, *kwargs.values())[:3]
+            is_learnt = isinstance(value, Tensor) and value.requires_grad
+            if is_learnt and any(
+                one.dtype in (torch.bool, torch.uint8) for one in tensors_in(index)
+            ):
+                raise UserError(
+                    "it writes what is learnt through a mask, and how many numbers that takes "
+                    "depends on data: choose by torch.where(mask, value, tensor)"
+                )
         if func not in _DROPOUTS:
             return func(*args, **kwargs)
         given, *others = args or (kwargs.pop("input"),)
@@ -176,6 +186,14 @@ class DrawingInPlace(TorchFunctionMode):
 
 _DROPOUTS = frozenset([dropout, alpha_dropout, torch.dropout, torch.alpha_dropout])
 """Those whose mask has the form of the input."""
+
+_WRITING = frozenset(
+    [
+        *(Tensor.__setitem__, Tensor.index_put, Tensor.index_put_, torch.index_put),
+        *(Tensor.masked_scatter, Tensor.masked_scatter_, torch.masked_scatter),
+    ]
+)
+"""Those that take a tensor, which of its numbers to write, and what to write there."""
 
 
 def default_loss(returned: Any, target: Tensor) -> Tensor:

@@ -102,13 +102,14 @@ def trace_passes(
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
     with explained(name, copied, CALLING), learning(), mode:
         args, kwargs = tree_unflatten(fakes, tree)
-        plain = copied(*args, **kwargs)
+        with DrawingInPlace():
+            plain = copied(*args, **kwargs)
     numbers = _check_written(name, copied, others)
     returned, outputs = _returned(name, plain), tensors_in(plain)
     forms = gradients(returned, outputs) if returned.differentiable else {}
     if not forms:
         raise UserError(f"{name} returns nothing that has a gradient: there is nothing to train")
-    with mode:
+    with explained(name, copied, CALLING), mode:
         seen = _seen(outputs, forms, parameters, others, tensors_in(fakes))
     del plain, outputs
     used, copies = tuple(seen.tangents), seen.copies

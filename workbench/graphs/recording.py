@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -119,6 +120,7 @@ def meta_copy(name: str, module: nn.Module) -> nn.Module:
 
 def copied_with(name: str, module: nn.Module, replacing: Callable[[Tensor], Tensor]) -> nn.Module:
     """Copy of a module with another tensor in the place of each that it or a part of it holds."""
+    check_not_compiled(name, module)
     memo: dict[int, Any] = {}
     for part in module.modules():
         for value in (*part._parameters.values(), *part._buffers.values(), *vars(part).values()):
@@ -134,10 +136,21 @@ def copied_with(name: str, module: nn.Module, replacing: Callable[[Tensor], Tens
 
 def real_copy(name: str, module: nn.Module, device: str) -> nn.Module:
     """Copy of a module in training mode on `device`, with its weights."""
+    check_not_compiled(name, module)
     check_has_parameters(name, module)
     if any(tensor.is_meta for tensor in (*module.parameters(), *module.buffers())):
         raise UserError(f"{name} is on the meta device and holds no weights to compute with")
     return _copied(name, module, {}).train().to(device)
+
+
+def check_not_compiled(name: str, module: nn.Module) -> None:
+    """Refuse scripted and traced parts, whose operators cannot be seen."""
+    for key, part in module.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            raise UserError(
+                f"{name} cannot be traced: {f'its part {key!r}' if key else 'it'} is compiled by "
+                "torch.jit: give the module that it was made from"
+            )
 
 
 def check_has_parameters(name: str, module: nn.Module) -> None:
@@ -173,7 +186,7 @@ def unfreeze(module: nn.Module) -> None:
 def _copied(name: str, module: nn.Module, memo: dict[int, Any]) -> nn.Module:
     try:
         return copy.deepcopy(module, memo)
-    except (TypeError, RuntimeError) as error:
+    except (TypeError, RuntimeError, pickle.PickleError) as error:
         raise UserError(
             f"{name} cannot be copied, and the original is not touched: {error}"
         ) from error

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 
 from workbench.graphs.recorder import tensors_in
-from workbench.graphs.recording import held_tensors
+from workbench.graphs.recording import check_not_compiled, held_tensors
 from workbench.memory.fitting.planning import Fit, Loss, Step, Used, step_of
 from workbench.memory.fitting.running import Pending, Run, run_passes
 from workbench.utils.checks import UserError
@@ -147,6 +147,7 @@ def held_by(module: nn.Module) -> dict[str, Tensor]:
 
 def check_module(module: nn.Module, inputs: object) -> None:
     """Refuse what a plan would leave out, and other devices than the CPU."""
+    check_not_compiled(type(module).__name__, module)
     for name, part in module.named_modules():
         hooks = [key for key, value in vars(part).items() if key in _HOOKS and value]
         if hooks:
