@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 import torch
 from threadpoolctl import threadpool_limits
+from typer.testing import CliRunner
 
 from tests.short_trainings import TRAININGS, digest
+from workbench.cli import app
 from workbench.utils import instruction_set
 from workbench.utils.files import ROOT
 from workbench.utils.instruction_set import AVX2, VARIABLE
@@ -149,6 +151,27 @@ def test_it_can_be_switched_off() -> None:
     assert found(code, **{VARIABLE: "native"}) == {"torch": "native", "numpy": "native"}
     refused = fresh(RECORD, **{VARIABLE: "avx"}).stderr
     assert f"{VARIABLE} is 'avx'; give 'avx2' or 'native'" in refused
+
+
+@needs_avx2
+def test_native_processes_are_not_limited_unless_the_user_said_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with instruction_set.native():
+        assert not set(NAMES) & set(os.environ)
+        assert set(instruction_set.record(new_process=True).values()) == {"native"}
+    assert instruction_set.record() == FIXED
+    monkeypatch.setenv(VARIABLE, "avx2")
+    with instruction_set.native():
+        assert instruction_set.record(new_process=True) == FIXED
+
+
+@needs_avx2
+def test_profiles_are_measured_with_the_machines_own_kernels() -> None:
+    for chosen, kernels in (("", "native"), ("avx2", "avx2")):
+        runner = CliRunner(env={VARIABLE: chosen})
+        shown = runner.invoke(app, ["profile", "lenet5", "--measure"])
+        assert f"cpu, kernels: {kernels} " in shown.stdout
 
 
 def test_a_machine_without_avx2_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ import typer
 from typer.core import TyperGroup
 
 import workbench
+from workbench.utils import instruction_set
 from workbench.utils.checks import UserError, check_name, check_whole
 from workbench.utils.files import check_output, expanded, write_text
 from workbench.zoo.own_model import load_model
@@ -507,7 +508,11 @@ def profile(
         ),
     ] = "graph",
     measure: Annotated[
-        bool, typer.Option("--measure", help="Also measure seconds per layer on this machine.")
+        bool,
+        typer.Option(
+            "--measure",
+            help="Also measure seconds per layer on this machine, with its own instruction set.",
+        ),
     ] = False,
     device: Annotated[
         str, typer.Option(metavar="DEVICE", help="Where to measure: cpu or cuda.")
@@ -530,7 +535,7 @@ def profile(
     measured.check_device(device)
     with _traced("profile it module by module, which runs it: --by modules"):
         costs = profiles.profile_model(module, taken, by=by)  # type: ignore[arg-type]
-    times = {size: _measured(module, size, taken, device, by) for size in sizes if measure}
+    times = {size: _measured(model, inputs, size, device, by) for size in sizes if measure}
     if len(sizes) > 1:
         _print(_batches_table(costs, sizes, times))
     else:
@@ -855,12 +860,24 @@ def _batch_sizes(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(sizes))
 
 
-def _measured(module: Any, batch_size: int, shape: Any, device: str, by: Any) -> LayerTimes:
+def _measured(*asked: Any) -> LayerTimes:
+    """Measure seconds per layer in a process with the machine's own instruction set."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    with instruction_set.native(), ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(_measured_here, *asked).result()
+
+
+def _measured_here(
+    model: str, inputs: str | None, batch_size: int, device: str, by: Any
+) -> LayerTimes:
     """Measure seconds per layer; progress goes to standard error."""
     from rich.console import Console
 
     from workbench import profiles
 
+    module, shape = _model(model, inputs)
     with Console(stderr=True).status("measuring") as status:
         return profiles.measure_layer_times(
             module,
@@ -910,7 +927,7 @@ def _profile_table(profile: ModelProfile, batch_size: int, times: LayerTimes | N
         seconds = times.table.select("forward_s", "backward_s", "update_s").iter_rows()
         for row, layer_s in zip(rows, seconds, strict=True):
             row += [one_s * 1e3 for one_s in layer_s]
-        caption += f"; medians on this machine's {times.device}"
+        caption += _measured_on(times.device)
         if times.iteration_s is not None and times.layers_over_iteration is not None:
             caption += (
                 f"\nforward and backward measured in one piece: {times.iteration_s * 1e3:,.1f} ms; "
@@ -952,7 +969,15 @@ def _batches_table(
             seconds = [float(column.sum()) for column in measured]
             row += [*(1e3 * each_s for each_s in seconds), size / sum(seconds)]
         table.add_row(*_cells(row))
+    if times:
+        table.caption += _measured_on(times[sizes[0]].device)
     return table
+
+
+def _measured_on(device: str) -> str:
+    with instruction_set.native():
+        kernels = instruction_set.record(new_process=True)["torch"]
+    return f"; medians on this machine's {device}, kernels: {kernels}"
 
 
 def _cells(row: Sequence[float]) -> list[str]:

@@ -253,7 +253,7 @@ def test_leaving_pytorch_and_control_flow_on_data_are_refused(function: Any) -> 
 SILENT = Calling(lambda m, x: m.linear(x).shape, linear=nn.Linear(4, 2))
 COMPILED = (
     torch.jit.script(nn.Linear(4, 2)),
-    torch.jit.trace(nn.Linear(4, 2), torch.ones(1, 4)),
+    torch.jit.trace(nn.Linear(4, 2), torch.ones(1, 4)),  # type: ignore[no-untyped-call]
 )
 MASKED = {
     "index": lambda m, x: (y := m.linear(x).clone()).__setitem__(x[:, 0] > 0, m.number) or y,

@@ -324,7 +324,7 @@ def test_compiled_parts_are_refused(by: By) -> None:
     module = nn.Sequential(nn.Linear(4, 4), torch.jit.script(nn.Linear(4, 2)))
     for profile in (profile_model, partial(measure_layer_times, batch_size=2)):
         with pytest.raises(ValueError, match=r"its part '1' is compiled by torch[.]jit"):
-            profile(module, input_shape=(4,), by=by)  # type: ignore[operator]
+            profile(module, input_shape=(4,), by=by)
 
 
 def test_control_flow_on_data_is_refused_with_a_way_out() -> None:

@@ -44,7 +44,9 @@ def measure_layer_times(
     interquartile ranges are over all of them, and so show how busy the machine was.
 
     PyTorch computes with as many threads as it is set to; nodes of a training with one, so that a
-    profile for their times is taken within ``training.fixed_threads()``.
+    profile for their times is taken within ``training.fixed_threads()``. Its kernels are those of
+    this process (`workbench.utils.instruction_set`), by default of AVX2, which may take up to twice
+    as long as the machine's own: start Python with ``WORKBENCH_INSTRUCTION_SET=native`` for these.
 
     Parameters
     ----------

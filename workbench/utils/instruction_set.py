@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -59,6 +60,22 @@ def fix() -> None:
         capability = torch.backends.cpu.get_cpu_capability()
         if capability != "AVX2":
             late["torch"] = f"{capability.lower()}: computed before workbench was imported"
+
+
+@contextmanager
+def native() -> Iterator[None]:
+    """Let processes that start meanwhile use what the processor has, unless the user chose."""
+    before = dict(os.environ)
+    if not os.environ.get(VARIABLE):
+        for name, value in (pair for one in AVX2.values() for pair in one.items()):
+            if os.environ.get(name) == value:
+                del os.environ[name]
+        os.environ[VARIABLE] = "native"
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def record(*, new_process: bool = False) -> dict[str, str]:
