@@ -341,3 +341,16 @@ def test_a_refusal_comes_without_pytorchs_own_traceback(caplog: pytest.LogCaptur
         nn.Linear(4, 2)(torch.zeros(1, 5))
     assert caplog.records
     log.removeHandler(caplog.handler)
+
+
+def grouped(m: Any, x: Tensor) -> Tensor:
+    ends = torch.tensor([1, 4], dtype=torch.int32)
+    product: Tensor = torch.nn.functional.grouped_mm(x, m.experts, offs=ends)
+    return product.sin()
+
+
+def test_products_by_group_in_another_type_than_pytorch_traces_are_refused() -> None:
+    module = Calling(grouped, experts=nn.Parameter(torch.ones(2, 8, 8)))
+    with pytest.raises(UserError, match=r"test_functional.py, line \d+.*\.bfloat16\(\)"):
+        trace(module, (8,), 4, training=True)
+    assert trace(module.bfloat16(), (8,), 4, training=True, input_dtype="bfloat16")

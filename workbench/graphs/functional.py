@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch._prims_common import compute_elementwise_output_strides
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, functionalize, grad
+from torch.nn import functional as functional_calls
 from torch.nn.functional import alpha_dropout, cross_entropy, dropout
 from torch.overrides import TorchFunctionMode
 
@@ -173,6 +174,15 @@ class DrawingInPlace(TorchFunctionMode):
                     "it writes what is learnt through a mask, and how many numbers that takes "
                     "depends on data: choose by torch.where(mask, value, tensor)"
                 )
+        if func in _GROUPED and args[0].dtype == torch.float32:
+            try:
+                return func(*args, **kwargs)
+            except RuntimeError as error:
+                raise UserError(
+                    "PyTorch knows the gradients' shapes of grouped_mm in bfloat16 alone: convert "
+                    "the module by .bfloat16(), or, where it is of transformers, set its "
+                    "config._experts_implementation = 'batched_mm'"
+                ) from error
         if func not in _DROPOUTS:
             return func(*args, **kwargs)
         given, *others = args or (kwargs.pop("input"),)
@@ -186,6 +196,8 @@ class DrawingInPlace(TorchFunctionMode):
 
 _DROPOUTS = frozenset([dropout, alpha_dropout, torch.dropout, torch.alpha_dropout])
 """Those whose mask has the form of the input."""
+
+_GROUPED = frozenset([functional_calls.grouped_mm, torch._grouped_mm])  # type: ignore[attr-defined]
 
 _WRITING = frozenset(
     [
