@@ -168,10 +168,9 @@ def test_native_processes_are_not_limited_unless_the_user_said_so(
 
 @needs_avx2
 def test_profiles_are_measured_with_the_machines_own_kernels() -> None:
-    for chosen, kernels in (("", "native"), ("avx2", "avx2")):
-        runner = CliRunner(env={VARIABLE: chosen})
-        shown = runner.invoke(app, ["profile", "lenet5", "--measure"])
-        assert f"cpu, kernels: {kernels} " in shown.stdout
+    runner = CliRunner(env={VARIABLE: ""})
+    shown = runner.invoke(app, ["profile", "lenet5", "--measure"])
+    assert "cpu, kernels: native" in shown.stdout
 
 
 def test_a_machine_without_avx2_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ test_layer_times_refused = refusals(
         "batch_size": {"must be a whole number of at least 1": [0, -3, 1.0, True, "8", None]},
         "table": {
             "a table of layer times has the columns": [times().drop("update_s")],
+            "all layers take 0 s": [times(forward_s=[0.0, 0.0], backward_s=[0.0, 0.0])],
             "backward_s of layer 'b' is": [
                 times(backward_s=[1.0, x]) for x in (math.nan, math.inf)
             ],

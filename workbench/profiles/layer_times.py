@@ -53,6 +53,8 @@ class LayerTimes(LayerTable):
     def __post_init__(self) -> None:
         object.__setattr__(self, "batch_size", check_whole("batch_size", self.batch_size, 1))
         super().__post_init__()
+        if self.device != "analytic" and not self.forward_s + self.backward_s:
+            raise UserError("all layers take 0 s, which no machine does: measure the times again")
         if self.iteration_s is not None and not 0 < self.iteration_s < math.inf:
             raise UserError(f"iteration_s is {self.iteration_s}, not a positive number of seconds")
 
