@@ -197,7 +197,7 @@ class DrawingInPlace(TorchFunctionMode):
 _DROPOUTS = frozenset([dropout, alpha_dropout, torch.dropout, torch.alpha_dropout])
 """Those whose mask has the form of the input."""
 
-_GROUPED = frozenset([functional_calls.grouped_mm, torch._grouped_mm])  # type: ignore[attr-defined]
+_GROUPED: Any = (functional_calls.grouped_mm, torch._grouped_mm)
 
 _WRITING = frozenset(
     [
