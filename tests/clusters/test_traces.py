@@ -77,6 +77,8 @@ def test_leading_zeros_are_read_and_repeats_are_counted(tmp_path: Path) -> None:
     assert read_mahimahi(tmp_path / "trace").at(0.0075) > 0
     with pytest.raises(UserError, match="repeats is 0"):
         read_mahimahi(tmp_path / "trace", repeats=0)
+    with pytest.raises(UserError, match="repeats is 1000000000, of .* at most 10,000,000 values"):
+        read_mahimahi(tmp_path / "trace", repeats=10**9)
 
 
 def test_a_table_of_mbps_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
