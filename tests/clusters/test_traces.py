@@ -77,7 +77,7 @@ def test_leading_zeros_are_read_and_repeats_are_counted(tmp_path: Path) -> None:
     assert read_mahimahi(tmp_path / "trace").at(0.0075) > 0
     with pytest.raises(UserError, match="repeats is 0"):
         read_mahimahi(tmp_path / "trace", repeats=0)
-    with pytest.raises(UserError, match="repeats is 1000000000, of .* at most 10,000,000 values"):
+    with pytest.raises(UserError, match=r"repeats is 1000000000, of .* at most 10,000,000 values"):
         read_mahimahi(tmp_path / "trace", repeats=10**9)
 
 

@@ -247,7 +247,10 @@ def test_every_planner_trains(planner: str) -> None:
     trained = train(LENET, planner)
     assert trained.epochs["epoch"].to_list() == [1, 2]
     assert len(trained.losses) == 2 * 3  # 100 samples are three batches of 32
-    assert trained.losses[-1] < trained.losses[0]
+    flat, data = training.flatten(LENET.made(), (1, 28, 28)), LENET.dataset
+    before = training.evaluate(flat.module, data.x_train, data.y_train).loss
+    flat.parameters.copy_(trained.weights)
+    assert training.evaluate(flat.module, data.x_train, data.y_train).loss < before
     assert trained.policy == PLANNERS[planner](LENET.problem)
     bound_s = 6 * iteration(LENET.problem, trained.policy).total_s
     assert trained.epochs["at_s"][1] == pytest.approx(trained.run.end_s)
