@@ -137,6 +137,7 @@ def trace_passes(
         outputs = tensors_in(result)
         outputs = [one.clone() if at in copies else one for at, one in enumerate(outputs)]
         sources = [*trained.values(), *of_inputs.values()]
+        recorder.phase = "backward"
         found = torch.autograd.grad([outputs[at] for at in used], sources, tangents)
         return [*outputs, *found]
 
@@ -182,6 +183,9 @@ class _AsKernelsDo(Recorder):  # type: ignore[no-untyped-call]
             results, makes = (*layer.results, view), (*layer.makes, view)
             self.operators[-1] = replace(layer, function=lstm_layer, results=results, makes=makes)
         return out
+
+    def _node(self) -> None:
+        """None: the module may be traced while autograd runs another one's backward pass."""
 
     def _called(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         out = func(*args, **kwargs)

@@ -128,7 +128,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func.namespace == "prim":  # asks for a device
             return out
         flops = _flops(func._overloadpacket, args, kwargs, out)
-        node = torch._C._current_autograd_node()
+        node = self._node()
         if node or self.in_backward:
             at = self._owner(node, func)
             if flops:
@@ -140,6 +140,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._of_nodes.append(len(self.operators))
             self._add(func, (args, kwargs), out, flops, phase)
         return out
+
+    def _node(self) -> Node | None:
+        """The autograd node whose gradient is being computed."""
+        return torch._C._current_autograd_node()
 
     def _called(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import os
+import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -99,6 +100,7 @@ def allocations(runs: Iterable[Callable[[], object]]) -> list[int]:
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or it writes to standard error
     count = 0
     with (
+        ONE_AT_A_TIME,
         _without_collection(),
         torch.profiler.profile(
             activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
@@ -142,6 +144,8 @@ def _without_collection() -> Iterator[None]:
 
 
 _MARK = "workbench: a call"
+ONE_AT_A_TIME = threading.RLock()
+"""Held by the thread that profiles or plans: PyTorch's profiler and tracer are the process's."""
 
 
 def _seconds(run: Callable[[], object]) -> float:

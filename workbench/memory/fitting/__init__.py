@@ -23,6 +23,7 @@ from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import check_has_parameters
 from workbench.memory.fitting.module import Fitted, check_module, plain_of
 from workbench.memory.fitting.planning import Fit, Loss, plain_bytes, step_of, usual_loss
+from workbench.memory.measured import ONE_AT_A_TIME
 from workbench.memory.process import OPTIMIZERS
 from workbench.memory.recomputation import BudgetError
 from workbench.utils.checks import UserError, check_kind, choose, parse_budget
@@ -68,9 +69,9 @@ def fit(
     Raises `BudgetError`, with the least that was found: no plan is within the budget. ValueError: a
     module that cannot be traced; hooks on parts of it; autocast; another device.
     """
-    model, args, kwargs, chosen, budget_bytes = _checked(model, inputs, budget, loss, optimizer)
-    fitted = Fitted(model, budget_bytes, chosen, optimizer)
-    with torch.enable_grad():
+    with ONE_AT_A_TIME, torch.enable_grad():
+        plain, args, kwargs, chosen, size_bytes = _checked(model, inputs, budget, loss, optimizer)
+        fitted = Fitted(plain, size_bytes, chosen, optimizer)
         fitted.planned(args, kwargs)
     return fitted
 
@@ -107,7 +108,8 @@ def largest_batch(
             return leaf[at] if is_batch else leaf
 
         some, named = tree_map(part, (args, dict(kwargs)))
-        step, _ = step_of(model, some, named, chosen, optimizer, timed=False)
+        with ONE_AT_A_TIME:
+            step, _ = step_of(model, some, named, chosen, optimizer, timed=False)
         return step.is_within(budget_bytes)
 
     fitting, too_many = 0, given

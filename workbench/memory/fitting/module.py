@@ -15,7 +15,8 @@ from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import check_not_compiled, held_tensors
 from workbench.memory.fitting.planning import Fit, Loss, Step, Used, step_of
-from workbench.memory.fitting.running import Pending, Run, run_passes
+from workbench.memory.fitting.running import Pending, Run, check_differentiable, run_passes
+from workbench.memory.measured import ONE_AT_A_TIME
 from workbench.utils.checks import UserError
 
 _SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
@@ -44,7 +45,9 @@ class Fitted(nn.Module):
         learns = any(tensor.requires_grad for tensor in (*tensors, *held.values()))
         if not (learns and torch.is_grad_enabled()):
             return self._plain(*args, **kwargs)
-        fit = self.planned(args, kwargs)
+        check_differentiable(type(self._plain).__name__, (*tensors, *held.values()))
+        with ONE_AT_A_TIME:
+            fit = self.planned(args, kwargs)
         passes, graph = fit.step.passes, fit.step.passes.graph
         sources = dict(graph.written_down) | {at: held[name].detach() for at, name in fit.step.held}
         for view, tensor in zip(graph.inputs, tensors, strict=False):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch._C._functorch import is_legacy_batchedtensor
+from torch.autograd.forward_ad import unpack_dual
+from torch.autograd.graph import disable_saved_tensors_hooks
 
 from workbench.graphs.graph import View
 from workbench.graphs.running import laid_out
 from workbench.memory.fitting.calls import Registers, lens
 from workbench.memory.fitting.programme import Programme
+from workbench.memory.measured import ONE_AT_A_TIME
 from workbench.utils.checks import UserError
 
 
@@ -34,6 +37,39 @@ class Run(NamedTuple):
     sources: Registers
     name: str
     pending: Any  # a WeakSet of `Pending`
+
+
+def check_differentiable(name: str, tensors: Iterable[Tensor]) -> None:
+    """Refuse derivatives other than a backward pass's, and hooks on what autograd saves."""
+    tangents = (unpack_dual(tensor).tangent for tensor in tensors)  # type: ignore[no-untyped-call]
+    if torch._C._are_functorch_transforms_active() or any(one is not None for one in tangents):
+        raise UserError(
+            f"{name} is within a budget and has no derivatives of torch.func or in forward mode: "
+            f"{_PLAIN}"
+        )
+    try:
+        with disable_saved_tensors_hooks(""):
+            pass
+    except RuntimeError:
+        raise UserError(
+            f"{name} is within a budget and is called inside torch.utils.checkpoint, or inside "
+            "other hooks on saved tensors, which do not see what its plan keeps: call it outside; "
+            "the plan itself computes again what is not kept"
+        ) from None
+
+
+_PLAIN = "use the module that was given to fit for them, which has the same parameters"
+
+
+def _check_first_derivative(name: str, tangents: Sequence[Tensor | None]) -> None:
+    are_batched = torch._C._are_functorch_transforms_active() or any(
+        tangent is not None and is_legacy_batchedtensor(tangent) for tangent in tangents
+    )
+    if torch.is_grad_enabled() or are_batched:
+        raise UserError(
+            f"{name} is within a budget and has no gradients of gradients (create_graph=True), and "
+            f"none of several losses at once (is_grads_batched, vectorize=True): {_PLAIN}"
+        )
 
 
 def run_passes(run: Run, learnt: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -68,7 +104,8 @@ class _Passes(torch.autograd.Function):
         returned = {view.value for view in views}
         own = [tensor.nbytes for value, tensor in known.items() if value not in returned]
         ctx.pending = Pending(known, watched, sum(own))
-        run.pending.add(ctx.pending)
+        with ONE_AT_A_TIME:  # who plans counts them
+            run.pending.add(ctx.pending)
         ctx.programme, ctx.late, ctx.name = programme, late, run.name
         differentiable = programme.passes.returned.differentiable
         ctx.mark_non_differentiable(
@@ -77,8 +114,8 @@ class _Passes(torch.autograd.Function):
         return outputs
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        _check_first_derivative(ctx.name, tangents)
         programme, pending = ctx.programme, ctx.pending
         known = pending.known
         saved = ctx.saved_tensors
