@@ -160,3 +160,39 @@ def test_threads_that_plan_and_train_have_plain_gradients(modules: int, planned:
     with ThreadPoolExecutor(2) as threads:
         pairs = [pair for found in threads.map(work, range(2)) for pair in found]
     assert all(torch.equal(wanted, found) for wanted, found in pairs)
+
+
+class Dropping(nn.Module):
+    """Homogeneous in its input: the input's gradient times the input is the sum of outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(32, 32, bias=False) for _ in range(4))
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = self.drop(torch.relu(layer(x)))
+        return x
+
+
+def test_masks_are_those_of_the_forward_pass_though_another_thread_draws(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = torch.randn(256, 32, requires_grad=True)
+    largest = memory.fit(Dropping(), x, "1GB", loss=torch.sum)
+    ours = memory.fit(largest, x, largest.fit.step.least_bytes, loss=torch.sum)
+    assert ours.fit.again_s > 0
+    look = torch.get_rng_state
+
+    def interrupted() -> Tensor:
+        state = look()
+        torch.rand(3)
+        return state
+
+    monkeypatch.setattr(torch, "get_rng_state", interrupted)
+    out = ours(x).sum()
+    torch.rand(3)
+    out.backward()
+    assert x.grad is not None
+    torch.testing.assert_close((x.grad * x).sum(), out)

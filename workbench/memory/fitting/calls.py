@@ -25,10 +25,12 @@ def call_of(
     over: int | None = None,
     *,
     again: bool = False,
+    state: int | None = None,
 ) -> Call:
     """A call of an operator; `bases` are views as which registers hold values.
 
-    `over` is the value whose place its result takes; `again` leaves running statistics alone.
+    `over` is the value whose place its result takes; `again` leaves running statistics alone;
+    `state` is the register with the state of the generator that is drawn from, if not PyTorch's.
     """
     function, (args, kwargs) = operator.function, arguments_of(operator, again=again)
     needed = operands_in((args, kwargs))
@@ -58,6 +60,10 @@ def call_of(
             by_name = kwargs | {key: fill(read) for key, fill in named}
         if over is not None:
             by_name[name] = known[over] if form is None else form(known[over])
+        if state is not None:
+            generator = torch.Generator()
+            generator.set_state(known[state])
+            by_name = by_name | {"generator": generator}
         results = function(*positional, **by_name)
         if isinstance(results, Tensor):
             results = (results,)

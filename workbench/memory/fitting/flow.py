@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class PassesFlow(NamedTuple):
 def passes_flow(passes: Passes, profile: Profile, around: Around) -> PassesFlow:
     """Steps in the order: forward, loss, backward, optimiser; operators as in the graph.
 
-    What draws random numbers may run again, since its generator can be set back.
+    What draws random numbers may run again where it can draw from a generator of its own.
     """
     graph = passes.graph
     plain = dataflow(graph, 1)
@@ -89,7 +89,8 @@ def _with_all(step: Step, graph: OperatorGraph, profile: Profile, tangents: dict
     reads = (*step.reads, *dict.fromkeys(
         tangents[view.value] for view in operator.reads if view.value in tangents
     ))  # fmt: skip
-    form = writing_form(operator.function) if step.overwrites else None
+    may_overwrite = step.overwrites and not operator.is_random  # drawn twice: see `_drawing`
+    form = writing_form(operator.function) if may_overwrite else None
     scratch = profile.scratch_bytes[step.operator]
     if form is not None and len(form[1]) == 1 and not scratch:
         return replace(step, reads=reads)
@@ -109,8 +110,15 @@ def _passes(flow: Dataflow) -> tuple[list[int], list[int]]:
 
 
 def _repeatable(flow: Dataflow) -> Dataflow:
-    """The dataflow in which steps that draw random numbers may run again."""
-    random = {at for at, step in enumerate(flow.steps) if step.is_random and step.name != LOSS}
+    """The dataflow in which steps that draw random numbers from a generator may run again."""
+    assert flow.graph is not None
+    random = {
+        at
+        for at, step in enumerate(flow.steps)
+        if step.is_random
+        and step.name != LOSS
+        and takes_generator(flow.graph.operators[step.operator].function)
+    }
     steps = [
         replace(step, is_random=False, after=tuple(at for at in step.after if at not in random))
         if at in random
@@ -118,6 +126,11 @@ def _repeatable(flow: Dataflow) -> Dataflow:
         for at, step in enumerate(flow.steps)
     ]
     return replace(flow, steps=tuple(steps))
+
+
+def takes_generator(function: Any) -> bool:
+    """Whether a random operator draws from a generator that it is called with."""
+    return any(argument.name == "generator" for argument in function._schema.arguments)
 
 
 def _pinned(flow: Dataflow, loss: int) -> Dataflow:

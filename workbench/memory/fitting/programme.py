@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -181,7 +182,10 @@ def compiled(passes: Passes, flow: Dataflow, bases: Mapping[int, View]) -> Progr
             over = value_of[taken[0]] if taken else None
         call = call_of(operator, bases, over, again=again)
         if step.operator in drawn_again:
-            call = _drawing(call, -1 - step.operator, again)
+            state = -1 - step.operator
+            own = call_of(operator, bases, state=state)
+            made_now = [view.value for view in operator.makes]
+            call = own if again else _drawing(call, own, state, made_now)
         freed = tuple(value_of[buffer] for buffer in ending.get(at, ()) if buffer in value_of)
         calls.append(_freeing(call, freed) if freed else call)
     forward, backward = tuple(calls[:loss_at]), tuple(calls[loss_at:])
@@ -197,17 +201,23 @@ def _freeing(call: Call, values: Sequence[int]) -> Call:
     return run
 
 
-def _drawing(call: Call, state: int, again: bool) -> Call:
-    """A call that draws what it drew: the generator's state is kept under a number."""
+def _drawing(call: Call, own: Call, state: int, values: Sequence[int]) -> Call:
+    """A call that draws by `own`, from a state that is kept under a number for later draws.
+
+    Another thread may draw from PyTorch's generator in between. `call` draws from that one only to
+    leave it as it would be; what comes of it is let go of first, and is the same without threads.
+    """
 
     def first(known: Registers) -> None:
-        known[state] = torch.get_rng_state()
-        call(known)
+        with _DRAWING:
+            known[state] = torch.get_rng_state()
+            call(known)
+        for value in values:
+            del known[value]
+        own(known)
 
-    def repeated(known: Registers) -> None:
-        now = torch.get_rng_state()
-        torch.set_rng_state(known[state])
-        call(known)
-        torch.set_rng_state(now)
+    return first
 
-    return repeated if again else first
+
+_DRAWING = threading.Lock()
+"""Held from the look at the generator's state until that has gone on: two draws never share it."""
