@@ -578,8 +578,8 @@ def test_modules_of_other_kinds(kind: str) -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: calling(counting), "sets 'count' in its forward pass"),
-        (lambda: calling(assigning), "sets 'seen' in its forward pass"),
+        (lambda: calling(counting), "changes 'count' in its forward pass"),
+        (lambda: calling(assigning), "changes 'seen' in its forward pass"),
         (lambda: calling(checkpointing), "computes parts again itself"),
         (lambda: nn.BatchNorm1d(32, momentum=None), "depends on data"),
         (lambda: calling(lambda one, x: one.first(x).detach()), "nothing that has a gradient"),

@@ -7,14 +7,16 @@ give: a parameter that is not reached has none.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import gc
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
@@ -22,6 +24,7 @@ from torch.func import functional_call
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
 
 from workbench.graphs.functional import DrawingInPlace, faked, functional
+from workbench.graphs.generators import parts_that_draw
 from workbench.graphs.graph import Operand, Operator, Recording, Value, View
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.recorder import Recorder, tensors_in
@@ -103,8 +106,9 @@ def trace_passes(
     with explained(name, copied, CALLING), learning(), mode:
         args, kwargs = tree_unflatten(fakes, tree)
         with DrawingInPlace():
-            plain = copied(*args, **kwargs)
-    numbers = _check_written(name, copied, others)
+            plain, drawing = parts_that_draw(copied, partial(copied, *args, **kwargs))
+    _refuse_draws(name, drawing)
+    contents = _check_written(name, copied, others)
     returned, outputs = _returned(name, plain), tensors_in(plain)
     forms = gradients(returned, outputs) if returned.differentiable else {}
     if not forms:
@@ -144,10 +148,13 @@ def trace_passes(
     with _explained(name, copied), learning(), mode, recorder:
         learnt = (trained, {at: given[at] for at in seen.inputs})
         results = functional(passes, recorder)(torch.empty(()), learnt, held, given, tangents)
-    _check_written(name, copied, others, numbers)
+    _check_written(name, copied, others, contents)
     strides = [one.stride() for one in (*trained.values(), *(given[at] for at in seen.inputs))]
     first = len(results) - len(strides)
-    graph = _with_own_memory(recorder.graph(results), dict(enumerate(strides, first)))
+    recorded = recorder.graph(results)
+    del results
+    recorder.refuse_kept(name, recorded)
+    graph = _with_own_memory(recorded, dict(enumerate(strides, first)))
     return Passes(OperatorGraph(**vars(graph)), returned, used, seen.parameters, seen.inputs)
 
 
@@ -201,6 +208,21 @@ class _AsKernelsDo(Recorder):  # type: ignore[no-untyped-call]
         leaves, tree = tree_flatten(out)
         pairs = zip(leaves, self._forms[kind], strict=True)
         return tree_unflatten([_formed(leaf, form) for leaf, form in pairs], tree)
+
+    def refuse_kept(self, name: str, graph: Recording) -> None:
+        """Refuse a pass of which a tensor is still held, or that reads one of an earlier pass."""
+        read = {view.value for operator in graph.operators for view in operator.reads}
+        own = {at for at in read if graph.values[at].origin == "constant"}
+        reads_kept = any(not graph.values[at].name for at in own - graph.written_down.keys())
+        kept = [one for one, at in self._held.values() if at not in graph.outside]
+        if not all(one.expired() for one in kept):
+            gc.collect()
+        if reads_kept or not all(one.expired() for one in kept):
+            raise UserError(
+                f"{name} keeps a tensor of its forward pass, in a list, a cache or another object, "
+                "which a traced pass does not do: return it, or keep it in a buffer and write it "
+                "in place, as in self.seen.copy_(…); empty what keeps it, since it has no numbers"
+            )
 
     @cached_property
     def _forms(self) -> dict[str, list[Any]]:
@@ -258,7 +280,7 @@ def _check_written(
     name: str,
     module: nn.Module,
     others: Mapping[str, Tensor],
-    numbers: Mapping[str, Any] = MappingProxyType({}),
+    contents: Mapping[str, Any] = MappingProxyType({}),
 ) -> Mapping[str, Any]:
     """Refuse a forward pass that leaves something new behind, as a plan would leave it once.
 
@@ -267,18 +289,47 @@ def _check_written(
     now = held_tensors(module)
     changed = [key for key, tensor in now.items() if others.get(key) is not tensor]
     known = {
-        f"{prefix}.{key}".lstrip("."): value
+        f"{prefix}.{key}".lstrip("."): _content(value)
         for prefix, part in module.named_modules()
         for key, value in vars(part).items()
-        if isinstance(value, int | float | str | None)
     }
-    changed += [key for key, value in known.items() if numbers.get(key, value) != value]
+    changed += [key for key, value in known.items() if contents.get(key, value) != value]
     if changed:
         raise UserError(
-            f"{name} sets {changed[0]!r} in its forward pass, which a traced pass does not do: "
-            "keep it in a buffer and write it in place, as in self.seen.copy_(…)"
+            f"{name} changes {changed[0]!r} in its forward pass, which a traced pass does not do: "
+            "return it, or keep it in a buffer and write it in place, as in self.seen.copy_(…)"
         )
     return known
+
+
+def _refuse_draws(name: str, parts: Sequence[str]) -> None:
+    if parts:
+        where = f"in {parts[0]!r}" if parts[0] else "in its forward"
+        raise UserError(
+            f"{name} draws random numbers of Python or NumPy {where}, and a plan would repeat what "
+            "is drawn once: draw them by PyTorch, as in torch.rand(()), or train without a budget"
+        )
+
+
+def _content(value: Any, met: frozenset[int] = frozenset()) -> Hashable:
+    """Types, numbers and texts in a value, down through containers and attributes of objects."""
+    if isinstance(value, int | float | complex | str | bytes | None):
+        return type(value), repr(value)  # 1, 1.0 and True are equal; nan is not nan
+    if isinstance(value, Tensor | nn.Module) or id(value) in met:
+        return type(value)
+    inside: Hashable
+    within = partial(_content, met=met | {id(value)})
+    if isinstance(value, np.ndarray):
+        inside = value.shape, value.tobytes()
+    elif isinstance(value, Mapping):
+        inside = tuple((within(key), within(one)) for key, one in value.items())
+    elif isinstance(value, Set):
+        inside = frozenset(map(within, value))
+    elif isinstance(value, list | tuple | deque):
+        inside = tuple(map(within, value))
+    else:
+        inside = within(getattr(value, "__dict__", None))
+    return type(value), inside
 
 
 class _Seen(NamedTuple):

@@ -1,0 +1,125 @@
+"""What a traced pass would leave out, or do once, is refused; what is the same each time is not."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.graphs.modules import Calling
+from workbench.graphs.passes import Passes, trace_passes
+from workbench.utils.checks import UserError
+
+GENERATOR = np.random.default_rng(0)
+KEPT: dict[str, Tensor] = {}
+X = torch.randn(4, 8)
+
+
+class Drawing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * random.random()
+
+
+def calling(function: Callable[[Any, Tensor], Any]) -> nn.Module:
+    """Calls a function with itself and what its layers return; its attributes hold many things."""
+    module: Any = Calling(function, layers=nn.Sequential(nn.Linear(8, 8), nn.Tanh()))
+    module.list, module.deque, module.set = [], deque([1, 2], maxlen=2), {0}
+    module.nested, module.count, module.state = {"a": [0]}, Counter(), SimpleNamespace(losses=[])
+    module.cache, module.generator = {}, np.random.default_rng(0)
+    return module
+
+
+def traced(function: Callable[[Any, Tensor], Any]) -> Passes:
+    module = calling(function)
+    return trace_passes("M", module, (X,), {}, lambda _, outputs: {0: outputs[0].stride()})
+
+
+def keeping(keep: Callable[[Any, Tensor], object]) -> Callable[[Any, Tensor], Tensor]:
+    def forward(m: Any, x: Tensor) -> Tensor:
+        x = m.layers(x)
+        keep(m, x)
+        return x
+
+    return forward
+
+
+@functools.lru_cache
+def ramp(count: int) -> Tensor:
+    return torch.arange(count).float()
+
+
+CHANGES: dict[str, tuple[Callable[[Any, Tensor], object], str]] = {
+    "number in a list": (lambda m, x: m.list.append(len(x)), "changes 'list'"),
+    "loss in a list": (lambda m, x: m.list.append(x.mean()), "changes 'list'"),
+    "set": (lambda m, x: m.set.add(len(m.set)), "changes 'set'"),
+    "nested": (lambda m, x: m.nested["a"].append(0), "changes 'nested'"),
+    "count": (lambda m, x: m.count.update("a"), "changes 'count'"),
+    "full deque of numbers": (lambda m, x: m.deque.append(m.deque[-1] + 1), "changes 'deque'"),
+    "full deque of tensors": (lambda m, x: m.deque.extend([x, x]), "changes 'deque'"),
+    "object": (lambda m, x: m.state.losses.append(0), "changes 'state'"),
+    "loss by name": (lambda m, x: m.nested.update(loss=x.mean()), "changes 'nested'"),
+    "global dict": (lambda m, x: KEPT.update(loss=x.mean()), "keeps a tensor"),
+    "closure": (lambda m, x, kept=[]: kept.append(x.detach()), "keeps a tensor"),
+    "cache": (lambda m, x: x * ramp(8), "keeps a tensor"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_forward_pass_leaves_behind_is_refused(change: str) -> None:
+    keep, reason = CHANGES[change]
+    with pytest.raises(UserError, match=f"^M {reason}.*return it, or keep it in a buffer"):
+        traced(keeping(keep))
+    KEPT.clear()
+    ramp.cache_clear()
+
+
+DRAWS: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "Python": lambda m, x: x * (random.random() < 0.5),
+    "NumPy": lambda m, x: x * torch.from_numpy(np.random.rand(8)).float(),  # noqa: NPY002
+    "attribute": lambda m, x: x * float(m.generator.random()),
+    "generator of the file": lambda m, x: x * float(GENERATOR.normal()),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_random_numbers_of_python_and_numpy_are_refused(draw: str) -> None:
+    with pytest.raises(UserError, match=r"^M draws random numbers .* in its forward"):
+        traced(lambda m, x: DRAWS[draw](m, m.layers(x)))
+
+
+def test_the_part_that_draws_is_named() -> None:
+    module = nn.Sequential(nn.Linear(8, 8), nn.Sequential(nn.Tanh(), Drawing()), nn.Linear(8, 8))
+    with pytest.raises(UserError, match=r"in '1\.1'"):
+        trace_passes("M", module, (X,), {}, lambda _, outputs: {0: outputs[0].stride()})
+
+
+def remembering(m: Any, x: Tensor) -> Tensor:
+    """Writes numbers down the first time."""
+    if not m.cache:
+        m.cache["weights"] = [0.5] * 8
+    return m.layers(x) * torch.tensor(m.cache["weights"])
+
+
+@pytest.mark.parametrize("same", [remembering, lambda m, x: torch.dropout(m.layers(x), 0.5, True)])
+def test_what_is_the_same_in_each_pass_is_traced(same: Callable[[Any, Tensor], Tensor]) -> None:
+    assert traced(same).parameters == ("layers.0.weight", "layers.0.bias")
+
+
+def test_draws_in_another_thread_are_not_the_modules() -> None:
+    """Of several passes, one during which another thread draws."""
+    at_call = iter([True, False, False, False, False])
+
+    def sometimes(m: Any, x: Tensor) -> Tensor:
+        if next(at_call):
+            random.random()
+        return m.layers(x)
+
+    assert traced(sometimes).parameters
