@@ -28,7 +28,7 @@ class Drawing(nn.Module):
         return x * random.random()
 
 
-def calling(function: Callable[[Any, Tensor], Any]) -> nn.Module:
+def calling(function: Callable[[Any, Tensor], Any]) -> Any:
     """Calls a function with itself and what its layers return; its attributes hold many things."""
     module: Any = Calling(function, layers=nn.Sequential(nn.Linear(8, 8), nn.Tanh()))
     module.list, module.deque, module.set = [], deque([1, 2], maxlen=2), {0}
@@ -56,6 +56,10 @@ def ramp(count: int) -> Tensor:
     return torch.arange(count).float()
 
 
+def in_a_default(_: Any, x: Tensor, kept: list[Tensor] = []) -> None:  # noqa: B006
+    kept.append(x.detach())
+
+
 CHANGES: dict[str, tuple[Callable[[Any, Tensor], object], str]] = {
     "number in a list": (lambda m, x: m.list.append(len(x)), "changes 'list'"),
     "loss in a list": (lambda m, x: m.list.append(x.mean()), "changes 'list'"),
@@ -67,7 +71,7 @@ CHANGES: dict[str, tuple[Callable[[Any, Tensor], object], str]] = {
     "object": (lambda m, x: m.state.losses.append(0), "changes 'state'"),
     "loss by name": (lambda m, x: m.nested.update(loss=x.mean()), "changes 'nested'"),
     "global dict": (lambda m, x: KEPT.update(loss=x.mean()), "keeps a tensor"),
-    "closure": (lambda m, x, kept=[]: kept.append(x.detach()), "keeps a tensor"),
+    "default": (in_a_default, "keeps a tensor"),
     "cache": (lambda m, x: x * ramp(8), "keeps a tensor"),
 }
 
@@ -101,7 +105,7 @@ def test_the_part_that_draws_is_named() -> None:
         trace_passes("M", module, (X,), {}, lambda _, outputs: {0: outputs[0].stride()})
 
 
-def remembering(m: Any, x: Tensor) -> Tensor:
+def remembering(m: Any, x: Tensor) -> Any:
     """Writes numbers down the first time."""
     if not m.cache:
         m.cache["weights"] = [0.5] * 8
@@ -117,7 +121,7 @@ def test_draws_in_another_thread_are_not_the_modules() -> None:
     """Of several passes, one during which another thread draws."""
     at_call = iter([True, False, False, False, False])
 
-    def sometimes(m: Any, x: Tensor) -> Tensor:
+    def sometimes(m: Any, x: Tensor) -> Any:
         if next(at_call):
             random.random()
         return m.layers(x)

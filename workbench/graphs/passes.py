@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.func import functional_call
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
 
 from workbench.graphs.functional import DrawingInPlace, faked, functional
@@ -215,9 +216,9 @@ class _AsKernelsDo(Recorder):  # type: ignore[no-untyped-call]
         own = {at for at in read if graph.values[at].origin == "constant"}
         reads_kept = any(not graph.values[at].name for at in own - graph.written_down.keys())
         kept = [one for one, at in self._held.values() if at not in graph.outside]
-        if not all(one.expired() for one in kept):
+        if _held_still(kept):
             gc.collect()
-        if reads_kept or not all(one.expired() for one in kept):
+        if reads_kept or _held_still(kept):
             raise UserError(
                 f"{name} keeps a tensor of its forward pass, in a list, a cache or another object, "
                 "which a traced pass does not do: return it, or keep it in a buffer and write it "
@@ -227,6 +228,10 @@ class _AsKernelsDo(Recorder):  # type: ignore[no-untyped-call]
     @cached_property
     def _forms(self) -> dict[str, list[Any]]:
         return {}
+
+
+def _held_still(storages: Sequence[StorageWeakRef]) -> bool:
+    return not all(one.expired() for one in storages)  # type: ignore[no-untyped-call]
 
 
 def _form(tensor: Tensor) -> tuple[Any, ...]:
@@ -316,7 +321,7 @@ def _content(value: Any, met: frozenset[int] = frozenset()) -> Hashable:
     if isinstance(value, int | float | complex | str | bytes | None):
         return type(value), repr(value)  # 1, 1.0 and True are equal; nan is not nan
     if isinstance(value, Tensor | nn.Module) or id(value) in met:
-        return type(value)
+        return (type(value),)
     inside: Hashable
     within = partial(_content, met=met | {id(value)})
     if isinstance(value, np.ndarray):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -196,3 +197,42 @@ def test_masks_are_those_of_the_forward_pass_though_another_thread_draws(
     out.backward()
     assert x.grad is not None
     torch.testing.assert_close((x.grad * x).sum(), out)
+
+
+CHANGES: dict[str, Callable[[Tensor, nn.Module], object]] = {
+    "array": lambda x, _: x.numpy().fill(0),
+    "samples in another order": lambda x, _: np.copyto(x.numpy(), x.numpy()[::-1].copy()),
+    "features in another order": lambda x, _: np.copyto(x.numpy(), x.numpy()[:, ::-1].copy()),
+    "one number": lambda x, _: x.numpy().put(7, 9.0),
+    "data": lambda x, _: x.data.neg_(),
+    "weight": lambda _, module: module.get_parameter("0.weight").data.add_(0.1),
+}
+
+
+@pytest.fixture(scope="module")
+def plans() -> tuple[Fitted, Fitted]:
+    """The same module: nothing is computed again, and as much as can be."""
+    layers = [layer for _ in range(4) for layer in (nn.Linear(32, 32), nn.Tanh())]
+    largest = memory.fit(nn.Sequential(*layers), torch.randn(256, 32), "1GB", loss=square)
+    least = largest.fit.step.least_bytes
+    return largest, memory.fit(largest, torch.randn(256, 32), least, loss=square)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_values_that_change_unnoticed_by_pytorch_are_not_computed_from(
+    change: str, plans: tuple[Fitted, Fitted]
+) -> None:
+    largest, least = map(copy.deepcopy, plans)
+    plain = copy.deepcopy(largest._plain)
+    x = torch.randn(256, 32)
+
+    def train(module: nn.Module) -> None:
+        own = x.clone()
+        loss = square(module(own))
+        CHANGES[change](own, module)
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    wanted, found = (gradients(module, train) for module in (plain, largest))
+    assert all(map(torch.equal, wanted, found))
+    with pytest.raises(UserError, match="change it after the backward pass"):
+        train(least)

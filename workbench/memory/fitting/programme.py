@@ -116,6 +116,7 @@ class Programme:
     backward: tuple[Call, ...]
     kept: frozenset[int]  # values that the backward pass finds
     late: tuple[int, ...]  # and those from outside, without gradients of outputs
+    read_again: tuple[int, ...]  # of these, those from which values are computed again
     bases: Mapping[int, View]
 
     @cached_property
@@ -154,6 +155,7 @@ def compiled(passes: Passes, flow: Dataflow, bases: Mapping[int, View]) -> Progr
     seen = set[int]()
     loss_at = 0
     late, kept, made_late = dict[int, None](), set[int](), set[int]()
+    read_again = dict[int, None]()
     passed_loss = False
     tangents = {view.value for view in passes.tangents}
     for at, step in enumerate(flow.steps):
@@ -172,7 +174,9 @@ def compiled(passes: Passes, flow: Dataflow, bases: Mapping[int, View]) -> Progr
             operands = operands_in(arguments_of(operator, again=again))
             needed = [operator.reads[at].value for at in operands]
             found = [value for value in needed if value not in made_late]
-            late |= dict.fromkeys(v for v in found if v in graph.outside and v not in tangents)
+            outside = dict.fromkeys(v for v in found if v in graph.outside and v not in tangents)
+            late |= outside
+            read_again |= outside if again else {}
             kept |= {value for value in found if value not in graph.outside}
             made_late |= {view.value for view in operator.makes}
         over = None
@@ -189,7 +193,8 @@ def compiled(passes: Passes, flow: Dataflow, bases: Mapping[int, View]) -> Progr
         freed = tuple(value_of[buffer] for buffer in ending.get(at, ()) if buffer in value_of)
         calls.append(_freeing(call, freed) if freed else call)
     forward, backward = tuple(calls[:loss_at]), tuple(calls[loss_at:])
-    return Programme(passes, flow, forward, backward, frozenset(kept), tuple(late), bases)
+    values = (frozenset(kept), tuple(late), tuple(read_again))
+    return Programme(passes, flow, forward, backward, *values, bases)
 
 
 def _freeing(call: Call, values: Sequence[int]) -> Call:

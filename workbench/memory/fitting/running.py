@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch._C._functorch import is_legacy_batchedtensor
@@ -99,6 +100,9 @@ class _Passes(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         late = [value for value in programme.late if value in run.sources]
         ctx.save_for_backward(*(run.sources[value] for value in late))
+        ctx.digests = {
+            value: _digest(run.sources[value]) for value in programme.read_again if value in late
+        }
         made = {value: known[value] for value in programme.late if value not in run.sources}
         watched += [(tensor, tensor._version) for tensor in made.values()]
         returned = {view.value for view in views}
@@ -130,9 +134,15 @@ class _Passes(torch.autograd.Function):
                 "of an output of the module, or of a buffer that it holds"
             )
         _check_used(ctx.name, programme, tangents)
+        now = dict(zip(ctx.late, saved, strict=True))
+        if any(_digest(now[value]) != digest for value, digest in ctx.digests.items()):
+            raise UserError(
+                f"{ctx.name}: an input or a weight was changed before the backward pass, by .data "
+                "or in an array of NumPy that shares its memory: change it after the backward pass"
+            )
         pending.known = None
         pending.size_bytes = 0
-        known.update(zip(ctx.late, saved, strict=True))
+        known.update(now)
         passes = programme.passes
         for view, at in zip(passes.tangents, passes.used, strict=True):
             tangent = tangents[at]
@@ -147,6 +157,24 @@ class _Passes(torch.autograd.Function):
             None,
             *(one if look is None else look(one) for one, look in zip(found, looks, strict=True)),
         )
+
+
+def _digest(tensor: Tensor) -> int:
+    """Hash of a tensor's bits, added up in columns: as fast as memory is read, and of their order.
+
+    What has gaps in memory is copied to read it.
+    """
+    real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    order = sorted(range(real.dim()), key=real.stride().__getitem__, reverse=True)
+    flat = real.detach().resolve_neg().permute(order).contiguous().view(-1)
+    octets = flat.view(torch.uint8).numpy()
+    whole = len(octets) // (8 * _COLUMNS) * 8 * _COLUMNS
+    words = octets[:whole].view(np.int64).reshape(-1, _COLUMNS)
+    return hash((words.sum(0).tobytes(), octets[whole:].tobytes()))
+
+
+_COLUMNS = 1021
+"""A prime number, so that rows of a tensor that change places change columns, too."""
 
 
 def _without_base(held: Tensor, view: View, programme: Programme) -> Tensor:
