@@ -141,9 +141,11 @@ def trace_passes(
             result = functional_call(copied, own, args, kwargs, tie_weights=False)
         outputs = tensors_in(result)
         outputs = [one.clone() if at in copies else one for at, one in enumerate(outputs)]
-        sources = [*trained.values(), *of_inputs.values()]
         recorder.phase = "backward"
-        found = torch.autograd.grad([outputs[at] for at in used], sources, tangents)
+        found = torch.autograd.grad(
+            [outputs[at] for at in used], [*trained.values(), *of_inputs.values()], tangents
+        )
+        recorder.phase = "forward"  # what the module writes into its buffers, seen last
         return [*outputs, *found]
 
     with _explained(name, copied), learning(), mode, recorder:
