@@ -117,12 +117,11 @@ def trace_passes(
     with explained(name, copied, CALLING), mode:
         seen = _seen(outputs, forms, parameters, others, tensors_in(fakes))
     del plain, outputs
-    used, copies = tuple(seen.tangents), seen.copies
+    used, tangents = tuple(seen.tangents), tuple(seen.tangents.values())
     aliases = _aliases(copied, parameters | others)
     trained = {key: parameters[key].detach() for key in seen.parameters}
     held = {key: one.detach() for key, one in parameters.items() if key not in trained} | others
     given = tuple(tensor.detach() for tensor in tensors_in(fakes))
-    tangents = tuple(seen.tangents.values())
     recorder = _AsKernelsDo(parameters, (*given, *tangents), others=others)
 
     def passes(
@@ -140,7 +139,7 @@ def trace_passes(
             own = {name: own[key] for name, key in aliases.items()}
             result = functional_call(copied, own, args, kwargs, tie_weights=False)
         outputs = tensors_in(result)
-        outputs = [one.clone() if at in copies else one for at, one in enumerate(outputs)]
+        outputs = [one.clone() if at in seen.copies else one for at, one in enumerate(outputs)]
         recorder.phase = "backward"
         found = torch.autograd.grad(
             [outputs[at] for at in used], [*trained.values(), *of_inputs.values()], tangents
