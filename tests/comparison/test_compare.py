@@ -280,7 +280,7 @@ class TestCommand:
         result = self.run("lenet5", "--cluster", file, "--train", *size, *ways, "--csv", csv)
         assert result.exit_code == 0, result.output
         assert "all-reduce reaches a test loss of 2.3 first" in result.stdout.splitlines()[-1]
-        assert "device, edge and cloud take three nodes" in result.stdout
+        assert "device, edge and cloud need three nodes" in result.stdout
         assert pl.read_csv(csv)["way"].unique().to_list() == ["all-reduce"]
 
     def test_several_batch_sizes_give_a_row_each(self, file: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -59,10 +58,26 @@ class TestRendering:
         assert ["all", "1", "1", "1", "0", "2", "1", "6", "0", "0", "0", "1"] in lines
         assert ["toy:", "2", "of", "5", "claims", "are", "met,", "2", "not", "run"] in lines
 
+    @pytest.mark.parametrize(
+        ("best", "second", "shown"),
+        [
+            (21.041, 21.044, ["21.041", "21.044"]),  # the order of siblings
+            (43.0, 21.0, ["43", "21"]),
+            (44.0004, 23.0004, ["44.0004", "23.0004"]),  # near: up to 44, up to 23
+            (0.0004, 20.0, ["0.0004", "20"]),  # no difference is 0
+            (30.0, 30.0, ["30", "30"]),
+        ],
+    )
+    def test_ours_has_the_digits_that_its_verdict_follows_from(
+        self, best: float, second: float, shown: list[str], toy: Toy
+    ) -> None:
+        toy.store(fig1=FIG1.with_columns(reduction=pl.Series([best, second])))
+        assert [row.ours_text for row in toy.card().rows[:2]] == shown
+
     def test_json_is_a_list_of_objects(self, toy: Toy) -> None:
         toy.store(fig1=FIG1)
         found = json.loads(render(toy.card(), "json"))
-        assert found == [dataclasses.asdict(row) for row in toy.card().rows]
+        assert found == [{name: getattr(row, name) for name in found[0]} for row in toy.card().rows]
         assert list(found[0]) == [
             *("id", "system", "source", "setting", "metric", "unit", "check", "role", "paper"),
             *("ours", "difference", "verdict", "reason", "timed", "evidence"),

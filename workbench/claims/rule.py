@@ -123,6 +123,28 @@ def _unit(claim: Claim) -> str:
     return "points" if claim.unit in ("percent", "percentage points") else claim.unit
 
 
+def compared_with(
+    claim: Claim, own: Iterable[Claim], answers: Mapping[str, Answer]
+) -> tuple[float, ...]:
+    """Return the numbers that a verdict compares ours with, other than the paper's."""
+    if claim.check in ("order", "input"):
+        return ()
+    bounds = [bound for bound in accepted(claim) if math.isfinite(bound)]
+    reference = [REFERENCES[claim.unit]] if claim.unit in REFERENCES else []
+    return (*bounds, *reference, *(ours for _, ours in _siblings(claim, own, answers)))
+
+
+def _siblings(
+    claim: Claim, own: Iterable[Claim], answers: Mapping[str, Answer]
+) -> list[tuple[Claim, float]]:
+    """Return siblings that have a number, with ours."""
+    return [
+        (other, float(answers[other.id].ours or 0.0))
+        for other in siblings(claim, own)
+        if other.id in answers and answers[other.id].ours is not None
+    ]
+
+
 def judge(claim: Claim, own: Iterable[Claim], answers: Mapping[str, Answer]) -> tuple[str, str]:
     """Return the verdict on a claim by the answers to it and its siblings, and the reason.
 
@@ -136,12 +158,7 @@ def judge(claim: Claim, own: Iterable[Claim], answers: Mapping[str, Answer]) -> 
         return "not run", answer.not_run
     if answer.ours is None:
         return "not reproduced", answer.detail
-    beside = [
-        (other, float(answers[other.id].ours or 0.0))
-        for other in siblings(claim, own)
-        if other.id in answers and answers[other.id].ours is not None
-    ]
-    reached, reason = verdict(claim, answer.ours, beside)
+    reached, reason = verdict(claim, answer.ours, _siblings(claim, own, answers))
     if claim.check == "order" and answer.detail:
         return reached, answer.detail
     return reached, "; ".join(part for part in (reason, answer.detail) if part)

@@ -120,7 +120,7 @@ class Cluster:
         if index is None or not 0 <= index < len(self.nodes):
             raise UnknownNodeError(
                 f"unknown node {node!r}: the cluster has nodes 0 to {len(self.nodes) - 1} "
-                f"({_some(self.names)})"
+                f"({some(self.names)})"
             )
         return index
 
@@ -135,7 +135,7 @@ class Cluster:
             leads = [self.names[index] for index in self.targets(pair[0])]
             raise MissingLinkError(
                 f"no link leads from {self.names[pair[0]]} to {self.names[pair[1]]}; links lead "
-                f"from {self.names[pair[0]]} to: {_some(leads) or 'nowhere'}. Add "
+                f"from {self.names[pair[0]]} to: {some(leads) or 'nowhere'}. Add "
                 f"({self.names[pair[0]]!r}, {self.names[pair[1]]!r}) to the cluster's links"
             )
         return self.links[pair]
@@ -150,7 +150,7 @@ class Cluster:
         kinds: dict[str, list[str]] = {}
         for (source, target), link in self.links.items():
             kinds.setdefault(str(link), []).append(f"{self.names[source]}>{self.names[target]}")
-        lines += [f"  {kind}: {_some(pairs)}" for kind, pairs in kinds.items()]
+        lines += [f"  {kind}: {some(pairs)}" for kind, pairs in kinds.items()]
         return "\n".join(lines)
 
 
@@ -161,7 +161,8 @@ def check_cluster(cluster: object) -> Cluster:
     return cluster
 
 
-def _some(names: Sequence[str], most: int = 12) -> str:
+def some(names: Sequence[str], most: int = 12) -> str:
+    """Join names, and count those beyond the first `most`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 FASTER = 1.05
 """Ways that are faster by less are not worth a sentence."""
 
+TIE = 1.005
+"""Two ways are even where the ratio of their rates is below this."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -36,7 +39,7 @@ class Answer:
     way, system
         The fastest that fits in memory; None if there is none.
     over_next
-        Its samples a second over those of the next system.
+        Its samples a second over those of the runner-up, whatever its system.
     threshold
         Where the bandwidth of its busiest link would make another system the fastest.
     """
@@ -51,18 +54,9 @@ class Answer:
         if self.way is None:
             return "No way that equals SGD on all samples can be used here and fits in memory."
         row = self.frame.row(by_predicate=pl.col("way") == self.way, named=True)
-        others = _usable(self.frame).filter(pl.col("system") != self.system)
-        ahead = ""
-        if self.over_next is not None:
-            next_way = named(WAYS[others["way"][0]])
-            ahead = f", {three_digits(self.over_next)} x as fast as {next_way}"
-        limit = row["limited_by"]
-        what = f"the {limit}" if limit.startswith("link ") else limit
-        busy = f"{what} is busy for {row['busy_share']:.0%} of an iteration"
         where = f" ({row['where']})" if row["where"] else ""
-        first = named(WAYS[self.way])
-        parts = [f"{first[0].upper()}{first[1:]}{where}{ahead}: {busy}."]
-        if self.over_next is None:
+        parts = [*lead(_usable(self.frame), where)]
+        if _usable(self.frame).filter(pl.col("system") != self.system).is_empty():
             unfit = _equal_to_sgd(self.frame).filter(~pl.col("fits"))["way"].n_unique()
             parts.append(
                 f"{unfit} other ways that equal SGD do not fit in memory." if unfit else ""
@@ -118,12 +112,36 @@ def answer(
     if usable.is_empty():
         return Answer(frame, None, None, None, None)
     first = usable.row(0, named=True)
-    others = usable.filter(pl.col("system") != first["system"])
-    over_next = first["samples_per_s"] / others["samples_per_s"][0] if len(others) else None
+    over_next = first["samples_per_s"] / usable["samples_per_s"][1] if len(usable) > 1 else None
     overtaken = None
-    if len(others):
+    if usable["system"].n_unique() > 1:
         overtaken = threshold(question, first["way"], usable["way"])
     return Answer(frame, first["way"], first["system"], over_next, overtaken)
+
+
+def lead(usable: pl.DataFrame, where: str = "") -> tuple[str, str]:
+    """Say which way is the fastest and what limits it, and how far ahead of which others it is.
+
+    `usable` has the ways in order, the fastest first. The others are the runner-up and, where that
+    is of the same system, the first way of another one.
+    """
+    first = usable.row(0, named=True)
+    limit, name = first["limited_by"], named(WAYS[first["way"]])
+    what = f"the {limit}" if limit.startswith("link ") else limit
+    busy = f"{what} is busy for {first['busy_share']:.0%} of an iteration"
+    fastest = f"{name[0].upper()}{name[1:]}{where} is the fastest: {busy}."
+    elsewhere = usable.filter(pl.col("system") != first["system"])
+    others = pl.concat([usable[1:2], elsewhere[:1]]).unique("way", maintain_order=True)
+    ahead = [
+        f"{_times(first['samples_per_s'] / rate)}as fast as {'' if at else 'the runner-up, '}"
+        f"{named(WAYS[way])}"
+        for at, (way, rate) in enumerate(others.select("way", "samples_per_s").iter_rows())
+    ]
+    return fastest, f"It is {', and '.join(ahead)}." if ahead else ""
+
+
+def _times(ratio: float) -> str:
+    return f"{three_digits(ratio)} x " if ratio >= TIE else ""
 
 
 def _usable(frame: pl.DataFrame) -> pl.DataFrame:

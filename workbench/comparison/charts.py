@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from workbench.comparison.answer import TIE
 from workbench.comparison.compare import fits
 from workbench.comparison.question import Question
 from workbench.comparison.ways import EQUAL, EXACT, WAYS, Option, usable
@@ -26,9 +27,6 @@ SHOWN = (
     "fedavg",
 )
 """Ways whose timelines are drawn, one of each kind."""
-
-TIE = 1.005
-"""Two systems are even where the ratio of their rates is below this."""
 
 
 def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
@@ -177,5 +175,5 @@ def draw_winners(frame: pl.DataFrame, title: Sequence[str]) -> alt.LayerChart:
     chart: alt.LayerChart = base.mark_rect(opacity=0.55).encode(
         color=parts.colour("system", systems)
     ) + base.mark_text().encode(text=text)
-    legend = "the number: the rate of the fastest system over the next one's"
+    legend = "numbers: rate of the fastest system over that of the next"
     return chart.properties(title=[*title, legend], height={"step": 24})

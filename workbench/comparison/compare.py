@@ -94,7 +94,7 @@ def compare(
         cannot be used here.
         ``samples_share`` is the share of all samples that a way learns from; ``where`` says which
         node has which role; ``assumes`` what was assumed or left out; ``over_one_node`` is over the
-        fastest node that learns alone.
+        way ``"one node"``, which learns from its own samples.
         ``memory_bytes`` is the peak of ``memory_node``, the node that a step without recomputation
         fills most. Where it does not fit, some results are computed again, which takes
         ``recomputation_s`` of the node's seconds for each of its batches; rates include them.
@@ -160,9 +160,8 @@ def table(
     found = list(options(question, WAYS.values()))
     rows = [_row(question, *each, simulate) for each in found]
     frame = pl.DataFrame(rows, schema=SCHEMA)
-    alone = frame.filter(pl.col("system") == "one node")["samples_per_s"].drop_nulls()
-    best = alone.max() if len(alone) else None
-    frame = frame.with_columns(over_one_node=pl.col("samples_per_s") / best).sort(
+    alone = frame.filter(way="one node")["samples_per_s"].item()
+    frame = frame.with_columns(over_one_node=pl.col("samples_per_s") / alone).sort(
         pl.col("reason").is_not_null(),
         pl.col("update") != EQUAL,
         pl.col("samples_share") < 1,
@@ -196,7 +195,7 @@ def _row(question: Question, way: Way, option: Option | str, simulate: bool) -> 
     sizes = {hop: size for hop, (size, _) in carried(question, use).items()}
     most, assumes = limit(question, use), option.assumes + question.assumes(option.learns_from)
     if most.share > 1 + 1e-6:
-        assumes += (f"{most.what} cannot carry what is sent, which arrives ever later",)
+        assumes += (f"{most.what} carries less than is sent, so messages arrive later and later",)
     row |= {
         "samples_per_s": use.samples_per_s,
         "samples_share": question.share(option.learns_from),

@@ -11,8 +11,8 @@ import polars as pl
 
 from workbench.clusters import Cluster, Link, Node, star
 from workbench.comparison import charts
+from workbench.comparison.answer import lead
 from workbench.comparison.question import Question
-from workbench.comparison.threshold import named
 from workbench.comparison.use import limit
 from workbench.comparison.ways import WAYS, Option, usable
 from workbench.figures import stacked
@@ -54,9 +54,9 @@ SHARED = Shared(
     "Which way should I train this?",
     f"Workers of {WORKER_GFLOPS:g} GFLOP/s that hold {SAMPLES:,} samples each, an edge server of "
     f"{EDGE_GFLOPS:g} and a cloud of {CLOUD_GFLOPS:,.0f} behind it, 100 Mbit/s and 30 ms away. The "
-    "last worker is slower than the first by the unevenness. Of each system the way that is hardly "
-    "ever slower than its others; which is the fastest, and why; and what the nodes do under the "
-    "fastest three: computing above, sending below, waiting in between.",
+    "last worker is slower than the first by the unevenness. Of each system the ways that are "
+    "hardly ever slower than its others; which is the fastest, and why; what the nodes do under "
+    "the fastest three: computing above, sending below, waiting in between.",
     {
         "model": ("mobilenet_v2", "resnet18", "vgg16"),
         "bandwidth_mbps": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0),
@@ -105,11 +105,13 @@ def questions(setting: Setting, samples: str) -> list[tuple[float, float, Questi
 SHOWN = (
     "one node",
     "one node, samples sent once",
+    "one node, samples sent each epoch",
     "all-reduce",
     "parameter server, dynacomm",
     "hiertrain",
+    "all_edge",
 )
-"""Of each system the way that is hardly ever slower than its others, which take time."""
+"""Of each system the ways that are hardly ever slower than its others, which take time."""
 
 TIMELINES = 3
 
@@ -139,20 +141,8 @@ def _table(question: Question, options: Mapping[str, Option]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=columns, orient="row")
 
 
-def sentence(frame: pl.DataFrame) -> str:
-    """The fastest way, how far it is ahead of another system, and what limits it."""
-    first = frame.row(0, named=True)
-    rivals = frame.filter((pl.col("samples_share") == 1) & (pl.col("system") != first["system"]))
-    ahead = ""
-    if len(rivals):
-        ratio = first["samples_per_s"] / rivals["samples_per_s"][0]
-        ahead = f", {ratio:.3g} x as fast as {named(WAYS[rivals['way'][0]])}"
-    busy = f"{first['limited_by']} is busy for {first['busy_share']:.0%} of an iteration"
-    return f"{named(WAYS[first['way']])}{ahead}: {busy}"
-
-
 def draw(setting: Setting) -> dict[str, Any]:
-    """The sentence, rates of ways that equal SGD, and timelines of the fastest of them."""
+    """Who is ahead, rates of ways that equal SGD, and timelines of the fastest of them."""
     question = question_of(setting)
     options = found(question)
     frame = _table(question, options)
@@ -161,5 +151,8 @@ def draw(setting: Setting) -> dict[str, Any]:
     rates = charts.marks(drawn, charts.KINDS[:2])
     shown = [name for name, option in options.items() if option.dry is not None][:TIMELINES]
     traced = charts.traced({name: options[name] for name in shown})
-    title = [sentence(frame), "cost models and dry runs, without learning"]
+    title = [
+        *lead(frame.filter(pl.col("samples_share") == 1)),
+        "cost models and dry runs, without learning",
+    ]
     return stacked(rates, charts.timelines(traced, []), title=title)

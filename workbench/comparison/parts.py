@@ -14,7 +14,7 @@ from workbench.comparison.question import Question
 from workbench.hiertrain.costs.policy import Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS
 
-ASSUMES = "a tier's memory is estimated: its layers' part of the whole model's"
+ASSUMES = "a tier's memory is estimated as its layers' share of the whole model's"
 
 STEPS = 50
 """Of the shares of memory in which a plan is looked for."""

@@ -12,6 +12,7 @@ import networkx as nx
 import polars as pl
 
 from workbench.clusters import Cluster, Link, Node, Schedule
+from workbench.clusters.cluster import some
 from workbench.comparison.memory import NodeMemory, Recomputation, StepMemory
 from workbench.profiles import LayerTimes, ModelProfile
 from workbench.utils.checks import UserError, check_kind, check_name, check_whole
@@ -192,7 +193,7 @@ class Question:
             found.append(f"every node holds {USUAL_SAMPLES:,} samples, since none says how many")
         else:
             out = [self.cluster.names[node] for node in self.holders if node not in learns_from]
-            found += [f"not learnt from: the samples of {', '.join(out)}"] if out else []
+            found += [f"not learnt from: the samples of {some(out)}"] if out else []
         return tuple(found)
 
     def layer_times(

@@ -49,9 +49,9 @@ MEASURED = (
 )
 
 MEASURED_LEGEND = (
-    "Programs without learning: links are real, computing is waiting.",
-    "Late: ends of messages and of computing that came over 1 ms late.",
-    "Steal: the share of the machine's time that others took.",
+    "Programs run without learning: links are real, computing is replaced by waiting.",
+    "Late: messages and computations that ended over 1 ms late.",
+    "Steal: share of the machine's time that others took.",
 )
 
 WIDTHS = {"way": (14, 25), "limited_by": (12, 18), "update": (15, 18), "notes": (8, 9)}
@@ -207,7 +207,7 @@ def _cell(name: str, row: Mapping[str, Any]) -> str:
     if name == "limited_by":
         return f"{value}, {row['busy_share']:.0%}"
     if name == "fits" and row["recomputation_s"]:
-        return f"yes, with\n{three_digits(row['recomputation_s'])} s again"
+        return f"yes, recomputing\n{three_digits(row['recomputation_s'])} s a step"
     if name in _CELLS:
         return _CELLS[name](value)
     return three_digits(value) if isinstance(value, float) else str(value)

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 
 from workbench import results as stored_results
 from workbench import systems
-from workbench.claims import MISSES, Answer, Cause, Claim, accepted, claims_of, judge, load_claims
+from workbench.claims import (
+    MISSES,
+    Answer,
+    Cause,
+    Claim,
+    accepted,
+    claims_of,
+    compared_with,
+    judge,
+    load_claims,
+)
 from workbench.clusters.testbeds import load_calibration
 from workbench.experiments.figure import answers_of
 from workbench.parameters import Value
@@ -268,6 +278,7 @@ def _judged(claim: Claim, by: _JudgedBy) -> Row:
         beside=beside.answers[claim.id].ours if beside else None,
         beside_evidence=beside.name if beside else "",
         caveat=answer.caveat,
+        compared=compared_with(claim, by.own, answers),
         cause=cause.kind if cause else "",
         cause_reason=cause.why if cause else "",
     )

@@ -93,7 +93,8 @@ def _rule(row: Row) -> str:
     low, high = accepted(claims_of(row.system)[row.id])
     if math.isinf(low) or math.isinf(high):
         return f"{'at most' if math.isinf(low) else 'at least'} {row.paper_text.split(' ', 1)[1]}"
-    return f"met from {text_of(low)} to {text_of(high)} {row.symbol}".rstrip()
+    ours = [] if row.ours is None else [row.ours]
+    return f"met from {text_of(low, ours)} to {text_of(high, ours)} {row.symbol}".rstrip()
 
 
 def commands(claim: str) -> list[str]:

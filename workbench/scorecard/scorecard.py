@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ CLAIM_COLUMNS = (
 _SYMBOLS = {"percent": "%", "percentage points": "pp", "exponent": "", "count": ""}
 _NAMED = 5  # of a list of claims, before the rest is counted
 _SHORT_CELL = 18
+MOST_PLACES = 6
+"""Of decimals by which two numbers are told apart."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Row:
         run.
     beside, beside_evidence
         What weaker evidence gives, which is not judged; None and empty where there is none.
+    compared
+        Numbers that the verdict rests on: bounds, no difference, and ours for siblings.
     cause, cause_reason
         Of a miss, by name as in `workbench.claims.CAUSES`, and what shows it; else empty.
     """
@@ -74,6 +79,7 @@ class Row:
     cause: str = ""
     cause_reason: str = ""
     caveat: str = ""
+    compared: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
@@ -95,8 +101,8 @@ class Row:
 
     @property
     def ours_text(self) -> str:
-        """Our value, or a dash."""
-        return text_of(self.ours)
+        """Our value with the digits that its verdict follows from, or a dash."""
+        return text_of(self.ours, self.compared)
 
     @property
     def beside_text(self) -> str:
@@ -104,16 +110,27 @@ class Row:
         return text_of(self.beside) if self.beside_evidence else ""
 
 
-def text_of(value: float | bool | str | None) -> str:
-    """Write a value with its significant decimals: 0.084, 42.86, 153.4, 1097."""
+_FIELDS = tuple(field.name for field in dataclasses.fields(Row) if field.name != "compared")
+
+
+def text_of(value: float | bool | str | None, compared: Iterable[float] = ()) -> str:
+    """Write a value with its significant decimals: 0.084, 42.86, 153.4, 1097.
+
+    With more of them where the text would be that of another number that it is `compared` with.
+    """
     if value is None:
         return "-"
     if isinstance(value, bool | str):
         return str(value).lower() if isinstance(value, bool) else value
     size = abs(value)
-    if 0 < size < 1e-3:
-        return f"{value:.2g}"
     places = 3 if size < 1 else 2 if size < 100 else 1 if size < 1000 else 0
+    for other in compared:
+        while round(value, places) == round(other, places) and places < MOST_PLACES:
+            if math.isclose(value, other, rel_tol=1e-9):
+                break
+            places += 1
+    if 0 < size < 1e-3 and places == 3:
+        return f"{value:.2g}"
     text = f"{value:.{places}f}"
     return text.rstrip("0").rstrip(".") if places else text
 
@@ -173,10 +190,10 @@ class Scorecard:
             return None if isinstance(value, bool | str) or value is None else float(value)
 
         numbers = ("paper", "ours", "beside")
-        schema: dict[str, type[pl.DataType]] = dict.fromkeys(Row.__annotations__, pl.String)
+        schema: dict[str, type[pl.DataType]] = dict.fromkeys(_FIELDS, pl.String)
         schema |= dict.fromkeys((*numbers, "difference"), pl.Float64) | {"timed": pl.Boolean}
         records = [
-            vars(row)
+            {name: value for name, value in vars(row).items() if name in schema}
             | {name: number(getattr(row, name)) for name in numbers}
             | {"holds": row.ours if isinstance(row.ours, bool) else None}
             for row in self.rows
@@ -219,7 +236,7 @@ class Scorecard:
 
     def to_json(self) -> str:
         """Return a JSON list with one object per claim; its keys are the fields of `Row`."""
-        rows = [dataclasses.asdict(row) for row in self.rows]
+        rows = [{name: getattr(row, name) for name in _FIELDS} for row in self.rows]
         return json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     def to_markdown(self) -> str:

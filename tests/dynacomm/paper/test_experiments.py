@@ -129,7 +129,7 @@ def test_training_of_equal_workers_ends_when_the_cost_model_says() -> None:
     assert frame["at_s"].to_list() == pytest.approx(frame["predicted_s"].to_list(), rel=1e-9)
     assert frame["difference_percent"].to_list() == pytest.approx([0.0] * 4, abs=1e-7)
     drawn = figures.svg(accuracy.draw_learning(frame), "double")
-    assert "ends up to +0.00 % off the cost model" in drawn
+    assert "simulation and cost model agree within 0.01 %" in drawn
 
 
 def test_both_plans_learn_the_same_in_less_time(stored: Frames) -> None:

@@ -183,7 +183,7 @@ def option_of(way: Way, question: Question) -> Option | str:
     """The way's best use of the cluster, or why there is none."""
     (_, option), *_ = options(question, [way])
     if way.update not in sgd.UPDATES and way.system not in systems.TRAININGS:
-        return "compared by its speed alone: it has no training here"
+        return "compared by its speed alone: its training is not implemented"
     return option
 
 

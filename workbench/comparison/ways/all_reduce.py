@@ -25,7 +25,7 @@ def plan(question: Question, batches: Callable[[Question], dict[int, int]]) -> O
     samples = batches(question)
     nodes, size = list(question.holders), float(question.model_bytes)
     if len(nodes) < 2:
-        raise UnusableError("an all-reduce takes at least two holders of samples")
+        raise UnusableError("an all-reduce needs at least two nodes that hold samples")
     own_s = [question.batch_s(node, samples[node]) for node in nodes]
 
     def programs(iterations: int) -> list[Program]:

@@ -103,7 +103,7 @@ def sent_once(question: Question) -> Option:
 
 def _learners(question: Question) -> Iterator[Learner]:
     if len(question.cluster) == 1:
-        raise UnusableError("there is nobody to send samples")
+        raise UnusableError("there is no second node to send samples")
     for node in question.by_name:
         if question.holders != (node,):
             yield Learner.of(question, node, question.holders)
@@ -129,7 +129,7 @@ def _keeping(question: Question, learner: Learner) -> Option:
     name = question.cluster.names[node]
     assumes = (
         f"{name} keeps {count:,} samples ({count * question.sample_bytes / 1e9:.3g} GB)",
-        f"the mean of {epochs} epochs; samples are sent in the first",
+        f"mean over {epochs} epochs; samples are sent in the first",
     )
 
     def again(run: Runner, count: int | None) -> Use:

@@ -29,7 +29,7 @@ def by_speed(question: Question) -> dict[int, int]:
         counts[node] += 1
         heapreplace(next_s, ((counts[node] + 1) * question.sample_s[node], at, node))
     if counts == equal(question):
-        raise UnusableError("the holders of samples are as fast as each other: batches are equal")
+        raise UnusableError("all nodes that hold samples are equally fast, so batches are equal")
     return counts
 
 

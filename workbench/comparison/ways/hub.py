@@ -139,7 +139,7 @@ def with_best_hub(
     hubs = [Hub(question, node, batches) for node in question.by_name]
     bounds = [(_lacking_memory(hub), least_s(hub), hub) for hub in hubs if hub.remote]
     if not bounds:
-        raise UnusableError("a server takes a second node")
+        raise UnusableError("a server needs a second node")
     best: Option | None = None
     fewest, best_s = 0, math.inf
     for lacking, bound_s, hub in sorted(bounds, key=lambda one: one[:2]):

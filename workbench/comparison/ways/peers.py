@@ -37,7 +37,7 @@ def plan(question: Question, system: str) -> Option:
     """All holders of samples as peers of each other."""
     nodes = question.holders
     if len(nodes) < 2:
-        raise UnusableError("peers take at least two holders of samples")
+        raise UnusableError("peers need at least two nodes that hold samples")
     rounds = EXCHANGED // (len(nodes) * (len(nodes) - 1))
     rounds = min(MOST_ROUNDS, max(LEAST_ROUNDS, rounds))
     own_s = [question.batch_s(node) for node in nodes]
@@ -69,10 +69,11 @@ def plan(question: Question, system: str) -> Option:
 
     assumes: tuple[str, ...] = ()
     if system == "baseline":
-        assumes = ("each sends its whole gradient to all others",)
+        assumes = ("each node sends its whole gradient to all others",)
     elif UPDATES.get(system) == PARTLY:
-        by = "these are drawn, or it is as in other trainings"
-        assumes = (f"how much is sent depends on gradients: {by}",)
+        assumes = (
+            "bytes depend on gradients: estimated with random ones, or by recorded trainings",
+        )
     return Option(
         use=use(rounds),
         again=lambda *_: use(SIMULATED_ROUNDS),

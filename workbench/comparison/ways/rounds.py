@@ -38,7 +38,7 @@ FORWARD_SHARE = 1 / 3
 def gossip(question: Question) -> Option:
     """Every node learns from its samples, then averages models with its neighbours on a ring."""
     _holders(question)
-    samples, assumes = question.samples, ("models on a ring, an epoch each",)
+    samples, assumes = question.samples, ("models are exchanged on a ring, once an epoch",)
     own_s = {node: epoch_s(question, node, count) for node, count in samples.items()}
     return _synchronous(question, own_s, sum(samples.values()), assumes)
 
@@ -60,7 +60,7 @@ def edgegossip(question: Question) -> Option:
         for node in nodes
     }
     learnt = sum(counts.values())
-    assumes = (f"{learnt / sum(samples.values()):.0%} of the samples are learnt from",)
+    assumes = (f"{learnt / sum(samples.values()):.0%} of the samples are learnt from in an epoch",)
     return _synchronous(question, own_s, learnt, assumes)
 
 
@@ -109,7 +109,7 @@ def gosgd(question: Question) -> Option:
         again=again,
         learns_from=nodes,
         batches=dict.fromkeys(nodes, batch),
-        assumes=(f"sends after a step with probability {GOSGD_PROBABILITY:g}",),
+        assumes=(f"a node sends its model after a step with probability {GOSGD_PROBABILITY:g}",),
     )
 
 
@@ -181,7 +181,7 @@ def _federated(hub: Hub, own_s: Mapping[int, float]) -> Option:
         batches=hub.all_batches,
         server=hub.node,
         where=hub.where,
-        assumes=("an epoch of its own samples in each round",),
+        assumes=("a round is an epoch of each client's own samples",),
     )
 
 
@@ -245,7 +245,7 @@ def peer(near: Sequence[int], rounds: int, cost_s: float, size_bytes: float) -> 
 
 def _holders(question: Question) -> list[int]:
     if len(question.holders) < 2:
-        raise UnusableError("models are exchanged between at least two holders of samples")
+        raise UnusableError("an exchange of models needs at least two nodes that hold samples")
     return list(question.holders)
 
 
@@ -263,7 +263,7 @@ WAYS = (
     Way(
         name="edgegossip",
         system="EdgeGossip",
-        update=f"{AVERAGES}, leaves samples out",
+        update=f"{AVERAGES}, may leave samples out",
         survives=True,
         plan=edgegossip,
     ),

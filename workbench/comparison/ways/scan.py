@@ -1,7 +1,7 @@
 """The backward pass as a parallel scan over the nodes, as OLPB and BPPSA split it.
 
 The holder of samples that learns fastest passes a batch forward and updates the model; groups of
-operators, as Jacobians, lie on the nodes. What products of Jacobians cost is known of the zoo.
+operators, as Jacobians, lie on the nodes. Jacobian costs are stored for the zoo's models.
 """
 
 from __future__ import annotations
@@ -44,11 +44,10 @@ def plan(question: Question, method: str) -> Option:
     """The number of nodes, the groups and the scan with the shortest backward pass."""
     name, count = question.profile.name, len(question.cluster)
     if count < 2:
-        raise UnusableError("a scan takes a second node")
+        raise UnusableError("a scan needs a second node")
     if name not in MODELS or not profile_model(name).table.equals(question.profile.table):
         raise UnusableError(
-            "what products of Jacobians cost is known of the zoo's models alone; "
-            "olpb.scan_gradients scans any"
+            "Jacobian costs are stored only for the zoo's models; olpb.scan_gradients scans any"
         )
     holder = min(question.holders, key=question.batch_s)
     others = sorted((node for node in question.by_name if node != holder), key=question.batch_s)
@@ -65,7 +64,7 @@ def plan(question: Question, method: str) -> Option:
     if not plans:
         raise UnusableError(
             f"the largest product of Jacobians takes {least_bytes / 1e6:,.3g} MB for a batch, "
-            "which the nodes do not hold"
+            "more than the nodes' memory"
         )
     best = min(plans, key=lambda one: one.timing.seconds)
     return _option(question, best)
@@ -137,10 +136,11 @@ def _option(question: Question, best: Plan) -> Option:
         learns_from=(holder,),
         batches={holder: question.batch_size},
         assumes=(
-            f"samples of {question.cluster.names[holder]}, {len(nodes)} nodes, {best.groups}",
+            f"learns from the samples of {question.cluster.names[holder]}, on {len(nodes)} nodes, "
+            f"in {best.groups}",
             f"the largest product of Jacobians takes {largest / 1e6:,.3g} MB",
-            "one delay for all links, messages that do not wait for each other",
-            "Jacobians are at hand, and gradients stay where they are",
+            "one delay for all links, and messages do not queue",
+            "Jacobians are already computed, and gradients stay on their nodes",
         ),
     )
 

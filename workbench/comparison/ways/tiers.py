@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from workbench.clusters.cluster import some
 from workbench.comparison.parts import ASSUMES, part_memory, parts
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.ways.turns import Turn, Turns
@@ -39,7 +40,7 @@ PRICED = 3
 UNLIMITED_BPS = 1e18
 """Bandwidth, to a planner, of links that have no limit."""
 
-QUANTISED = "equal to SGD but for features of 8 bits"
+QUANTISED = "equal to SGD except for 8-bit features"
 
 
 def plan(question: Question, planner: str) -> Option:
@@ -50,7 +51,7 @@ def plan(question: Question, planner: str) -> Option:
     have to compute again, is found by running its programs.
     """
     if len(question.cluster) < 3:
-        raise UnusableError("device, edge and cloud take three nodes")
+        raise UnusableError("device, edge and cloud need three nodes")
     alike = defaultdict[object, list[int]](list)
     for device in question.holders:
         alike[_about(question, device)].append(device)
@@ -224,22 +225,22 @@ def _option(question: Question, turns: Turns, planned_s: float) -> Option:
     for device, turn in turns.turns.items():
         by_tiers[turn.nodes[1:]].append(device)
     for (edge, cloud), group in by_tiers.items():
-        of = ", ".join(names[device] for device in group)
+        of = some([names[device] for device in group])
         tier = "devices" if len(group) > 1 else "device"
-        where.append(f"{tier} {of}, edge {names[edge]}, cloud {names[cloud]}")
+        where.append(f"{tier} = {of}, edge = {names[edge]}, cloud = {names[cloud]}")
     if len(devices) > 1:
         sizes = [sum(turns.handed_over(*pair).values()) for pair in turns.successions]
         handed = f", and hand over up to {max(sizes) / 1e6:.3g} MB of weights" if any(sizes) else ""
-        assumes.append(f"devices take turns, an iteration each, by their samples{handed}")
+        assumes.append(f"devices take turns of one iteration, by their samples{handed}")
     if len(free := _without_samples(question)) < 2:
         since = f"only {names[free[0]]} holds none" if free else "all nodes hold some"
-        assumes.append(f"a holder of samples is edge or cloud of others, since {since}")
+        assumes.append(f"a node that holds samples is edge or cloud of others, since {since}")
     if question.memory is not None:
         assumes.append(ASSUMES)
     if planned_s < 0.95 * use.iteration_s:
         rate = question.batch_size / planned_s
         assumes.append(
-            f"its own cost model, where messages share nothing, says {three_digits(rate)}/s"
+            f"its own cost model, in which no link is shared, predicts {three_digits(rate)}/s"
         )
     return Option(
         use=use,

@@ -12,7 +12,7 @@ from workbench.claims import Answer
 from workbench.clusters import Link
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import iteration
-from workbench.dynacomm.paper.titles import PLANNER_TITLES, farthest, model_title, titled
+from workbench.dynacomm.paper.titles import PLANNER_TITLES, agreement, model_title, titled
 from workbench.experiments import ExperimentInterrupted, Scaled, data_set, grid, sweep
 from workbench.experiments.figure import Figure, Recordable
 from workbench.figures import parts
@@ -139,8 +139,7 @@ def _trained_title(frame: pl.DataFrame, *more: str) -> list[str]:
     subject = f"{model_title(frame)} on {datasets.title(frame['dataset'][0])}"
     workers = f"{frame['workers'][0]} workers (simulated)"
     ends = frame.sort("epoch").group_by("planner", maintain_order=True).last()
-    off = f"ends up to {farthest(ends)} off the cost model"
-    return [subject, parts.samples(frame), workers, off, *more]
+    return [subject, parts.samples(frame), workers, agreement(ends), *more]
 
 
 def _accuracy(frame: pl.DataFrame) -> Answer:

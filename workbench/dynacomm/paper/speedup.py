@@ -14,7 +14,7 @@ from workbench.claims import Answer
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import LayerCosts, iteration
 from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, iteration_ends_s, variant
-from workbench.dynacomm.paper.titles import farthest, held, line_order, model_title, titled
+from workbench.dynacomm.paper.titles import agreement, held, line_order, model_title, titled
 from workbench.dynacomm.programs.worker_and_server import Fixed, server, worker
 from workbench.experiments import Scaled, grid, sweep, whole
 from workbench.experiments.figure import Figure, Recordable, at
@@ -195,7 +195,7 @@ def draw_simulated(frame: pl.DataFrame) -> alt.FacetChart:
         f"{model_title(frame)}: speed-up by number of workers",
         f"batch {frame['batch_size'][0]}, {link_rate(frame['bandwidth_mbps'][0])}, "
         "lines simulated, points cost model",
-        f"up to {farthest(frame)} off the model",
+        agreement(frame),
     ]
     return (
         alt.layer(simulated, predicted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import altair as alt
@@ -59,10 +60,10 @@ def held(frame: pl.DataFrame, *fields: str) -> str:
     return ", ".join(forms[field](setting[field]) for field in fields) + " (cost model)"
 
 
-def farthest(frame: pl.DataFrame) -> str:
-    """The largest difference of simulation and cost model, with its sign; zero has a plus."""
-    percent = frame.sort(pl.col("difference_percent").abs())["difference_percent"][-1]
-    return f"{percent:+.2f} %".replace("-0.00", "+0.00")
+def agreement(frame: pl.DataFrame) -> str:
+    """How near to each other simulation and cost model are, rounded up to a hundredth."""
+    most = max(map(abs, frame["difference_percent"]))
+    return f"simulation and cost model agree within {max(1, math.ceil(100 * most)) / 100:g} %"
 
 
 def line_order(frame: pl.DataFrame) -> list[str]:
