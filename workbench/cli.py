@@ -688,6 +688,14 @@ def compare(
             "  \\[default: 2000]"
         ),
     ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Virtual seconds that every way trains for."
+            "  \\[default: the slowest's for its epochs, capped]",
+        ),
+    ] = None,
     seeds: Annotated[int | None, Number(help="Trainings of each way.  \\[default: 3]")] = None,
     learning_rate: Annotated[
         list[float] | None,
@@ -723,6 +731,7 @@ def compare(
         check_name("way", name, WAYS)
     measured = text.parse_times(times or (), machines)
     of_training: dict[str, Any] = {"--data": data, "--samples": samples, "--seeds": seeds}
+    of_training |= {"--seconds": seconds}
     of_training |= {"--learning-rate": learning_rate, "--until-loss": until_loss}
     of_measuring, of_both = {"--measure-at-most": measure_at_most}, {"--way": way}
     _refuse({} if train else of_training, "counts with --train alone; add --train")
@@ -770,6 +779,7 @@ def compare(
             dataset,
             sizes[0],
             epochs=epochs,
+            seconds=seconds,
             seeds=3 if seeds is None else seeds,
             learning_rates=learning_rate or learning.LEARNING_RATES,
             until_loss=until_loss,
@@ -777,7 +787,8 @@ def compare(
             times=measured,
         )
         about = (
-            f"{model} on {len(dataset.y_train):,} samples of {data}: true learning, virtual time"
+            f"{model} on {len(dataset.y_train):,} samples of {data}: true learning, every way for "
+            f"{trained.seconds:.3g} virtual seconds"
         )
         for each in learning.tables(trained, about):
             _print(each)

@@ -15,7 +15,8 @@ from typer.testing import CliRunner, Result
 
 from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, UnknownNodeError, full_mesh, star
-from workbench.comparison import WAYS, Question, answer, compare
+from workbench.comparison import WAYS, Question, answer, compare, explorer
+from workbench.comparison.answer import lead
 from workbench.comparison.memory import memory_of
 from workbench.comparison.text import parse_times, tables
 from workbench.comparison.threshold import threshold
@@ -87,6 +88,12 @@ class TestCompare:
         frame = compare("lenet5", home(), simulate=True).filter(pl.col("reason").is_null())
         ratio = frame["simulated_samples_per_s"] / frame["samples_per_s"]
         assert ratio.is_between(0.7, 1.3).all()
+
+    def test_one_node_is_what_over_one_node_counts_from(self, frame: pl.DataFrame) -> None:
+        alone = row_of(frame, "one node")
+        assert alone["over_one_node"] == 1
+        wanted = frame["samples_per_s"] / alone["samples_per_s"]
+        assert (frame["over_one_node"] - wanted).abs().max() == 0
 
     def test_joules_are_the_watts_of_those_who_take_part(self, frame: pl.DataFrame) -> None:
         row = row_of(frame, "one node")
@@ -195,6 +202,33 @@ class TestAnswer:
 
     def test_where_the_fastest_way_runs_is_said(self) -> None:
         assert str(answer("lenet5", home(1000))).startswith("One node, samples sent once (on edge)")
+
+    def test_the_runner_up_is_named_with_how_far_behind_it_is(self) -> None:
+        found = answer("lenet5", home())
+        first, second = found.frame.head(2).iter_rows(named=True)
+        ratio = first["samples_per_s"] / second["samples_per_s"]
+        assert found.over_next == ratio
+        assert second["way"] == "one node, samples sent each epoch"
+        text = str(found)
+        assert f"It is {ratio:.3g} x as fast as the runner-up, {second['way']}, and " in text
+
+    def test_ways_that_tie_are_as_fast(self) -> None:
+        rows = [("all-reduce", "all-reduce", 10.0), ("hiertrain", "HierTrain", 9.99)]
+        frame = pl.DataFrame(rows, schema=["way", "system", "samples_per_s"], orient="row")
+        frame = frame.with_columns(limited_by=pl.lit("phone"), busy_share=0.5)
+        assert lead(frame) == (
+            "All-reduce is the fastest: phone is busy for 50% of an iteration.",
+            "It is as fast as the runner-up, HierTrain.",
+        )
+
+    def test_explorer_and_answer_say_the_same(self) -> None:
+        setting = explorer.Setting(model="lenet5")
+        said = str(answer("lenet5", explorer.cluster_of(setting), setting.batch_size))
+        title = explorer.draw(setting)["title"]["text"]
+        assert re.search(r"runner-up.*?\.(?= |$)", title[1] if isinstance(title, list) else title)
+        ratio = re.search(r"It is (\S+) x as fast as the runner-up", said)
+        assert ratio is not None
+        assert ratio[0] in str(explorer.draw(setting)["title"])
 
     def test_nothing_that_fits_is_said(self) -> None:
         cluster = Cluster([Node("chip", flops_per_s=1e6, memory_bytes=1e3)])

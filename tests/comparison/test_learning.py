@@ -17,7 +17,7 @@ from workbench import datasets, dynacomm, hiertrain, training
 from workbench.clusters import Cluster, Link, Node, full_mesh, load_cluster, star
 from workbench.comparison import WAYS, Question, federated
 from workbench.comparison.learning import charts, stress, systems, tables, train, train_ways
-from workbench.comparison.learning.ranking import TrainedWays, default_target, summary
+from workbench.comparison.learning.ranking import TrainedWays, default_target, named, summary
 from workbench.comparison.learning.sgd import Batches, Clock, learn, steps
 from workbench.comparison.learning.stress import STRESSES
 from workbench.comparison.learning.task import Task
@@ -25,7 +25,7 @@ from workbench.comparison.learning.trial import Trial
 from workbench.comparison.ways.tiers import problem_of
 from workbench.profiles import profile_model
 from workbench.training import RunOptions, Sgd
-from workbench.training.objective import squared_error
+from workbench.training.objective import CLASSES, squared_error
 from workbench.utils.checks import UserError
 from workbench.utils.files import DATA
 from workbench.zoo.gpt import GPT
@@ -252,13 +252,44 @@ class TestAllWays:
         losses = {name: frame["loss"].to_list() for (name,), frame in by_way.items()}
         assert len(losses["all-reduce"]) > 4
         assert losses["all-reduce"] != losses["one node"]
-        assert losses["all-reduce"] == losses["parameter server, dynacomm"]
+        alike = [by_way[name,] for name in ("all-reduce", "parameter server, dynacomm")]
+        same = alike[0].join(alike[1], on=["seed", "samples"], how="inner")
+        assert len(same) > 4
+        assert (same["loss"] == same["loss_right"]).all()
 
     def test_a_way_that_cannot_be_used_is_a_row_with_its_reason(self, trained: TrainedWays) -> None:
         (row,) = trained.summary.filter(way="hiertrain").to_dicts()
         assert "three nodes" in row["reason"]
         assert trained.summary["way"].to_list()[-1] == "hiertrain"
         assert row["to_loss_s"] is None
+
+    def test_all_run_for_what_the_slowest_takes_for_its_epochs(self, trained: TrainedWays) -> None:
+        rows = trained.summary.filter(pl.col("reason").is_null())
+        assert (trained.evaluations["at_s"] <= trained.seconds * (1 + 1e-9)).all()
+        kept = trained.evaluations.join(rows.filter(~pl.col("cut_short")), on="way", how="semi")
+        assert kept["way"].n_unique() > 1
+        ends = kept.group_by("way", "seed").agg(pl.col("at_s").max(), pl.col("samples").max())
+        slowest = ends.filter(samples=ends["samples"].min())
+        assert slowest["samples"].to_list() == [2 * 128] * len(slowest)
+        assert slowest["at_s"].max() == pytest.approx(trained.seconds)
+        assert (ends["at_s"] > 0.7 * trained.seconds).all()  # evaluations are half an epoch apart
+
+    def test_no_way_learns_for_more_than_five_times_the_epochs(self) -> None:
+        found = ways("one node", "gossip", "all-reduce", seconds=1e6)
+        assert found.seconds == 1e6
+        assert found.summary["cut_short"].all()
+        most = found.evaluations.group_by("way").agg(pl.col("samples").max())
+        assert dict(most.iter_rows())["one node"] == 5 * 128
+        assert most["samples"].is_between(5 * 128, 5 * 128 + 3 * 16).all()
+
+    def test_seconds_that_are_given_end_all_ways(self) -> None:
+        whole = ways("gossip", "all-reduce")
+        found = ways("gossip", "all-reduce", seconds=whole.seconds / 2)
+        assert not found.summary["cut_short"].any()
+        earlier = whole.evaluations.filter(pl.col("at_s") <= whole.seconds / 2)
+        keys = ["way", "at_s", "loss"]
+        assert len(earlier) > 2
+        assert earlier.select(keys).join(found.evaluations, on=keys).height == len(earlier)
 
     def test_samples_that_may_not_leave_stay(self) -> None:
         kept = replace(even(), raw_samples_may_leave=False)
@@ -288,6 +319,18 @@ def test_what_is_interrupted_keeps_the_ways_that_were_trained(
     assert found.evaluations["way"].unique().to_list() == ["all-reduce"]
     reasons = dict(found.summary.select("way", "reason").iter_rows())
     assert reasons == {"all-reduce": None, "gossip": "interrupted before it was trained"}
+
+
+@pytest.mark.parametrize(
+    "clock",
+    [Clock(0.0, 0.25, 1.0), Clock(1.5, 0.25, 1.0), Clock(0.0, 0.25, 0.0, 2.5, 1.0, 8.0)],
+    ids=["plain", "late", "first epoch"],
+)
+def test_iterations_that_have_ended_are_those_of_the_clock(clock: Clock) -> None:
+    frame = pl.DataFrame({"iteration": range(1, 12)}).with_columns(**clock.columns())
+    for at_s in (0.0, 1.0, 1.5, 1.7, 2.25, 3.0):
+        assert clock.iterations(at_s) == frame.filter(pl.col("at_s") <= at_s).height
+    assert [clock.seconds(one) for one in range(1, 12)] == frame["at_s"].to_list()
 
 
 class TestRanking:
@@ -325,6 +368,19 @@ class TestRanking:
         assert (second["reached"], second["seeds"], second["to_loss_s"]) == (1, 2, None)
         assert second["end_loss"] == pytest.approx(1.0)
 
+    def test_metric_over_time_is_the_newest_of_each_seed_by_then(self) -> None:
+        rows = summary(self.evaluations, self.rows, 1.0)
+        trained = TrainedWays(
+            named(self.evaluations, CLASSES), named(rows, CLASSES), 1.0, seconds=4
+        )
+        frame = trained.over_time
+        assert frame.columns == ["way", "0.5 s", "1 s", "2 s", "4 s"]
+        best = self.evaluations.filter(way="all-reduce", learning_rate=0.1)
+        for at_s in (1, 2, 4):
+            by_then = best.filter(pl.col("at_s") <= at_s).group_by("seed").last()
+            (value,) = frame.filter(way="all-reduce")[f"{at_s} s"]
+            assert value == (pytest.approx(by_then["metric"].mean()) if len(by_then) else None)
+
     def test_default_target_is_nine_tenths_of_what_the_best_sgd_improves(self) -> None:
         found = default_target(self.evaluations, self.rows)
         assert found == pytest.approx(2.0 - 0.9 * (2.0 - 0.1))
@@ -347,6 +403,8 @@ def test_trainings_that_only_get_worse_say_so() -> None:
         ({"dataset": DIGITS.limit(train=2)}, "cannot share"),
         ({"learning_rates": [-1]}, "learning_rate is -1"),
         ({"until_loss": 0}, "until_loss is 0"),
+        ({"seconds": 0}, "seconds is 0; give finite virtual seconds above 0"),
+        ({"seconds": math.inf}, "seconds is inf"),
     ],
 )
 def test_refusals_name_what_is_wrong(wrong: dict[str, Any], message: str) -> None:

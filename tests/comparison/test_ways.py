@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -329,3 +330,78 @@ def test_whatever_a_node_computes_is_no_idling() -> None:
     found = DryRun(full_mesh(len(lanes), Link(1e7)), range(len(lanes)), programs, 1).use()
     assert found.busy_s == pytest.approx(dict.fromkeys(range(len(lanes)), 2.0))
     assert found.waiting_share == pytest.approx(1 / 3)
+
+
+def phones(count: int, **edge: float) -> Cluster:
+    """Equal phones around an edge server."""
+    nodes = [Node(f"phone{at}", flops_per_s=5e9, samples=50) for at in range(count)]
+    return star(nodes, [Node("edge", flops_per_s=2e11, **edge)], Link(2e7))
+
+
+class TestManyNodes:
+    @pytest.mark.parametrize(
+        ("cluster", "names"),
+        [
+            (phones(5), ["edge", "phone0"]),
+            (full_mesh([Node(name, flops_per_s=1e9) for name in "abc"], Link(1e6)), ["a"]),
+            (
+                full_mesh([Node(n, flops_per_s=1e9, samples=n == "b") for n in "abc"], Link(1e6)),
+                "ab",
+            ),
+            (
+                linked(
+                    [Node(n, flops_per_s=1e9) for n in "abc"],
+                    {(0, 1): Link(1e6), (1, 2): Link(2e6)},
+                ),
+                "abc",
+            ),
+        ],
+        ids=["star", "mesh", "a node with samples", "unequal links"],
+    )
+    def test_nodes_that_differ_in_name_alone_are_tried_once(
+        self, cluster: Cluster, names: list[str]
+    ) -> None:
+        question = Question(PROFILE, cluster)
+        assert [cluster.names[node] for node in question.unlike] == [*names]
+
+    @pytest.mark.parametrize("name", [KEPT, STREAMED, "one node", "fedavg", FEW[2]])
+    @given(cluster=clusters(far=True))
+    @settings(max_examples=20, deadline=None)
+    def test_best_node_is_the_best_of_all(self, name: str, cluster: Cluster) -> None:
+        question, every = Question(PROFILE, cluster, 8), Question(PROFILE, cluster, 8)
+        vars(every)["unlike"] = every.by_name
+        try:
+            wanted = WAYS[name].find(every)
+        except UnusableError:
+            return
+        found = WAYS[name].find(question)
+        assert (found.use, found.where) == (wanted.use, wanted.where)
+
+    @pytest.mark.parametrize("name", [KEPT, STREAMED, "one node"])
+    def test_candidates_do_not_grow_with_equal_nodes(
+        self, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tried = list[int]()
+        made = alone.Learner.of.__func__  # type: ignore[attr-defined]
+
+        def of(cls: type, question: Question, node: int, holders: Collection[int]) -> alone.Learner:
+            tried.append(node)
+            return made(cls, question, node, holders)
+
+        monkeypatch.setattr(alone.Learner, "of", classmethod(of))
+        for count in (3, 30):
+            WAYS[name].find(Question(PROFILE, phones(count)))
+        assert tried[: len(tried) // 2] != []
+        assert len(tried) <= 6
+
+    @pytest.mark.parametrize(("name", "most"), [("baseline", 32), ("all-reduce", 100)])
+    def test_who_sends_to_all_others_is_compared_up_to_a_number(self, name: str, most: int) -> None:
+        with pytest.raises(UnusableError, match=f"{most + 1} nodes hold samples.* {most}"):
+            WAYS[name].find(Question(PROFILE, phones(most + 1)))
+
+
+def test_roles_are_written_by_equal_signs() -> None:
+    nodes = [Node("phone", flops_per_s=1e9, samples=9), Node("edge", flops_per_s=1e10)]
+    cluster = full_mesh([*nodes, Node("cloud", flops_per_s=1e12)], Link(1e8))
+    where = WAYS["all_cloud"].find(Question(PROFILE, cluster)).where
+    assert where == "device = phone, edge = edge, cloud = cloud"

@@ -83,11 +83,13 @@ def test_the_line_is_not_written_over_at_every_call(clock: Clock) -> None:
     ],
     ids=["pipe", "dumb"],
 )
-def test_logs_are_left_alone(console: Console, clock: Clock) -> None:
-    with progress.steps("Figure 10", 2, console) as step:
-        clock.now_s += 60
-        step("sequential")
-    assert written(console) == ""
+def test_logs_get_a_line_every_half_a_minute(console: Console, clock: Clock) -> None:
+    with progress.steps("Figure 10", 8, console) as step:
+        for number in range(8):
+            step(str(number))
+            clock.now_s += 10
+    lines = ["Figure 10: step 4 of 8, 30 s, 3", "Figure 10: step 7 of 8, 60 s, 6"]
+    assert written(console).splitlines() == lines
 
 
 def test_a_failure_goes_through_and_the_terminal_is_left_clean(clock: Clock) -> None:

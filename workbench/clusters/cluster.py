@@ -109,6 +109,8 @@ class Cluster:
 
         Raises UnknownNodeError: no such node.
         """
+        if type(node) is int and 0 <= node < len(self.nodes):
+            return node
         if isinstance(node, str):
             if node not in self._places:
                 try:

@@ -16,6 +16,7 @@ from workbench.comparison.use import Use, carried, limit
 from workbench.comparison.ways import EQUAL, WAYS, Option, Way, options
 from workbench.graphs.inputs import InputShape
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
+from workbench.runtime import progress
 from workbench.utils.checks import UserError, check_name
 
 if TYPE_CHECKING:
@@ -157,7 +158,11 @@ def table(
     question: Question, *, simulate: bool = False, measuring: Measuring | None = None
 ) -> pl.DataFrame:
     """All ways, a row each; see `compare`."""
-    found = list(options(question, WAYS.values()))
+    found = list[tuple[Way, Option | str]]()
+    with progress.steps("comparing", len(WAYS)) as step:
+        for way in WAYS.values():
+            step(way.name)
+            found += options(question, [way])
     rows = [_row(question, *each, simulate) for each in found]
     frame = pl.DataFrame(rows, schema=SCHEMA)
     alone = frame.filter(way="one node")["samples_per_s"].item()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -167,6 +168,31 @@ class Question:
         return tuple(sorted(range(len(self.cluster)), key=self.cluster.names.__getitem__))
 
     @cached_property
+    def unlike(self) -> tuple[int, ...]:
+        """The first by name of all nodes that differ in their names alone.
+
+        Such have the same links with the same neighbours, but for one with each other.
+        """
+        links: defaultdict[int, list[tuple[int, bool, Link]]] = defaultdict(list)
+        for (source, target), link in self.cluster.links.items():
+            links[source].append((target, True, link))
+            links[target].append((source, False, link))
+        first = dict[object, int]()
+        for node in self.by_name:
+            own = self.cluster.nodes[node]
+            times = id((self.times or {}).get(own.name))
+            kinds = {(out, link) for _, out, link in links[node]}
+            about: tuple[object, ...] = replace(own, name="any"), times
+            keys = [(*about, frozenset(links[node]))]
+            if len(kinds) <= 2:  # one kind out, one in: neighbours of each other may be alike
+                near = {node, *(other for other, *_ in links[node])}
+                keys.append((*about, frozenset(near), frozenset(kinds), len(links[node])))
+            same = next((first[key] for key in keys if key in first), node)
+            for key in keys:
+                first.setdefault(key, same)
+        return tuple(dict.fromkeys(first.values()))
+
+    @cached_property
     def holders(self) -> tuple[int, ...]:
         """Nodes that hold samples, by their names; all nodes, if the cluster names no holder."""
         holding = tuple(node for node in self.by_name if self.cluster.nodes[node].samples)
@@ -256,20 +282,23 @@ class Question:
         limits = [at_beginning(one) for one in (source.uplink, target.downlink) if one]
         return min([link_bps(self.cluster.links[hop]), *limits])
 
+    @cached_property
+    def _hops_bps(self) -> Mapping[Pair, float]:
+        return {hop: self.hop_bps(hop) for hop in self.cluster.links}
+
     def path_bps(self, source: int, target: int) -> float:
         """What a path carries from one node to another at the beginning, if nobody else sends."""
-        return min(map(self.hop_bps, pairwise(self.paths[source, target])))
+        return min(self._hops_bps[hop] for hop in pairwise(self.paths[source, target]))
 
     @cached_property
     def paths(self) -> Mapping[Pair, tuple[int, ...]]:
         """(source, target) -> nodes on the path by which a model arrives first."""
         graph = nx.DiGraph()
         graph.add_nodes_from(self.by_name)
-        for source, target in permutations(self.by_name, 2):
-            link = self.cluster.links.get((source, target))
-            if link is None:
-                continue
-            rate = self.hop_bps((source, target))
+        place = {node: at for at, node in enumerate(self.by_name)}
+        links = self.cluster.links
+        for source, target in sorted(links, key=lambda pair: (place[pair[0]], place[pair[1]])):
+            link, rate = links[source, target], self._hops_bps[source, target]
             seconds = link.overhead_s + link.latency_s + 8 * self.model_bytes / rate
             graph.add_edge(source, target, weight=seconds)
         return {
@@ -290,30 +319,46 @@ class Question:
         """
         links = self.cluster.links
         nodes = []
+        leaving, coming = (defaultdict[int, list[Link]](list) for _ in range(2))
+        for (source, target), link in links.items():
+            leaving[source].append(link)
+            coming[target].append(link)
         for index, node in enumerate(self.cluster.nodes):
-            out = [link for (source, _), link in links.items() if source == index]
-            into = [link for (_, target), link in links.items() if target == index]
+            out, into = leaving[index], coming[index]
             limits = _interface(node.uplink, out), _interface(node.downlink, into)
             nodes.append(replace(node, uplink_bps=limits[0], downlink_bps=limits[1]))
-        paths = {}
+        paths, joined = {}, dict[object, Link]()
+        limit = [(node.uplink_bps, node.downlink_bps) for node in self.cluster.nodes]
         for pair, path in self.paths.items():
             hops = [links[hop] for hop in pairwise(path)]
-            on_path = [self.cluster.nodes[node] for node in path]
-            paths[pair] = hops[0] if len(hops) == 1 else _joined(hops, on_path)
+            if len(hops) == 1:
+                paths[pair] = hops[0]
+                continue
+            alike = tuple(map(id, hops)), tuple(limit[node] for node in path)
+            if alike not in joined:
+                joined[alike] = _joined(hops, [self.cluster.nodes[node] for node in path])
+            paths[pair] = joined[alike]
         return replace(self.cluster, nodes=tuple(nodes), links=paths)
 
     def part(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
         """The routed cluster of these nodes alone, in this order, with other speeds if given."""
-        place = {node: at for at, node in enumerate(nodes)}
-        links = {
-            (place[a], place[b]): link
-            for (a, b), link in self.routed.links.items()
-            if a in place and b in place
-        }
+        about = tuple(nodes), None if speeds is None else tuple(speeds)
+        if about not in self._parts:
+            self._parts[about] = self._part(*about)
+        return self._parts[about]
+
+    @cached_property
+    def _parts(self) -> dict[object, Cluster]:
+        return {}
+
+    def _part(self, nodes: Sequence[int], speeds: Sequence[float] | None) -> Cluster:
+        routed = self.routed.links
+        pairs = permutations(enumerate(nodes), 2)
+        links = {(at, to): routed[a, b] for (at, a), (to, b) in pairs}
         chosen = [self.routed.nodes[node] for node in nodes]
         if speeds is not None:
-            pairs = zip(chosen, speeds, strict=True)
-            chosen = [replace(node, speed=speed) for node, speed in pairs]
+            scaled = zip(chosen, speeds, strict=True)
+            chosen = [replace(node, speed=speed) for node, speed in scaled]
         return replace(self.routed, nodes=tuple(chosen), links=links)
 
 

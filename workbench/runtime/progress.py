@@ -1,7 +1,7 @@
 """Progress of a long run: one line that is overwritten, on a terminal or in a notebook.
 
 On a terminal the line disappears when the run ends; in a notebook its last text stays, as one
-output of its own. In logs and pipes nothing is written. No thread updates the line, so that what is
+output of its own. In logs and pipes a line is written every half a minute. No thread updates the line, so that what is
 being timed has the processor to itself.
 """
 
@@ -35,6 +35,9 @@ def check_progress(progress: Any) -> None:
 EVERY_S = 0.2
 """Least time between two updates of the line."""
 
+EVERY_LOGGED_S = 30.0
+"""Seconds from one line in a log to the next, and until the first."""
+
 AFTER_S = 1.0
 """A shorter run shows no steps."""
 
@@ -50,6 +53,7 @@ class Line:
         self.started_s = time.perf_counter()
         self.shown = False
         self._next_s = self.started_s + after_s
+        self._next_logged_s = self.started_s + max(after_s, EVERY_LOGGED_S)
         self._live: Live | None = None
         self._output: Any = None
 
@@ -79,8 +83,15 @@ class Line:
         elif self.console.is_terminal and not self.console.is_dumb_terminal:
             self._show_on_terminal(text)
         else:
+            self._log(text)
             return
         self.shown = True
+
+    def _log(self, text: str) -> None:
+        now_s = time.perf_counter()
+        if now_s >= self._next_logged_s:
+            self._next_logged_s = now_s + EVERY_LOGGED_S
+            print(text, file=self.console.file, flush=True)
 
     def _show_in_notebook(self, text: str) -> None:
         from IPython import display

@@ -82,6 +82,8 @@ def curves(trained: TrainedWays, ways: Sequence[str] | None = None) -> pl.DataFr
             if not begins:
                 continue
             end = max(float(at[-1]) for at in own)
+            if axis == "at_s":
+                end = max(end, trained.seconds)
             grid = np.geomspace(max(min(begins), end / LONGEST), end, POINTS)
             for measure, metric in measures.items():
                 values = [

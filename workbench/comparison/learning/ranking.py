@@ -15,9 +15,12 @@ from workbench.training.objective import CLASSES, Objective
 IMPROVEMENT = 0.9
 """Share of the best SGD's improvement that the default target asks for."""
 
+PARTS = (1 / 8, 1 / 4, 1 / 2, 1)
+"""Of a training's time, after which its metric is shown."""
+
 EVALUATIONS = {"way": pl.String, "learning_rate": pl.Float64, "seed": pl.Int64, **CURVE}
 KEYS = ["way", "learning_rate"]
-ROW = (*KEYS, "system", "update", "samples_share", "reason")
+ROW = (*KEYS, "system", "update", "samples_share", "cut_short", "reason")
 SUMMARY = {
     "way": pl.String,
     "system": pl.String,
@@ -32,6 +35,7 @@ SUMMARY = {
     "end_s": pl.Float64,
     "end_loss": pl.Float64,
     **{f"end_metric{suffix}": pl.Float64 for suffix in ("", "_min", "_max")},
+    "cut_short": pl.Boolean,
     "reason": pl.String,
 }
 
@@ -51,13 +55,17 @@ class TrainedWays:
         the mean over seeds, with ``_min`` and ``_max``, of the time of the first evaluation at or
         below the loss, null unless all seeds ``reached`` it, as are ``to_loss_bytes`` and
         ``to_loss_samples``; ``end_`` is the last evaluation, of the metric with ``_min`` and
-        ``_max``. Last come ways with a ``reason`` for not having been trained.
+        ``_max``. A way that had learnt for the most epochs
+        before its time was over is ``cut_short``. Last come ways with
+        a ``reason`` for not having been trained.
     target_loss
         That ways are ranked by.
     interrupted
         Whether Ctrl-C ended it.
     objective
         What they were trained for.
+    seconds
+        Virtual seconds for which each way ran.
     """
 
     evaluations: pl.DataFrame
@@ -65,6 +73,24 @@ class TrainedWays:
     target_loss: float
     interrupted: bool = False
     objective: Objective = CLASSES
+    seconds: float = 0.0
+
+    @property
+    def over_time(self) -> pl.DataFrame:
+        """The metric, or else the loss, of each way after parts of the time, as means over seeds.
+
+        ``way``, then a column for each of `PARTS` of the seconds: ``"1.25 s"``.
+        """
+        measure = self.objective.shown or "loss"
+        best = self.evaluations.join(self.summary, on=KEYS, how="semi", maintain_order="left")
+        frame = self.summary.filter(pl.col("reason").is_null()).select("way")
+        for part in PARTS:
+            by_then = best.filter(pl.col("at_s") <= part * self.seconds * (1 + 1e-9))
+            newest = by_then.group_by("way", "seed", maintain_order=True).last()
+            mean = newest.group_by("way").agg(pl.col(measure).mean())
+            name = f"{part * self.seconds:.3g} s"
+            frame = frame.join(mean.rename({measure: name}), on="way", how="left")
+        return frame
 
     def __str__(self) -> str:
         ranked = self.summary.filter(pl.col("to_loss_s").is_not_null())
@@ -89,14 +115,6 @@ class TrainedWays:
         if len(others):
             name, seconds = others.select("way", "to_loss_s").row(0)
             said.append(f"{name} takes {seconds / first['to_loss_s']:.3g} x as long.")
-        early = self.summary.filter(
-            pl.col("reason").is_null()
-            & pl.col("to_loss_s").is_null()
-            & (pl.col("end_s") < first["to_loss_s"])
-        )
-        if len(early):
-            names = ", ".join(early["way"])
-            said.append(f"Not decided, since their epochs ended before that: {names}; train more.")
         return " ".join(said)
 
 

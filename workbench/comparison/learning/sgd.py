@@ -8,7 +8,7 @@ the bytes of its simulated iterations.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import TYPE_CHECKING
@@ -104,12 +104,22 @@ class Batches:
             yield np.concatenate([draw.take(size) for draw, size in taken])
 
 
-def learn(task: Task, batches: Batches, seed: int) -> pl.DataFrame:
-    """Learn from as many samples as the task says; an evaluation a row, of `ITERATIONS`.
+def iterations(task: Task, samples: float) -> int:
+    """Iterations of this many samples in the task's epochs."""
+    return math.ceil(task.epochs * task.samples / samples)
+
+
+def learn(
+    task: Task, batches: Batches, seed: int, ends: Collection[int] | None = None
+) -> pl.DataFrame:
+    """Learn for the task's epochs; an evaluation a row, of `ITERATIONS`.
+
+    Or up to the last of the iterations `ends`, with an evaluation at each of them.
 
     Raises DivergedError: the loss is not finite any more.
     """
-    count = -(-task.epochs * task.samples // batches.samples)
+    ends = ends or (iterations(task, batches.samples),)
+    count = max(ends)
     drawn = islice(batches.draw(task.shards(seed), seed), count)
     every = max(1, round(task.samples / batches.samples / PER_EPOCH))
     sgd = task.sgd(batches.samples / task.question.batch_size)
@@ -129,7 +139,7 @@ def learn(task: Task, batches: Batches, seed: int) -> pl.DataFrame:
         evaluate(0)
         taken = steps(flat, data, drawn, sgd, seed, objective=objective)
         for iteration, _ in enumerate(taken, start=1):
-            if iteration % every == 0 or iteration == count:
+            if iteration % every == 0 or iteration in ends:
                 evaluate(iteration)
     return pl.DataFrame(rows, schema=ITERATIONS, orient="row")
 
@@ -196,6 +206,17 @@ class Clock:
             first_s = simulate(dry.cluster, dry.programs(dry.first)).end_s
             start_s = max(0.0, first_s - dry.first * use.iteration_s)
         return cls(start_s, use.iteration_s, size)
+
+    def seconds(self, iterations: float) -> float:
+        """Until this many iterations have ended."""
+        early = min(iterations, self.early)
+        return self.start_s + early * self.early_s + (iterations - early) * self.iteration_s
+
+    def iterations(self, seconds: float) -> int:
+        """Whole iterations that have ended by then."""
+        left_s = max(0.0, seconds - self.start_s)
+        early = min(left_s / self.early_s, self.early) if self.early else 0.0
+        return math.floor(early + (left_s - early * self.early_s) / self.iteration_s + 1e-9)
 
     def columns(self) -> dict[str, pl.Expr]:
         """Times and bytes of evaluations, by their column ``iteration``."""

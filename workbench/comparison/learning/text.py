@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench.comparison.text import left_aligned, refusals
+from workbench.training.objective import Metric
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
     from rich.table import Table
 
     from workbench.comparison.learning.ranking import TrainedWays
-    from workbench.training import Objective
 
 HEADINGS: tuple[str, ...] = (
     "way",
@@ -33,7 +33,7 @@ def tables(trained: TrainedWays, title: str) -> Iterator[Table]:
     if name is not None:
         heading = trained.objective.metrics[name].heading.replace(", ", "\n")
         headings = (*HEADINGS, heading, "least to\nmost")
-    cells_of = [_cells(row, trained.objective) for row in rows.iter_rows(named=True)]
+    cells_of = [_cells(row, trained) for row in rows.iter_rows(named=True)]
     columns = zip(*cells_of, strict=True)
     shown = [(head, cells) for head, cells in zip(headings, columns, strict=False) if any(cells)]
     table = left_aligned(title, padding=0)
@@ -44,12 +44,36 @@ def tables(trained: TrainedWays, title: str) -> Iterator[Table]:
     for cells in zip(*(cells for _, cells in shown), strict=True):
         table.add_row(*cells)
     if table.rows:
+        if rows["cut_short"].any():
+            table.caption = (
+                "* cut short at the most epochs that a way learns for; --epochs gives more"
+            )
         yield table
+        yield _over_time(trained)
     yield from refusals(trained.summary, "Not trained")
 
 
-def _cells(row: dict[str, Any], objective: Objective) -> list[str]:
-    several = row["seeds"] > 1
+def _over_time(trained: TrainedWays) -> Table:
+    """The metric, or else the loss, after parts of the time."""
+    name = trained.objective.shown
+    metric = trained.objective.metrics[name] if name is not None else Metric(title="loss")
+    table = left_aligned(f"Test {metric.heading} after virtual seconds, by way")
+    frame = trained.over_time
+    for column in frame.columns:
+        table.add_column(column, justify="left" if column == "way" else "right")
+    for way, *values in frame.iter_rows():
+        table.add_row(way, *(_number(metric, value) for value in values))
+    return table
+
+
+def _number(metric: Metric, value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{metric.scale * value:{'.1f' if metric.percent else '.3g'}}"
+
+
+def _cells(row: dict[str, Any], trained: TrainedWays) -> list[str]:
+    several, objective = row["seeds"] > 1, trained.objective
     if row["to_loss_s"] is not None:
         to_loss = [
             f"{row['to_loss_s']:.3g}",
@@ -59,17 +83,21 @@ def _cells(row: dict[str, Any], objective: Objective) -> list[str]:
         ]
     else:
         reached = f"{row['reached']} of {row['seeds']} seeds" if row["reached"] else ""
-        to_loss = [f"not in {row['end_s']:.3g}", reached, "", ""]
+        to_loss = [
+            f"not within {row['end_s'] if row['cut_short'] else trained.seconds:.3g} s",
+            reached,
+            "",
+            "",
+        ]
     metric, name = ["", ""], objective.shown
     if name is not None and row[f"end_{name}"] is not None:
-        one = objective.metrics[name]
         mean, low, high = (
-            f"{one.scale * row[f'end_{name}{suffix}']:{'.1f' if one.percent else '.3g'}}"
+            _number(objective.metrics[name], row[f"end_{name}{suffix}"])
             for suffix in ("", "_min", "_max")
         )
         metric = [mean, f"{low} to {high}" if several else ""]
     return [
-        row["way"],
+        f"{row['way']} *" if row["cut_short"] else row["way"],
         *to_loss,
         f"{row['end_loss']:.3g}",
         *metric,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -46,6 +48,12 @@ if TYPE_CHECKING:
 LEARNING_RATES = (0.1,)
 """Of a batch of one worker, by default."""
 
+MOST_WORK = 5
+"""Times the epochs asked for that a way learns for at most, however fast it is."""
+
+HEADROOM = 1.1
+"""More epochs than a way is predicted to do in its time; what is beyond it is left out."""
+
 LEARNT = {**EVALUATIONS, "iteration": pl.Int64, "reason": pl.String}
 
 
@@ -56,6 +64,7 @@ def train_ways(
     batch_size: int = 32,
     *,
     epochs: int = 10,
+    seconds: float | None = None,
     seeds: int = 3,
     seed: int = 0,
     learning_rates: Sequence[float] = LEARNING_RATES,
@@ -71,7 +80,8 @@ def train_ways(
 
     All ways of a seed begin with the same weights and learn from the same samples, split alike
     among the nodes that hold some, by the ``samples`` that these hold in the cluster; an epoch is
-    one of this data set. All learn from as many samples, EdgeGossip from those that it chooses.
+    one of this data set, of which EdgeGossip chooses its samples. All run for the same virtual
+    seconds, whatever number of epochs that is.
 
     Ways whose updates equal SGD's are learnt once for all that take the same batches, by plain SGD,
     with the times and bytes of each way's own simulated iterations. All others run their system's
@@ -95,7 +105,10 @@ def train_ways(
     dataset
         Images are fitted to the model's input if it is one of the zoo.
     epochs
-        Passes over as many samples as the data set has.
+        Passes over as many samples as the data set has, of the slowest way.
+    seconds
+        Virtual seconds of each training; by default those that the slowest way takes for its
+        epochs. A way that would learn for over `MOST_WORK` times as many epochs is ``cut_short``.
     seeds, seed
         How many trainings of each way, from this seed on.
     learning_rates
@@ -129,16 +142,21 @@ def train_ways(
     if until_loss is not None and not check_number("until_loss", until_loss) > 0:
         raise UserError(f"until_loss is {until_loss}; a loss is above 0")
     names = list(WAYS) if ways is None else way_names(ways)
+    if seconds is not None and not 0 < check_number("seconds", seconds) < math.inf:
+        raise UserError(f"seconds is {seconds:g}; give finite virtual seconds above 0")
     rates = listed("learning_rates", learning_rates, "give numbers, such as (0.05, 0.1)")
     how: dict[str, Any] = {"epochs": epochs, "objective": objective, "outputs": outputs}
     tasks = tasks_of(model, cluster, dataset, batch_size, times, rates=rates, alpha=alpha, **how)
     question, objective = tasks[0].question, tasks[0].objective
     found = {name: option_of(WAYS[name], question) for name in names}
-    learnt, interrupted = _learnt(tasks, found, range(first, first + count), processes)
-    evaluations, rows = _by_way(tasks, found, learnt, count)
+    lasting = Lasting.of(tasks[0], found, seconds)
+    learnt, interrupted = _learnt(tasks, found, lasting, range(first, first + count), processes)
+    evaluations, rows = _by_way(tasks, found, lasting, learnt, count)
     target = default_target(evaluations, rows) if until_loss is None else until_loss
     ranked = named(summary(evaluations, rows, target), objective)
-    return TrainedWays(named(evaluations, objective), ranked, target, interrupted, objective)
+    return TrainedWays(
+        named(evaluations, objective), ranked, target, interrupted, objective, lasting.run_s
+    )
 
 
 def way_names(ways: Sequence[str]) -> list[str]:
@@ -195,28 +213,76 @@ def _batches(found: Mapping[str, Option | str], question: Question) -> dict[str,
     }
 
 
+@dataclass(frozen=True)
+class Lasting:
+    """How long trainings last.
+
+    Attributes
+    ----------
+    run_s
+        Virtual seconds of each.
+    epochs_s
+        Way -> seconds of the task's epochs.
+    clocks
+        Those of ways that share a training of SGD.
+    """
+
+    run_s: float
+    epochs_s: Mapping[str, float]
+    clocks: Mapping[str, Clock]
+
+    @classmethod
+    def of(cls, task: Task, found: Mapping[str, Option | str], seconds: float | None) -> Lasting:
+        """What ways take for a task's epochs, and how long to run them, if that is not given."""
+        epochs_s, clocks = dict[str, float](), dict[str, Clock]()
+        for name, option in found.items():
+            if isinstance(option, str):
+                continue
+            epochs_s[name] = task.epochs * task.samples / option.use.samples_per_s
+            if WAYS[name].update in sgd.UPDATES:
+                clock = clocks[name] = Clock.of(task.question, option)
+                epochs_s[name] = clock.seconds(sgd.iterations(task, option.use.samples))
+        return cls(seconds or max(epochs_s.values(), default=0.0), epochs_s, clocks)
+
+
+class Unit(NamedTuple):
+    """What is trained at once: SGD up to some iterations, or a system for some seconds."""
+
+    batches: Batches | None
+    ends: Collection[int] = ()
+    run_s: float = 0.0
+    epochs: int = 0  # that a system is predicted to need
+
+
+def _units(
+    task: Task, found: Mapping[str, Option | str], lasting: Lasting
+) -> Iterator[tuple[str, Unit]]:
+    """Trainings by name: those of SGD by their batches, the others by the way."""
+    batches = _batches(found, task.question)
+    for one in dict.fromkeys(batches.values()):
+        clocks = [lasting.clocks[name] for name, other in batches.items() if other == one]
+        most = MOST_WORK * sgd.iterations(task, one.samples)
+        yield str(one), Unit(one, {min(most, clock.iterations(lasting.run_s)) for clock in clocks})
+    for name, epochs_s in lasting.epochs_s.items():
+        if name not in batches:
+            epochs = math.ceil(HEADROOM * task.epochs * lasting.run_s / epochs_s)
+            yield name, Unit(None, run_s=lasting.run_s, epochs=epochs)
+
+
 def _learnt(
     tasks: Sequence[Task],
     found: Mapping[str, Option | str],
+    lasting: Lasting,
     seeds: range,
     processes: int | None,
 ) -> tuple[pl.DataFrame, bool]:
     """All trainings that have to be run, and whether Ctrl-C ended them."""
-    batches = _batches(found, tasks[0].question)
-    units: list[tuple[str, Batches | None]] = [
-        (str(one), one) for one in dict.fromkeys(batches.values())
-    ]
-    units += [
-        (name, None)
-        for name, option in found.items()
-        if name not in batches and not isinstance(option, str)
-    ]
     points = [
         {"way": name, "learning_rate": task.learning_rate, "seed": seed}
-        | {"task": task, "batches": one}
+        | {"task": task, "unit": unit}
         for seed in seeds
         for task in tasks
-        for name, one in units
+        for name, unit in _units(task, found, lasting)
     ]
     processes = processes if isinstance(tasks[0].model, str) else 1
     try:
@@ -226,7 +292,11 @@ def _learnt(
 
 
 def _by_way(
-    tasks: Sequence[Task], found: Mapping[str, Option | str], learnt: pl.DataFrame, seeds: int
+    tasks: Sequence[Task],
+    found: Mapping[str, Option | str],
+    lasting: Lasting,
+    learnt: pl.DataFrame,
+    seeds: int,
 ) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
     """Evaluations of all ways; and a row for each with each learning rate, or with a reason."""
     question = tasks[0].question
@@ -239,7 +309,7 @@ def _by_way(
             rows.append(row | {"reason": option})
             continue
         row["samples_share"] = question.share(option.learns_from)
-        clock = Clock.of(question, option) if name in batches else None
+        clock = lasting.clocks.get(name)
         for task in tasks:
             own = learnt.filter(way=str(batches.get(name, name)), learning_rate=task.learning_rate)
             failed, reason = own["reason"].drop_nulls(), None
@@ -250,20 +320,34 @@ def _by_way(
             rows.append(row | {"learning_rate": task.learning_rate, "reason": reason})
             if reason is None:
                 own = own.with_columns(way=pl.lit(name))
-                own = own if clock is None else own.with_columns(**clock.columns())
+                if clock is not None:
+                    last = MOST_WORK * sgd.iterations(task, batches[name].samples)
+                    own = own.with_columns(**clock.columns()).filter(pl.col("iteration") <= last)
+                    rows[-1]["cut_short"] = clock.iterations(lasting.run_s) > last
+                else:
+                    rows[-1]["cut_short"] = max(own["at_s"]) < lasting.run_s
+                own = own.filter(pl.col("at_s") <= lasting.run_s * (1 + 1e-9))
                 parts.append(
                     own.select(pl.col(one).cast(kind) for one, kind in EVALUATIONS.items())
                 )
     return pl.concat([pl.DataFrame(schema=EVALUATIONS), *parts]), rows
 
 
-def learn(task: Task, way: str, batches: Batches | None, seed: int, **_: object) -> Any:
+def learn(task: Task, way: str, unit: Unit, seed: int, **_: object) -> Any:
     """Rows of one training; or one with the reason why it failed."""
     try:
-        if batches is not None:
-            return sgd.learn(task, batches, seed)
-        chosen = WAYS[way]
-        return systems.train(Trial(task, chosen, chosen.find(task.question), seed))
+        if unit.batches is not None:
+            return sgd.learn(task, unit.batches, seed, unit.ends)
+        chosen, epochs, most = WAYS[way], unit.epochs, MOST_WORK * task.epochs
+        option = chosen.find(task.question)
+        while True:
+            epochs = min(epochs, most)
+            curve = systems.train(Trial(replace(task, epochs=epochs), chosen, option, seed))
+            end_s = curve["at_s"][-1]
+            if end_s >= unit.run_s or epochs == most:
+                return curve
+            # It is faster than predicted.
+            epochs = max(epochs + 1, math.ceil(HEADROOM * epochs * unit.run_s / end_s))
     except TrainingError as error:
         return {"reason": str(error).partition(" (")[0]}
     except (DivergedError, UserError) as error:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
 
+MOST_NODES = 100
+"""Their messages, which are simulated, grow as the square of their number."""
+
+
 def plan(question: Question, batches: Callable[[Question], dict[int, int]]) -> Option:
     """All holders of samples learn from a batch and average their gradients in every iteration.
 
@@ -26,6 +30,10 @@ def plan(question: Question, batches: Callable[[Question], dict[int, int]]) -> O
     nodes, size = list(question.holders), float(question.model_bytes)
     if len(nodes) < 2:
         raise UnusableError("an all-reduce needs at least two nodes that hold samples")
+    if len(nodes) > MOST_NODES:
+        raise UnusableError(
+            f"{len(nodes)} nodes hold samples; an all-reduce is compared among up to {MOST_NODES}"
+        )
     own_s = [question.batch_s(node, samples[node]) for node in nodes]
 
     def programs(iterations: int) -> list[Program]:

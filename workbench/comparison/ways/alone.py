@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,12 +28,12 @@ class Learner(NamedTuple):
 
     use: Use  # of an iteration whose samples are sent
     nodes: Sequence[int]  # the learner, and those that send
-    holders: Sequence[int]
+    holders: Collection[int]
     programs: Callable[[int, int], list[Program]]  # by iterations, and how many are sent
     ahead: int
 
     @classmethod
-    def of(cls, question: Question, node: int, holders: Sequence[int]) -> Learner:
+    def of(cls, question: Question, node: int, holders: Collection[int]) -> Learner:
         """All begin to send a batch when the one before is complete: exact without latencies.
 
         These shift transfers against each other, by at most the longest overhead.
@@ -86,25 +86,49 @@ class Learner(NamedTuple):
 
 def from_own_samples(question: Question) -> Option:
     """The holder of samples that learns fastest from its own."""
-    learners = (Learner.of(question, node, (node,)) for node in question.holders)
-    return fastest(question, (_option(question, one, ()) for one in learners))
+    nodes = (node for node in question.unlike if node in question.samples)
+    learners = (Learner.of(question, node, (node,)) for node in nodes)
+    return _fastest(question, (_option(question, one, ()) for one in learners))
 
 
 def sent_each_epoch(question: Question) -> Option:
     """The node that learns fastest from all samples, sent ahead of each batch; it stores none."""
     assumes = ("samples are sent in every epoch, ahead of the batch that needs them",)
-    return fastest(question, (_option(question, one, assumes) for one in _learners(question)))
+    return _fastest(question, (_option(question, one, assumes) for one in _learners(question)))
 
 
 def sent_once(question: Question) -> Option:
     """The node whose whole training is shortest, where it keeps the samples that are sent to it."""
-    return fastest(question, (_keeping(question, one) for one in _learners(question)))
+    best = fastest(question, (_keeping(question, one) for one in _learners(question)))
+    learner = _learner(question, best)
+    dry, count = learner.dry(question), sum(question.samples.values())
+
+    def training(iterations: int) -> list[Program]:
+        return learner.programs(iterations, min(iterations, -(-count // question.batch_size)))
+
+    return replace(
+        best,
+        # To be shown, a training of two epochs.
+        dry=replace(dry, programs=lambda each: learner.programs(each, -(-each // 2))),
+        training=replace(dry, programs=training),
+    )
+
+
+def _fastest(question: Question, options: Iterable[Option]) -> Option:
+    """The fastest option, with its programs."""
+    best = fastest(question, options)
+    return replace(best, dry=_learner(question, best).dry(question))
+
+
+def _learner(question: Question, option: Option) -> Learner:
+    (node,) = option.batches
+    return Learner.of(question, node, option.learns_from)
 
 
 def _learners(question: Question) -> Iterator[Learner]:
     if len(question.cluster) == 1:
         raise UnusableError("there is no second node to send samples")
-    for node in question.by_name:
+    for node in question.unlike:
         if question.holders != (node,):
             yield Learner.of(question, node, question.holders)
 
@@ -113,7 +137,6 @@ def _option(question: Question, learner: Learner, assumes: tuple[str, ...]) -> O
     node = learner.nodes[0]
     return Option(
         use=learner.use,
-        dry=learner.dry(question),
         learns_from=learner.holders,
         batches={node: question.batch_size},
         where=f"on {question.cluster.names[node]}",
@@ -136,16 +159,10 @@ def _keeping(question: Question, learner: Learner) -> Option:
         first, later = (learner.dry(question, sent).use(run, count) for sent in (None, 1))
         return _mean(within_links(question, first), later, epochs)
 
-    def training(iterations: int) -> list[Program]:
-        return learner.programs(iterations, min(iterations, -(-count // question.batch_size)))
-
-    first, dry = within_links(question, learner.use), learner.dry(question)
+    first = within_links(question, learner.use)
     return Option(
         use=_mean(first, own, epochs),
         first=first,
-        # To be shown, a training of two epochs.
-        dry=replace(dry, programs=lambda each: learner.programs(each, -(-each // 2))),
-        training=replace(dry, programs=training),
         again=again,
         learns_from=learner.holders,
         batches={node: question.batch_size},

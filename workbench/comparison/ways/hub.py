@@ -1,4 +1,4 @@
-"""A node that all holders of samples exchange with, and the choice of it: each node is tried."""
+"""A node that all holders of samples exchange with, chosen among all that differ."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def with_best_hub(
 
     `least_s` bounds an option's seconds an iteration: who cannot be the fastest is not tried.
     """
-    hubs = [Hub(question, node, batches) for node in question.by_name]
+    hubs = [Hub(question, node, batches) for node in question.unlike]
     bounds = [(_lacking_memory(hub), least_s(hub), hub) for hub in hubs if hub.remote]
     if not bounds:
         raise UnusableError("a server needs a second node")

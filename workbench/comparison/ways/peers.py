@@ -20,6 +20,9 @@ SIMULATED_ROUNDS = 60
 
 NEVER_WAIT = ("ako", "ad_psgd")
 
+MOST_PEERS = 32
+"""Their messages, which are simulated, grow as the square of their number."""
+
 MOST_UNEQUAL = 200
 """Largest ratio of two peers' seconds a batch: every iteration of the fastest is simulated."""
 
@@ -38,6 +41,11 @@ def plan(question: Question, system: str) -> Option:
     nodes = question.holders
     if len(nodes) < 2:
         raise UnusableError("peers need at least two nodes that hold samples")
+    if len(nodes) > MOST_PEERS:
+        raise UnusableError(
+            f"{len(nodes)} nodes hold samples; each as a peer of all others, up to {MOST_PEERS} "
+            "are compared"
+        )
     rounds = EXCHANGED // (len(nodes) * (len(nodes) - 1))
     rounds = min(MOST_ROUNDS, max(LEAST_ROUNDS, rounds))
     own_s = [question.batch_s(node) for node in nodes]
