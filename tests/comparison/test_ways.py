@@ -332,10 +332,10 @@ def test_whatever_a_node_computes_is_no_idling() -> None:
     assert found.waiting_share == pytest.approx(1 / 3)
 
 
-def phones(count: int, **edge: float) -> Cluster:
+def phones(count: int) -> Cluster:
     """Equal phones around an edge server."""
     nodes = [Node(f"phone{at}", flops_per_s=5e9, samples=50) for at in range(count)]
-    return star(nodes, [Node("edge", flops_per_s=2e11, **edge)], Link(2e7))
+    return star(nodes, [Node("edge", flops_per_s=2e11)], Link(2e7))
 
 
 class TestManyNodes:
@@ -345,7 +345,9 @@ class TestManyNodes:
             (phones(5), ["edge", "phone0"]),
             (full_mesh([Node(name, flops_per_s=1e9) for name in "abc"], Link(1e6)), ["a"]),
             (
-                full_mesh([Node(n, flops_per_s=1e9, samples=n == "b") for n in "abc"], Link(1e6)),
+                full_mesh(
+                    [Node(n, flops_per_s=1e9, samples=int(n == "b")) for n in "abc"], Link(1e6)
+                ),
                 "ab",
             ),
             (
@@ -386,13 +388,13 @@ class TestManyNodes:
 
         def of(cls: type, question: Question, node: int, holders: Collection[int]) -> alone.Learner:
             tried.append(node)
-            return made(cls, question, node, holders)
+            learner: alone.Learner = made(cls, question, node, holders)
+            return learner
 
         monkeypatch.setattr(alone.Learner, "of", classmethod(of))
         for count in (3, 30):
             WAYS[name].find(Question(PROFILE, phones(count)))
-        assert tried[: len(tried) // 2] != []
-        assert len(tried) <= 6
+        assert 2 <= len(tried) <= 6
 
     @pytest.mark.parametrize(("name", "most"), [("baseline", 32), ("all-reduce", 100)])
     def test_who_sends_to_all_others_is_compared_up_to_a_number(self, name: str, most: int) -> None:

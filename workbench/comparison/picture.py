@@ -20,7 +20,8 @@ PREDICTIONS = {
     "computing_s": "computing alone",
     "bandwidth_s": "computing, and bytes over bandwidth",
 }
-MACHINES = (2, 4, 6, 8)
+BATCH = 32_768
+"""Samples of an epoch in the measured trainings, whose computing was fitted."""
 
 
 def predictions(frame: pl.DataFrame) -> alt.FacetChart:
@@ -53,33 +54,46 @@ def predictions(frame: pl.DataFrame) -> alt.FacetChart:
     )
 
 
-def two_regions(model: str, bandwidth_mbps: float, round_trip_ms: float) -> pl.DataFrame:
+def two_regions(
+    model: str,
+    bandwidth_mbps: float,
+    round_trip_ms: float,
+    machines: int = 8,
+    batch_size: int = BATCH,
+) -> pl.DataFrame:
     """Seconds of an epoch, ``machines, part, seconds``, with half the machines in each region.
 
-    `bandwidth_mbps` is what one TCP stream between the regions reaches in the long run.
+    Of 2, 4, ... up to `machines`, for `batch_size` samples together. `bandwidth_mbps` is what one
+    TCP stream between the regions reaches in the long run.
     """
     size_bytes = hivemind.runs().filter(model=model)["parameters_bytes"][0]
     link = tcp_link(bandwidth_mbps * 1e6, round_trip_ms / 1e3)
     known = hivemind.regions()
     places = Regions({("here", "there"): link}, known.within, known.host_bps)
     rows = []
-    for machines in MACHINES:
-        cluster = places.cluster(["here", "there"] * (machines // 2))
-        computing_s = hivemind.machine_s()[model] / machines
+    for count in range(2, machines + 1, 2):
+        cluster = places.cluster(["here", "there"] * (count // 2))
+        computing_s = hivemind.machine_s()[model] * batch_size / BATCH / count
         whole_s = predict_epoch_s(cluster, size_bytes, computing_s, hivemind.averaging())
         rows += [
-            (machines, "computing", computing_s),
-            (machines, "averaging", whole_s - computing_s),
+            (count, "computing", computing_s),
+            (count, "averaging", whole_s - computing_s),
         ]
     return pl.DataFrame(rows, schema=["machines", "part", "seconds"], orient="row")
 
 
-def draw_two_regions(model: str, bandwidth_mbps: float, round_trip_ms: float) -> alt.Chart:
+def draw_two_regions(
+    model: str,
+    bandwidth_mbps: float,
+    round_trip_ms: float,
+    machines: int = 8,
+    batch_size: int = BATCH,
+) -> alt.Chart:
     """Draw `two_regions` as bars."""
     import altair as alt
 
     chart: alt.Chart = (
-        alt.Chart(two_regions(model, bandwidth_mbps, round_trip_ms))
+        alt.Chart(two_regions(model, bandwidth_mbps, round_trip_ms, machines, batch_size))
         .mark_bar()
         .encode(
             x=alt.X("machines:O", title="machines, half in each of two regions"),

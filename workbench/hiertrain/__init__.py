@@ -2,6 +2,10 @@
 
 Liu et al., "HierTrain: Fast Hierarchical Edge AI Learning with Hybrid Parallelism in
 Mobile-Edge-Cloud Computing", 2020.
+
+A problem is made by `problem_of` from a profile and the speed of each tier, or by
+`problem_of_times` from measured layer times; a planner of `PLANNERS` makes a policy for it, and
+`iteration` says what that takes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Progress of a long run: one line that is overwritten, on a terminal or in a notebook.
 
 On a terminal the line disappears when the run ends; in a notebook its last text stays, as one
-output of its own. In logs and pipes a line is written every half a minute. No thread updates the line, so that what is
-being timed has the processor to itself.
+output of its own. In logs and pipes a line is written every half a minute. No thread updates the
+line, so that what is being timed has the processor to itself.
 """
 
 from __future__ import annotations

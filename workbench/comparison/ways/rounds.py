@@ -212,6 +212,8 @@ def _synchronous(
     near = [sorted(graph.neighbors(place)) for place in range(len(nodes))]
     size = float(question.model_bytes)
     cluster = question.part(nodes)
+    used = {(a, b): cluster.links[a, b] for a in range(len(nodes)) for b in near[a]}
+    cluster = replace(cluster, links=used)
 
     def programs(rounds: int) -> list[Program]:
         return [

@@ -16,7 +16,7 @@ from workbench.comparison.use import DryRun, Use, no_work
 from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.olpb.algorithms.schedules import ALGORITHMS, Move, Schedule
 from workbench.olpb.costs.backward import plan as schedule_of
-from workbench.olpb.costs.stored_passes import stored_work
+from workbench.olpb.costs.stored_passes import NODES, stored_work
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.costs.timing import Timing, Work, scan_timing
 from workbench.profiles import profile_model
@@ -42,7 +42,7 @@ class Plan(NamedTuple):
 
 def plan(question: Question, method: str) -> Option:
     """The number of nodes, the groups and the scan with the shortest backward pass."""
-    name, count = question.profile.name, len(question.cluster)
+    name, count = question.profile.name, min(len(question.cluster), NODES)
     if count < 2:
         raise UnusableError("a scan needs a second node")
     if name not in MODELS or not profile_model(name).table.equals(question.profile.table):
@@ -84,7 +84,7 @@ def _pool(question: Question, nodes: list[int]) -> Pool:
     """The nodes as a pool, which knows a bandwidth of each sender and one delay."""
     pairs = list(permutations(nodes, 2))
     links = [question.routed.link(*pair) for pair in pairs]
-    bps = {node: min(question.path_bps(a, b) for a, b in pairs if a == node) for node in nodes}
+    bps = {a: min(question.path_bps(a, b) for b in nodes if b != a) for a in nodes}
     machines = [Node(_flops_per_s(question, node), bandwidth_bps=bps[node]) for node in nodes]
     delay_s = max(link.overhead_s + link.latency_s for link in links)
     return Pool(tuple(machines), delay_s=delay_s)
