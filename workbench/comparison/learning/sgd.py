@@ -104,9 +104,9 @@ class Batches:
             yield np.concatenate([draw.take(size) for draw, size in taken])
 
 
-def iterations(task: Task, samples: float) -> int:
-    """Iterations of this many samples in the task's epochs."""
-    return math.ceil(task.epochs * task.samples / samples)
+def iterations(task: Task, samples: float, times: int = 1) -> int:
+    """Iterations of this many samples in the task's epochs, or in several times as many."""
+    return math.ceil(times * task.epochs * task.samples / samples)
 
 
 def learn(

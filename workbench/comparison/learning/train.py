@@ -261,7 +261,7 @@ def _units(
     batches = _batches(found, task.question)
     for one in dict.fromkeys(batches.values()):
         clocks = [lasting.clocks[name] for name, other in batches.items() if other == one]
-        most = MOST_WORK * sgd.iterations(task, one.samples)
+        most = sgd.iterations(task, one.samples, MOST_WORK)
         yield str(one), Unit(one, {min(most, clock.iterations(lasting.run_s)) for clock in clocks})
     for name, epochs_s in lasting.epochs_s.items():
         if name not in batches:
@@ -321,7 +321,7 @@ def _by_way(
             if reason is None:
                 own = own.with_columns(way=pl.lit(name))
                 if clock is not None:
-                    last = MOST_WORK * sgd.iterations(task, batches[name].samples)
+                    last = sgd.iterations(task, batches[name].samples, MOST_WORK)
                     own = own.with_columns(**clock.columns()).filter(pl.col("iteration") <= last)
                     rows[-1]["cut_short"] = clock.iterations(lasting.run_s) > last
                 else:
