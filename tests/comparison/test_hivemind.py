@@ -91,8 +91,17 @@ def test_half_the_machines_there(frame: pl.DataFrame) -> None:
     steady = hivemind.regions().link("US", "EU").bandwidth_bps
     assert isinstance(steady, float)
     rows = picture.two_regions("NLP", steady / 1e6, 103)
-    assert rows["machines"].unique(maintain_order=True).to_list() == list(picture.MACHINES)
+    assert rows["machines"].unique(maintain_order=True).to_list() == [2, 4, 6, 8]
     for machines in (2, 4):
         epoch_s = rows.filter(machines=machines)["seconds"].sum()
         (measured,) = frame.filter(run=f"B-{machines}", model="NLP")["predicted_s"]
         assert epoch_s == pytest.approx(measured, rel=0.01)
+
+
+def test_half_the_batch_takes_half_the_computing_and_the_same_averaging() -> None:
+    whole = picture.two_regions("CV", 210, 103, machines=4)
+    half = picture.two_regions("CV", 210, 103, machines=4, batch_size=picture.BATCH // 2)
+    shares = dict(computing=0.5, averaging=1.0)
+    for part, share in shares.items():
+        ours, theirs = (frame.filter(part=part)["seconds"].to_list() for frame in (half, whole))
+        assert ours == pytest.approx([share * seconds for seconds in theirs], rel=1e-6)
