@@ -101,7 +101,7 @@ def test_half_the_machines_there(frame: pl.DataFrame) -> None:
 def test_half_the_batch_takes_half_the_computing_and_the_same_averaging() -> None:
     whole = picture.two_regions("CV", 210, 103, machines=4)
     half = picture.two_regions("CV", 210, 103, machines=4, batch_size=picture.BATCH // 2)
-    shares = dict(computing=0.5, averaging=1.0)
+    shares = {"computing": 0.5, "averaging": 1.0}
     for part, share in shares.items():
         ours, theirs = (frame.filter(part=part)["seconds"].to_list() for frame in (half, whole))
         assert ours == pytest.approx([share * seconds for seconds in theirs], rel=1e-6)
