@@ -501,6 +501,11 @@ def normalised(m: Any, x: Tensor) -> Tensor:
     return x
 
 
+def gradient_of(m: Any, x: Tensor) -> Tensor:
+    found: Tensor = torch.func.grad(lambda one: m.second(m.first(one).tanh()).sin().sum())(x)
+    return found
+
+
 def normalising() -> nn.Module:
     return Calling(normalised, norm=nn.BatchNorm1d(32), scale=nn.Parameter(torch.ones(32)))
 
@@ -546,6 +551,7 @@ OTHERS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
     "GRU": lambda: (nn.GRU(8, 16, batch_first=True), torch.randn(8, 5, 8)),
     "LSTM": lambda: (nn.LSTM(8, 16, 2, bidirectional=True, dropout=0.2), torch.randn(8, 12, 8)),
     "LSTM with a projection": lambda: (nn.LSTM(8, 16, proj_size=4), torch.randn(8, 12, 8)),
+    "its own gradient": lambda: (calling(gradient_of), torch.randn(64, 32)),
     "RNN": lambda: (nn.RNN(8, 16, batch_first=True), torch.randn(8, 12, 8)),
     "complex outputs": lambda: (complex_parts(), torch.randn(16, 8, dtype=torch.cfloat)),
     "conjugated inputs": lambda: (complex_parts(), torch.randn(16, 8, dtype=torch.cfloat).conj()),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -58,7 +59,8 @@ def trace_inference(
         with torch.no_grad():
             return tensors_in(_called(copied, {**trained, **held}, names, given))
 
-    with explained(name, copied), torch.no_grad(), mode, recorder:
+    untraced = partial(_called_once, copied, names, given, mode)
+    with explained(name, copied, untraced=untraced), torch.no_grad(), mode, recorder:
         outputs = functional(forward, recorder)(unused, trained, held, given)
     check_returned(name, outputs)
     return recorder.graph(outputs)
@@ -106,11 +108,19 @@ def trace_training(
             pairs = zip(trained.values(), gradients, strict=True)
             return [value, *(torch.add(old, by, alpha=-LEARNING_RATE) for old, by in pairs)]
 
-    with explained(name, copied), learning(), mode, recorder:
+    untraced = partial(_called_once, copied, names, given, mode)
+    with explained(name, copied, untraced=untraced), learning(), mode, recorder:
         outputs = functional(step, recorder)(unused, trained, held, given, wanted)
     # The tracer tells whose gradients an operator computes by autograd's nodes, which are not those
     # of functional gradients: here operators of the backward pass have FLOPs of their own.
     return replace(recorder.graph(outputs), backward_flops={}, targets=len(targets))
+
+
+def _called_once(
+    module: nn.Module, names: Sequence[str], given: Sequence[Tensor], mode: FakeTensorMode
+) -> None:
+    with torch.no_grad(), mode:
+        _called(module, {}, names, given)
 
 
 def _told_apart(
@@ -246,6 +256,11 @@ def _scored(returned: Any) -> list[Tensor]:
 
 def faked(tensor: Tensor) -> Tensor:
     """In a fake mode: a tensor of the same form, on the CPU."""
+    if tensor.layout is not torch.strided:
+        raise UserError(
+            f"a tensor of shape {tuple(tensor.shape)} is sparse, and a graph holds dense ones: "
+            "give it as .to_dense() makes it"
+        )
     form = (tensor.shape, tensor.stride())
     fake = torch.empty_strided(*form, dtype=tensor.dtype, device="cpu")
     fake = fake.conj() if tensor.is_conj() else fake

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import gc
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -29,7 +28,14 @@ from workbench.graphs.generators import parts_that_draw
 from workbench.graphs.graph import Operand, Operator, Recording, Value, View
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.recorder import Recorder, tensors_in
-from workbench.graphs.recording import Advice, copied_with, explained, held_tensors, learning
+from workbench.graphs.recording import (
+    Advice,
+    copied_with,
+    explained,
+    held_tensors,
+    learning,
+    run_once,
+)
 from workbench.utils.checks import UserError
 
 Strides = tuple[int, ...]
@@ -78,7 +84,7 @@ class Passes:
 
 CALLING = Advice(
     "Give what the module is called with: a batch, several tensors in a list, or by name in a dict",
-    "Choose by torch.where rather than by if, or train it without a budget",
+    "Change that line, or train without a budget",
 )
 
 
@@ -104,13 +110,14 @@ def trace_passes(
             for leaf in leaves
         ]
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
-    with explained(name, copied, CALLING), learning(), mode:
+    untraced = partial(run_once, module, args, kwargs)
+    with explained(name, copied, CALLING, untraced), learning(), mode:
         args, kwargs = tree_unflatten(fakes, tree)
         with DrawingInPlace():
             plain, drawing = parts_that_draw(copied, partial(copied, *args, **kwargs))
     _refuse_draws(name, drawing)
     contents = _check_written(name, copied, others)
-    returned, outputs = _returned(name, plain), tensors_in(plain)
+    returned, outputs = returned_by(name, plain), tensors_in(plain)
     forms = gradients(returned, outputs) if returned.differentiable else {}
     if not forms:
         raise UserError(f"{name} returns nothing that has a gradient: there is nothing to train")
@@ -147,7 +154,7 @@ def trace_passes(
         recorder.phase = "forward"  # what the module writes into its buffers, seen last
         return [*outputs, *found]
 
-    with _explained(name, copied), learning(), mode, recorder:
+    with explained(name, copied, CALLING, untraced), learning(), mode, recorder:
         learnt = (trained, {at: given[at] for at in seen.inputs})
         results = functional(passes, recorder)(torch.empty(()), learnt, held, given, tangents)
     _check_written(name, copied, others, contents)
@@ -185,6 +192,8 @@ class _AsKernelsDo(Recorder):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if (kwargs or {}).get("generator") is not None:
+            raise UserError("it draws from a torch.Generator of its own: draw from PyTorch's")
         out = super().__torch_dispatch__(func, types, args, kwargs)
         if func is _LSTM:
             self._hold(out[3], "operator")
@@ -265,21 +274,6 @@ def lstm_layer(*args: Any) -> tuple[Tensor, ...]:
     with torch.enable_grad():
         found: tuple[Tensor, ...] = _LSTM(*args)
     return found
-
-
-@contextmanager
-def _explained(name: str, module: nn.Module) -> Iterator[None]:
-    """As `explained`; and what computes again itself."""
-    try:
-        with explained(name, module, CALLING):
-            yield
-    except UserError as error:
-        if "saved tensor hooks" not in str(error):
-            raise
-        raise UserError(
-            f"{name} computes parts again itself, as torch.utils.checkpoint does: switch that off, "
-            "since a plan chooses what is computed again"
-        ) from error
 
 
 def _check_written(
@@ -407,7 +401,8 @@ def laid_out(tensor: Tensor, strides: Strides) -> Tensor:
     return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
 
 
-def _returned(name: str, plain: Any) -> Returned:
+def returned_by(name: str, plain: Any) -> Returned:
+    """What a module returns, looked into for tensors; refuse what cannot be."""
     leaves, tree = tree_flatten(plain)
     for leaf in leaves:
         if not isinstance(leaf, Tensor | None | bool | int | float | str | torch.dtype):
@@ -415,6 +410,7 @@ def _returned(name: str, plain: Any) -> Returned:
                 f"{name} returns an object of {type(leaf).__name__}, which cannot be looked into "
                 "for tensors: have it return tensors, in tuples, lists or dicts, alone"
                 + (" (use_cache=False)" if "Cache" in type(leaf).__name__ else "")
+                + (", or call torch.export.register_dataclass" if is_dataclass(leaf) else "")
             )
     is_tensor = tuple(isinstance(leaf, Tensor) for leaf in leaves)
     rest = tuple(None if isinstance(leaf, Tensor) else leaf for leaf in leaves)

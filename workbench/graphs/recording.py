@@ -6,7 +6,7 @@ import copy
 import logging
 import pickle
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -121,6 +121,8 @@ def meta_copy(name: str, module: nn.Module) -> nn.Module:
 def copied_with(name: str, module: nn.Module, replacing: Callable[[Tensor], Tensor]) -> nn.Module:
     """Copy of a module with another tensor in the place of each that it or a part of it holds."""
     check_not_compiled(name, module)
+    if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        raise UserError(f"{name} spreads a module over devices: give that module, model.module")
     memo: dict[int, Any] = {}
     for part in module.modules():
         for value in (*part._parameters.values(), *part._buffers.values(), *vars(part).values()):
@@ -131,6 +133,8 @@ def copied_with(name: str, module: nn.Module, replacing: Callable[[Tensor], Tens
                     if isinstance(value, nn.Parameter)
                     else other
                 )
+            elif isinstance(value, torch.Generator):
+                memo[id(value)] = value
     return _copied(name, module, memo)
 
 
@@ -274,41 +278,87 @@ PROFILING = Advice(
 
 
 @contextmanager
-def explained(name: str, module: nn.Module, advice: Advice = PROFILING) -> Iterator[None]:
-    """Turn an error out of the module's forward into one that says where and what to do."""
+def explained(
+    name: str,
+    module: nn.Module,
+    advice: Advice = PROFILING,
+    untraced: Callable[[], object] | None = None,
+) -> Iterator[None]:
+    """Turn an error out of the module's forward into one that says where and what to do.
+
+    `untraced` calls the module on the same inputs without a trace: where that works, the input is
+    not to blame.
+    """
     log = logging.getLogger("torch._subclasses.fake_tensor")  # has tracebacks of what is explained
     was_quiet, log.disabled = log.disabled, True
     try:
         yield
+    except UserError as error:  # it says itself what is wrong
+        reason = error.args[0]
+        raise UntraceableError(
+            f"{name} cannot be traced: {_where(module, error)}{reason}", advice.module
+        ) from error
     except Exception as error:
-        names = {part: part_name for part_name, part in module.named_modules()}
-        frames = (frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__))
-        *_, part = (
-            module,
-            *(part for part in frames if isinstance(part, nn.Module) and part in names),
-        )
-        where = f"in {names[part]!r}" if names[part] else "in its forward"
-        if names[part] and not list(part.children()):
-            where = f"at layer {names[part]!r} ({part})"
-        where += _line(error)
         why = f"{type(error).__name__}: {str(error).rstrip('.')}"
-        if isinstance(error, RuntimeError | TypeError) and _NUMBERLESS.search(why):
+        reason = next((words for pattern, words in _REASONS if pattern.search(why)), "")
+        if reason or (untraced is not None and _works(untraced)):
             raise UntraceableError(
-                f"{name} cannot be traced: {where}, {why}. Its control flow depends on data, or "
-                "it leaves PyTorch",
-                advice.module,
+                f"{name} cannot be traced: {_where(module, error)}{reason or why}", advice.module
             ) from error
         raise UserError(
-            f"the input does not fit {name}: {where}, {why}. {advice.inputs}"
+            f"the input does not fit {name}: {_where(module, error)}{why}. {advice.inputs}"
         ) from error
     finally:
         log.disabled = was_quiet
 
 
-_NUMBERLESS = re.compile(
-    r"\bmeta\b|DataDependent|doesn't have storage|unallocated storage|_local_scalar_dense", re.I
-)
-"""What PyTorch says where a tensor of shapes alone is asked for its numbers."""
+_REASONS = [
+    (re.compile(pattern, re.IGNORECASE), words)
+    for pattern, words in {
+        "DynamicOutputShape": "the shape of a result depends on the numbers in a tensor, as for "
+        "x[x > 0], unique and packed sequences",
+        r"\bmeta\b|DataDependent|doesn't have storage|unallocated storage|_local_scalar_dense|"
+        r"numpy\(\) is not supported|data pointer|data_ptr|FakeTensor": "its control flow depends "
+        "on data, or it leaves PyTorch, as by if, .item() and .numpy(); choose by torch.where",
+        "setup_context": "a torch.autograd.Function has no setup_context: define it beside forward",
+        "saved tensor hooks": "it computes parts again itself, as torch.utils.checkpoint does: "
+        "switch that off, since a plan chooses what is computed again",
+        "functorch transform|does not require grad": "it asks for gradients itself, as by "
+        "requires_grad_, retain_grad and torch.autograd.grad",
+        "Sparse": "a tensor or a gradient is sparse, as of nn.Embedding(sparse=True)",
+        "leaf Variable that requires grad": "it writes into a parameter, as "
+        "nn.Embedding(max_norm=…) does",
+    }.items()
+]
+"""What PyTorch says where a trace cannot follow, and why that is, in the user's words."""
+
+
+def run_once(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Run a copy of a module as it is; the random generator is left as it was."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        copy.deepcopy(module)(*args, **kwargs)
+
+
+def _works(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except Exception:  # whatever a user's module raises
+        return False
+    return True
+
+
+def _where(module: nn.Module, error: Exception) -> str:
+    """The part and the user's line that an error comes from, where it has any."""
+    names = {part: part_name for part_name, part in module.named_modules()}
+    frames = (frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__))
+    parts = [part for part in frames if isinstance(part, nn.Module) and part in names]
+    if not parts:
+        return ""
+    part = parts[-1]
+    where = f"in {names[part]!r}" if names[part] else "in its forward"
+    if names[part] and not list(part.children()):
+        where = f"at layer {names[part]!r} ({part})"
+    return f"{where}{_line(error)}, "
 
 
 def _line(error: Exception) -> str:

@@ -7,7 +7,7 @@ the bytes alive in a plan are all that is allocated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -67,7 +67,7 @@ def passes_flow(passes: Passes, profile: Profile, around: Around) -> PassesFlow:
     loss = Step(LOSS, "backward", tuple(read), made, operator=number, is_random=True)
     end = Step(END, "backward", tuple(tangent_buffers.values()), (), operator=number)
     update = Step(UPDATE, "backward", (), (extra(around.optimiser),), operator=number)
-    early, late = _passes(plain)
+    early, late = _passes(plain, read)
     order = [*early, len(steps), *late, len(steps) + 1, len(steps) + 2]
     place = {step: at for at, step in enumerate(order)}
     moved = [[*steps, loss, end, update][at] for at in order]
@@ -98,11 +98,19 @@ def _with_all(step: Step, graph: OperatorGraph, profile: Profile, tangents: dict
     return replace(step, reads=reads, makes=makes, overwrites=())
 
 
-def _passes(flow: Dataflow) -> tuple[list[int], list[int]]:
-    """Steps before the loss, and behind it: what the module writes down itself is before it."""
+def _passes(flow: Dataflow, returned: Iterable[int]) -> tuple[list[int], list[int]]:
+    """Steps before the loss, and behind it: what the module writes down itself is before it.
+
+    So is what is `returned`, a gradient that the module takes itself, too.
+    """
+    needed = {int(flow.maker[buffer]) for buffer in returned}
+    for at in reversed(range(len(flow.steps))):
+        if at in needed:
+            needed |= set(flow.before[at])
     early, late = dict[int, None](), list[int]()
     for at, step in enumerate(flow.steps):
-        if step.phase == "forward" and all(before in early for before in flow.before[at]):
+        is_forward = step.phase == "forward" and all(one in early for one in flow.before[at])
+        if is_forward or at in needed:
             early[at] = None
         else:
             late.append(at)

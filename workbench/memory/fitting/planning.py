@@ -14,9 +14,16 @@ from torch.utils._pytree import tree_map_only
 
 from workbench.graphs.functional import default_loss
 from workbench.graphs.graph import View
-from workbench.graphs.passes import CALLING, Passes, Returned, Strides, trace_passes
+from workbench.graphs.passes import (
+    CALLING,
+    Passes,
+    Returned,
+    Strides,
+    returned_by,
+    trace_passes,
+)
 from workbench.graphs.recorder import tensors_in, view_of
-from workbench.graphs.recording import as_compiled, check_returned, explained, held_tensors
+from workbench.graphs.recording import as_compiled, explained, held_tensors
 from workbench.memory.fitting.flow import Around, PassesFlow, passes_flow
 from workbench.memory.fitting.profile import profiled
 from workbench.memory.fitting.programme import (
@@ -281,8 +288,8 @@ def plain_bytes(
     def run() -> None:
         with explained(name, copied, CALLING):
             result = copied(*args, **kwargs)
+        returned_by(name, result)
         returned.extend(tensors_in(result))
-        check_returned(name, returned)
         value_of(loss, result).backward()  # type: ignore[no-untyped-call]
 
     gradients = [parameter.grad for parameter in module.parameters()]
