@@ -341,10 +341,8 @@ def test_memory_prints_every_planner_beside_the_bound() -> None:
     for name in ("none", "parent", "pebble", "greedy_by_size", "best_fit", "workbench"):
         assert float(rows[name][3]) >= 1
     assert float(rows["none"][3]) > 2
-    assert "trained copy 2.158 MB" in " ".join(
-        result.stdout.split()
-    )  # the module's and the arena's
-    assert re.fullmatch(r"needs \d+\.\d{3} MB", result.stdout.splitlines()[-1])
+    assert "trained copy 2.16 MB" in " ".join(result.stdout.split())  # the module's and the arena's
+    assert re.fullmatch(r"needs [\d.]+ MB", result.stdout.splitlines()[-1])
 
 
 def test_several_batch_sizes_give_a_row_each() -> None:
@@ -363,8 +361,8 @@ def test_several_batch_sizes_give_a_row_each() -> None:
         next(line for line in result.stdout.splitlines() if line.startswith(f"  {size:>7}"))
         for size in (8, 512)
     )
-    assert "within 2.000 MB of 2.177 MB: nothing computed again" in small
-    assert "no: no plan within 2.000 MB" in large
+    assert "within 2 MB of 2.18 MB: nothing recomputed" in small
+    assert "a budget of 2 MB cannot be met: at least" in large
     assert float(large.split()[1]) > 10 * float(small.split()[1])
     said = refused("profile", "lenet5", "--measure", "--batch-size", "1,2", "--save", "x.parquet")
     assert "it takes the times of one batch size" in said
@@ -381,7 +379,7 @@ def test_a_budget_may_be_a_share_and_adamw_keeps_what_adam_does() -> None:
     survey = report.survey("resnet20_cifar", batch_size=64, training=True, planner="pebble")
     flow = stored_dataflow("resnet20_cifar", 64, True, optimised=False)
     whole = survey.plain_bytes + beside_bytes(flow, "adam")
-    assert 0.6 * whole < needed[0] * 1e6 <= 0.75 * whole + 1000
+    assert 0.6 * whole < needed[0] * 1e6 <= 0.75 * whole * 1.005
 
 
 def test_memory_within_a_budget() -> None:
@@ -390,12 +388,13 @@ def test_memory_within_a_budget() -> None:
     assert result.exit_code == 0, result.output
     assert "workbench" not in result.stdout
     assert re.search(
-        r"within 14.000 MB of \d+\.\d{3} MB: \d+\.\d% longer by this machine", result.stdout
+        r"within 14 MB of [\d.]+ MB: recomputing \d+ operators takes \d+% to \d+% longer",
+        " ".join(result.stdout.split()),
     )
-    said = refused(*asked, "--budget", "8MB")
-    assert "no plan within 8.000 MB was found; computing again reaches " in said
-    said = refused(*asked, "--budget", "1MiB")
-    assert "no plan within 1.049 MB is possible: a single operator, with what it reads and" in said
+    result = workbench_command(*asked, "--budget", "1MiB")
+    assert result.exit_code == 2
+    assert "plain execution" in result.stdout  # the table
+    assert re.search(r"1.05 MB cannot be met: at least .* MB with recomputation", result.stderr)
 
 
 def test_memory_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -622,6 +622,8 @@ def memory(
     batch, operators = _batch(sizes[0], shapes), _counted(len(found.flow.steps), "operator")
     _print(report.table(found, f"{model}: {what}, {batch}, {operators}"))
     print(report.total(found))
+    if found.refusal:
+        raise UserError(found.refusal)
 
 
 @app.command()

@@ -78,7 +78,7 @@ def test_only_the_holder_s_samples_are_learnt_from(name: str) -> None:
 @scans
 def test_jacobians_that_no_node_holds_are_refused_with_their_size(name: str) -> None:
     question = Question(PROFILE, mesh(3, memory_bytes=1e3), 8)
-    with pytest.raises(UnusableError, match=r"Jacobians takes 0\.00\d+ MB|takes [\d.]+ MB"):
+    with pytest.raises(UnusableError, match=r"Jacobians takes [\d.]+ [kM]?B"):
         WAYS[name].find(question)
 
 

@@ -23,6 +23,7 @@ from workbench.comparison.ways.tiers import problem_of
 from workbench.comparison.ways.turns import Turn, Turns, successions
 from workbench.hiertrain import PLANNERS, TIERS, Chain, Hybrid, Policy, Problem
 from workbench.profiles import profile_model
+from workbench.utils.numbers import bytes_as_text
 
 MODEL, BATCH = "lenet5", 8
 PROFILE = profile_model(MODEL)
@@ -192,7 +193,7 @@ class TestTurns:
         expected_s = question.batch_s(0) + switches * handed_s
         assert option.use.iteration_s == pytest.approx(expected_s)
         assert option.simulate().iteration_s == pytest.approx(expected_s)
-        assert f"hand over up to {question.model_bytes / 1e6:.3g} MB" in "; ".join(option.assumes)
+        assert f"hand over up to {bytes_as_text(question.model_bytes)}" in "; ".join(option.assumes)
 
     def test_layers_that_cost_more_to_hand_over_than_they_save_are_not_on_devices(self) -> None:
         """Alone a device would train by itself; two have the edge train, to which samples go."""

@@ -41,7 +41,7 @@ def test_budgets_without_a_plan_keep_their_reason() -> None:
     frame = trade(trace("lenet5", batch_size=8, training=True), (10**9, 1000))
     assert frame["budget_bytes"].to_list() == [10**9, 1000]
     assert frame["reason"][0] is None
-    assert "no plan within 1,000 bytes" in frame["reason"][1]
+    assert "no plan within 1 kB" in frame["reason"][1]
     assert frame["total_bytes"][1] is None
 
 

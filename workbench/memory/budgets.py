@@ -19,6 +19,7 @@ from workbench.memory.packing import pack
 from workbench.memory.plan import MemoryPlan, certify
 from workbench.memory.recomputation import BudgetError, cost, least_bytes, recomputing
 from workbench.utils.checks import listed, parse_budget
+from workbench.utils.numbers import bytes_as_text
 
 TRIES = 6
 """Rooms that a plan within a budget is looked for in, at most."""
@@ -171,8 +172,10 @@ def within(
             elif best is None or cost(plan.flow).sum() < cost(best.flow).sum():
                 best = plan
     if best is None:
-        text = f"no plan within {budget_bytes:,} bytes was found"
-        raise BudgetError(text if least is None else f"{text}; one of {least:,} was", least)
+        text = f"no plan within {bytes_as_text(budget_bytes)} was found"
+        if least is not None:
+            text += f"; one of {bytes_as_text(least, up=True)} was"
+        raise BudgetError(text, least)
     return best
 
 

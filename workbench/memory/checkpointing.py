@@ -22,6 +22,7 @@ from workbench.memory.dataflow import Dataflow
 from workbench.memory.lifetimes import lifetimes
 from workbench.memory.recomputation import BudgetError, cost, unrolled
 from workbench.memory.stages import Part, Stage, Stages, stages_of
+from workbench.utils.numbers import bytes_as_text
 
 SLOTS = 1000
 """That a budget is divided into."""
@@ -40,7 +41,7 @@ def checkpointed(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> Dat
     staged = stages_of(flow, order)
     programme = _programme(flow, staged, budget_bytes)
     if programme is None or not programme.is_solved:
-        raise BudgetError(f"no plan of stages within {budget_bytes:,} bytes was found")
+        raise BudgetError(f"no plan of stages within {bytes_as_text(budget_bytes)} was found")
     return unrolled(flow, list(_steps(staged, programme.runs())))
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.lifetimes import Lifetimes
 from workbench.memory.packing import check
+from workbench.utils.numbers import bytes_as_text
 
 
 class PlanError(AssertionError):
@@ -39,8 +40,8 @@ class MemoryPlan:
     def __repr__(self) -> str:
         """In a line: orders and offsets would fill pages."""
         return (
-            f"MemoryPlan({self.planner}: {self.total_bytes:,} bytes, of which "
-            f"{self.bound_bytes:,} are alive at once)"
+            f"MemoryPlan({self.planner}: {bytes_as_text(self.total_bytes)}, of which "
+            f"{bytes_as_text(self.bound_bytes)} alive at once)"
         )
 
     @cached_property

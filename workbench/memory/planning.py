@@ -20,6 +20,7 @@ from workbench.memory.pebble import pebble
 from workbench.memory.plan import MemoryPlan, certify
 from workbench.memory.recomputation import BudgetError, least_bytes
 from workbench.utils.checks import check_whole, choose, listed, parse_budget
+from workbench.utils.numbers import bytes_as_text
 
 Place = Callable[[Lifetimes, Effort], NDArray[np.int64]]
 
@@ -98,7 +99,8 @@ def plan_memory(
     budget_bytes = None if budget is None else parse_budget(budget, partial(plain_bytes, flow))
     if budget_bytes is not None and budget_bytes < (least := least_bytes(flow)):
         raise BudgetError(
-            f"no plan within {budget_bytes:,} bytes is possible; a single step needs {least:,}"
+            f"no plan within {bytes_as_text(budget_bytes)} is possible; a single step needs "
+            f"{bytes_as_text(least, up=True)}"
         )
     # By the clock, a quarter for the order, a half for places, and what is left within a budget.
     ordered = _ordered(flow, chosen.order if order is None else order, _share(effort, 1 / 4))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from workbench.memory.dataflow import Dataflow, Step
 from workbench.utils.checks import UserError
+from workbench.utils.numbers import bytes_as_text
 
 
 class BudgetError(UserError):
@@ -52,7 +53,8 @@ def recomputing(
     if best is None:
         least = least_bytes(flow)
         raise BudgetError(
-            f"no plan within {budget_bytes:,} bytes was found; a single step needs {least:,}"
+            f"no plan within {bytes_as_text(budget_bytes)} was found; a single step needs "
+            f"{bytes_as_text(least, up=True)}"
         )
     return unrolled(flow, best.ran)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,12 +14,17 @@ from workbench.memory.lifetimes import plain_bytes
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.process import OPTIMIZERS, Needs, beside_bytes, needs
-from workbench.memory.recomputation import BudgetError, least_bytes
+from workbench.memory.recomputation import BudgetError
 from workbench.memory.stored_dataflows import stored_dataflow
-from workbench.utils.checks import check_name, parse_budget
+from workbench.utils.checks import check_name, parse_budget, parse_bytes
+from workbench.utils.numbers import bytes_as_text, three_digits
 
 if TYPE_CHECKING:
     import torch
+
+
+UNSEEN = 0.21
+"""Most by which recorded steps took longer than a roofline said, as a share of a step."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Survey:
     plain_bytes: int  # most alive at once as the module runs, each result until its last use
     budget_bytes: int | None = None
     budgeted: MemoryPlan | None = None  # with which the whole process is within the budget
+    refusal: str = ""  # why there is none, and the least that can be met
     optimizer: str = "sgd"
     whole_bytes: int = 0  # of the process without a plan; a budget in percent is a share of them
 
@@ -60,9 +65,9 @@ def survey(
     """Plan the memory of a model, by one planner or by all.
 
     A budget is of the whole process (see `Needs`), as for `plan_memory`; a share is of what it
-    takes with nothing overwritten. What is stored of the zoo is not traced. Raises ValueError: a
-    model that cannot be traced, an unknown planner or optimizer, or a budget that cannot be met;
-    the message says what can.
+    takes with nothing overwritten. Where it cannot be met, `Survey.refusal` says what can. What is
+    stored of the zoo is not traced. Raises ValueError: a model that cannot be traced, an unknown
+    planner or optimizer, or a budget that is none.
     """
     check_name("optimizer", optimizer, OPTIMIZERS)
     names = list(PLANNERS) if planner is None else [check_name("planner", planner, PLANNERS)]
@@ -71,17 +76,14 @@ def survey(
     beside = beside_bytes(flow, optimizer)
     whole = plain_size + beside_bytes(plain, optimizer)
     budget_bytes = None if budget is None else parse_budget(budget, lambda: whole)
-    if budget_bytes is not None and budget_bytes < (needed := least_bytes(flow) + beside):
-        raise BudgetError(
-            f"no plan within {_mb(budget_bytes)} is possible: a single operator, with what it "
-            f"reads and makes, and what lies beside results, {_mb(beside)}, need "
-            f"{_mb(_whole(needed))}"
-        )
     plans = {name: plan_memory(flow, name, time_limit_s=time_limit_s) for name in names}
-    budgeted = None
+    budgeted, refusal = None, ""
     if budget_bytes is not None:
-        budgeted = _within(plans[names[-1]], budget_bytes, beside, time_limit_s)
-    return Survey(flow, plans, plain_size, budget_bytes, budgeted, optimizer, whole)
+        try:
+            budgeted = _within(plans[names[-1]], budget_bytes, beside, time_limit_s)
+        except BudgetError as error:
+            refusal = str(error)
+    return Survey(flow, plans, plain_size, budget_bytes, budgeted, refusal, optimizer, whole)
 
 
 def _flows(
@@ -109,25 +111,28 @@ def _within(
         return plan_memory(flow, plan.planner, room, order=order, time_limit_s=time_limit_s)
 
     def named(room: int) -> int:
-        return _whole(room + beside) - beside
+        return parse_bytes(bytes_as_text(room + beside, up=True)) - beside
 
     try:
-        return within(budget_bytes - beside)
+        return within(max(0, budget_bytes - beside))
     except BudgetError as error:
         least = error.found_bytes
     least = least or least_staged(flow, order) or least_reachable(flow, order)
     without = named(plan.total_bytes)
     room = reachable(within, least, without, named)
-    again = ""
-    if room is not None:
-        again = f"computing again reaches {_mb(room + beside)}, and without it "
-    needed = f"{again}{_mb(without + beside)} are needed"
-    raise BudgetError(f"no plan within {_mb(budget_bytes)} was found; {needed}")
+    plainly = _up(without + beside)
+    raise BudgetError(
+        f"a budget of {bytes_as_text(budget_bytes)} cannot be met: at least "
+        + (
+            plainly
+            if room is None
+            else f"{_up(room + beside)} with recomputation, {plainly} without"
+        )
+    )
 
 
-def _whole(size_bytes: int) -> int:
-    """Rounded up to what `_mb` tells."""
-    return size_bytes if size_bytes < 10_000 else math.ceil(size_bytes / 1000) * 1000
+def _up(size_bytes: int) -> str:
+    return bytes_as_text(size_bytes, up=True)
 
 
 def table(survey: Survey, title: str) -> Any:
@@ -136,15 +141,17 @@ def table(survey: Survey, title: str) -> Any:
     for name, plan in survey.plans.items():
         share = plan.total_bytes / survey.plain_bytes if survey.plain_bytes else 1.0
         over = plan.total_bytes / survey.bound_bytes if survey.bound_bytes else 1.0
-        cells = (f"{plan.total_bytes / 1e6:,.3f}", f"{over:.3f}", f"{share:.1%}")
+        cells = (three_digits(plan.total_bytes / 1e6), f"{over:.2f}", f"{share:.1%}")
         rows.add_row(name, PLANNERS[name].order, *cells)
     lines = [
-        f"bound: {_mb(survey.bound_bytes)}, the most alive at once in the last row's order",
-        f"plain execution: {_mb(survey.plain_bytes)}, nothing overwritten",
+        f"bound: {bytes_as_text(survey.bound_bytes)}, most alive at once in the last row's order",
+        f"plain execution: {bytes_as_text(survey.plain_bytes)}, nothing overwritten",
     ]
     if survey.budgeted is not None and survey.budget_bytes is not None:
         lines.append(price(survey))
-    accounts = ", ".join(f"{name} {_mb(size_bytes)}" for name, size_bytes in _accounts(survey))
+    accounts = ", ".join(
+        f"{name} {bytes_as_text(size_bytes)}" for name, size_bytes in _accounts(survey)
+    )
     rows.caption = "\n".join([*lines, f"the process: {accounts}", "1 MB = 10⁶ bytes"])
     return rows
 
@@ -160,16 +167,13 @@ def by_batch(
     if budget is not None:
         rows.add_column("within the budget")
     for size in sizes:
-        try:
-            found, said = survey(batch_size=size, budget=budget), ""
-        except BudgetError as error:
-            found, said = survey(batch_size=size, budget=None), f"no: {error}"
+        found = survey(batch_size=size, budget=budget)
         best = [*found.plans.values()][-1]
         whole = needs(best, found.optimizer).total
-        cells = [f"{each / 1e6:,.3f}" for each in (found.plain_bytes, best.total_bytes, whole)]
-        if found.budgeted is not None:
-            said = price(found)
-        rows.add_row(f"{size:,}", *cells, *([said] if budget is not None else []))
+        cells = [three_digits(each / 1e6) for each in (found.plain_bytes, best.total_bytes, whole)]
+        if budget is not None:
+            cells.append(found.refusal or price(found))
+        rows.add_row(f"{size:,}", *cells)
     rows.caption = (
         "plain: results, nothing overwritten; results: by the workbench's plan, or the chosen "
         "one; process: all that training or inference needs by it\n1 MB = 10⁶ bytes"
@@ -194,7 +198,7 @@ def _accounts(survey: Survey) -> list[tuple[str, int]]:
     parameters = "parameters and their trained copy" if trains else "parameters"
     named = [
         ("block", needs.block),
-        ("kernels beside it, on one thread, at most", needs.kernels),
+        ("kernel workspace (1 thread) up to", needs.kernels),
         (parameters, needs.parameters),
         (f"{survey.optimizer}'s state", needs.state),
         ("inputs twice", needs.inputs),
@@ -206,28 +210,24 @@ def _accounts(survey: Survey) -> list[tuple[str, int]]:
 
 def total(survey: Survey) -> str:
     """What a process needs, in a line; rounded up, so that what is given this much fits."""
-    return f"needs {math.ceil(survey.needs.total / 1000) / 1000:,.3f} MB"
+    return f"needs {_up(survey.needs.total)}"
 
 
 def price(survey: Survey) -> str:
-    """What the budget costs, in a line: seconds by this machine's roofline."""
+    """What the budget costs, in a line: from what a roofline says to what it may leave out."""
     from workbench.memory.roofline import this_machine
 
     plan = survey.budgeted
     assert plan is not None
     assert survey.budget_bytes is not None
-    budget = f"within {_mb(survey.budget_bytes)} of {_mb(survey.whole_bytes)}"
+    budget = f"within {bytes_as_text(survey.budget_bytes)} of {bytes_as_text(survey.whole_bytes)}"
     if not plan.recomputed:
-        return f"{budget}: nothing computed again"
+        return f"{budget}: nothing recomputed"
     roofline = this_machine()
     more = roofline.seconds(plan.flow) / roofline.seconds(survey.flow) - 1
-    longer = f"{more:.1%}" if more >= 0.001 else "less than 0.1%"
     again = len(plan.recomputed)
-    operators = "1 operator runs" if again == 1 else f"{again:,} operators run"
-    return f"{budget}: {longer} longer by this machine's roofline; {operators} again"
-
-
-def _mb(size_bytes: int) -> str:
-    if size_bytes >= 10_000:
-        return f"{size_bytes / 1e6:,.3f} MB"
-    return f"{size_bytes:,} byte{'' if size_bytes == 1 else 's'}"
+    operators = "1 operator" if again == 1 else f"{again:,} operators"
+    return (
+        f"{budget}: recomputing {operators} takes {more:.0%} to {more + UNSEEN:.0%} longer "
+        "(estimated by this machine's roofline, not timed)"
+    )

@@ -68,7 +68,7 @@ MOST_BYTES = 10**18
 MOST_WORDS = 20_000
 """Characters of an error's message."""
 
-_UNITS = {"": 1, "b": 1}
+_UNITS = {"": 1, "b": 1, "byte": 1, "bytes": 1}
 _UNITS |= {f"{letter}b": 1000**n for n, letter in enumerate("kmgt", 1)}
 _UNITS |= {f"{letter}ib": 1024**n for n, letter in enumerate("kmgt", 1)}
 

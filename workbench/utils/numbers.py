@@ -1,5 +1,7 @@
 """Numbers as text."""
 
+import math
+
 
 def three_digits(value: float) -> str:
     """Three significant digits, never in powers of ten from 1000 on.
@@ -17,3 +19,18 @@ def link_rate(mbps: float) -> str:
     ('3.5 Mbit/s', '107 Mbit/s', '10 Gbit/s')
     """
     return f"{mbps / 1e3:.3g} Gbit/s" if mbps >= 999.5 else f"{mbps:.3g} Mbit/s"
+
+
+def bytes_as_text(size_bytes: float, *, up: bool = False) -> str:
+    """Three significant digits with a unit; `up` never says less, for what is to be given.
+
+    >>> bytes_as_text(459_751_424), bytes_as_text(459_751_424, up=True), bytes_as_text(12)
+    ('460 MB', '460 MB', '12 bytes')
+    """
+    size = math.ceil(size_bytes) if up else round(size_bytes)
+    if size < 1000:
+        return f"{size} byte{'' if size == 1 else 's'}"
+    step = 10 ** (len(str(size)) - 3)
+    size = step * ((size + (step - 1 if up else step // 2)) // step)
+    number = min(4, (len(str(size)) - 1) // 3)
+    return f"{three_digits(size / 1000**number)} {' kMGT'[number]}B"

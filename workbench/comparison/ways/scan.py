@@ -21,6 +21,7 @@ from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.costs.timing import Timing, Work, scan_timing
 from workbench.profiles import profile_model
 from workbench.runtime import Message
+from workbench.utils.numbers import bytes_as_text
 from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def plan(question: Question, method: str) -> Option:
                     plans.append(found)
     if not plans:
         raise UnusableError(
-            f"the largest product of Jacobians takes {least_bytes / 1e6:,.3g} MB for a batch, "
+            f"the largest product of Jacobians takes {bytes_as_text(least_bytes)} for a batch, "
             "more than the nodes' memory"
         )
     best = min(plans, key=lambda one: one.timing.seconds)
@@ -138,7 +139,7 @@ def _option(question: Question, best: Plan) -> Option:
         assumes=(
             f"learns from the samples of {question.cluster.names[holder]}, on {len(nodes)} nodes, "
             f"in {best.groups}",
-            f"the largest product of Jacobians takes {largest / 1e6:,.3g} MB",
+            f"the largest product of Jacobians takes {bytes_as_text(largest)}",
             "one delay for all links, and messages do not queue",
             "Jacobians are already computed, and gradients stay on their nodes",
         ),

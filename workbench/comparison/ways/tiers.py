@@ -21,7 +21,7 @@ from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
-from workbench.utils.numbers import three_digits
+from workbench.utils.numbers import bytes_as_text, three_digits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -230,7 +230,9 @@ def _option(question: Question, turns: Turns, planned_s: float) -> Option:
         where.append(f"{tier} = {of}, edge = {names[edge]}, cloud = {names[cloud]}")
     if len(devices) > 1:
         sizes = [sum(turns.handed_over(*pair).values()) for pair in turns.successions]
-        handed = f", and hand over up to {max(sizes) / 1e6:.3g} MB of weights" if any(sizes) else ""
+        handed = (
+            f", and hand over up to {bytes_as_text(max(sizes))} of weights" if any(sizes) else ""
+        )
         assumes.append(f"devices take turns of one iteration, by their samples{handed}")
     if len(free := _without_samples(question)) < 2:
         since = f"only {names[free[0]]} holds none" if free else "all nodes hold some"

@@ -12,7 +12,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import torch
@@ -21,12 +21,13 @@ from torch.utils._pytree import tree_map
 
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import check_has_parameters
-from workbench.memory.fitting.module import Fitted, check_module, plain_of
-from workbench.memory.fitting.planning import Fit, Loss, plain_bytes, step_of, usual_loss
+from workbench.memory.fitting.module import Fitted, FittedContainer, check_module, plain_of
+from workbench.memory.fitting.planning import Fit, Loss, step_of, usual_loss
 from workbench.memory.measured import ONE_AT_A_TIME
 from workbench.memory.process import OPTIMIZERS
 from workbench.memory.recomputation import BudgetError
 from workbench.utils.checks import UserError, check_kind, choose, parse_budget
+from workbench.utils.numbers import bytes_as_text
 
 __all__ = ["Fit", "Fitted", "fit", "largest_batch"]
 
@@ -58,8 +59,8 @@ def fit(
         meets them, within the same budget.
     budget
         Most bytes of all that a step holds, as in ``"8GB"``: parameters, gradients, the optimiser's
-        state, inputs, and what kernels allocate. Or ``"50%"`` of what a step of plain PyTorch holds
-        at most, which is run once to count that.
+        state, inputs, and what kernels allocate. Or ``"50%"`` of what a step holds at most in which
+        nothing is computed again, as in plain PyTorch; it is counted, not run.
     loss
         Called with what the model returns; its value is not used, but what it uses and allocates.
         By default the ``loss`` that the model returns, or cross entropy of its scores.
@@ -69,9 +70,10 @@ def fit(
     Raises `BudgetError`, with the least that was found: no plan is within the budget. ValueError: a
     module that cannot be traced; hooks on parts of it; autocast; another device.
     """
+    model, args, kwargs, chosen = _checked(model, inputs, budget, loss, optimizer)
+    kind = FittedContainer if isinstance(model, Sized) else Fitted
+    fitted = kind(model, budget, chosen, optimizer)
     with ONE_AT_A_TIME, torch.enable_grad():
-        plain, args, kwargs, chosen, size_bytes = _checked(model, inputs, budget, loss, optimizer)
-        fitted = Fitted(plain, size_bytes, chosen, optimizer)
         fitted.planned(args, kwargs)
     return fitted
 
@@ -90,7 +92,7 @@ def largest_batch(
     loss needs to take any number of samples. The machine needs memory for the largest operator on
     such a batch. Raises as `fit` does; `BudgetError`: not even one fits.
     """
-    model, args, kwargs, chosen, budget_bytes = _checked(model, inputs, budget, loss, optimizer)
+    model, args, kwargs, chosen = _checked(model, inputs, budget, loss, optimizer)
     first, *others = tensors_in((args, kwargs))
     given = len(first)
     square = [one for one in others if one.shape[:2] == (given, given)]
@@ -112,6 +114,11 @@ def largest_batch(
             step, _ = step_of(model, some, named, chosen, optimizer, timed=False)
         return step.is_within(budget_bytes)
 
+    def whole() -> int:
+        with ONE_AT_A_TIME:
+            return step_of(model, args, kwargs, chosen, optimizer, timed=False)[0].plain_bytes
+
+    budget_bytes = parse_budget(budget, whole)
     fitting, too_many = 0, given
     while fits(too_many):
         fitting, too_many = too_many, 2 * too_many
@@ -122,14 +129,14 @@ def largest_batch(
         else:
             too_many = middle
     if not fitting:
-        raise BudgetError(f"not one sample trains within {budget_bytes:,} bytes")
+        raise BudgetError(f"not one sample trains within {bytes_as_text(budget_bytes)}")
     return fitting
 
 
 def _checked(
     model: nn.Module, inputs: Inputs, budget: str | int, loss: Loss | None, optimizer: str
-) -> tuple[nn.Module, tuple[Any, ...], Mapping[str, Any], Loss, int]:
-    """The plain module, its positional arguments, those by name, the loss, and a budget's bytes."""
+) -> tuple[nn.Module, tuple[Any, ...], Mapping[str, Any], Loss]:
+    """The plain module, its positional arguments, those by name, and the loss."""
     check_kind("model", model, nn.Module, "a module of PyTorch")
     choose("optimizer", optimizer, OPTIMIZERS)
     if loss is not None and not callable(loss):
@@ -142,6 +149,7 @@ def _checked(
         )
     if not (tensors[0].dim() and len(tensors[0])):
         raise UserError("the first input has no samples: give a batch")
+    parse_budget(budget, lambda: 0)  # refused before anything is traced
     check_module(model, inputs)
     if not any(tensor.requires_grad for tensor in tensors):
         check_has_parameters(type(model).__name__, model)
@@ -152,5 +160,4 @@ def _checked(
         kwargs = inputs
     else:
         args = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    size_bytes = parse_budget(budget, lambda: plain_bytes(plain, args, kwargs, chosen, optimizer))
-    return plain, args, kwargs, chosen, size_bytes
+    return plain, args, kwargs, chosen

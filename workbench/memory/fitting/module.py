@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from workbench.graphs.recording import check_not_compiled, held_tensors
 from workbench.memory.fitting.planning import Fit, Loss, Step, Used, step_of
 from workbench.memory.fitting.running import Pending, Run, check_differentiable, run_passes
 from workbench.memory.measured import ONE_AT_A_TIME
-from workbench.utils.checks import UserError
+from workbench.utils.checks import UserError, parse_budget
 
 _SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 
@@ -31,11 +31,11 @@ class Fitted(nn.Module):
     """
 
     def __init__(
-        self, module: nn.Module, budget_bytes: int, used: Used | Loss, optimizer: str
+        self, module: nn.Module, budget: str | int, used: Used | Loss, optimizer: str
     ) -> None:
         super().__init__()
         vars(self).update({name: vars(module)[name] for name in _SHARED})
-        vars(self).update(_plain=module, _budget=budget_bytes, _used=used, _optimizer=optimizer)
+        vars(self).update(_plain=module, _budget=budget, _used=used, _optimizer=optimizer)
         self.training = module.training
         self._forget()
 
@@ -69,6 +69,9 @@ class Fitted(nn.Module):
             _remember(self._steps, key, found[0])
             vars(self)["_used"] = found[1]
         step: Step = self._steps[key]
+        vars(self)["_budget"] = parse_budget(
+            self._budget, lambda: step.plain_bytes
+        )  # once in bytes
         gradients = [one.grad for one in self.parameters() if one.grad is not None]
         taken = sum(gradient.nbytes for gradient in gradients)
         taken += sum(pending.size_bytes for pending in self._pending)
@@ -123,6 +126,22 @@ class Fitted(nn.Module):
     def _forget(self) -> None:
         pending: weakref.WeakSet[Pending] = weakref.WeakSet()
         vars(self).update(_steps={}, _fits={}, _pending=pending)
+
+
+class FittedContainer(Fitted):
+    """A module within a budget that has parts by number or name, as ``nn.Sequential``."""
+
+    def __len__(self) -> int:
+        return len(self._plain)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._plain[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._plain)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._plain
 
 
 def plain_of(module: nn.Module) -> nn.Module:

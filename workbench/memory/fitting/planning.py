@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -10,20 +9,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
 
 from workbench.graphs.functional import default_loss
 from workbench.graphs.graph import View
-from workbench.graphs.passes import (
-    CALLING,
-    Passes,
-    Returned,
-    Strides,
-    returned_by,
-    trace_passes,
-)
+from workbench.graphs.passes import Passes, Returned, Strides, trace_passes
 from workbench.graphs.recorder import tensors_in, view_of
-from workbench.graphs.recording import as_compiled, explained, held_tensors
+from workbench.graphs.recording import as_compiled, held_tensors
 from workbench.memory.fitting.flow import Around, PassesFlow, passes_flow
 from workbench.memory.fitting.profile import profiled
 from workbench.memory.fitting.programme import (
@@ -39,6 +30,7 @@ from workbench.memory.measured import allocations
 from workbench.memory.process import OPTIMIZERS
 from workbench.memory.recomputation import BudgetError
 from workbench.utils.checks import UserError, choose
+from workbench.utils.numbers import bytes_as_text
 
 Loss = Callable[[Any], Tensor]
 MARGIN_BYTES = 1024
@@ -142,6 +134,13 @@ class Step:
         """Of what is there whatever the plan."""
         return sum(self.beside.values())
 
+    @cached_property
+    def plain_bytes(self) -> int:
+        """Of a step in the module's own order in which nothing is computed again, as PyTorch's."""
+        flow = self.flow.flow
+        own_order = range(len(flow.steps))
+        return lifetimes(flow, own_order).bound_bytes + self.held_bytes + MARGIN_BYTES
+
     def plan(self, budget_bytes: int, taken_bytes: int = 0) -> Fit:
         """The fastest plan found within a budget, of which some bytes are taken."""
         beside = self.held_bytes + taken_bytes + MARGIN_BYTES
@@ -150,13 +149,13 @@ class Step:
         except BudgetError:
             least = self.least_bytes + taken_bytes
             held = (
-                f" beside {taken_bytes:,} of gradients, and of passes, that are there already"
+                f" beside {bytes_as_text(taken_bytes)} of earlier gradients and passes"
                 if taken_bytes
                 else ""
             )
             raise BudgetError(
-                f"{self.name} does not train within {budget_bytes:,} bytes{held}: the least found, "
-                f"with what can be computed again, is {least:,}: {self._parts()}",
+                f"{self.name} does not train within {bytes_as_text(budget_bytes)}{held}: with "
+                f"recomputation, at least {bytes_as_text(least, up=True)}: {self._parts()}",
                 least,
             ) from None
         return Fit(self, budget_bytes, compiled(self.passes, found, self.bases), beside)
@@ -173,11 +172,11 @@ class Step:
         used = [int(flow.sizes[[*{*step.reads, *step.makes}]].sum()) for step in flow.steps]
         largest = max(range(len(used)), key=used.__getitem__)
         gradients = self.passes.graph.outputs[len(self.passes.outputs) :]
-        beside = ", ".join(f"{size:,} {name}" for name, size in self.beside.items() if size)
-        learnt = sum(view.size_bytes for view in gradients)
+        beside = [f"{name} {bytes_as_text(size)}" for name, size in self.beside.items() if size]
+        learnt = bytes_as_text(sum(view.size_bytes for view in gradients))
         return (
-            f"{beside}; in the passes {learnt:,} gradients, and "
-            f"{used[largest]:,} that {flow.steps[largest].name} alone reads, makes and allocates. "
+            f"{', '.join(beside)}, gradients {learnt}, and {bytes_as_text(used[largest])} that "
+            f"{flow.steps[largest].name} alone reads, makes and allocates. "
             "A smaller batch needs less of the last: memory.largest_batch finds one"
         )
 
@@ -217,11 +216,19 @@ class Fit:
         return self.programme.seconds_again
 
     def __repr__(self) -> str:
-        again = self.again_s / self.once_s if self.again_s else 0.0
+        used, budget, plain = map(
+            bytes_as_text, (self.peak_bytes, self.budget_bytes, self.step.plain_bytes)
+        )
         return (
-            f"Fit({self.step.name}: {self.peak_bytes:,} of {self.budget_bytes:,} bytes, "
-            f"{self.step_s:.3g} s a step, of which {self.again_s:.3g} s compute again, {again:.1%} "
-            "more)"
+            f"Fit({self.step.name}: {used} used of a {budget} budget (plain: {plain}), "
+            f"{self._price()})"
+        )
+
+    def _price(self) -> str:
+        if not self.again_s:
+            return "nothing recomputed"
+        return (
+            f"recomputing {self.again_s:.2g} s a step, {self.again_s / self.once_s:.0%} of the rest"
         )
 
 
@@ -273,48 +280,12 @@ def step_of(
     return Step(name, passes, flow, bases, held, beside), seen[0]
 
 
-def plain_bytes(
-    module: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    loss: Loss,
-    optimizer: str,
-) -> int:
-    """Most bytes that a step of plain PyTorch holds; a copy of the module is run to see."""
-    name, copied = type(module).__name__, copy.deepcopy(module)
-    args, kwargs = tree_map_only(Tensor, _leaf, (args, dict(kwargs)))
-    returned: list[Tensor] = []
-
-    def run() -> None:
-        with explained(name, copied, CALLING):
-            result = copied(*args, **kwargs)
-        returned_by(name, result)
-        returned.extend(tensors_in(result))
-        value_of(loss, result).backward()  # type: ignore[no-untyped-call]
-
-    gradients = [parameter.grad for parameter in module.parameters()]
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        (allocated,) = allocations([run])
-    for parameter, gradient in zip(module.parameters(), gradients, strict=True):
-        parameter.grad = gradient  # that a loss may have reached, beside the copy's
-    chosen = choose("optimizer", optimizer, OPTIMIZERS)
-    trained = [one.nbytes for one in copied.parameters() if one.grad is not None]
-    held = dict(copied.named_parameters()) | held_tensors(copied)
-    held_bytes = storage_bytes([*held.values(), *tensors_in((args, kwargs))])
-    updating = sum(trained) + storage_bytes(returned) + chosen.scratch_bytes(trained)
-    return held_bytes + _state_bytes(chosen.state, trained) + max(allocated, updating)
-
-
 def _state_bytes(copies: int, trained: Sequence[int]) -> int:
     """Of an optimiser: copies of the parameters, and how often each was updated."""
     return copies * sum(trained) + (_COUNT_BYTES * len(trained) if copies > 1 else 0)
 
 
 _COUNT_BYTES = 4
-
-
-def _leaf(tensor: Tensor) -> Tensor:
-    return tensor.detach().requires_grad_(tensor.requires_grad)
 
 
 def storage_bytes(tensors: Iterable[Tensor]) -> int:

@@ -53,7 +53,7 @@ def profiled(graph: Recording, bases: Mapping[int, View], *, timed: bool = True)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         peaks = allocations(_alone(graph, alike, bases))
         runs = _alone(graph, alike, bases) if timed else ()
-        seconds = [_seconds(run) for run in runs] or [0.0] * len(alike)
+        seconds = list(map(_seconds, runs)) or [0.0] * len(alike)
     made = [sum(graph.values[v.value].storage_bytes for v in one.makes) for one in graph.operators]
     scratch = [
         0 if kind < 0 else max(0, peaks[kind] - size)
@@ -67,8 +67,7 @@ def _alone(
 ) -> Iterator[Callable[[], object]]:
     """A call of each, on numbers that are let go of before the next."""
     for operator in operators:
-        operands = _operands(graph, operator, bases)
-        yield partial(_called, call_of(operator, bases), operands)
+        yield partial(_called, call_of(operator, bases), _operands(graph, operator, bases))
 
 
 def _called(call: Call, operands: Registers) -> None:

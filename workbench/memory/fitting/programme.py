@@ -21,6 +21,7 @@ from workbench.memory.fitting.calls import Call, Registers, arguments_of, call_o
 from workbench.memory.fitting.flow import LOSS, PassesFlow
 from workbench.memory.lifetimes import lifetimes
 from workbench.memory.recomputation import BudgetError, cost, unrolled
+from workbench.utils.numbers import bytes_as_text
 
 STATE_BYTES = torch.get_rng_state().nbytes
 """Of the random generator, which is kept for each operator that draws again."""
@@ -38,7 +39,7 @@ def within(passes: PassesFlow, room_bytes: int) -> Dataflow:
             return unrolled(flow, order)
     found = smaller(passes, flow, room_bytes) or smaller(passes, unmeasured(flow), room_bytes)
     if not found:
-        raise BudgetError(f"no plan within {room_bytes:,} bytes was found")
+        raise BudgetError(f"no plan within {bytes_as_text(room_bytes)} was found")
     plans = [replace(plan, seconds=flow.seconds) for plan in found]
     return min(plans, key=lambda plan: float(cost(plan).sum()))
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from workbench.olpb.costs.subtasks import Pool, Subtask
 from workbench.utils.checks import UserError
+from workbench.utils.numbers import bytes_as_text
 
 
 class AssignmentError(UserError):
@@ -98,9 +99,9 @@ def _fitting_ends(
     if not np.isfinite(best[-1]):
         reached = int(np.flatnonzero(np.isfinite(best)).max())
         raise AssignmentError(
-            f"the subtasks need {held[-1]:,} bytes, and no runs of them in their order fit on the "
-            f"{len(rooms)} nodes: subtask {reached} has no place. Give nodes with more memory, or "
-            "more of them, or a smaller batch"
+            f"the subtasks need {bytes_as_text(held[-1])}, and no runs of them in their order fit "
+            f"on the {len(rooms)} nodes: subtask {reached} has no place. Give nodes with more "
+            "memory, or more of them, or a smaller batch"
         )
     ends = [count]
     for latest in reversed(begins[1:]):

@@ -16,6 +16,7 @@ from workbench.olpb.algorithms.decoupled import Module, backward, forward
 from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.programs.cluster import Delays, arrived, seconds
 from workbench.utils.checks import UserError
+from workbench.utils.numbers import bytes_as_text
 
 if TYPE_CHECKING:
     from workbench.olpb.programs.learning import ModuleModel
@@ -54,8 +55,8 @@ def nodes_of(modules: Sequence[ModuleWork], pool: Pool) -> tuple[int, ...]:
         fitting = [node for node in free if pool.nodes[node].room >= needed]
         if not fitting:
             raise UserError(
-                f"module {module} needs {needed:,} bytes, and no free node has as many; give "
-                "nodes with more memory, or a smaller batch"
+                f"module {module} needs {bytes_as_text(needed)}, and no free node has as much; "
+                "give nodes with more memory, or a smaller batch"
             )
         chosen[module] = fitting[0]
         free.remove(fitting[0])
