@@ -110,7 +110,7 @@ def test_node_with_less_memory_computes_again_and_fits() -> None:
     assert row["memory_bytes"] == again.needed_bytes <= room
     (table,) = tables(compare("resnet18", short.cluster, BATCH).head(1), "ResNet-18")
     fits = next(column for column in table.columns if column.header == "fits")
-    assert list(fits.cells) == [f"yes, with\n{expected_s:.3g} s again"]
+    assert list(fits.cells) == [f"yes, recomputing\n{expected_s:.3g} s a step"]
 
 
 def test_what_not_even_recomputation_makes_fit_does_not_fit() -> None:

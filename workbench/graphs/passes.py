@@ -118,8 +118,7 @@ def trace_passes(
     _refuse_draws(name, drawing)
     contents = _check_written(name, copied, others)
     returned, outputs = returned_by(name, plain), tensors_in(plain)
-    forms = gradients(returned, outputs) if returned.differentiable else {}
-    if not forms:
+    if not (forms := gradients(returned, outputs) if returned.differentiable else {}):
         raise UserError(f"{name} returns nothing that has a gradient: there is nothing to train")
     with explained(name, copied, CALLING), mode:
         seen = _seen(outputs, forms, parameters, others, tensors_in(fakes))

@@ -27,7 +27,7 @@ from workbench.memory.stored_dataflows import stored_dataflow
 
 if TYPE_CHECKING:
     from workbench.memory.arena import Arena
-    from workbench.memory.fitting import fit, largest_batch
+    from workbench.memory.fitting import fit, largest_batch, load_fit
     from workbench.memory.measured import measure_memory
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "dataflow",
     "fit",
     "largest_batch",
+    "load_fit",
     "measure_memory",
     "needs",
     "pack",
@@ -56,6 +57,7 @@ _WITH_TORCH = {
     "Arena": "arena",
     "fit": "fitting",
     "largest_batch": "fitting",
+    "load_fit": "fitting",
     "measure_memory": "measured",
 }
 

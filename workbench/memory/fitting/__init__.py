@@ -12,6 +12,7 @@ True
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
@@ -22,14 +23,16 @@ from torch.utils._pytree import tree_map
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import check_has_parameters
 from workbench.memory.fitting.module import Fitted, FittedContainer, check_module, plain_of
-from workbench.memory.fitting.planning import Fit, Loss, step_of, usual_loss
+from workbench.memory.fitting.planning import Fit, Loss, Used, step_of, usual_loss
+from workbench.memory.fitting.profile import Profile
+from workbench.memory.fitting.saved import read_plan
 from workbench.memory.measured import ONE_AT_A_TIME
 from workbench.memory.process import OPTIMIZERS
 from workbench.memory.recomputation import BudgetError
 from workbench.utils.checks import UserError, check_kind, choose, parse_budget
 from workbench.utils.numbers import bytes_as_text
 
-__all__ = ["Fit", "Fitted", "fit", "largest_batch"]
+__all__ = ["Fit", "Fitted", "fit", "largest_batch", "load_fit"]
 
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
 """A module's only input, several in their order, or by name."""
@@ -47,6 +50,8 @@ def fit(
 
     It has the parameters, buffers and names of `model`, and computes the same numbers, bit for bit:
     what does not fit is computed again in the backward pass. Its `fit` says what that costs.
+    Planning runs the loss, and each operator alone on numbers made for it: beside the module and
+    its inputs it takes what the largest operator takes, as any step does; `load_fit` runs none.
     Of several passes before one backward pass, gradients of a parameter that is used more than once
     are added up pass by pass, which may round otherwise.
 
@@ -71,10 +76,35 @@ def fit(
     module that cannot be traced; hooks on parts of it; autocast; another device.
     """
     model, args, kwargs, chosen = _checked(model, inputs, budget, loss, optimizer)
+    return _planned(_of(model, budget, chosen, optimizer), args, kwargs)
+
+
+def load_fit(path: str | os.PathLike[str], model: nn.Module, inputs: Inputs) -> Fitted:
+    """Return a module that trains by a plan that ``fit(…).fit.save(path)`` wrote.
+
+    No operator is run to plan it: budget, optimizer, and what loss and operators were measured to
+    take are the file's, so it is best of a machine of the same kind. Parameters may differ.
+
+    Raises UserError: a file of another kind; a plan of another module or other forms of `inputs`.
+    """
+    budget_bytes, optimizer, used, profile = read_plan(path)
+    model, args, kwargs, _ = _checked(model, inputs, budget_bytes, None, optimizer)
+    return _planned(_of(model, budget_bytes, used, optimizer), args, kwargs, profile)
+
+
+def _of(model: nn.Module, budget: str | int, used: Used | Loss, optimizer: str) -> Fitted:
     kind = FittedContainer if isinstance(model, Sized) else Fitted
-    fitted = kind(model, budget, chosen, optimizer)
+    return kind(model, budget, used, optimizer)
+
+
+def _planned(
+    fitted: Fitted,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    profile: Profile | None = None,
+) -> Fitted:
     with ONE_AT_A_TIME, torch.enable_grad():
-        fitted.planned(args, kwargs)
+        fitted.planned(args, kwargs, profile)
     return fitted
 
 

@@ -15,6 +15,7 @@ from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import check_not_compiled, held_tensors
 from workbench.memory.fitting.planning import Fit, Loss, Step, Used, step_of
+from workbench.memory.fitting.profile import Profile
 from workbench.memory.fitting.running import Pending, Run, check_differentiable, run_passes
 from workbench.memory.measured import ONE_AT_A_TIME
 from workbench.utils.checks import UserError, parse_budget
@@ -57,15 +58,18 @@ class Fitted(nn.Module):
         outputs = run_passes(Run(fit.programme, sources, fit.step.name, self._pending), learnt)
         return passes.returned.filled(outputs)
 
-    def planned(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Fit:
+    def planned(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], profile: Profile | None = None
+    ) -> Fit:
         """The plan for a step on such inputs, beside what earlier steps have left.
 
+        A `profile` is of a saved plan; by default operators are measured.
         Raises `BudgetError`: nothing is within the budget.
         """
         check_module(self._plain, (args, kwargs))
         key = _form_of(self._plain, args, kwargs)
         if key not in self._steps:
-            found = step_of(self._plain, args, kwargs, self._used, self._optimizer)
+            found = step_of(self._plain, args, kwargs, self._used, self._optimizer, profile=profile)
             _remember(self._steps, key, found[0])
             vars(self)["_used"] = found[1]
         step: Step = self._steps[key]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -16,7 +18,7 @@ from workbench.graphs.passes import Passes, Returned, Strides, trace_passes
 from workbench.graphs.recorder import tensors_in, view_of
 from workbench.graphs.recording import as_compiled, held_tensors
 from workbench.memory.fitting.flow import Around, PassesFlow, passes_flow
-from workbench.memory.fitting.profile import profiled
+from workbench.memory.fitting.profile import Profile, digest_of, profiled
 from workbench.memory.fitting.programme import (
     Programme,
     compiled,
@@ -30,11 +32,15 @@ from workbench.memory.measured import allocations
 from workbench.memory.process import OPTIMIZERS
 from workbench.memory.recomputation import BudgetError
 from workbench.utils.checks import UserError, choose
+from workbench.utils.files import expanded, write_text
 from workbench.utils.numbers import bytes_as_text
 
 Loss = Callable[[Any], Tensor]
 MARGIN_BYTES = 1024
 """For single numbers: the loss, and what PyTorch makes of it."""
+
+
+FORMAT = "workbench plan within a budget, 1"
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,9 @@ class Step:
     bases: Mapping[int, View]
     held: tuple[tuple[int, str], ...]
     beside: Mapping[str, int]  # bytes of the module, its inputs and the optimiser's state
+    profile: Profile
+    used: Used
+    optimizer: str
 
     @property
     def held_bytes(self) -> int:
@@ -225,11 +234,35 @@ class Fit:
         )
 
     def _price(self) -> str:
+        """What recomputing takes: in the steps so far, or before them by operators run alone."""
         if not self.again_s:
             return "nothing recomputed"
+        spent = self.programme.spent
+        if not spent.steps:
+            return (
+                f"recomputing about {self.again_s:.2g} s a step, {self.again_s / self.once_s:.0%} "
+                "more, by operators timed alone (after a step: as timed in it)"
+            )
+        again_s, step_s = spent.again_s / spent.steps, spent.step_s / spent.steps
         return (
-            f"recomputing {self.again_s:.2g} s a step, {self.again_s / self.once_s:.0%} of the rest"
+            f"recomputing took {again_s:.2g} s of {step_s:.2g} s a step, "
+            f"{again_s / (step_s - again_s):.0%} more"
         )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what was measured and the budget to a small file of JSON, for `load_fit`."""
+        used = {str(at): layout for at, layout in self.step.used.gradients.items()}
+        saved = {
+            "format": FORMAT,
+            "budget_bytes": self.budget_bytes,
+            "optimizer": self.step.optimizer,
+            "gradients": used,
+            "loss_share": self.step.used.share,
+            "graph": self.step.profile.digest,
+            "seconds": self.step.profile.seconds,
+            "scratch_bytes": self.step.profile.scratch_bytes,
+        }
+        write_text(expanded(path), json.dumps(saved))
 
 
 def step_of(
@@ -240,8 +273,12 @@ def step_of(
     optimizer: str,
     *,
     timed: bool = True,
+    profile: Profile | None = None,
 ) -> tuple[Step, Used]:
-    """Trace a step of training, measure its operators, and count what it holds."""
+    """Trace a step of training, measure its operators, and count what it holds.
+
+    With a `profile` from before, nothing is run. Raises `UserError` where it is of another graph.
+    """
     name = type(module).__name__
     seen: list[Used] = []
 
@@ -270,14 +307,21 @@ def step_of(
         round(seen[0].share * sum(view.size_bytes for view in passes.outputs)),
         chosen.scratch_bytes(trained),
     )
-    flow = passes_flow(passes, profiled(graph, bases, timed=timed), around)
+    if profile is None:
+        profile = profiled(graph, bases, timed=timed)
+    elif profile.digest != digest_of(graph):
+        raise UserError(
+            f"the plan is not for {name} on these inputs: it was saved of another module, for "
+            "another batch, or by another version of PyTorch; plan again by memory.fit"
+        )
+    flow = passes_flow(passes, profile, around)
     own_bytes = storage_bytes(named.values())
     beside = {
         "parameters and buffers": own_bytes,
         "inputs": storage_bytes([*named.values(), *given]) - own_bytes,
         f"{optimizer}'s state": _state_bytes(chosen.state, trained),
     }
-    return Step(name, passes, flow, bases, held, beside), seen[0]
+    return Step(name, passes, flow, bases, held, beside, profile, seen[0], optimizer), seen[0]
 
 
 def _state_bytes(copies: int, trained: Sequence[int]) -> int:

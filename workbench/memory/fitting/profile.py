@@ -5,6 +5,7 @@ Each is run alone, on numbers made for it: that needs no more memory than one op
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ class Profile:
 
     seconds: tuple[float, ...]
     scratch_bytes: tuple[int, ...]
+    digest: str  # of the graph
 
 
 def profiled(graph: Recording, bases: Mapping[int, View], *, timed: bool = True) -> Profile:
@@ -59,7 +61,16 @@ def profiled(graph: Recording, bases: Mapping[int, View], *, timed: bool = True)
         0 if kind < 0 else max(0, peaks[kind] - size)
         for kind, size in zip(which, made, strict=True)
     ]
-    return Profile(tuple(0.0 if kind < 0 else seconds[kind] for kind in which), tuple(scratch))
+    took = tuple(0.0 if kind < 0 else seconds[kind] for kind in which)
+    return Profile(took, tuple(scratch), digest_of(graph))
+
+
+def digest_of(graph: Recording) -> str:
+    """SHA-256 of what operators a graph has, and of the forms of what they read and make."""
+    seen = hashlib.sha256(repr((graph.parameters, graph.inputs, graph.outputs)).encode())
+    for one in graph.operators:
+        seen.update(repr((one.name, one.phase, one.reads, one.makes)).encode())
+    return seen.hexdigest()
 
 
 def _alone(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -107,6 +108,15 @@ def _drawn_again(flow: Dataflow) -> set[int]:
     return {at for at, one in enumerate(operators) if one.is_random and runs[at] > 1}
 
 
+@dataclass
+class Spent:
+    """Seconds of all steps so far, and of these in operators that ran again."""
+
+    steps: int = 0
+    step_s: float = 0.0
+    again_s: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class Programme:
     """Calls of both passes on registers of values; the loss lies between them."""
@@ -119,6 +129,7 @@ class Programme:
     late: tuple[int, ...]  # and those from outside, without gradients of outputs
     read_again: tuple[int, ...]  # of these, those from which values are computed again
     bases: Mapping[int, View]
+    spent: Spent
 
     @cached_property
     def peak_bytes(self) -> int:
@@ -153,6 +164,7 @@ def compiled(passes: Passes, flow: Dataflow, bases: Mapping[int, View]) -> Progr
     value_of: dict[int, int] = {}
     drawn_again = _drawn_again(flow)
     calls: list[Call] = []
+    spent = Spent()
     seen = set[int]()
     loss_at = 0
     late, kept, made_late = dict[int, None](), set[int](), set[int]()
@@ -191,11 +203,22 @@ def compiled(passes: Passes, flow: Dataflow, bases: Mapping[int, View]) -> Progr
             own = call_of(operator, bases, state=state)
             made_now = [view.value for view in operator.makes]
             call = own if again else _drawing(call, own, state, made_now)
+        if again:
+            call = _timed(call, spent)
         freed = tuple(value_of[buffer] for buffer in ending.get(at, ()) if buffer in value_of)
         calls.append(_freeing(call, freed) if freed else call)
     forward, backward = tuple(calls[:loss_at]), tuple(calls[loss_at:])
     values = (frozenset(kept), tuple(late), tuple(read_again))
-    return Programme(passes, flow, forward, backward, *values, bases)
+    return Programme(passes, flow, forward, backward, *values, bases, spent)
+
+
+def _timed(call: Call, spent: Spent) -> Call:
+    def run(known: Registers) -> None:
+        began_s = time.perf_counter()
+        call(known)
+        spent.again_s += time.perf_counter() - began_s
+
+    return run
 
 
 def _freeing(call: Call, values: Sequence[int]) -> Call:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -84,8 +85,10 @@ class _Passes(torch.autograd.Function):
     def forward(ctx: Any, run: Run, *learnt: Tensor) -> tuple[Tensor, ...]:
         programme = run.programme
         known = dict(run.sources)
+        began_s = time.perf_counter()
         for call in programme.forward:
             call(known)
+        programme.spent.step_s += time.perf_counter() - began_s
         views = programme.passes.outputs
         outputs = tuple(_without_base(known[view.value], view, programme) for view in views)
         watched = list[tuple[Tensor, int]]()
@@ -148,8 +151,11 @@ class _Passes(torch.autograd.Function):
             tangent = tangents[at]
             assert tangent is not None
             known[view.value] = laid_out(tangent, view)
+        began_s = time.perf_counter()
         for call in programme.backward:
             call(known)
+        programme.spent.step_s += time.perf_counter() - began_s
+        programme.spent.steps += 1
         gradients = passes.graph.outputs[len(passes.outputs) :]
         found = [known[view.value] for view in gradients]
         looks = [lens(view, programme.bases[view.value]) for view in gradients]
