@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from workbench import memory
-from workbench.memory.fitting import planning
+from workbench.memory.fitting import Fitted, planning
 from workbench.utils.checks import UserError
 from workbench.utils.files import ROOT
 
@@ -25,11 +25,11 @@ def perceptron(width: int = 32) -> nn.Module:
     return nn.Sequential(*layers, nn.Dropout(0.2), nn.Linear(width, 4))
 
 
-@pytest.fixture
-def saved(tmp_path: Path) -> tuple[Path, memory.Fitted]:
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Fitted]:
     x = torch.randn(512, 32)
     ours = memory.fit(perceptron(), x, "70%", optimizer="momentum")
-    path = tmp_path / "plan.json"
+    path = tmp_path_factory.mktemp("plans") / "plan.json"
     ours.fit.save(path)
     return path, ours
 
@@ -87,9 +87,9 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_files_that_are_not_plans_are_refused(saved: Any, damage: str) -> None:
-    path, _ = saved
-    plan = json.loads(path.read_text())
+def test_files_that_are_not_plans_are_refused(saved: Any, tmp_path: Path, damage: str) -> None:
+    plan = json.loads(saved[0].read_text())
+    path = tmp_path / "plan.json"
     path.write_text(json.dumps(DAMAGES[damage](plan)))
     with pytest.raises(UserError, match=r"is no plan that fit\.save"):
         memory.load_fit(path, perceptron(), torch.randn(512, 32))

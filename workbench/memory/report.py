@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 
+BESIDE = "beside these: imported libraries, and what the C library keeps to use again"
 UNSEEN = 0.21
 """Most by which recorded steps took longer than a roofline said, as a share of a step."""
 
@@ -152,7 +153,7 @@ def table(survey: Survey, title: str) -> Any:
     accounts = ", ".join(
         f"{name} {bytes_as_text(size_bytes)}" for name, size_bytes in _accounts(survey)
     )
-    rows.caption = "\n".join([*lines, f"the process: {accounts}", "1 MB = 10⁶ bytes"])
+    rows.caption = "\n".join([*lines, f"the process: {accounts}", BESIDE, "1 MB = 10⁶ bytes"])
     return rows
 
 
