@@ -115,4 +115,4 @@ def test_planning_takes_less_memory_than_its_budget() -> None:
     )
     took, budget, plain = map(int, done.stdout.split())
     assert plain > 400e6  # 24 layers of 17 MB each, and what Tanh makes of them
-    assert took < 0.7 * budget
+    assert took < budget
