@@ -17,11 +17,8 @@ class UntraceableError(UserError):
     """A module whose graph depends on the numbers it computes with: why, and what to do instead."""
 
     def __init__(self, reason: str, advice: str = "") -> None:
-        super().__init__(reason, advice)
+        super().__init__(f"{reason}. {advice}" if advice else reason)
         self.reason, self.advice = reason, advice
-
-    def __str__(self) -> str:
-        return f"{self.reason}. {self.advice}" if self.advice else self.reason
 
 
 @dataclass(frozen=True)

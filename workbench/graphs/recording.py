@@ -294,9 +294,8 @@ def explained(
     try:
         yield
     except UserError as error:  # it says itself what is wrong
-        reason = error.args[0]
         raise UntraceableError(
-            f"{name} cannot be traced: {_where(module, error)}{reason}", advice.module
+            f"{name} cannot be traced: {_where(module, error)}{error}", advice.module
         ) from error
     except Exception as error:
         why = f"{type(error).__name__}: {str(error).rstrip('.')}"
