@@ -156,11 +156,7 @@ def compiled(passes: Passes, flow: Dataflow, bases: Mapping[int, View]) -> Progr
     """Calls for the steps of a flow in their order, each letting go of what is read no more."""
     graph = passes.graph
     life = lifetimes(flow, range(len(flow.steps)))
-    ending: dict[int, list[int]] = {}
-    for buffer, readers in enumerate(flow.readers):
-        if buffer not in flow.kept:
-            last = max(readers, default=int(flow.maker[buffer]))
-            ending.setdefault(last, []).append(buffer)
+    ending = _ending(flow)
     value_of: dict[int, int] = {}
     drawn_again = _drawn_again(flow)
     calls: list[Call] = []
@@ -210,6 +206,16 @@ def compiled(passes: Passes, flow: Dataflow, bases: Mapping[int, View]) -> Progr
     forward, backward = tuple(calls[:loss_at]), tuple(calls[loss_at:])
     values = (frozenset(kept), tuple(late), tuple(read_again))
     return Programme(passes, flow, forward, backward, *values, bases, spent)
+
+
+def _ending(flow: Dataflow) -> dict[int, list[int]]:
+    """Buffers that are let go of, by their last step."""
+    ending: dict[int, list[int]] = {}
+    for buffer, readers in enumerate(flow.readers):
+        if buffer not in flow.kept:
+            last = max(readers, default=int(flow.maker[buffer]))
+            ending.setdefault(last, []).append(buffer)
+    return ending
 
 
 def _timed(call: Call, spent: Spent) -> Call:
