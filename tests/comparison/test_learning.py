@@ -449,7 +449,9 @@ def test_evaluations_charts_and_tables_show_what_the_objective_measures(kind: st
         f"test {one}" for one in ("loss", *[title] * len(measured))
     ]
     assert charts.draw_curves(drawn, ["title"])["vconcat"]
-    headings = [column.header for table in tables(found, "title") for column in table.columns]
+    ranked, over_time = tables(found, "title")
+    assert str(over_time.title).startswith(f"Test {title if measured else 'loss'} after")
+    headings = [column.header for column in ranked.columns]
     assert headings[-1] == (title if measured else "test loss\nat the end")
 
     stressed = stress(model, even(), data, 4, learning_rate=0.01, **how)
