@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import replace
-from itertools import product
+from itertools import permutations, product
 from random import Random
 
 import polars as pl
@@ -407,3 +407,18 @@ def test_roles_are_written_by_equal_signs() -> None:
     cluster = full_mesh([*nodes, Node("cloud", flops_per_s=1e12)], Link(1e8))
     where = WAYS["all_cloud"].find(Question(PROFILE, cluster)).where
     assert where == "device = phone, edge = edge, cloud = cloud"
+
+
+@pytest.mark.parametrize("nodes", [2, 3])
+@pytest.mark.parametrize(
+    ("name", "every"),
+    [("baseline", 1), ("choco_sgd", 1), ("diloco", 2 / 50), ("local_sgd", 2 / 50)],
+)
+def test_overheads_are_charged_of_the_messages_that_peers_send(
+    name: str, every: float, nodes: int
+) -> None:
+    """In an all-reduce two a round: a share of the own model, and the mean of a share."""
+    alike = [Node(f"node{at}", flops_per_s=1e9) for at in range(nodes)]
+    question = Question(PROFILE, full_mesh(alike, Link(1e7, overhead_s=0.005)), 8)
+    messages = WAYS[name].find(question).use.messages
+    assert messages == pytest.approx(dict.fromkeys(permutations(range(nodes), 2), every), rel=1e-3)

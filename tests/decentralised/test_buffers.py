@@ -6,12 +6,22 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pytest
 import torch
 
+from tests.decentralised.model_exchange import runs
 from tests.decentralised.setups import epochwise, gosgd
 from workbench import decentralised, training
 from workbench.decentralised import GossipSetup
+from workbench.decentralised.model_exchange.ad_psgd import AdPsgd
+from workbench.decentralised.model_exchange.choco_sgd import ChocoSgd
+from workbench.decentralised.model_exchange.diloco import DiLoCo
 from workbench.decentralised.model_exchange.gosgd import GoSgd, Share, WeightedModel
+from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd
+from workbench.decentralised.model_exchange.noloco import NoLoCo
+from workbench.runtime import Crash
+from workbench.training.batches import Draw
 
 
 def model() -> torch.nn.Module:
@@ -48,3 +58,58 @@ def test_gosgd_merges_by_weights() -> None:
     found = learner.buffers()
     torch.testing.assert_close(found["2.running_mean"], own["2.running_mean"] + 0.25)
     assert found["2.num_batches_tracked"] == own["2.num_batches_tracked"]
+
+
+def normalised() -> torch.nn.Module:
+    """What is averaged depends on batches alone, not on what is learnt."""
+    return torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 10)
+    )
+
+
+@pytest.mark.parametrize(
+    ("exchange", "workers", "every", "iterations"),
+    [
+        (DiLoCo(2), 3, 2, 5),
+        (DiLoCo(2), 1, 1, 3),
+        (ChocoSgd(0.1), 3, 1, 4),
+        (MoshpitSgd(2, dimensions=1), 3, 2, 5),
+        (NoLoCo(2), 2, 2, 5),
+        (AdPsgd(), 2, 1, 1),
+    ],
+    ids=str,
+)
+def test_exchanges_by_iterations_take_the_mean_of_all_that_exchange(
+    exchange: Any, workers: int, every: int, iterations: int
+) -> None:
+    of = replace(
+        runs.setup(workers, iterations=iterations, speeds=[1, 0.01, 0.5][:workers]),
+        model=normalised,
+    )
+    built = of.programs(runs.system(exchange))
+    training.run(built)
+    draws = [Draw(of.held[node], of.seed, node, 0) for node in range(workers)]
+    means, variances = np.zeros((workers, 64)), np.ones((workers, 64))
+    for iteration in range(1, iterations + 1):
+        for node, draw in enumerate(draws):
+            x = runs.DIGITS.x_train[draw.take(of.local_batch)].reshape(-1, 64)
+            means[node] += 0.1 * (x.mean(0) - means[node])
+            variances[node] += 0.1 * (x.var(0, ddof=1) - variances[node])
+        if not iteration % every:
+            means[:], variances[:] = means.mean(0), variances.mean(0)
+    for node, learner in enumerate(built.learners):
+        module: Any = learner.flat.module
+        norm = module[1]
+        np.testing.assert_allclose(norm.running_mean, means[node], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(norm.running_var, variances[node], rtol=1e-5, atol=1e-6)
+        assert norm.num_batches_tracked == iterations
+
+
+def test_one_that_is_gone_is_left_out_of_the_mean() -> None:
+    of = replace(runs.setup(4, iterations=12, patience_s=0.3), model=normalised)
+    built = of.programs(runs.system(DiLoCo(4)))
+    training.run(built, training.RunOptions(faults=[Crash(2, 0.5)]))
+    found = [learner.buffers()["1.running_mean"] for learner in built.learners]
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[3])
+    assert not torch.allclose(found[0], found[2])

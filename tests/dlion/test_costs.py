@@ -200,12 +200,13 @@ def test_a_large_model_takes_as_long_as_its_bytes() -> None:
     """Of which fewer values stand for all, on links that carry as much less."""
     cluster = ENVIRONMENTS["hetero_sys_a"].cluster()
     small, large = narrow("hetero_sys_a"), replace(WORK, model_bytes=CIPHER_BYTES)
-    for name in ("baseline", "diloco"):
+    shares = len(cluster) / VALUES  # of an all-reduce differ by a value
+    for name, rel in {"baseline": 1e-6, "diloco": shares}.items():
         one, two = iteration(small, WORK, name), iteration(cluster, large, name)
-        assert one.iteration_s == pytest.approx(two.iteration_s)
-        assert two.link_bytes == pytest.approx(
-            {pair: each * CIPHER_BYTES / WORK.model_bytes for pair, each in one.link_bytes.items()}
-        )
+        assert one.iteration_s == pytest.approx(two.iteration_s, rel=rel)
+        scale = CIPHER_BYTES / WORK.model_bytes
+        expected = {pair: each * scale for pair, each in one.link_bytes.items()}
+        assert two.link_bytes == pytest.approx(expected, rel=rel)
 
 
 PLAIN_DLION = replace(

@@ -126,6 +126,11 @@ class PeerLearner:
         """Copies of the model's buffers."""
         return get_buffers(self.flat.module)
 
+    def take_buffers(self, buffers: Mapping[str, Tensor]) -> None:
+        """Take over buffers of numbers; counters stay."""
+        taken = {name: one for name, one in buffers.items() if one.is_floating_point()}
+        set_buffers(self.flat.module, self.buffers() | taken)
+
     def adopt(self, parameters: Tensor, buffers: Mapping[str, Tensor]) -> None:
         """Become another's model."""
         self.flat.parameters.copy_(parameters)
@@ -138,13 +143,12 @@ class PeerLearner:
         Here it is exchanged and averaged as the parameters are.
         """
         self.flat.parameters.lerp_(parameters, weight)
-        own = get_buffers(self.flat.module)
-        set_buffers(
-            self.flat.module,
+        self.take_buffers(
             {
-                name: tensor.lerp(buffers[name], weight) if tensor.is_floating_point() else tensor
-                for name, tensor in own.items()
-            },
+                name: tensor.lerp(buffers[name], weight)
+                for name, tensor in self.buffers().items()
+                if tensor.is_floating_point()
+            }
         )
 
     def mix(

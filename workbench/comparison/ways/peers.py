@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from workbench.comparison.question import Question, UnusableError
@@ -63,7 +64,13 @@ def plan(question: Question, system: str) -> Option:
     def use(rounds: int) -> Use:
         found = iteration(cluster, workload, system, rounds=rounds)
         longest_s = max(found.iteration_s)
-        per_s = {pair: size / found.iteration_s[pair[0]] for pair, size in found.link_bytes.items()}
+
+        def sent(by_pair: Mapping[tuple[int, int], float]) -> dict[tuple[int, int], float]:
+            return {
+                (nodes[a], nodes[b]): each * longest_s / found.iteration_s[a]
+                for (a, b), each in by_pair.items()
+            }
+
         return Use(
             iteration_s=longest_s,
             samples=found.samples_per_s * longest_s,
@@ -71,8 +78,8 @@ def plan(question: Question, system: str) -> Option:
                 node: found.compute_s[place] / found.iteration_s[place] * longest_s
                 for place, node in enumerate(nodes)
             },
-            link_bytes={(nodes[a], nodes[b]): one * longest_s for (a, b), one in per_s.items()},
-            messages={(nodes[a], nodes[b]): longest_s / found.iteration_s[a] for a, b in per_s},
+            link_bytes=sent(found.link_bytes),
+            messages=sent(found.link_messages),
         )
 
     assumes: tuple[str, ...] = ()

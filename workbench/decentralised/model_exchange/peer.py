@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from workbench.decentralised.gradient_exchange.part import Values
+from workbench.training import average_buffers
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from workbench.decentralised.node import Node
     from workbench.runtime import Message
 
 TOPIC = "model"
 PAIRS = 9  # purpose of a stream, beside those of `workbench.training.repeatable`
 Arrays = tuple[Values, ...]
+Buffers = Mapping[str, "Tensor"]
 
 
 class ModelExchange(Protocol):
@@ -29,6 +33,10 @@ class ModelExchange(Protocol):
 
 class Peer:
     """One node among its peers.
+
+    Deviation: papers on these exchanges are silent on what batch normalisation averages. It
+    travels with all arrays, weighs nothing on the links, and of what comes together with its own a
+    node takes the mean; counters stay.
 
     Attributes
     ----------
@@ -43,7 +51,8 @@ class Peer:
     def __init__(self, own: Node) -> None:
         self._own, self.node, self.nodes = own, own.node, len(own.job.learners)
         self.seed, self.random = own.job.setup.seed, own.context.random
-        self._arrived: defaultdict[tuple[str, int], dict[int, Arrays]] = defaultdict(dict)
+        self._arrived: defaultdict[tuple[str, int], dict[int, tuple[Arrays, Buffers]]]
+        self._arrived = defaultdict(dict)
         self._over: dict[str, int] = {}  # newest turn of each topic that nobody waits for any more
         self._asked_s: dict[tuple[int, int], float] = {}  # by peer and turn
         self._acts: dict[str, Callable[[int, int, Arrays], None]] = {}
@@ -71,7 +80,8 @@ class Peer:
         """
         self._own.heartbeat.sent[topic] = turn
         size_bytes = sum(array.nbytes for array in arrays) * self._own.job.stands_for
-        self._own.send(to, TOPIC, (topic, turn, arrays), size_bytes)
+        buffers = self._own.learner.buffers() if arrays else {}
+        self._own.send(to, TOPIC, (topic, turn, arrays, buffers), size_bytes)
 
     def ask(self, to: int, topic: str, turn: int, *arrays: Values) -> None:
         """Send arrays that the peer answers as soon as they arrive, whatever it does then."""
@@ -95,22 +105,31 @@ class Peer:
 
         await own.until(lambda: not any(map(may_come, {*senders} & {*self.there} - arrived.keys())))
         del self._arrived[topic, turn]
+        self._average({sender: buffers for sender, (_, buffers) in arrived.items()})
         self._over[topic] = turn
         self._asked_s.clear()
-        return {sender: arrived[sender] for sender in sorted(arrived)}
+        return {sender: arrived[sender][0] for sender in sorted(arrived)}
 
     def on(self, topic: str, act: Callable[[int, int, Arrays], None]) -> None:
         """Have a function of sender, turn and arrays called as soon as some of a topic arrive."""
         self._acts[topic] = act
 
     def _take(self, message: Message) -> None:
-        topic, turn, arrays = message.payload
+        topic, turn, arrays, buffers = message.payload
         self._own.heard(message, turn, sum(array.size for array in arrays))
         act = self._acts.get(topic)
         if act is not None:
             act(message.sender, turn, arrays)
+            self._average({message.sender: buffers})
         elif turn > self._over.get(topic, 0):
-            self._arrived[topic, turn][message.sender] = arrays
+            self._arrived[topic, turn][message.sender] = arrays, buffers
+
+    def _average(self, arrived: Mapping[int, Buffers]) -> None:
+        """Take the mean of the own buffers and those that came, in the order of nodes."""
+        if came := {sender: buffers for sender, buffers in arrived.items() if buffers}:
+            learner = self._own.learner
+            of_all = {self.node: learner.buffers(), **came}
+            learner.take_buffers(average_buffers([of_all[node] for node in sorted(of_all)]))
 
 
 async def all_gather(peer: Peer, others: Collection[int], turn: int, *own: Values) -> list[Arrays]:

@@ -156,7 +156,7 @@ class DryLearner:
     def nothing(self, *args: object, **kwargs: object) -> None:
         """Learn nothing."""
 
-    step = add = try_out = merge = merge_buffers = buffers = nothing
+    step = add = try_out = merge = buffers = nothing
 
 
 class Noted:
@@ -173,8 +173,8 @@ class Noted:
         """Note a message that has a size, and send it."""
         if message.size_bytes and message.topic != "weights":
             run, node = self._run, self._context.node
-            sent = run.sent.setdefault((node, to), defaultdict(float))
-            sent[len(run.began_s[node])] += message.size_bytes * run.scale
+            sent = run.sent.setdefault((node, to), defaultdict(list))
+            sent[len(run.began_s[node])].append(message.size_bytes * run.scale)
         self._context.send(to, message)
 
 
@@ -235,8 +235,8 @@ class DryRun:
         self.began_s: list[list[float]] = [[] for _ in range(workers)]
         self.carried: list[list[Transfer]] = [[] for _ in range(workers)]
         self._batches = [workload.local_batch] * workers
-        # (source, target) -> bytes by iteration of the source, and what has arrived
-        self.sent: dict[tuple[int, int], defaultdict[int, float]] = {}
+        # (source, target) -> bytes of each message by iteration of the source; what has arrived
+        self.sent: dict[tuple[int, int], defaultdict[int, list[float]]] = {}
         self.arrived: defaultdict[tuple[int, int], list[Arrival]] = defaultdict(list)
         self.done: list[tuple[float, int, int, int]] = []  # at_s, node, iteration, samples
         self.rounds: list[int] = []  # iterations in which something was sent
@@ -409,12 +409,21 @@ class DryRun:
 
     def link_bytes(self, windows: Sequence[Window]) -> dict[tuple[int, int], float]:
         """(source, target) -> mean bytes that the sender's iterations in its window send."""
+        return self._means(windows, sum)
+
+    def link_messages(self, windows: Sequence[Window]) -> dict[tuple[int, int], float]:
+        """(source, target) -> mean number of messages of these iterations."""
+        return self._means(windows, len)
+
+    def _means(
+        self, windows: Sequence[Window], of: Callable[[list[float]], float]
+    ) -> dict[tuple[int, int], float]:
         means = {}
         for pair, by_iteration in sorted(self.sent.items()):
             first, last = windows[pair[0]]
-            size = sum(size for at, size in by_iteration.items() if first < at <= last)
-            if size:
-                means[pair] = size / (last - first)
+            total = sum(of(sizes) for at, sizes in by_iteration.items() if first < at <= last)
+            if total:
+                means[pair] = total / (last - first)
         return means
 
     def least_s(self, link_bytes: Mapping[tuple[int, int], float]) -> float:

@@ -81,6 +81,8 @@ class Iteration:
         The sum of these.
     link_bytes
         (source, target) -> bytes in an iteration of the source; without pairs that send nothing.
+    link_messages
+        How many messages carry them: less than 1 where most iterations send none.
     repeats
         Whether the course of events repeats, to a ten-thousandth of its times; if not, times are
         means over some iterations.
@@ -94,6 +96,7 @@ class Iteration:
     rare_s: tuple[float, ...]
     iteration_s: tuple[float, ...]
     link_bytes: LinkBytes
+    link_messages: dict[tuple[int, int], float]
     repeats: bool
 
     @property
@@ -156,7 +159,7 @@ def iteration(
             windows, repeats = run.settle(rounds)
     own_s, batching, transfer = run.own_s, chosen.batching, chosen.transfer
     workers = range(len(own_s))
-    link_bytes = run.link_bytes(windows)
+    link_bytes, link_messages = run.link_bytes(windows), run.link_messages(windows)
     iteration_s = [
         (began_s[last] - began_s[first]) / (last - first)
         for began_s, (first, last) in zip(run.began_s, windows, strict=True)
@@ -179,7 +182,9 @@ def iteration(
     if transfer is not None:
         weights_s, weights = _weights(run, chosen, max(iteration_s), rounds, options)
         rare_s += weights_s
-        link_bytes = {pair: size + link_bytes.get(pair, 0.0) for pair, size in weights.items()}
+        for pair, size in weights.items():
+            link_bytes[pair] = link_bytes.get(pair, 0.0) + size
+            link_messages[pair] = link_messages.get(pair, 0.0) + size / workload.model_bytes
     return Iteration(
         batches=run.batches,
         host_s=(workload.host_s,) * len(own_s),
@@ -191,6 +196,7 @@ def iteration(
             max(one, own) + rare_s for one, own in zip(iteration_s, own_s, strict=True)
         ),
         link_bytes=link_bytes,
+        link_messages=link_messages,
         repeats=repeats,
     )
 
