@@ -82,8 +82,10 @@ def test_tilde_in_a_path_is_the_home_folder(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-p", "workers"], "-p workers: write it as name=value"),
-        (["-p", "=3"], "-p =3: write it as name=value"),
+        (["-p", "workers"], "-p 'workers': write it as name=value"),
+        (["-p", "=3"], "-p '=3': write it as name=value"),
+        (["-p", "workers=4\n"], r"-p 'workers=4\n': write it as name=value"),
+        (["-p", "model=\x1b[2J"], r"-p 'model=\x1b[2J': write it as name=value"),
         (["-p", "workers=2", "-p", "workers=3"], "'workers' is given twice: 2 and 3"),
         (["--scale", "smok"], "Did you mean 'smoke'?"),
     ],
@@ -186,12 +188,20 @@ def test_output_that_is_not_utf8_has_all_numbers(environment: dict[str, str]) ->
     assert run.stderr == b""
 
 
-def test_a_full_standard_output_is_one_line() -> None:
+@pytest.mark.parametrize("asked", ["models", "--help", "models --help", "--version"])
+def test_a_full_standard_output_is_one_line(asked: str) -> None:
     with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "workbench.cli", "models"]
+        command = [sys.executable, "-m", "workbench.cli", *asked.split()]
         run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
     assert run.stderr == b"workbench: standard output: No space left on device\n"
     assert run.returncode == 2
+
+
+@pytest.mark.parametrize("into", [">&-", "| true"])
+def test_a_closed_standard_output_is_no_traceback(into: str) -> None:
+    command = f"'{sys.executable}' -m workbench.cli models {into}"
+    run = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
+    assert run.stderr == b""
 
 
 def raise_outside() -> None:

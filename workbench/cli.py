@@ -45,10 +45,14 @@ class _Commands(TyperGroup):
     """The commands; refusals and faults of files become one line, other errors stay tracebacks."""
 
     def invoke(self, ctx: Any) -> Any:
-        try:
-            result = super().invoke(ctx)
+        result = super().invoke(ctx)
+        if sys.stdout is not None:  # as where it is closed
             sys.stdout.flush()
-            return result
+        return result
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().main(*args, **options)
         except UserError as error:
             why = str(error)
         except OSError as error:
@@ -56,7 +60,7 @@ class _Commands(TyperGroup):
                 raise
             why = f"{error.filename or 'standard output'}: {error.strerror}"
         typer.echo(f"workbench: {why}", err=True)
-        raise typer.Exit(WRONG_INPUT)
+        sys.exit(WRONG_INPUT)
 
 
 app = typer.Typer(
@@ -1038,8 +1042,8 @@ def _assignments(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         name = name.strip()
-        if not (equals and name):
-            raise UserError(f"-p {text}: write it as name=value, as in -p batch_size=16")
+        if not (equals and name and text.isprintable()):
+            raise UserError(f"-p {text!r}: write it as name=value, as in -p batch_size=16")
         if name in values:
             raise UserError(f"parameter {name!r} is given twice: {values[name]} and {value}")
         values[name] = value

@@ -141,8 +141,14 @@ def npy(shape: str, data: bytes = b"", *, dtype: str = "|u1", longer: int = 0) -
         (pickle.dumps({"a": 1}), "not an .npz file"),
         (b"\x93NUMPY\x09\x09", "not an .npz file"),
         (b"", "not an .npz file"),
+        (npy("(10**9,)", b""), "not an .npz file"),
+        (npy("(2000000000,)", dtype="|S0"), "has more than 1,000,000,000 numbers"),
+        (npy("(0, 99999999999999999999)"), "not an .npz file"),
+        (npy("(3,)", b"abc", dtype="|V1"), "x_train is |V1"),
+        (npy("(True,)", b"a"), "not an .npz file"),
+        (npy("(3, 1, 1, 1)", b"aaa") + b"b", "has 4 bytes, and its header says 3"),
     ],
-    ids=range(9),
+    ids=range(15),
 )
 def test_array_of_a_stranger_is_refused_before_it_takes_memory(
     tmp_path: Path, content: bytes, message: str
@@ -162,6 +168,17 @@ def test_file_that_unpacks_to_too_much_is_refused(
     read(tmp_path)
     monkeypatch.setattr(npz, "MOST_BYTES", size - 1)
     with pytest.raises(DatasetError, match="unpacks to 0 MB; at most 0 MB are read"):
+        read(tmp_path)
+
+
+def test_bytes_that_become_too_many_numbers_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = max(array.size for array in GOOD.values())
+    monkeypatch.setattr(npz, "MOST_NUMBERS", most)
+    read(tmp_path)
+    monkeypatch.setattr(npz, "MOST_NUMBERS", most - 1)
+    with pytest.raises(DatasetError, match=f"x_train.npy has more than {most - 1:,} numbers"):
         read(tmp_path)
 
 

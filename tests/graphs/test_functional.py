@@ -288,7 +288,7 @@ def test_refusals(module: nn.Module, options: dict[str, Any], message: str) -> N
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("module", COMPILED)
 def test_compiled_modules_are_refused(module: nn.Module, training: bool) -> None:
-    with pytest.raises(UserError, match=r"it is compiled by torch[.]jit: give the module that"):
+    with pytest.raises(UserError, match=r"it is compiled by torch[.]jit;\ngive the module that"):
         trace(module, (4,), training=training)
     with pytest.raises(UserError, match=r"its part 'inner' is compiled by torch[.]jit"):
         trace(Calling(lambda m, x: m.inner(x), inner=module), (4,), training=training)

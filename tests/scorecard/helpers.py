@@ -18,6 +18,7 @@ from workbench.notebook import Results
 from workbench.parameters import Parameters, Value
 from workbench.scorecard import Scorecard, of_frames, of_results
 from workbench.store.manifest import NAME, file_digest
+from workbench.store.provenance import of_package
 from workbench.system import SystemInfo
 
 TOY_CLAIMS = """\
@@ -84,7 +85,11 @@ class Toy:
         self.figures[figure] = replace(own, **fields)
 
     def store(
-        self, parameters: Mapping[str, Value] = {"scale": "smoke"}, /, **frames: pl.DataFrame
+        self,
+        parameters: Mapping[str, Value] = {"scale": "smoke"},
+        package: str = of_package(),
+        /,
+        **frames: pl.DataFrame,
     ) -> None:
         """Store frames as a run of the toy's notebook does."""
         folder = self.results / "09_toy"
@@ -96,6 +101,7 @@ class Toy:
             MADE,
             of="09_toy",
             arguments=parameters,
+            inputs={"package": package},
             outputs={path.name: file_digest(path) or "" for path in files},
         )
         (folder / NAME).write_text(manifest.to_json())

@@ -267,6 +267,34 @@ def test_a_fault_of_an_answer_is_no_unanswered_claim(toy: Toy, error: type[Excep
         toy.card()
 
 
+def test_rows_that_other_code_did_not_make_are_a_claim_s_own_reason(toy: Toy) -> None:
+    def second(rows: pl.DataFrame) -> Answer:
+        return Answer(dict.fromkeys(rows.columns, 40.0)["second"])
+
+    toy.change("fig1", answers={"toy.fig1.best": second})
+    toy.store({"scale": "smoke"}, "of another version", fig1=FIG1, fig2=FIG1)
+    reasons = {row.id: (row.verdict, row.reason) for row in toy.card().rows}
+    assert reasons["toy.fig1.best"] == (
+        "not run",
+        "the stored results are of another version (no rows of 'second'): "
+        "run `workbench reproduce toy --force`",
+    )
+    assert "of another version" not in reasons["toy.fig2.speedup"][1]
+
+
+@pytest.mark.parametrize("error", [NameError, AttributeError, TypeError, IndexError])
+def test_a_fault_of_an_answer_surfaces_though_other_code_made_the_rows(
+    toy: Toy, error: type[Exception]
+) -> None:
+    def typo(_: pl.DataFrame) -> Answer:
+        raise error("secnod")
+
+    toy.change("fig1", answers={"toy.fig1.best": typo})
+    toy.store({"scale": "smoke"}, "of another version", fig1=FIG1)
+    with pytest.raises(error, match="secnod"):
+        toy.card()
+
+
 @pytest.mark.parametrize("field", ["causes", "answers"])
 def test_a_figure_on_a_claim_that_does_not_exist_is_refused(toy: Toy, field: str) -> None:
     toy.change("fig1", **{field: {"toy.fig9": None}})

@@ -29,6 +29,7 @@ CLASSES = tuple(map(str, range(1, 1001)))
 """The publishers' numbers; their ``map_clsloc.txt`` says which class each is."""
 
 _IMAGE = (3, 8, 8)
+_MOST_IMAGES = 200_000  # in one file; the published ones have 128,117 at most
 
 
 def load(folder: Path) -> Dataset:
@@ -103,6 +104,8 @@ def _labels(path: Path, labels: NDArray[Any]) -> Labels:
             f"{path}: labels is {labels.dtype} of shape {labels.shape}; labels are whole numbers, "
             "one for each image"
         )
+    if labels.size > _MOST_IMAGES:  # before memory is taken for its images
+        raise DatasetError(f"{path}: {labels.size:,} labels; a file has at most {_MOST_IMAGES:,}")
     if labels.min() < 1 or labels.max() > len(CLASSES):
         raise DatasetError(
             f"{path}: labels from {labels.min()} to {labels.max()}; "

@@ -18,6 +18,8 @@ from workbench.datasets.images import Images
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 MOST_BYTES = 4 * 10**9
 """Of the arrays that are read from a file, unpacked."""
+MOST_NUMBERS = 10**9
+"""In one array: bytes become images of 32-bit and tokens of 64-bit numbers."""
 
 _MOST_CHANNELS = 4
 _MOST_CLASSES = 1_000_000
@@ -91,6 +93,8 @@ def _array(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
         said, there = math.prod(shape) * dtype.itemsize, member.file_size - start.tell()
         if said != there and not dtype.hasobject:
             raise ValueError(f"{member.filename} has {there:,} bytes, and its header says {said:,}")
+        if math.prod(shape) > MOST_NUMBERS:
+            raise ValueError(f"{member.filename} has more than {MOST_NUMBERS:,} numbers")
     with file.open(member) as packed:
         return np.lib.format.read_array(packed, allow_pickle=False)
 

@@ -177,8 +177,17 @@ class Answers(NamedTuple):
     faults: dict[str, str]
 
 
-def answers_of(figures: Iterable[Figure | Together], frames: Mapping[str, pl.DataFrame]) -> Answers:
-    """Answer the claims whose frames, by figures' ids, have rows at the paper's setting."""
+def answers_of(
+    figures: Iterable[Figure | Together],
+    frames: Mapping[str, pl.DataFrame],
+    *,
+    may_lack_rows: bool = False,
+) -> Answers:
+    """Answer the claims whose frames, by figures' ids, have rows at the paper's setting.
+
+    Where the frames `may_lack_rows`, since other code or other parameters made them, what an answer
+    does not find is a fault of theirs; else it is one of the answer, and its KeyError is raised.
+    """
     answers, faults = dict[str, Answer](), dict[str, str]()
     for source in figures:
         if not source.answers or any(figure.id not in frames for figure in source.figures):
@@ -196,6 +205,10 @@ def answers_of(figures: Iterable[Figure | Together], frames: Mapping[str, pl.Dat
                     answers[claim] = value
             except pl.exceptions.PolarsError as error:
                 faults[claim] = _first_line(error)
+            except KeyError as error:
+                if not may_lack_rows:
+                    raise
+                faults[claim] = f"no rows of {error}"
     return Answers(answers, faults)
 
 

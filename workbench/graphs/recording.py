@@ -153,7 +153,7 @@ def check_not_compiled(name: str, module: nn.Module) -> None:
         if isinstance(part, torch.jit.ScriptModule):
             raise UserError(
                 f"{name} cannot be traced: {f'its part {key!r}' if key else 'it'} is compiled by "
-                "torch.jit: give the module that it was made from"
+                "torch.jit;\ngive the module that it was made from"
             )
 
 

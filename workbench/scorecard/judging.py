@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from workbench.clusters.testbeds import load_calibration
 from workbench.experiments.figure import answers_of
 from workbench.parameters import Value
 from workbench.scorecard.scorecard import Row, Scorecard
+from workbench.store.provenance import of_package
 from workbench.utils.checks import check_name
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def of_results(results: Path | None = None, system: str | None = None) -> Scorec
     chosen = list(dict.fromkeys(load_claims()["system"]))
     if system is not None:
         chosen = [check_name("system", stored_results.system_named(system), chosen)]
-    cards = []
+    cards, code = [], of_package()
     for name in chosen:
         manifest = stored_results.manifest(folder, name)
         cards.append(
@@ -64,6 +65,7 @@ def of_results(results: Path | None = None, system: str | None = None) -> Scorec
                 scale=manifest.scale if manifest else None,
                 parameters=manifest.arguments if manifest else None,
                 damaged=stored_results.damaged(folder, name),
+                other_code=manifest is not None and manifest.inputs.get("package") != code,
             )
         )
     return Scorecard(
@@ -83,6 +85,7 @@ def of_frames(
     recorded: Mapping[str, pl.DataFrame] | None = None,
     parameters: Mapping[str, Value] | None = None,
     damaged: Sequence[Path] = (),
+    other_code: bool = False,
 ) -> Scorecard:
     """Judge one system's claims by frames in memory, as a notebook has them while it runs.
 
@@ -101,20 +104,23 @@ def of_frames(
         ``data/recorded``, of every scale.
     damaged
         Other stored files that were altered after the run.
+    other_code
+        Whether they were made by another version of this package.
     """
     own = claims_of(system)
     figures = systems.judged(system)
     for figure in figures:
         for claim in (*figure.answers, *figure.causes):
             check_name("claim", claim, own)
-    answers, faults = answers_of(figures, frames)
+    may_lack_rows = other_code or bool(_changed(system, parameters or {}))
+    answers, faults = answers_of(figures, frames, may_lack_rows=may_lack_rows)
     evidence = [_Evidence(f"this run, {scale or 'unknown'} scale", scale, answers, here=True)]
     if recorded is None:
         recordings, made = _recordings(system)
     else:
-        recordings, made = [_Recording("recorded", PAPER, dict(recorded))], {}
+        recordings, made = [_Recording("recorded", PAPER, dict(recorded), other_code)], {}
     for recording in recordings:
-        answers, lacking = answers_of(figures, recording.frames)
+        answers, lacking = answers_of(figures, recording.frames, may_lack_rows=recording.other_code)
         place = 0 if recording.scale == PAPER else len(evidence)
         evidence.insert(place, _Evidence(recording.name, recording.scale, answers))
         if lacking:
@@ -167,6 +173,7 @@ class _Recording:
     name: str
     scale: str
     frames: dict[str, pl.DataFrame]
+    other_code: bool = False
 
 
 @dataclass(frozen=True)
@@ -227,10 +234,13 @@ def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
         text = ", ".join(
             [f"recorded at {scale}", *trained, *(Path(source).stem for source in data)]
         )
-        made[f"{system} {name}"] = text + recorded.doubts(recording, figures[name])
+        doubts = recorded.doubts(recording, figures[name])
+        made[f"{system} {name}"] = text + doubts
         if not recording.traceable:
             continue
-        alike.setdefault(of, _Recording(text, scale, {})).frames[name] = recording.frame
+        together = alike.setdefault(of, _Recording(text, scale, {}))
+        together.frames[name] = recording.frame
+        alike[of] = replace(together, other_code=together.other_code or bool(doubts))
     of_others = [figure for figure in figures.values() if figure.of]
     for one, figure in product(alike.values(), of_others):
         if {base.id for base in figure.of} <= one.frames.keys():

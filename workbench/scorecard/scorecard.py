@@ -237,7 +237,7 @@ class Scorecard:
     def to_json(self) -> str:
         """Return a JSON list with one object per claim; its keys are the fields of `Row`."""
         rows = [{name: getattr(row, name) for name in _FIELDS} for row in self.rows]
-        return json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return json.dumps(rows, indent=2, allow_nan=False) + "\n"
 
     def to_markdown(self) -> str:
         """Return a table per role, a line per claim; then the totals and what is missing."""
