@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from workbench.utils.checks import MOST_WORDS, UnknownNameError, UserError
+from workbench.utils.checks import MOST_WORDS, UnknownNameError, UserError, parse_budget
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,9 @@ def test_long_words_are_cut_and_the_advice_is_kept() -> None:
     shown = str(UserError(f"{'x' * 1_000_000} is wrong; give a number"))
     assert len(shown) < MOST_WORDS + 10
     assert shown.endswith("is wrong; give a number")
+
+
+@pytest.mark.parametrize("budget", ["١%", "50,5%", "1e2%", "-1%", "1_0%", "١GB", "16,25 GB"])
+def test_a_budget_is_written_in_ascii_digits_with_a_point(budget: str) -> None:
+    with pytest.raises(UserError, match=r"is no budget|write decimals with a point"):
+        parse_budget(budget, lambda: 1000)

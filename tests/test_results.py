@@ -102,7 +102,7 @@ def test_nothing_stored_is_no_error(tmp_path: Path) -> None:
     assert results.manifest(tmp_path, "toy") is None
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 1}', '{"format": 3}'])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 1}', '{"format": 3}', "[" * 10**5])
 def test_a_spoilt_manifest_is_damage(tmp_path: Path, content: str) -> None:
     store(tmp_path)
     path = tmp_path / "01_toy" / "manifest.json"

@@ -57,6 +57,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "inner.json").write_text(json.dumps({"in": FRAME.to_dicts()}))
     (tmp_path / "land.json").write_text(json.dumps(TOPOLOGY))
     (tmp_path / "none.csv").write_text("x,y\n")
+    (tmp_path / "blank.csv").write_text("x,y\r\n\r\n \n")
+    (tmp_path / "deep.json").write_text("[" * 10**5)
     (tmp_path / "latin.csv").write_bytes("x,y\né,1".encode("latin-1"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -120,7 +122,11 @@ REFUSED = {
     ".": "cannot be read: Is a directory",
     "latin.csv": "not text in UTF-8",
     "have.dat": "have.dat is not JSON",
+    "deep.json": "deep.json is not JSON",
+    "data:text/csv,%ff": "data:text/csv,%ff cannot be read",
+    "data:": "data: cannot be read",
     "none.csv": "no rows",
+    "blank.csv": "no rows",
 }
 
 
@@ -131,7 +137,7 @@ def test_a_file_that_cannot_be_drawn_is_refused(source: str, home: Path) -> None
         with pytest.raises(UserError, match=REFUSED[source]):
             figures.save(chart, path)
     assert not path.exists()
-    if source != "none.csv":  # beside a layer of rows, one without rows is drawn
+    if REFUSED[source] != "no rows":  # beside a layer of rows, one without rows is drawn
         for build in KINDS.values():
             with pytest.raises(UserError, match=REFUSED[source]):
                 figures.svg(build(source))

@@ -186,7 +186,7 @@ def answers_of(
     """Answer the claims whose frames, by figures' ids, have rows at the paper's setting.
 
     Where the frames `may_lack_rows`, since other code or other parameters made them, what an answer
-    does not find is a fault of theirs; else it is one of the answer, and its KeyError is raised.
+    does not find is a fault of theirs; else it is one of the answer, and its error is raised.
     """
     answers, faults = dict[str, Answer](), dict[str, str]()
     for source in figures:
@@ -205,10 +205,10 @@ def answers_of(
                     answers[claim] = value
             except pl.exceptions.PolarsError as error:
                 faults[claim] = _first_line(error)
-            except KeyError as error:
+            except (LookupError, ValueError) as error:
                 if not may_lack_rows:
                     raise
-                faults[claim] = f"no rows of {error}"
+                faults[claim] = f"rows are missing: {_first_line(error)}"
     return Answers(answers, faults)
 
 

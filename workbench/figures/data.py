@@ -69,7 +69,7 @@ def _inline(data: Mapping[str, Any]) -> Mapping[str, Any]:
     text = _text(str(url))
     try:
         values = text if kind in _TABLES else json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(
             f"the chart's data {url} is not JSON ({error}); give a table, or a file that ends in "
             f"{', '.join(f'.{kind}' for kind in (*_TABLES, *_TREES))}"
@@ -81,8 +81,11 @@ def _inline(data: Mapping[str, Any]) -> Mapping[str, Any]:
 def _text(url: str) -> str:
     scheme = urlsplit(url).scheme
     if scheme == "data":
-        with urlopen(url) as stream:
-            return str(stream.read(), "utf-8")
+        try:
+            with urlopen(url) as stream:
+                return str(stream.read(), "utf-8")
+        except ValueError as error:
+            raise UserError(f"the chart's data {url[:60]} cannot be read: {error}") from None
     if scheme not in ("", "file"):
         raise UserError(
             f"the chart reads its data from {url}, and a figure needs no network: save it as a "
@@ -92,4 +95,8 @@ def _text(url: str) -> str:
 
 
 def _holds_rows(values: Any) -> bool:
-    return len(values.splitlines()) > 1 if isinstance(values, str) else bool(values)
+    return (
+        len(list(filter(str.strip, values.splitlines()))) > 1
+        if isinstance(values, str)
+        else bool(values)
+    )

@@ -118,7 +118,7 @@ class Manifest:
             manifest = cls(**content)
         except FileNotFoundError:
             raise
-        except (OSError, TypeError, AttributeError) as error:
+        except (OSError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(str(error)) from error
         hints = get_type_hints(cls)
         if wrong := [

@@ -192,7 +192,7 @@ def parse_budget(budget: object, whole: Callable[[], int]) -> int:
             raise UserError(f"budget is {budget}; give bytes, or a share as text, as in '50%'")
         return check_whole("budget", budget, 0)
     check_comma("budget", budget)
-    share = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*", budget)
+    share = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*", budget, re.ASCII)
     if share is None:
         try:
             return parse_bytes(budget)
