@@ -151,3 +151,9 @@ class TestWriting:
             writable(tmp_path / "new")
         writable(tmp_path / "new")
         assert not list((tmp_path / "new").iterdir())
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/full", "/dev/null"])
+def test_a_device_is_no_table(device: str) -> None:
+    with pytest.raises(UserError, match=f"{device} is a device or a pipe; give a file"):
+        files.read_parquet(device)

@@ -125,7 +125,9 @@ def read_parquet(path: str | os.PathLike[str]) -> tuple[pl.DataFrame, dict[str, 
     import polars as pl
 
     try:
-        data = expanded(path).read_bytes()
+        if _is_device(place := expanded(path)):  # which may never end
+            raise UserError(f"{path} is a device or a pipe; give a file")
+        data = place.read_bytes()
         head, mark, tail = data.rpartition(_MARK)
         digest, tail = tail[: len(_ZEROS)], tail[len(_ZEROS) :]
         whole = hashlib.sha256(head + mark + _ZEROS.encode() + tail).hexdigest().encode()
