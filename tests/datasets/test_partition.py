@@ -59,6 +59,12 @@ def test_sizes_are_the_shares_within_a_sample(
         assert abs(len(shard) - share / sum(shares) * len(labels)) < 1 + 1e-9
 
 
+@pytest.mark.parametrize("scale", [5e-324, 1e-300, 1e300, 4e307])
+def test_sizes_are_the_same_at_any_scale_of_shares(scale: float) -> None:
+    shards = partition.by_size(np.zeros(100), [scale, scale * 3, scale * 4], seed=0)
+    assert [len(shard) for shard in shards] == [13, 37, 50]
+
+
 @pytest.mark.parametrize("classes_per_node", [1, 2, 5])
 def test_by_class_gives_few_classes(classes_per_node: int) -> None:
     labels = np.repeat(np.arange(10), 60)  # divides evenly: a piece is of one class

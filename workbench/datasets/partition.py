@@ -40,6 +40,7 @@ def by_size(labels: ArrayLike, shares: Sequence[float], *, seed: int) -> Shards:
     count, weights = len(np.atleast_1d(np.asarray(labels))), np.asarray(shares, dtype=float)
     if weights.ndim != 1 or not weights.size or not (np.isfinite(weights) & (weights > 0)).all():
         raise UserError(f"shares are {shares!r}; give each node one above 0, such as [1, 1, 2]")
+    weights = weights / weights.max()  # so that the sum is finite
     exact = weights / weights.sum() * count
     sizes = np.floor(exact).astype(np.int64)
     left = count - int(sizes.sum())
