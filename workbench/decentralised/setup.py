@@ -40,9 +40,9 @@ class PeerSetup(training.Setup, ABC):
         overlap. None deals out as many each at random.
     patience_s
         Seconds of silence after which a peer counts as gone. Heartbeats come three times as often,
-        behind what their link carries, so it must exceed a model's transfer on the slowest link;
-        it is at least a thousandth of the shortest batch. None waits for ever: only for runs in
-        which nothing gets lost.
+        behind what their link carries, so it must exceed one and a half times the transfer of a
+        model (in NoLoCo, of two) on the slowest link; it is at least a thousandth of the shortest
+        batch. None waits for ever: only for runs in which nothing gets lost.
     """
 
     shards: Sequence[NDArray[np.int64]] | None = field(default=None, kw_only=True)
@@ -98,7 +98,8 @@ class PeerSetup(training.Setup, ABC):
             raise UserError(
                 f"patience_s is {self.patience_s:g}, so that peers would send thousands of "
                 f"heartbeats in a batch; give at least {least_s:g}, a thousandth of the shortest "
-                f"batch of {batch_s:g} s, and more than a model takes on the slowest link"
+                f"batch of {batch_s:g} s, and more than 1.5 times what a model takes on the "
+                "slowest link"
             )
 
 

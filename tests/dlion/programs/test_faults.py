@@ -80,6 +80,22 @@ def test_a_time_limit_changes_nothing_where_peers_are_slow_but_live(name: str) -
     assert limited.run.end_s == without.run.end_s
 
 
+@pytest.mark.parametrize("share", [1.51, 2.0])
+@pytest.mark.parametrize("name", ["baseline", "hop"])
+@pytest.mark.parametrize("speeds", [(1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (1.0, 10.0)])
+def test_a_time_limit_above_one_and_a_half_transfers_loses_no_gradient(
+    share: float, name: str, speeds: tuple[float, float]
+) -> None:
+    """Heartbeats wait behind gradients, which take as long as the faster one computes, or less."""
+    of = setup(*speeds, iterations=8)
+    gradient_s = 8 * SAMPLE_S
+    of = replace(of, cluster=mesh(*speeds, mbps=2600 * 8 / gradient_s / 1e6))
+    without = train(of, name)
+    limited = train(replace(of, patience_s=share * gradient_s), name)
+    assert np.array_equal(limited.weights, without.weights)
+    assert limited.transfers.equals(without.transfers)
+
+
 @pytest.mark.parametrize("name", usually(("baseline", "gaia", "ad_psgd"), SYSTEMS))
 @pytest.mark.parametrize("before_s", [0.0005, 0.02])
 @pytest.mark.parametrize("links", [((0, 1), (1, 0)), ((0, 1),), ((2, 0), (2, 1))])
