@@ -328,7 +328,7 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "2 layers, one sample of 3×8×8" in result.stdout
 
     result = workbench_command("profile", "my_models.py:tuned", *shape)
-    assert "a further 0.00116 MB of parameters are frozen, and never sent" in result.stdout
+    assert "a further 1.16 kB of parameters are frozen, and never sent" in result.stdout
 
     def own(name: str, *arguments: str) -> str:
         return refused("profile", f"my_models.py:{name}", *arguments)

@@ -43,7 +43,7 @@ SAID: Mapping[str, Mapping[str, str]] = {
         "(cost model)": "fig9 fig10 fig11 fig12 explanations",
         "(simulated)": "decoupled",
         "timed": "table2_times trade_times",
-        "predicted by the roofline": "trade_times",
+        "predicted for what runs again": "trade_times",
         "arithmetic alone takes time": "pays",
     },
 }

@@ -24,6 +24,7 @@ import workbench
 from workbench.utils import instruction_set
 from workbench.utils.checks import UserError, check_name, check_whole
 from workbench.utils.files import check_output, expanded, write_text
+from workbench.utils.numbers import bytes_as_text, three_digits
 from workbench.zoo.own_model import load_model
 
 if TYPE_CHECKING:
@@ -937,8 +938,8 @@ def _profile_table(profile: ModelProfile, batch_size: int, times: LayerTimes | N
     ]
     caption = "1 MB = 10⁶ bytes; a multiply-add is 2 FLOP"
     if any(profile.frozen_bytes):
-        frozen_mb = sum(profile.frozen_bytes) / 1e6
-        caption += f"\na further {frozen_mb:,.3g} MB of parameters are frozen, and never sent"
+        frozen = bytes_as_text(sum(profile.frozen_bytes))
+        caption += f"\na further {frozen} of parameters are frozen, and never sent"
     if times is not None:
         columns += ["forward\nms", "backward\nms", "update\nms"]
         seconds = times.table.select("forward_s", "backward_s", "update_s").iter_rows()
@@ -974,7 +975,7 @@ def _batches_table(
     inputs = _shape(profile.input_shape)
     table.title = f"{profile.name}: {_counted(len(profile), 'layer')}, samples of {inputs}"
     table.caption = (
-        f"{profile.param_bytes / 1e6:,.3f} MB of parameters; 1 MB = 10⁶ bytes; "
+        f"{bytes_as_text(profile.param_bytes)} of parameters; 1 MB = 10⁶ bytes; "
         "a multiply-add is 2 FLOP"
     )
     made = int(profile.table["output_bytes"].sum()) / 1e6
@@ -998,10 +999,7 @@ def _measured_on(device: str) -> str:
 
 
 def _cells(row: Sequence[float]) -> list[str]:
-    return [
-        f"{row[0]:,}",
-        *(f"{value:,.3f}" if value >= 0.01 or value == 0 else f"{value:.2g}" for value in row[1:]),
-    ]
+    return [f"{row[0]:,}", *map(three_digits, row[1:])]
 
 
 def _table(first: str, *numbers: str) -> Any:

@@ -237,6 +237,32 @@ class TestTurns:
             assert before == pytest.approx(after, abs=2e-3)
 
 
+FAR = Link(1e7, latency_s=0.5)
+
+
+@pytest.mark.parametrize("way", ["all_cloud", "hiertrain"])
+@pytest.mark.parametrize(
+    ("there", "back", "about"),
+    [
+        (FAR, FAR, {}),
+        (LINK, FAR, {}),
+        (LINK, replace(LINK, overhead_s=0.5), {}),
+        (LINK, replace(LINK, bandwidth_bps=1e6), {}),
+        (LINK, LINK, {"uplink_bps": 1e7}),
+    ],
+    ids=["far", "far back", "overhead back", "narrow back", "interface"],
+)
+def test_devices_on_other_links_take_their_own_seconds(
+    way: str, there: Link, back: Link, about: dict[str, float]
+) -> None:
+    near, other = boards(100, 100)
+    servers = [Node("edge", flops_per_s=1e11), Node("cloud", flops_per_s=1e12)]
+    cluster = full_mesh([near, replace(other, **about), *servers], LINK)  # type: ignore[arg-type]
+    links = dict(cluster.links) | {(1, 2): there, (1, 3): there, (2, 1): back, (3, 1): back}
+    option = WAYS[way].find(Question(PROFILE, replace(cluster, links=links), BATCH))
+    assert option.simulate().iteration_s == pytest.approx(option.use.iteration_s)
+
+
 class TestEdgeAndCloud:
     def assumes(self, *nodes: Node) -> str:
         return "; ".join(WAYS["hiertrain"].find(asked(nodes)).assumes)
@@ -256,7 +282,7 @@ class TestEdgeAndCloud:
 
     def test_only_node_without_samples_is_edge_or_cloud_of_all(self) -> None:
         nodes = [*boards(10, 10, 10), Node("edge", flops_per_s=1e6)]
-        assert re.search("(edge|cloud) edge", WAYS["all_edge"].find(asked(nodes)).where)
+        assert re.search("(edge|cloud) = edge", WAYS["all_edge"].find(asked(nodes)).where)
 
     def test_tier_that_has_the_memory_is_preferred_to_a_faster_one(self) -> None:
         servers = [

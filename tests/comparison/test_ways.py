@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from itertools import permutations, product
 from random import Random
+from typing import Any
 
 import polars as pl
 import pytest
@@ -357,14 +358,38 @@ class TestManyNodes:
                 ),
                 "abc",
             ),
+            (
+                Cluster(
+                    [Node(n, flops_per_s=1e9, samples="ab".find(n) + 1) for n in "pqab"],
+                    dict.fromkeys([(0, 1), (1, 0), (0, 2), (3, 0), (1, 3), (2, 1)], Link(1e6)),
+                ),
+                "abpq",
+            ),
         ],
-        ids=["star", "mesh", "a node with samples", "unequal links"],
+        ids=["star", "mesh", "a node with samples", "unequal links", "links of one way"],
     )
     def test_nodes_that_differ_in_name_alone_are_tried_once(
         self, cluster: Cluster, names: list[str]
     ) -> None:
         question = Question(PROFILE, cluster)
         assert [cluster.names[node] for node in question.unlike] == [*names]
+
+    @pytest.mark.parametrize(
+        "about",
+        [
+            {"memory_bytes": 1e9},
+            {"price_per_hour": 0.0},
+            {"watts": 5.0},
+            {"speed": [(0, 1), (9, 0.5)]},
+            {"uplink_bps": 1e6},
+            {"samples": 7},
+        ],
+        ids=str,
+    )
+    def test_node_that_differs_in_anything_else_is_tried(self, about: dict[str, Any]) -> None:
+        nodes = [Node(name, flops_per_s=1e9, samples=5) for name in "abcd"]
+        nodes[2] = replace(nodes[2], **about)
+        assert Question(PROFILE, full_mesh(nodes, Link(1e6))).unlike == (0, 2)
 
     @pytest.mark.parametrize("name", [KEPT, STREAMED, "one node", "fedavg", FEW[2]])
     @given(cluster=clusters(far=True))

@@ -81,6 +81,8 @@ def test_a_page_that_is_too_large_is_refused(
 ) -> None:
     monkeypatch.setattr("workbench.share.page.MOST_BYTES", 1000)
     given = {"model": "lenet5", "planner": "ibatch", "batch_size": "8"}
-    with pytest.raises(UserError, match=r"the page would have .* MB, and 42 settings"):
+    with pytest.raises(
+        UserError, match=r"the page would have \d+ kB, and 42 settings; at most 1 kB"
+    ):
         share("dynacomm", tmp_path / "page.html", given, processes=1)
     assert list(tmp_path.iterdir()) == []

@@ -179,18 +179,21 @@ class Question:
             links[target].append((source, False, link))
         first = dict[object, int]()
         for node in self.by_name:
-            own = self.cluster.nodes[node]
-            times = id((self.times or {}).get(own.name))
             kinds = {(out, link) for _, out, link in links[node]}
-            about: tuple[object, ...] = replace(own, name="any"), times
-            keys = [(*about, frozenset(links[node]))]
+            keys: list[object] = [(self.kind(node), frozenset(links[node]))]
             if len(kinds) <= 2:  # one kind out, one in: neighbours of each other may be alike
-                near = {node, *(other for other, *_ in links[node])}
-                keys.append((*about, frozenset(near), frozenset(kinds), len(links[node])))
+                near = {(other, out) for other, out, _ in links[node]}
+                near |= {(node, True), (node, False)}
+                keys.append((self.kind(node), frozenset(near), frozenset(kinds)))
             same = next((first[key] for key in keys if key in first), node)
             for key in keys:
                 first.setdefault(key, same)
         return tuple(dict.fromkeys(first.values()))
+
+    def kind(self, node: int) -> tuple[Node, int]:
+        """What a node is but for its name and links: equal where nodes do not differ in it."""
+        own = self.cluster.nodes[node]
+        return replace(own, name="any"), id((self.times or {}).get(own.name))
 
     @cached_property
     def holders(self) -> tuple[int, ...]:

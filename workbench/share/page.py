@@ -18,6 +18,7 @@ from workbench.share.payload import Split, payload
 from workbench.store.provenance import revision
 from workbench.utils import files
 from workbench.utils.checks import UserError
+from workbench.utils.numbers import bytes_as_text
 from workbench.utils.parallel import as_finished
 from workbench.widgets import Menu, Slider, controls
 from workbench.widgets.sliders import Control
@@ -76,8 +77,8 @@ def render(
     )
     if (size := len(text.encode())) > MOST_BYTES:
         raise UserError(
-            f"the page would have {size / 1e6:.2f} MB, and {len(settings):,} settings; at most "
-            f"{MOST_BYTES / 1e6:.0f} MB are meant to be sent around: give fewer values"
+            f"the page would have {bytes_as_text(size, up=True)}, and {len(settings):,} settings; "
+            f"at most {bytes_as_text(MOST_BYTES)} are meant to be sent around: give fewer values"
         )
     return text
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import permutations
 from operator import itemgetter
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workbench.clusters.cluster import some
 from workbench.comparison.parts import ASSUMES, part_memory, parts
-from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.question import Pair, Question, UnusableError
 from workbench.comparison.ways.turns import Turn, Turns
 from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.hiertrain.algorithms import PLANNERS
@@ -70,11 +71,13 @@ def plan(question: Question, planner: str) -> Option:
 
 def _about(question: Question, device: int) -> object:
     """All that a plan depends on: devices that do not differ in it have the same plan."""
+    node, times = question.kind(device)
     near = tuple(
-        (seconds, node, question.path_bps(device, node), question.path_bps(node, device))
-        for _, seconds, node in _nearest(question, device)
+        (other, question.routed.link(device, other), question.routed.link(other, device))
+        for *_, other in _nearest(question, device)
     )
-    return question.batch_s(device), question.cluster.nodes[device].memory_bytes, near
+    interfaces = question.routed.nodes[device].uplink, question.routed.nodes[device].downlink
+    return replace(node, samples=0), times, interfaces, near, max(0.5, question.share([device]))
 
 
 def _best(
@@ -128,13 +131,16 @@ def _handed_over_s(question: Question, turn: Turn) -> float:
     if len(question.holders) < 2 or not held:
         return 0.0
     tiers = {policy.holders(layers)[layer] for layer in held}
-    sources = {turn.nodes[TIERS.index(tier)] for tier in tiers} - {device} or {others[0]}
+    sources = {turn.nodes[TIERS.index(tier)] for tier in tiers} - {device}
     size = float(turn.problem.param_bytes[held].sum())
     share = question.share([device])
-    return min(1.0, (1 - share) / share) * max(
-        question.routed.link(node, device).overhead_s + 8 * size / question.path_bps(node, device)
-        for node in sources
-    )
+    got_s = [_sent_s(question, (node, device), size) for node in sources or others]
+    return min(1.0, (1 - share) / share) * (max(got_s) if sources else fmean(got_s))
+
+
+def _sent_s(question: Question, hop: Pair, size_bytes: float) -> float:
+    link = question.routed.link(*hop)
+    return link.overhead_s + link.latency_s + 8 * size_bytes / question.path_bps(*hop)
 
 
 def _without_samples(question: Question) -> list[int]:
@@ -150,9 +156,8 @@ def _nearest(question: Question, device: int) -> list[tuple[bool, float, int]]:
     """
 
     def there(node: int) -> tuple[bool, float, int]:
-        link = question.routed.link(device, node)
         size = question.batch_size * question.sample_bytes
-        sent_s = link.overhead_s + 8 * size / question.path_bps(device, node)
+        sent_s = _sent_s(question, (device, node), size)
         unfit = not question.fits(node, question.batch_size)
         return unfit, question.batch_s(node) + sent_s, node
 

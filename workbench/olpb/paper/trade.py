@@ -153,13 +153,14 @@ def _training(model: str, batch_size: int) -> OperatorGraph:
     return optimise(trace(model, batch_size=batch_size, training=True)).graph
 
 
-SECONDS = {"predicted_s": "predicted by the roofline", "arena_s": "measured"}
+SECONDS = {"predicted_s": "predicted for what runs again", "arena_s": "measured"}
 
 
 def draw_trade_times(frame: pl.DataFrame) -> alt.VConcatChart:
     """Seconds of a step in the arena over PyTorch's, against bytes, a line per network.
 
-    Below, how much longer less memory takes than computing nothing again: predicted and measured.
+    Below, how much longer less memory takes than recomputing nothing: predicted by the roofline of
+    the kernels that run again, and measured.
     """
     fitting, names = _fitting(frame)
     drawn = fitting.with_columns(
