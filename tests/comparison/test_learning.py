@@ -368,6 +368,10 @@ class TestRanking:
         assert (second["reached"], second["seeds"], second["to_loss_s"]) == (1, 2, None)
         assert second["end_loss"] == pytest.approx(1.0)
 
+    def test_nothing_trained_has_no_metric_over_time(self) -> None:
+        alone = Cluster([Node("a", flops_per_s=1e9)])
+        assert ways("gossip", "dlion", cluster=alone).over_time.rows() == []
+
     def test_metric_over_time_is_the_newest_of_each_seed_by_then(self) -> None:
         rows = summary(self.evaluations, self.rows, 1.0)
         trained = TrainedWays(
@@ -403,7 +407,8 @@ def test_trainings_that_only_get_worse_say_so() -> None:
         ({"dataset": DIGITS.limit(train=2)}, "cannot share"),
         ({"learning_rates": [-1]}, "learning_rate is -1"),
         ({"until_loss": 0}, "until_loss is 0"),
-        ({"seconds": 0}, "seconds is 0; give finite virtual seconds above 0"),
+        ({"seconds": 0}, "seconds is 0; give virtual seconds from 1e-12 to 1e"),
+        *(({"seconds": one}, "give virtual seconds from") for one in (1.7e308, math.nan, 5e-324)),
         ({"seconds": math.inf}, "seconds is inf"),
     ],
 )

@@ -11,6 +11,7 @@ import polars as pl
 from workbench.comparison.learning.task import CURVE
 from workbench.comparison.ways.way import EQUAL
 from workbench.training.objective import CLASSES, Objective
+from workbench.utils.numbers import bytes_as_text, three_digits
 
 IMPROVEMENT = 0.9
 """Share of the best SGD's improvement that the default target asks for."""
@@ -84,11 +85,11 @@ class TrainedWays:
         measure = self.objective.shown or "loss"
         best = self.evaluations.join(self.summary, on=KEYS, how="semi", maintain_order="left")
         frame = self.summary.filter(pl.col("reason").is_null()).select("way")
-        for part in PARTS:
+        for part in PARTS if len(frame) else ():
             by_then = best.filter(pl.col("at_s") <= part * self.seconds * (1 + 1e-9))
             newest = by_then.group_by("way", "seed", maintain_order=True).last()
             mean = newest.group_by("way").agg(pl.col(measure).mean())
-            name = f"{part * self.seconds:.3g} s"
+            name = f"{three_digits(part * self.seconds)} s"
             frame = frame.join(mean.rename({measure: name}), on="way", how="left")
         return frame
 
@@ -104,17 +105,17 @@ class TrainedWays:
                 "Ask for a lower loss, or train more or with a smaller learning rate."
             )
         low_s, high_s = first["to_loss_s_min"], first["to_loss_s_max"]
-        spread = f" ({low_s:.3g} to {high_s:.3g})" if first["seeds"] > 1 else ""
+        spread = f" ({three_digits(low_s)} to {three_digits(high_s)})" if first["seeds"] > 1 else ""
         part = first["samples_share"]
         share = f", which learns from {part:.0%} of the samples," if part < 1 else ""
         said = [
-            f"{first['way']}{share} reaches {target} first, in {first['to_loss_s']:.3g}{spread} "
-            f"virtual seconds, with {first['to_loss_bytes'] / 1e6:.3g} MB sent."
+            f"{first['way']}{share} reaches {target} first, in {three_digits(first['to_loss_s'])}"
+            f"{spread} virtual seconds, with {bytes_as_text(first['to_loss_bytes'])} sent."
         ]
         others = ranked.filter(pl.col("system") != first["system"])
         if len(others):
             name, seconds = others.select("way", "to_loss_s").row(0)
-            said.append(f"{name} takes {seconds / first['to_loss_s']:.3g} x as long.")
+            said.append(f"{name} takes {three_digits(seconds / first['to_loss_s'])} x as long.")
         return " ".join(said)
 
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from workbench.comparison.text import left_aligned, refusals
 from workbench.training.objective import Metric
+from workbench.utils.numbers import three_digits
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -74,17 +75,18 @@ def _number(metric: Metric, value: float | None) -> str:
 
 def _cells(row: dict[str, Any], trained: TrainedWays) -> list[str]:
     several, objective = row["seeds"] > 1, trained.objective
+    ends = ("min", "max") if several else ()
     if row["to_loss_s"] is not None:
         to_loss = [
-            f"{row['to_loss_s']:.3g}",
-            f"{row['to_loss_s_min']:.3g} to {row['to_loss_s_max']:.3g}" if several else "",
-            f"{row['to_loss_bytes'] / 1e6:.3g}",
+            three_digits(row["to_loss_s"]),
+            " to ".join(three_digits(row[f"to_loss_s_{end}"]) for end in ends),
+            three_digits(row["to_loss_bytes"] / 1e6),
             f"{row['to_loss_samples']:,.0f}",
         ]
     else:
         reached = f"{row['reached']} of {row['seeds']} seeds" if row["reached"] else ""
         to_loss = [
-            f"not within {row['end_s'] if row['cut_short'] else trained.seconds:.3g} s",
+            f"not within {three_digits(row['end_s'] if row['cut_short'] else trained.seconds)} s",
             reached,
             "",
             "",

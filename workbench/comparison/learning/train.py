@@ -21,7 +21,7 @@ from workbench.comparison.learning.ranking import (
 from workbench.comparison.learning.sgd import Batches, Clock
 from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.trial import Trial
-from workbench.comparison.question import Question
+from workbench.comparison.question import MOST_S, Question
 from workbench.comparison.ways import WAYS, Option, Way, options
 from workbench.datasets.dataset import check_dataset
 from workbench.experiments.computed import ExperimentInterrupted
@@ -142,8 +142,10 @@ def train_ways(
     if until_loss is not None and not check_number("until_loss", until_loss) > 0:
         raise UserError(f"until_loss is {until_loss}; a loss is above 0")
     names = list(WAYS) if ways is None else way_names(ways)
-    if seconds is not None and not 0 < check_number("seconds", seconds) < math.inf:
-        raise UserError(f"seconds is {seconds:g}; give finite virtual seconds above 0")
+    if seconds is not None and not 1 / MOST_S <= check_number("seconds", seconds) <= MOST_S:
+        raise UserError(
+            f"seconds is {seconds:g}; give virtual seconds from {1 / MOST_S:g} to {MOST_S:g}"
+        )
     rates = listed("learning_rates", learning_rates, "give numbers, such as (0.05, 0.1)")
     how: dict[str, Any] = {"epochs": epochs, "objective": objective, "outputs": outputs}
     tasks = tasks_of(model, cluster, dataset, batch_size, times, rates=rates, alpha=alpha, **how)
