@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd
 from workbench.decentralised.model_exchange.noloco import NoLoCo
 from workbench.decentralised.model_exchange.peer import ModelExchange, Peer
 from workbench.dlion.algorithms import SYSTEMS
-from workbench.runtime import Crash, Restart
+from workbench.runtime import Crash, Fault, LinkDown, Restart
 from workbench.training import Sgd
 
 EXCHANGES: dict[str, Callable[[Peer], ModelExchange]] = {
@@ -84,3 +85,17 @@ def test_who_restarts_is_among_the_others_again(name: str) -> None:
     assert 90 in found.iterations.filter(node=1, restarts=1)["iteration"]
     undisturbed = np.ptp(train(of, EXCHANGES[name]).weights, axis=0).max()
     assert np.ptp(found.weights, axis=0).max() < 2 * undisturbed + 0.02
+
+
+@pytest.mark.parametrize("before_s", [0.002, 0.08])
+@pytest.mark.parametrize("nodes", [2, 3])
+@every_exchange
+def test_outages_and_restarts_near_the_end_end_soon(name: str, nodes: int, before_s: float) -> None:
+    of = setup(nodes, iterations=9, patience_s=0.3, speeds=[1, 1.3, 0.7][:nodes], seconds=40.0)
+    end_s = train(of, EXCHANGES[name]).run.end_s
+    from_s, to_s = end_s - before_s, end_s + 0.2
+    down: list[Fault] = [LinkDown(*pair, from_s, to_s) for pair in permutations(range(nodes), 2)]
+    for faults in (down, [Crash(0, from_s)]):
+        found = train(of, EXCHANGES[name], faults=[*faults, Crash(1, to_s), Restart(1, to_s + 0.1)])
+        assert found.run.ended == "done"
+        assert found.run.end_s < end_s + 4.0
