@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import permutations, product
 from random import Random
@@ -425,6 +425,39 @@ class TestManyNodes:
     def test_who_sends_to_all_others_is_compared_up_to_a_number(self, name: str, most: int) -> None:
         with pytest.raises(UnusableError, match=f"{most + 1} nodes hold samples.* {most}"):
             WAYS[name].find(Question(PROFILE, phones(most + 1)))
+
+
+@pytest.mark.parametrize("name", usually(FEW, WAYS))
+@pytest.mark.parametrize("faster", [0.1, 10.0, 1000.0])
+def test_all_that_is_faster_alike_trains_as_much_faster(name: str, faster: float) -> None:
+    """Samples a second grow as speeds and bandwidths do, if overheads and latencies shrink so."""
+
+    def rate(factor: float) -> float:
+        link = Link(factor * 1e8, overhead_s=0.001 / factor, latency_s=0.005 / factor)
+        flops = {"p": 1e10, "q": 2e10, "r": 5e10, "edge": 1e12}
+        nodes = [
+            Node(each, flops_per_s=factor * one, samples=64 * (each != "edge"))
+            for each, one in flops.items()
+        ]
+        return WAYS[name].find(Question(PROFILE, full_mesh(nodes, link), 8)).use.samples_per_s
+
+    assert rate(faster) == pytest.approx(faster * rate(1.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", usually(FEW, WAYS))
+@pytest.mark.parametrize("names", ["zyxw", "bcda", ["a10", "a9", "a1", "edge"]])
+def test_names_and_order_of_equal_nodes_change_nothing(name: str, names: Sequence[str]) -> None:
+    def rate(names: Sequence[str], order: Sequence[int]) -> float:
+        nodes = [Node(each, flops_per_s=1e10, samples=64) for each in names[:3]]
+        nodes.append(Node(names[3], flops_per_s=1e11))
+        links = dict.fromkeys([(one, names[3]) for one in names[:3]], Link(1e7, latency_s=0.01))
+        cluster = linked([nodes[at] for at in order], links)
+        try:
+            return WAYS[name].find(Question(PROFILE, cluster, 8)).use.samples_per_s
+        except UnusableError:
+            return 0.0
+
+    assert rate(names, (3, 1, 0, 2)) == pytest.approx(rate("abcd", range(4)), rel=1e-6)
 
 
 def test_roles_are_written_by_equal_signs() -> None:
