@@ -35,7 +35,8 @@ class Reversing(torch.autograd.Function):
 
 def forces(m: Any, x: Tensor) -> Tensor:
     x = x.detach().requires_grad_()
-    return torch.autograd.grad(m.a(x).tanh().sum(), x, create_graph=True)[0]
+    found: Tensor = torch.autograd.grad(m.a(x).tanh().sum(), x, create_graph=True)[0]
+    return found
 
 
 def packed(m: Any, x: Tensor) -> Tensor:
@@ -81,10 +82,13 @@ UNTRACEABLE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
         DATA,
     ),
     "function without setup_context": (
-        lambda m, x: m.a(Reversing.apply(x)),
+        lambda m, x: m.a(Reversing.apply(x)),  # type: ignore[no-untyped-call]
         "has no setup_context",
     ),
     "forces": (forces, ASKING),
+    "nonzero": (lambda m, x: m.a(x)[torch.nonzero(x[:, 0] > 0)[:, 0]], SHAPE),
+    "bool of a tensor": (lambda m, x: m.a(x) if x.any() else x, DATA),
+    "range of a number": (scaled(lambda x: sum(range(int(x[0, 0].abs()) + 1))), DATA),
     "retain_grad": (kept, ASKING),
     "backward within": (lambda m, x: (m.a(x).sum().backward(), m.a(x))[1], ASKING),
     "generator": (
@@ -119,14 +123,16 @@ def test_what_cannot_be_traced_is_said_with_its_reason_and_line(kind: str) -> No
     assert torch.equal(state, torch.get_rng_state())
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [({"sparse": True}, "sparse=True"), ({"max_norm": 1.0}, "max_norm")],
-)
-def test_embeddings_that_cannot_be_traced_say_why(options: dict[str, Any], reason: str) -> None:
-    module = nn.Sequential(nn.Embedding(9, 8, **options), nn.Linear(8, 3))
-    with pytest.raises(UntraceableError, match=f"Sequential cannot be traced: .*{reason}"):
+def test_embeddings_that_cannot_be_traced_say_why() -> None:
+    module = nn.Sequential(nn.Embedding(9, 8, sparse=True), nn.Linear(8, 3))
+    with pytest.raises(UntraceableError, match=r"Sequential cannot be traced: .*sparse=True"):
         memory.fit(module, TOKENS, "1GB")
+
+
+def test_writes_into_an_imaginary_part_are_refused() -> None:
+    module = Calling(lambda m, x: torch.complex(m.a(x), x).conj().imag.relu_(), a=nn.Linear(8, 8))
+    with pytest.raises(UntraceableError, match="it writes in place into a part of complex numbers"):
+        memory.fit(module, X, "1GB")
 
 
 def test_sparse_tensors_and_modules_spread_over_devices_are_refused_by_name() -> None:

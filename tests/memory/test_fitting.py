@@ -330,6 +330,55 @@ def test_changed_attributes_are_planned_again(change: str) -> None:
     same(plain, ours)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_changed_count_of_outputs_is_planned_again(count: int) -> None:
+    plain = calling(lambda one, x: [one.first(x).tanh() * k for k in range(1, one.count + 1)])
+    plain.count, x = 2, torch.randn(64, 32)
+    ours = memory.fit(copy.deepcopy(plain), x, "1MB", loss=squares)
+    for module in (plain, ours):
+        module.count = count
+        squares(module(x)[:2]).backward()  # type: ignore[no-untyped-call]
+    same(plain, ours)
+
+
+PARTS: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "attribute": lambda part: calling(lambda one, x: one.part(one.first(x)), part=part),
+    "sequence": lambda part: nn.Sequential(nn.Linear(32, 32), nn.ReLU(), part),
+    "list": lambda part: calling(
+        lambda one, x: one.parts[0](one.first(x)), parts=nn.ModuleList([part])
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PARTS)
+def test_a_part_within_a_budget_trains_as_plain_pytorchs_and_its_whole_is_refused(
+    place: str,
+) -> None:
+    part = nn.Sequential(nn.Linear(32, 32), nn.Dropout(0.2), nn.Linear(32, 32), nn.Tanh())
+    plain, x = PARTS[place](part), torch.randn(64, 32)
+    ours = PARTS[place](memory.fit(copy.deepcopy(part), x, "1MB", loss=squares))
+    ours.load_state_dict(plain.state_dict())
+    for module in (plain, ours):
+        optimizer = torch.optim.AdamW(module.parameters(), 0.01)
+        for _ in range(2):
+            torch.manual_seed(1)
+            squares(module(x)).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    same(plain, ours)
+    for budget in ("100%", "1MB"):
+        with pytest.raises(UserError, match=r"has a part '.*' that is within a budget already"):
+            memory.fit(ours, x, budget, loss=squares)
+
+
+def test_weights_of_a_functional_call_get_the_gradients() -> None:
+    plain, ours, x, y = both("perceptron")
+    for module in (plain, ours):
+        torch.manual_seed(1)
+        doubled = {name: 2 * one for name, one in module.named_parameters()}
+        loss_of(torch.func.functional_call(module, doubled, (x,)), y).backward()  # type: ignore[no-untyped-call]
+    same(plain, ours)
+
+
 @pytest.mark.parametrize("way", ["deepcopy", "pickle"])
 def test_copies_train_alone(way: str) -> None:
     plain, ours, x, y = both("convolutional")
@@ -445,7 +494,7 @@ def test_containers_have_their_parts_by_number_and_by_name() -> None:
     assert len(ours) == 3
     assert [*ours] == [*plain]
     assert ours[-1] is plain[2]
-    assert [*ours[:2]] == [*plain[:2]]
+    assert [*ours[:2]] == [*plain[:2]]  # type: ignore[misc]
     assert len(copy.deepcopy(ours)) == 3
 
     class ByName(nn.ModuleDict):
@@ -482,7 +531,7 @@ def test_shares_are_of_plain_pytorchs_peak() -> None:
 @pytest.mark.parametrize("kind", ["perceptron", "convolutional"])
 def test_the_largest_batch_is_within_the_budget_and_one_more_is_not(kind: str) -> None:
     module, x, _ = made(kind)
-    budget = memory.fit(module, x, "50%").fit.budget_bytes
+    budget = memory.fit(module, x, "75%").fit.budget_bytes
     most = memory.largest_batch(module, x, budget)
     _, draw = KINDS[kind]
     x, y = draw(most)
@@ -495,9 +544,10 @@ def test_the_largest_batch_is_within_the_budget_and_one_more_is_not(kind: str) -
         memory.largest_batch(module, x, 1000)
 
 
-def calling(function: Callable[..., Any]) -> Any:
+def calling(function: Callable[..., Any], **parts: nn.Module) -> Any:
     """Calls a function with itself, two layers, a buffer and a number among its parts."""
-    module = Calling(function, first=nn.Linear(32, 32), second=nn.Linear(32, 32), count=0)
+    layers = {"first": nn.Linear(32, 32), "second": nn.Linear(32, 32)}
+    module = Calling(function, **layers, **parts, count=0)
     module.register_buffer("seen", torch.zeros(32))
     return module
 
@@ -605,6 +655,10 @@ OTHERS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
     "LSTM": lambda: (nn.LSTM(8, 16, 2, bidirectional=True, dropout=0.2), torch.randn(8, 12, 8)),
     "LSTM with a projection": lambda: (nn.LSTM(8, 16, proj_size=4), torch.randn(8, 12, 8)),
     "its own gradient": lambda: (calling(gradient_of), torch.randn(64, 32)),
+    "embedding of bounded norms": lambda: (
+        nn.Sequential(nn.Embedding(9, 8, max_norm=0.5), nn.Linear(8, 8), nn.Tanh()),
+        torch.randint(0, 9, (16, 6)),
+    ),
     "RNN": lambda: (nn.RNN(8, 16, batch_first=True), torch.randn(8, 12, 8)),
     "complex outputs": lambda: (complex_parts(), torch.randn(16, 8, dtype=torch.cfloat)),
     "conjugated inputs": lambda: (complex_parts(), torch.randn(16, 8, dtype=torch.cfloat).conj()),
@@ -664,7 +718,7 @@ WRONG: dict[str, dict[str, list[Any]]] = {
         "ReLU has no parameters": [nn.ReLU()],
         "Linear is on meta": [nn.Linear(32, 4, device="meta")],
         "has a hook on '1'": [with_a_hook()],
-        r"in its forward \(test_fitting.py, line .*Choose by torch.where": [
+        r"in its forward \(test_fitting.py, line .*choose by torch.where": [
             calling(lambda one, x: one.first(x) if x.square().sum() > 0 else x)
         ],
         "returns no tensor": [calling(lambda one, x: None)],

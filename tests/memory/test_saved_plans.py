@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.graphs.modules import Calling
 from workbench import memory
 from workbench.memory.fitting import Fitted, planning
 from workbench.utils.checks import UserError
@@ -62,8 +63,17 @@ def test_a_loaded_plan_trains_as_the_module_and_measures_nothing(
         (perceptron(), torch.randn(512, 32).double()),
         (perceptron(16), torch.randn(512, 16)),
         (perceptron()[:4], torch.randn(512, 32)),  # type: ignore[index]
+        (perceptron(), torch.randn(512, 32).requires_grad_()),
+        (nn.Sequential(perceptron().requires_grad_(False), nn.Linear(4, 4)), torch.randn(512, 32)),
     ],
-    ids=["another batch", "another type", "another width", "fewer layers"],
+    ids=[
+        "another batch",
+        "another type",
+        "another width",
+        "fewer layers",
+        "a learnt input",
+        "frozen",
+    ],
 )
 def test_a_plan_of_another_module_or_input_is_refused(
     saved: Any, module: nn.Module, x: torch.Tensor
@@ -73,12 +83,32 @@ def test_a_plan_of_another_module_or_input_is_refused(
         memory.load_fit(saved[0], module, x)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_plan_of_a_module_that_returns_two_is_refused_for_other_counts(
+    count: int, tmp_path: Path
+) -> None:
+    def several(count: int) -> nn.Module:
+        return Calling(lambda m, x: [m.a(x)] * count, a=nn.Linear(32, 4))
+
+    def loss(returned: Any) -> torch.Tensor:
+        return torch.stack([*returned]).square().mean()
+
+    x = torch.randn(8, 32)
+    memory.fit(several(2), x, "1MB", loss=loss).fit.save(tmp_path / "plan.json")
+    with pytest.raises(UserError, match="the plan is not for Calling on these inputs"):
+        memory.load_fit(tmp_path / "plan.json", several(count), x)
+
+
 DAMAGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "another format": lambda plan: plan | {"format": "2"},
     "a list": lambda plan: [*plan],
     "no number": lambda plan: plan | {"seconds": ["1"] * len(plan["seconds"])},
     "nan": lambda plan: plan | {"seconds": [float("nan")] * len(plan["seconds"])},
     "fewer": lambda plan: plan | {"scratch_bytes": plan["scratch_bytes"][1:]},
+    "a digit": lambda plan: plan | {"budget_bytes": plan["budget_bytes"] + 1},
+    "less": lambda plan: plan | {"scratch_bytes": [0] * len(plan["scratch_bytes"])},
+    "huge": lambda plan: plan | {"loss_share": 1e300},
+    "another optimizer": lambda plan: plan | {"optimizer": "sgd"},
     "negative": lambda plan: plan | {"budget_bytes": -1},
     "an optimizer": lambda plan: plan | {"optimizer": "banana"},
     "a layout": lambda plan: plan | {"gradients": {"0": "wide"}},

@@ -291,6 +291,7 @@ def _check_written(
         f"{prefix}.{key}".lstrip("."): _content(value)
         for prefix, part in module.named_modules()
         for key, value in vars(part).items()
+        if key != "_flat_weights"  # in which a recurrent layer lists those that it is called with
     }
     changed += [key for key, value in known.items() if contents.get(key, value) != value]
     if changed:

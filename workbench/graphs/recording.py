@@ -325,6 +325,8 @@ _REASONS = [
         "functorch transform|does not require grad": "it asks for gradients itself, as by "
         "requires_grad_, retain_grad and torch.autograd.grad",
         "Sparse": "a tensor or a gradient is sparse, as of nn.Embedding(sparse=True)",
+        "as_strided.* is non-compositional": "it writes in place into a part of "
+        "complex numbers, as x.imag.relu_() does: write the result elsewhere",
         "leaf Variable that requires grad": "it writes into a parameter, as "
         "nn.Embedding(max_norm=…) does",
     }.items()

@@ -76,7 +76,7 @@ class Fitted(nn.Module):
         vars(self)["_budget"] = parse_budget(
             self._budget, lambda: step.plain_bytes
         )  # once in bytes
-        gradients = [one.grad for one in self.parameters() if one.grad is not None]
+        gradients = [one.grad for one in self.parameters() if one.is_leaf and one.grad is not None]
         taken = sum(gradient.nbytes for gradient in gradients)
         taken += sum(pending.size_bytes for pending in self._pending)
         if (key, taken) not in self._fits:
@@ -175,6 +175,11 @@ def check_module(module: nn.Module, inputs: object) -> None:
     """Refuse what a plan would leave out, and other devices than the CPU."""
     check_not_compiled(type(module).__name__, module)
     for name, part in module.named_modules():
+        if name and isinstance(part, Fitted):
+            raise UserError(
+                f"{type(module).__name__} has a part {name!r} that is within a budget already: "
+                "put the module that was given to fit in its place, and fit the whole"
+            )
         hooks = [key for key, value in vars(part).items() if key in _HOOKS and value]
         if hooks:
             where = f"{name!r}" if name else "the module"

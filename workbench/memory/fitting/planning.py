@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,6 +44,11 @@ MARGIN_BYTES = 1024
 FORMAT = "workbench plan within a budget, 1"
 
 
+def sha256_of(saved: Mapping[str, Any]) -> str:
+    """Digest of the fields of a saved plan, so that a damaged one is noticed."""
+    return hashlib.sha256(json.dumps(saved).encode()).hexdigest()
+
+
 @dataclass(frozen=True)
 class Used:
     """What a loss was seen to do with what a module returns.
@@ -54,13 +60,14 @@ class Used:
     share: float  # bytes that the loss allocates, in both directions, over those returned
 
     def strides(self, outputs: Sequence[Tensor]) -> dict[int, Strides]:
-        """Strides of gradients of outputs."""
+        """Strides of gradients of outputs, which may be fewer once attributes have changed."""
         made: dict[str, Callable[[Tensor], Strides]] = {
             "like": Tensor.stride,
             "contiguous": lambda one: torch.empty(one.shape, device="meta").stride(),
             "expanded": lambda one: (0,) * one.dim(),
         }
-        return {at: made[layout](outputs[at]) for at, layout in self.gradients.items()}
+        known = {at: one for at, one in self.gradients.items() if at < len(outputs)}
+        return {at: made[layout](outputs[at]) for at, layout in known.items()}
 
 
 def used_by(loss: Loss, returned: Returned, outputs: Sequence[Tensor]) -> Used:
@@ -262,7 +269,7 @@ class Fit:
             "seconds": self.step.profile.seconds,
             "scratch_bytes": self.step.profile.scratch_bytes,
         }
-        write_text(expanded(path), json.dumps(saved))
+        write_text(expanded(path), json.dumps(saved | {"sha256": sha256_of(saved)}))
 
 
 def step_of(

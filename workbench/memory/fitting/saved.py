@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 
-from workbench.memory.fitting.planning import FORMAT, Used
+from workbench.memory.fitting.planning import FORMAT, Used, sha256_of
 from workbench.memory.fitting.profile import Profile
-from workbench.memory.process import OPTIMIZERS
-from workbench.utils.checks import UserError, check_whole, is_number
+from workbench.utils.checks import UserError
 from workbench.utils.files import read_text
-
-_LAYOUTS = ("like", "contiguous", "expanded")
 
 
 def read_plan(path: str | os.PathLike[str]) -> tuple[int, str, Used, Profile]:
@@ -20,26 +16,13 @@ def read_plan(path: str | os.PathLike[str]) -> tuple[int, str, Used, Profile]:
     text = read_text(path)
     try:
         saved = json.loads(text)
-        if saved["format"] != FORMAT or saved["optimizer"] not in OPTIMIZERS:
+        if saved["format"] != FORMAT or saved.pop("sha256") != sha256_of(saved):
             raise ValueError
-        used = Used({int(at): layout for at, layout in saved["gradients"].items()},
-                    _number(saved["loss_share"]))  # fmt: skip
-        if not set(used.gradients.values()) <= {*_LAYOUTS}:
-            raise ValueError
-        scratch = tuple(check_whole("scratch_bytes", one, 0) for one in saved["scratch_bytes"])
-        profile = Profile(tuple(map(_number, saved["seconds"])), scratch, str(saved["graph"]))
-        if len(profile.seconds) != len(scratch):
-            raise ValueError
-        budget_bytes = check_whole("budget_bytes", saved["budget_bytes"], 0)
-        return budget_bytes, saved["optimizer"], used, profile
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise UserError(
-            f"{path} is no plan that fit.save(…) wrote: save it again, as in "
+            f"{path} is damaged, or is no plan that fit.save(…) wrote: save it again, as in "
             "memory.fit(…).fit.save('plan.json')"
         ) from None
-
-
-def _number(value: Any) -> float:
-    if not is_number(value) or not 0 <= value < float("inf"):
-        raise ValueError
-    return float(value)
+    used = Used({int(at): one for at, one in saved["gradients"].items()}, saved["loss_share"])
+    profile = Profile(tuple(saved["seconds"]), tuple(saved["scratch_bytes"]), saved["graph"])
+    return saved["budget_bytes"], saved["optimizer"], used, profile
