@@ -66,6 +66,16 @@ DERIVATIVES: dict[str, Callable[[nn.Module, Tensor], object]] = {
     "vectorised jacobian": lambda module, x: functional.jacobian(module, x, vectorize=True),  # type: ignore[no-untyped-call]
     "grad": lambda module, x: torch.func.grad(lambda one: square(module(one)))(x),
     "vmap": lambda module, x: torch.func.vmap(module)(x),
+    "jacrev": lambda module, x: torch.func.jacrev(module)(x),
+    "gradients of weights": lambda module, x: torch.autograd.grad(
+        square(module(x)), [*module.parameters()], create_graph=True
+    ),
+    "products with a hessian": lambda module, x: functional.hvp(  # type: ignore[no-untyped-call]
+        lambda one: square(module(one)), x, torch.ones_like(x)
+    ),
+    "several losses": lambda module, x: torch.autograd.grad(
+        module(x), [*module.parameters()], torch.ones(2, len(x), 3), is_grads_batched=True
+    ),
     "jvp": lambda module, x: torch.func.jvp(module, (x,), (x,)),
     "dual": dual,
 }
@@ -166,10 +176,10 @@ def test_threads_that_plan_and_train_have_plain_gradients(modules: int, planned:
 class Dropping(nn.Module):
     """Homogeneous in its input: the input's gradient times the input is the sum of outputs."""
 
-    def __init__(self) -> None:
+    def __init__(self, drop: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(32, 32, bias=False) for _ in range(4))
-        self.drop = nn.Dropout(0.5)
+        self.drop = drop
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
@@ -177,11 +187,22 @@ class Dropping(nn.Module):
         return x
 
 
+DRAWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "dropout": nn.Dropout(0.5),
+    "features": nn.Dropout1d(0.3),
+    "bernoulli": lambda x: x * torch.bernoulli(torch.full_like(x, 0.5)),
+    "samples": lambda x: x * (torch.rand(len(x), 1) < 0.7),
+    "noise": lambda x: x * torch.randn_like(x),
+    "leaks": lambda x: nn.functional.rrelu(x - x.mean(), training=True),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS)
 def test_masks_are_those_of_the_forward_pass_though_another_thread_draws(
-    monkeypatch: pytest.MonkeyPatch,
+    draw: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = torch.randn(256, 32, requires_grad=True)
-    largest = memory.fit(Dropping(), x, "1GB", loss=torch.sum)
+    largest = memory.fit(Dropping(DRAWS[draw]), x, "1GB", loss=torch.sum)
     ours = memory.fit(largest, x, largest.fit.step.least_bytes, loss=torch.sum)
     assert ours.fit.again_s > 0
     look = torch.get_rng_state
@@ -206,6 +227,9 @@ CHANGES: dict[str, Callable[[Tensor, nn.Module], object]] = {
     "one number": lambda x, _: x.numpy().put(7, 9.0),
     "data": lambda x, _: x.data.neg_(),
     "weight": lambda _, module: module.get_parameter("0.weight").data.add_(0.1),
+    "array of a weight": lambda _, one: one.get_parameter("2.weight").detach().numpy().fill(0),
+    "bias": lambda _, module: module.get_parameter("0.bias").data.mul_(-1),
+    "one number of a row": lambda x, _: x.data[3, :2].add_(1e-6),
 }
 
 
