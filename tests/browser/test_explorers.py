@@ -14,13 +14,17 @@ import pytest
 from tests.browser.harness import Lab, assert_nothing_strange, notebook
 from tests.test_notebooks import PAPERS, sources
 
-# Of each: a number in its title, what raises that, and the model of least work.
+# Of each: a number in its title, what raises that by how many stops, and the model of least work.
 EXPLORERS = {
-    "01_dynacomm": (r", .+: ([\d.]+) s, -?[\d.]+ % saved", ("bandwidth", "ArrowLeft"), "lenet5"),
-    "02_hiertrain": (r"([\d.]+) s an iteration", ("edge-cloud", "ArrowLeft"), "lenet5_cifar"),
-    "03_edgegossip": (r"([\d.e+]+) s with EdgeGossip", ("bandwidth", "ArrowLeft"), "lenet5"),
-    "04_dlion": (r": ([\d.e+]+) s an iteration", ("batch size", "ArrowRight"), "lenet5"),
-    "05_olpb": (r"block ([\d.,]+) MB", ("batch size", "ArrowRight"), "lenet5"),
+    "01_dynacomm": (
+        r", .+: ([\d.]+) s, -?[\d.]+ % saved",
+        ("bandwidth", "ArrowLeft", 10),
+        "lenet5",
+    ),
+    "02_hiertrain": (r"([\d.]+) s an iteration", ("edge-cloud", "ArrowLeft", 2), "lenet5_cifar"),
+    "03_edgegossip": (r"([\d.e+]+) s with EdgeGossip", ("bandwidth", "ArrowLeft", 10), "lenet5"),
+    "04_dlion": (r": ([\d.e+]+) s an iteration", ("batch size", "ArrowRight", 10), "lenet5"),
+    "05_olpb": (r"block ([\d.,]+) MB", ("batch size", "ArrowRight", 10), "lenet5"),
 }
 
 
@@ -46,7 +50,7 @@ def plain(marks: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.stem)
 def test_explorer_shows_what_its_controls_ask_for(path: Path, opened: Lab) -> None:
-    pattern, (slider, key), smallest = EXPLORERS[path.stem]
+    pattern, (slider, key, stops), smallest = EXPLORERS[path.stem]
 
     def answer(marks: list[str]) -> float:
         found = {match[1] for mark in marks if (match := re.search(pattern, mark))}
@@ -64,7 +68,7 @@ def test_explorer_shows_what_its_controls_ask_for(path: Path, opened: Lab) -> No
     lab.page.evaluate("document.querySelector('.vega-embed svg').id = 'drawn-at-first'")
     stood = lab.setting(slider)
 
-    lab.press(slider, key, times=10)
+    lab.press(slider, key, times=stops)
     lab.wait_for_other_marks(first)
     changed = lab.settled()
     assert lab.setting(slider) != stood
