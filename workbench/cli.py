@@ -883,6 +883,8 @@ def _measured(*asked: Any) -> LayerTimes:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
+    from workbench.cli import _measured_here  # not of __main__, which that process may not know
+
     with instruction_set.native(), ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(_measured_here, *asked).result()
 

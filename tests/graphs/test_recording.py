@@ -55,7 +55,7 @@ def scaled(number: Callable[[Tensor], Any]) -> Callable[[Any, Tensor], Tensor]:
     return lambda m, x: m.a(x) * number(x)
 
 
-def kept(m: Any, x: Tensor) -> Tensor:
+def kept(m: Any, x: Tensor) -> Any:
     h = m.a(x)
     if h.requires_grad:
         h.retain_grad()
