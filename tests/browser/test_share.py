@@ -40,7 +40,7 @@ FEWER = {
     },
     "edgegossip": {
         "model": "alexnet_cifar",
-        "imbalance": "1, 4",
+        "imbalance": "1.5,4",
         "aggregation_ratio": "2,10",
         "load": "0.3",
     },
