@@ -24,12 +24,12 @@ from workbench.utils.parallel import as_finished
 # SHA-256 of the weights of `tests.short_trainings`, with AVX2 kernels. They change with PyTorch's
 # version, and with whatever a training is meant to compute.
 WEIGHTS = {
-    "dynacomm": "535652678e8c2f7c31ab36c49810359fe0de9e055f2f0352cddc5d4b14d43573",
-    "hiertrain": "ed3943c291007f379a7b262451c2b4007951fa976ae40f7cdf7639e4a19a50e5",
-    "decentralised": "6497b027c65de1d0c257c90c88204f24544b4a841ddfd9c20b1324f60a0cf2ca",
-    "edgegossip": "10ea2923b07b345003f227fc5a6dc3ad1e839f095cd117316e1944c83c95b4c9",
-    "dlion": "c3e1b34743ded00935aacd5d914fb9b843be6ab5390e1fffeb53ebbfd06c744f",
-    "olpb": "dcc42f127d4547e193ebe453f8d0e509f65e63fcce50da5f7047b5e02752b520",
+    "dynacomm": "0d484a49d117eac4e7134d96de79f32c9f02fd974faf377d1245ed5094012fc8",
+    "hiertrain": "4d5c84e2bec8508f712c249234ce466bebaa7b46da5b262ba3896541986e852d",
+    "decentralised": "5a30bb301d1b4c4cdf22a2ffeb80eabb333c8aa87975cab839e4a5f919f8259c",
+    "edgegossip": "0c1ad770ca836be68660d5050fa3681ccf98aab51084f391c2f10dd599391874",
+    "dlion": "2a770f01ee331a50134ca8309b97f6dba0115e634945a472e09a5d6ff19f5763",
+    "olpb": "b200e0b668403fcf0db1cafd85b70d9e754158a4679fefb8eba2a813fa0f8d9f",
 }
 FIXED = {"torch": "avx2", "numpy": "avx2"}
 NAMES = [name for variables in AVX2.values() for name in variables]
