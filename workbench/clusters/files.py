@@ -62,7 +62,7 @@ LEAST, MOST = 1e-9, 1e12
 """Of a number with a unit, unless another bound is given."""
 
 MOST_NODES = 1000
-"""Of a cluster, which may have links among all of its nodes."""
+"""Nodes of a cluster at most; links may join all of them."""
 
 MOST_TEXT, MOST_DOTS = 1_000_000, 32
 """Characters of a file, and dots in one of its lines: reading keys of many parts fills memory."""

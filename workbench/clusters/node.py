@@ -17,10 +17,10 @@ RANGES = {
     "watts": (1e-9, 1e9),
     "price_per_hour": (0.0, 1e9),
 }
-"""Of what a node may have: the least and the most."""
+"""Bounds of what a node may have: the least and the most."""
 
 MOST_COUNT = 1e12
-"""Of cores and samples."""
+"""Cores or samples at most."""
 
 
 @dataclass(frozen=True)

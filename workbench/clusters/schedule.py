@@ -17,10 +17,10 @@ from workbench.utils.checks import UserError, check_number, check_range, is_numb
 from workbench.utils.files import read_text
 
 MOST_S = 1e12
-"""Of a time in seconds, which floats then know to a thousandth."""
+"""Seconds at most, which floats then know to a thousandth."""
 
 LEAST, MOST = 1e-12, 1e18
-"""Of a value that is not 0: bits per second, or a speed."""
+"""Bounds of a value that is not 0: bits per second, or a speed."""
 
 MOST_SAMPLES = 10_000_000
 """Values that `Schedule.sampled` takes at most: more fill the memory."""

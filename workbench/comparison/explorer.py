@@ -111,7 +111,7 @@ SHOWN = (
     "hiertrain",
     "all_edge",
 )
-"""Of each system the ways that are hardly ever slower than its others, which take time."""
+"""Ways of each system that are hardly ever slower than its others, which take time."""
 
 TIMELINES = 3
 
