@@ -143,7 +143,7 @@ def test_a_page_opens_from_disk(name: str, site: Path, offline: BrowserContext) 
     asked = list[str]()
     page.on("request", lambda request: asked.append(request.url))
     page.goto((site / f"{name}.html").as_uri())
-    page.wait_for_load_state("networkidle")
+    page.evaluate("document.fonts.ready")
     assert problems == []
     assert {urlsplit(url).scheme for url in asked} <= {"file", "data"}
     for width in (1400, 390):

@@ -65,7 +65,7 @@ FEWER = {
         "bandwidth_mbps": "1,20,1000",
         "batch_size": "32",
         "workers": "2,4",
-        "unevenness": "1,4",
+        "unevenness": "1,10",
     },
 }
 """Values of small pages, on which every setting is tried."""

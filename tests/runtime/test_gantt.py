@@ -68,7 +68,7 @@ def test_few_spans_bear_their_labels_where_there_is_room() -> None:
 
 def test_many_spans_have_no_labels_and_alternate_in_shade() -> None:
     picture = figures.svg(trace(152).gantt())
-    assert drawn(picture, "text") == drawn(figures.svg(Trace.of([]).gantt()), "rect") == []
+    assert drawn(picture, "text") == []
     bars = drawn(picture, "rect")
     assert len(bars) == 304
     assert len({bar.get("opacity") for bar in bars}) == 2
