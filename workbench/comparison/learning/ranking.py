@@ -17,7 +17,7 @@ IMPROVEMENT = 0.9
 """Share of the best SGD's improvement that the default target asks for."""
 
 PARTS = (1 / 8, 1 / 4, 1 / 2, 1)
-"""Of a training's time, after which its metric is shown."""
+"""Shares of the training time at which the table gives the metric."""
 
 EVALUATIONS = {"way": pl.String, "learning_rate": pl.Float64, "seed": pl.Int64, **CURVE}
 KEYS = ["way", "learning_rate"]
