@@ -73,6 +73,17 @@ def test_by_class_gives_few_classes(classes_per_node: int) -> None:
     assert all(len(set(labels[shard])) <= classes_per_node for shard in shards)
 
 
+@given(labels=LABELS, nodes=st.integers(1, 4), classes_per_node=st.integers(1, 3), seed=SEEDS)
+def test_cuts_across_small_classes_add_few(
+    labels: list[int], nodes: int, classes_per_node: int, seed: int
+) -> None:
+    """A piece of s samples in k classes holds k - 2 of them whole, and one of each at its ends."""
+    piece, smallest = -(-len(labels) // (nodes * classes_per_node)), min(map(labels.count, labels))
+    shards = partition.by_class(labels, nodes, classes_per_node=classes_per_node, seed=seed)
+    most = min(piece, 2 + max(0, piece - 2) // smallest)
+    assert all(len({labels[at] for at in shard}) <= classes_per_node * most for shard in shards)
+
+
 def test_small_alpha_skews_and_large_alpha_does_not() -> None:
     labels = datasets.load("digits").y_train
 
@@ -88,6 +99,20 @@ def test_small_alpha_skews_and_large_alpha_does_not() -> None:
 def test_hugest_alpha_gives_equal_shares(alpha: float) -> None:
     shards = partition.dirichlet(np.repeat([0, 1], 100), 4, alpha, seed=0)
     assert [len(shard) for shard in shards] == [50] * 4
+
+
+@pytest.mark.parametrize("alpha", [0.01, 1.0, 100.0, 1e12, 1e308])
+@pytest.mark.parametrize("samples_per_class", [1, 3, 5])
+def test_rounding_small_classes_favours_no_node(alpha: float, samples_per_class: int) -> None:
+    classes, nodes = 400, 4
+    shards = partition.dirichlet(
+        np.repeat(np.arange(classes), samples_per_class), nodes, alpha, seed=1
+    )
+    mean = classes / nodes  # of classes, if each goes to one node; less deviates where it is split
+    assert all(
+        abs(len(shard) / samples_per_class - mean) < 5 * (mean * (1 - 1 / nodes)) ** 0.5
+        for shard in shards
+    )
 
 
 @pytest.mark.parametrize("alpha", [5e-324, 1e-300, 1e-5])

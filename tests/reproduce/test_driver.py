@@ -201,6 +201,8 @@ def test_results_that_cannot_be_written_are_a_failure_among_others(tmp_path: Pat
     assert statuses(report) == {"01_x": "failed", "02_y": "ran"}
     assert "01_x failed in cell 2 of 2 (import shutil" in text
     assert "reading or writing failed" in text
+    assert report.outcomes[0].place == tmp_path / "out" / "01_x.failed.ipynb"
+    assert report.outcomes[0].place.is_file()
 
 
 def test_a_run_on_a_full_disk_names_no_file_that_is_not_there(
@@ -209,10 +211,15 @@ def test_a_run_on_a_full_disk_names_no_file_that_is_not_there(
     def full(path: Path, _: str) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-    write_notebook(tmp_path / "notebooks" / "01_x.ipynb")
+    write_notebook(tmp_path / "notebooks" / "01_x.ipynb", "1/0")
+    report, _ = run(tmp_path)
+    assert report.outcomes[0].place == tmp_path / "out" / "01_x.failed.ipynb"
+    assert report.outcomes[0].place.is_file()
     monkeypatch.setattr("workbench.reproduce.runner.files.write_text", full)
     report, text = run(tmp_path)
     assert statuses(report) == {"01_x": "failed"}
+    assert report.outcomes[0].place is None
+    assert not (tmp_path / "out" / "01_x.failed.ipynb").exists()
     assert "reading or writing failed: No space left on device\n" in text
     assert "01_x.failed.ipynb" not in text
     assert ".part" not in text
@@ -226,7 +233,7 @@ def test_a_kernel_that_does_not_start_is_reported(
     report, text = run(tmp_path)
     assert statuses(report) == {"01_x": "failed"}
     assert "01_x failed in the start of its kernel: Kernel died" in text
-    assert report.outcomes[0].place.is_file()
+    assert (tmp_path / "out" / "01_x.failed.ipynb").is_file()
     assert hidden(tmp_path / "out") == [".lock"]
 
 

@@ -97,7 +97,8 @@ def dirichlet(labels: ArrayLike, nodes: int, alpha: float, *, seed: int) -> Shar
         # Beyond these bounds sums overflow or round to 0; within, shares are the same to a sample.
         shares = rng.dirichlet(np.full(nodes, np.clip(alpha, 1e-300, 1e15)))
         bounds = np.rint(np.cumsum(shares) * len(own)).astype(np.int64)
-        owner[own] = np.searchsorted(bounds, np.arange(len(own)), side="right")
+        holders = rng.permutation(nodes)  # in any order, so that rounding favours no node
+        owner[own] = holders[np.searchsorted(bounds, np.arange(len(own)), side="right")]
     sizes = np.bincount(owner, minlength=nodes)
     for node in np.flatnonzero(sizes == 0):
         richest = int(sizes.argmax())

@@ -19,13 +19,13 @@ class Outcome:
     """Outcome of one notebook; one that was interrupted, or never begun, is ``"stopped"``.
 
     `place` is the folder of its results, or the executed copy that holds the error, of which
-    `message` tells.
+    `message` tells; None where there is neither.
     """
 
     notebook: str
     status: Status
     wall_s: float
-    place: Path
+    place: Path | None
     message: str = ""
 
 
@@ -52,7 +52,8 @@ def outcome(output: Path, name: str, progress: Progress) -> Outcome:
     """Return the outcome of one notebook whose run is over."""
     status = progress.status if progress.status != "waiting" else "stopped"
     place = failed_copy(output, name) if status == "failed" else output / name
-    return Outcome(name, status, progress.wall_s, place, progress.message)
+    kept = place if status != "stopped" and place.exists() else None
+    return Outcome(name, status, progress.wall_s, kept, progress.message)
 
 
 def print_report(console: Console, report: Report, output: Path, figures: Path | None) -> None:
@@ -65,12 +66,11 @@ def print_report(console: Console, report: Report, output: Path, figures: Path |
     width = max(len(outcome.notebook) for outcome in report.outcomes)
     line()
     for outcome in report.outcomes:
-        shown = outcome.status != "stopped" and outcome.place.exists()
         line(
             f"{outcome.notebook:<{width}}  ",
             (f"{outcome.status:<9}", STYLES[outcome.status]),
             f"  {seconds(outcome.wall_s):>8}" if outcome.wall_s else " " * 10,
-            f"  {near(outcome.place)}" if shown else "",
+            f"  {near(outcome.place)}" if outcome.place else "",
         )
     for outcome in report.outcomes:
         if outcome.status == "failed":

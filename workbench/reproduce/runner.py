@@ -73,7 +73,9 @@ def run(task: NotebookTask, kernels: Kernels) -> None:
 
 
 def _keep_failure(task: NotebookTask, executed: str) -> None:
-    files.write_text(failed_copy(task.output, task.notebook.name), executed)
+    copy = failed_copy(task.output, task.notebook.name)
+    copy.unlink(missing_ok=True)  # of an earlier failure, should this one not be written
+    files.write_text(copy, executed)
 
 
 def _manifest(task: NotebookTask, partial: Path, inputs: Mapping[str, str]) -> Manifest:
