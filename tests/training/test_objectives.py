@@ -294,6 +294,20 @@ def test_a_batch_without_a_label_that_counts_teaches_nothing(batch_size: int) ->
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("by_layer", [False, True])
+@pytest.mark.parametrize(("workers", "batch_size"), [(2, 4), (3, 2), (5, 1), (7, 3)])
+def test_workers_gradients_are_weighted_by_labels_that_count(
+    workers: int, batch_size: int, by_layer: bool
+) -> None:
+    """Their step is one machine's on the joint batch, whose loss is a mean over all labels."""
+    y = CHAIN.y_train.copy()
+    y[:3], y[4, 1:], y[6, 2:] = IGNORED, IGNORED, IGNORED
+    data = replace(CHAIN, y_train=y)
+    setup = servers(EMBEDDED, data, batch_size=batch_size * workers, epochs=2)
+    together = replace(setup, batch_size=batch_size, workers=workers, by_layer=by_layer)
+    torch.testing.assert_close(dynacomm.train(together).weights, dynacomm.train(setup).weights)
+
+
 @pytest.mark.parametrize("batch_size", [1, 3, 7])
 def test_metrics_weigh_what_they_count_whatever_the_batch(batch_size: int) -> None:
     scores = torch.randn(7, 4, 3, generator=torch.Generator().manual_seed(0))

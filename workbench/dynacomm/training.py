@@ -28,6 +28,7 @@ from workbench.dynacomm.replanning.profiling import PLANNING_S, Profile, Rate, R
 from workbench.profiles import LayerTimes
 from workbench.runtime import Fault, Run, Synchronized
 from workbench.training import RunOptions, Trained, TrainingError
+from workbench.training.evaluation import counted_labels
 from workbench.training.setup import may_run_in_parallel
 from workbench.utils.checks import (
     UserError,
@@ -236,10 +237,14 @@ class Setup(training.Setup):
         epochs = ServerEpochs(flat, self.dataset, replicas, self.servers, self.objective)
         vector = flat.parameters.clone()
         shared = vector, self.sgd.start(vector), vector.clone()
-        sizes = [tuple(map(len, of_all)) for of_all in zip(*batches, strict=True)]
+        y = self.dataset.y_train
+        labels = [
+            tuple(counted_labels(y[batch]) for batch in of_all)
+            for of_all in zip(*batches, strict=True)
+        ]
         stores = [
             ServerStore(
-                *shared, job.held(position, 1, job.layers), self.sgd, ends, epochs.take, sizes
+                *shared, job.held(position, 1, job.layers), self.sgd, ends, epochs.take, labels
             )
             for position in range(self.servers)
         ]
@@ -286,13 +291,14 @@ class ServerPrograms(training.OneModel["Trained[Tensor]"]):
 
     @property
     def losses(self) -> list[float]:
-        """Means over all workers' samples, of the iterations that the slowest has done."""
+        """Means over all workers' labels, of the iterations that the slowest has done."""
         each = zip(*(replica.losses for replica in self.replicas), strict=False)
-        return [
-            sum(loss * count / max(samples) for loss, count in zip(losses, samples, strict=True))
-            / (sum(samples) / max(samples))
-            for losses, samples in zip(each, self.stores[0].samples, strict=False)
-        ]
+        means = []
+        for losses, counts in zip(each, self.stores[0].labels, strict=False):
+            most = max(*counts, 1)
+            total = sum(loss * count / most for loss, count in zip(losses, counts, strict=True))
+            means.append(total / (max(sum(counts), 1) / most))
+        return means
 
     def trained(self, run: Run) -> Trained[Tensor]:
         """The finished epochs."""

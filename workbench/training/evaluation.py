@@ -181,7 +181,7 @@ def evaluate(
         for start in range(0, count, batch_size):
             part = slice(start, start + batch_size)
             labels = as_tensor(y[part], device)
-            returned, counted = applied(model, x[part], device, dtype), _counted(labels)
+            returned, counted = applied(model, x[part], device, dtype), counted_labels(labels)
             if counted:
                 sums["loss"] += float(objective.value(returned, labels)) * counted
                 counts["loss"] += counted
@@ -202,9 +202,9 @@ def evaluate(
     return Evaluation(means["loss"], count, metrics)
 
 
-def _counted(labels: Tensor) -> int:
+def counted_labels(labels: Arrays) -> int:
     """Labels of a batch: of positions, those that are not ignored; else its samples."""
-    if labels.dim() > 1 and not labels.is_floating_point():
+    if labels.ndim > 1 and "float" not in str(labels.dtype):
         return int((labels != IGNORED).sum())
     return len(labels)
 

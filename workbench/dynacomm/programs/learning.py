@@ -200,7 +200,7 @@ class ServerStore:
     sgd: Sgd
     epoch_ends: Sequence[int]  # iterations up to the end of each epoch
     epoch_ended: Callable[[Pieces, float], None]  # by the server's parameters and the second
-    samples: Sequence[Sequence[int]]  # of each iteration's batches, by worker
+    labels: Sequence[Sequence[int]]  # that count, of each iteration's batches, by worker
     steps: int = 0
 
     def parameters(self, where: Sequence[slice]) -> Pieces:
@@ -212,19 +212,19 @@ class ServerStore:
         return [(part, self.vector[part]) for part in where]
 
     def step(self, gradients: Sequence[Pieces], at_s: float) -> None:
-        """Average the gradients over samples, in the order of the workers, and step.
+        """Average the gradients over labels, in the order of the workers, and step.
 
         The step ends at `at_s`.
         """
-        samples = self.samples[self.steps]
-        largest = max(samples)  # so that equal batches are weighted by 1, which rounds nothing
+        labels = self.labels[self.steps]
+        largest = max(*labels, 1)  # so that equal batches are weighted by 1, which rounds nothing
         for part in self.own:
             self.total[part].zero_()
-        for pieces, count in zip(gradients, samples, strict=True):
+        for pieces, count in zip(gradients, labels, strict=True):
             for where, values in pieces:
                 self.total[where].add_(values, alpha=count / largest)
         for part in self.own:
-            mean = self.total[part].div_(sum(samples) / largest)
+            mean = self.total[part].div_(max(sum(labels), 1) / largest)
             self.sgd.step(self.vector[part], mean, self.velocity[part])
         self.steps += 1
         if self.steps in self.epoch_ends:
