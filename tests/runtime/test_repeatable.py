@@ -10,14 +10,17 @@ from tests.event_loop import in_event_loop
 from tests.other_process import printed
 from tests.runtime import busy
 from workbench.clusters import Cluster, Link, Node
+from workbench.datasets.dataset import LIMIT
+from workbench.datasets.partition import PARTITION
+from workbench.decentralised.model_exchange.peer import PAIRS
 from workbench.runtime import Context, Crash, draw_faults, simulate
 from workbench.runtime.faults import Purpose, stream
 from workbench.training import repeatable
 
 
 def test_no_two_streams_of_a_run_coincide() -> None:
-    own = ("FIRST_WEIGHTS", "SHUFFLE", "STEP", "AGGREGATE", "SELECT", "LOAD")
-    purposes = [0, 1, *(getattr(repeatable, name) for name in own)]
+    own = ("FIRST_WEIGHTS", "SHUFFLE", "STEP", "AGGREGATE", "SELECT", "LOAD", "DRAW", "DEAL")
+    purposes = [0, 1, LIMIT, PARTITION, PAIRS, *(getattr(repeatable, name) for name in own)]
     assert len({*purposes, *Purpose}) == len(purposes) + len(Purpose)
     keys = [key for length in range(3) for key in product(range(3), repeat=length)]
     first = []

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import torch
 
 # First number of a purpose, so that two never share a stream; data sets have 0 and 1 (cluttered
-# digits), 10 (`limit`) and 11 (`partition`), `workbench.runtime.faults` those from 16 on.
+# digits), 10 (`limit`) and 11 (`partition`), pairs of models 12 (`model_exchange.peer`), and
+# `workbench.runtime.faults` those from 16 on.
 FIRST_WEIGHTS, SHUFFLE, STEP, AGGREGATE, SELECT, LOAD, DRAW, DEAL = 2, 3, 4, 5, 6, 7, 8, 9
 
 

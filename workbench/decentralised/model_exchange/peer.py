@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from workbench.runtime import Message
 
 TOPIC = "model"
-PAIRS = 9  # purpose of a stream, beside those of `workbench.training.repeatable`
+PAIRS = 12  # purpose of a stream, beside those of `workbench.training.repeatable`
 Arrays = tuple[Values, ...]
 Buffers = Mapping[str, "Tensor"]
 
