@@ -322,6 +322,14 @@ def test_work_that_is_no_function_of_its_state_is_refused(work: Any, on: Any, me
         simulate(cluster_of(1), [program])
 
 
+def test_a_state_travels_as_its_work_leaves_it() -> None:
+    held = Synchronized([1], parallel=True)
+    held.prepare(lambda state: state.append(2))
+    copy = pickle.loads(pickle.dumps(held))
+    assert (copy.value, copy.parallel) == ([1, 2], True)
+    assert held.value == [1, 2]
+
+
 def test_a_state_is_held_once() -> None:
     state = State()
     held = Synchronized(state)

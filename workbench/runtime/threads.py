@@ -81,6 +81,10 @@ class Synchronized(Generic[S]):
             self._item = None
         return self._value
 
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """The state, once its work is done: a process may be stopped before anybody asks for it."""
+        return None, {"_value": self.value, "_item": None, "parallel": self.parallel}
+
     def prepare(self, work: Callable[[S], Any]) -> WorkItem:
         """Make work on the state ready to run."""
         self._item = WorkItem(partial(work, self.value))
