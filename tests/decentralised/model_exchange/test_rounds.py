@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
+import polars as pl
 import pytest
 
-from tests.decentralised.model_exchange.runs import MODEL_BYTES, RATE, batches, first, setup, train
+from tests.decentralised.model_exchange.runs import (
+    MODEL_BYTES,
+    RATE,
+    VALUES,
+    batches,
+    first,
+    setup,
+    train,
+)
 from tests.oracles import model_exchange as oracle
 from workbench.decentralised.model_exchange.diloco import NESTEROV, DiLoCo
 from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd, line
@@ -120,6 +131,35 @@ def test_diloco_sends_no_more_than_an_all_reduce(nodes: int) -> None:
     transfers = train(setup(nodes, iterations=8), DiLoCo(4)).transfers
     assert transfers["bytes"].sum() == 2 * nodes * 2 * (nodes - 1) / nodes * MODEL_BYTES
     assert sorted(set(transfers["iteration"])) == [4, 8]
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 4, 7])
+def test_each_worker_sends_its_part_of_an_all_reduce(nodes: int) -> None:
+    """The others' shares of its own model, then the mean of its share to each of them."""
+    transfers = train(setup(nodes, iterations=4), DiLoCo(4)).transfers
+    edges = [VALUES * node // nodes for node in range(nodes + 1)]
+    shares = [end - begin for begin, end in pairwise(edges)]
+    sent = transfers.group_by("source").agg(pl.col("bytes").sum()).sort("source")["bytes"]
+    assert sent.to_list() == [4 * (VALUES - own + (nodes - 1) * own) for own in shares]
+
+
+@pytest.mark.parametrize(
+    ("exchange", "nodes", "models"),
+    [
+        (MoshpitSgd(2), 3, [2, 1, 1]),  # of 2 x 2 places: 0 beside 1, 0 above 2
+        (MoshpitSgd(2), 5, [3, 3, 2, 2, 2]),  # of 3 x 3: 0 1 2 above 3 4
+        (MoshpitSgd(4, dimensions=1), 4, [3, 3, 3, 3]),
+        (NoLoCo(4), 4, [2, 2, 2, 2]),
+        (NoLoCo(2), 2, [4, 4]),
+    ],
+    ids=str,
+)
+def test_each_worker_sends_its_group_a_model_a_round(
+    exchange: NoLoCo | MoshpitSgd, nodes: int, models: list[int]
+) -> None:
+    transfers = train(setup(nodes, iterations=4), exchange).transfers
+    sent = transfers.group_by("source").agg(pl.col("bytes").sum()).sort("source")["bytes"]
+    assert sent.to_list() == [MODEL_BYTES * count for count in models]
 
 
 @pytest.mark.parametrize("node", [0, 2])
