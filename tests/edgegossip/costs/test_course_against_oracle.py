@@ -202,6 +202,33 @@ def test_failed_platforms_are_simulated_as_the_model_says(failed_share: float) -
     assert [row.samples for row in rows if row.epoch == 3][::2] == [80 + round(taken), 0]
 
 
+@pytest.mark.parametrize(
+    ("slower", "fails", "learnt"),
+    [
+        ((1, 3, 5), {"threshold": 30.0, "failed_share": 0.5}, [40, 14, 0]),
+        ((1, 3, 5), {"threshold": 30.0, "failed_share": 0.1}, [70, 24, 0]),
+        ((2, 2, 8), {"threshold": 20.0, "failed_share": 0.0}, [60, 60, 0]),
+        ((1, 3, 0.5), {}, [20, 7, 40]),
+    ],
+)
+def test_slower_platforms_are_simulated_as_the_model_says(
+    slower: tuple[float, ...], fails: dict[str, Any], learnt: list[int]
+) -> None:
+    """Of 100 samples a second at speed 1; who is left takes over 40 samples by speed, or none."""
+    kind = Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), 0.01)
+    who = [Platform(f"platform{at}", kind, slower=times) for at, times in enumerate(slower)]
+    data = datasets.load("digits").limit(train=120, test=8)
+    of = edgegossip.Setup(
+        linear, data, who, epochs=2, batch_size=8, uplink_bps=1e6, overhead_s=0.01
+    )
+    fails |= {"on_failures": "reassign"}
+    rows = course(
+        who, [40] * 3, 2, exchange_s(2, 4 * 650, 1e6, 0.01), Aggregating(math.inf, **fails)
+    )
+    assert [row.samples for row in rows] == learnt * 2
+    assert_simulated(rows, edgegossip.train(of, "random_points", **fails))
+
+
 def test_a_prediction_that_lags_behind_the_load_costs_time() -> None:
     """With a window of contention the balancer is late; the times stay those of the true speed."""
     case = Case("lenet5")
