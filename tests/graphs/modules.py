@@ -196,6 +196,12 @@ COMPLEX: dict[str, Callable[[Complex, Tensor], Tensor]] = {
     "chosen": lambda m, z: torch.where(z.real > 0, z * m.a, z.conj()).abs(),
     "joined": lambda m, z: torch.cat([z[:, :3].conj(), (z * m.a)[:, 3:]], 1).imag,
     "written conjugated": written_conjugated,
+    "solved": lambda m, z: torch.linalg.solve(m.w.mH + 3 * torch.eye(8), z.mT).mT.imag,
+    "orthogonal": lambda m, z: (z @ torch.linalg.qr(m.w)[0]).abs(),
+    "determinant": lambda m, z: z.imag * torch.linalg.det(m.w).abs(),
+    "stacked": lambda m, z: torch.stack([z.conj(), (z * m.a).conj()]).imag.sum(0),
+    "summed by indices": lambda m, z: torch.einsum("bi,ij,bj->bj", z.conj(), m.w.mH, z).real,
+    "in two dimensions": lambda m, z: torch.fft.ifft2((z * m.a).conj()).imag,
 }
 """Where PyTorch conjugates or negates lazily."""
 

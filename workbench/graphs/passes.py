@@ -36,6 +36,7 @@ from workbench.graphs.recording import (
     learning,
     run_once,
 )
+from workbench.graphs.running import takes_pivots
 from workbench.utils.checks import UserError
 
 Strides = tuple[int, ...]
@@ -254,11 +255,12 @@ def _formed(fake: Any, form: tuple[Any, ...] | None) -> Any:
 
 
 def _real_forms(func: Any, args: Any, kwargs: Any) -> list[Any]:
-    """Forms of what an operator returns that runs on zeros."""
+    """Forms of what an operator returns that runs on zeros, or on ones."""
+    number = int(takes_pivots(func))
     with unset_fake_temporarily(), torch.random.fork_rng(devices=[]):
         real = tree_map_only(
             Tensor,
-            lambda one: torch.empty_strided(one.shape, one.stride(), dtype=one.dtype).zero_(),
+            lambda one: torch.empty_strided(one.shape, one.stride(), dtype=one.dtype).fill_(number),
             (args, kwargs),
         )
         out = (lstm_layer if func is _LSTM else func)(*real[0], **real[1])

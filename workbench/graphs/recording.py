@@ -316,6 +316,8 @@ _REASONS = [
     for pattern, words in {
         "DynamicOutputShape": "the shape of a result depends on the numbers in a tensor, as for "
         "x[x > 0], unique and packed sequences",
+        "convert all Tensors to FakeTensors": "it reads a tensor that is neither given nor the "
+        "module's, as a global one: keep it in a buffer",
         r"\bmeta\b|DataDependent|doesn't have storage|unallocated storage|_local_scalar_dense|"
         r"numpy\(\) is not supported|data pointer|data_ptr|FakeTensor": "its control flow depends "
         "on data, or it leaves PyTorch, as by if, .item() and .numpy(); choose by torch.where",

@@ -78,6 +78,12 @@ def _in_memory_of_its_own(tensor: Tensor, view: View) -> Tensor:
     return torch.as_strided(flat, view.shape, view.strides, view.offset).copy_(tensor)
 
 
+def takes_pivots(function: Any) -> bool:
+    """Whether an operator reads rows of a matrix by number, counted from one."""
+    schema = getattr(function, "_schema", None)
+    return schema is not None and any("pivots" in one.name for one in schema.arguments)
+
+
 def span(view: View) -> int:
     """Numbers from the beginning of a value's memory to the last that a view shows."""
     last = ((count - 1) * stride for count, stride in zip(view.shape, view.strides, strict=True))

@@ -59,6 +59,8 @@ def _direct(
     packet = function._overloadpacket
     if packet is _aten.native_batch_norm and args[5] and not args[0].is_contiguous():
         return None  # PyTorch 2.13's form that writes adds up means onto what is there
+    if packet is _aten.linalg_qr:
+        return None  # its form that writes takes results in one storage for the same memory
     if packet is _aten.convolution and fits(args[0], args[1]) and not args[6]:
         image, weight, bias, stride, padding, dilation, _, _, groups = args
         way = Form(stride, padding, dilation, groups)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from workbench.graphs.graph import Operator, Recording, View
-from workbench.graphs.running import shown, span
+from workbench.graphs.running import shown, span, takes_pivots
 from workbench.memory.fitting.calls import Call, Registers, call_of
 from workbench.memory.measured import allocations
 
@@ -92,7 +92,7 @@ def _operands(graph: Recording, operator: Operator, bases: Mapping[int, View]) -
         base = bases[view.value]
         dtype: torch.dtype = getattr(torch, base.dtype)
         reach = max(span(base), span(view) if view.dtype == base.dtype else 0)
-        memory = torch.zeros(reach, dtype=dtype)
+        memory = torch.full((reach,), int(takes_pivots(operator.function)), dtype=dtype)
         if dtype.is_floating_point or dtype.is_complex:
             (torch.view_as_real(memory) if dtype.is_complex else memory).uniform_()
         written = graph.written_down.get(view.value)
