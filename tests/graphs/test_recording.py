@@ -100,8 +100,8 @@ UNTRACEABLE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
         "computes parts again itself",
     ),
     "global tensor": (lambda m, x: m.a(x) + 3 * X[0], "neither given nor the module's"),
-    "global weights": (lambda m, x: X @ m.a(x), "neither given nor the module's"),
-    "global write": (lambda m, x: X.add_(h := m.a(x)) + h, "neither given nor the module's"),
+    "global weights": (lambda m, x: X.T @ m.a(x), "neither given nor the module's"),
+    "global rows": (lambda m, x: torch.cat([X, m.a(x)]), "neither given nor the module's"),
     "nested": (
         lambda m, x: torch.nested.nested_tensor([m.a(x)[0]]).to_padded_tensor(0.0),
         "UnsupportedOperator",
