@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+import secrets
 from collections import Counter, deque
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -92,6 +93,12 @@ DRAWS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "Python": lambda m, x: x * (random.random() < 0.5),
     "NumPy": lambda m, x: x * torch.from_numpy(np.random.rand(8)).float(),  # noqa: NPY002
     "attribute": lambda m, x: x * float(m.generator.random()),
+    "choice": lambda m, x: x * random.choice([0.5, 2.0]),
+    "order": lambda m, x: x[:, np.random.permutation(8)],  # noqa: NPY002
+    "new generator": lambda m, x: x * float(np.random.default_rng().random()),
+    "new of Python's": lambda m, x: x * random.Random().random(),
+    "operating system's": lambda m, x: x * random.SystemRandom().random(),
+    "secret": lambda m, x: x * secrets.randbelow(2),
     "generator of the file": lambda m, x: x * float(GENERATOR.normal()),
 }
 
@@ -115,7 +122,15 @@ def remembering(m: Any, x: Tensor) -> Any:
     return m.layers(x) * torch.tensor(m.cache["weights"])
 
 
-@pytest.mark.parametrize("same", [remembering, lambda m, x: torch.dropout(m.layers(x), 0.5, True)])
+SAME: list[Callable[[Any, Tensor], Tensor]] = [
+    remembering,
+    lambda m, x: torch.dropout(m.layers(x), 0.5, True),
+    lambda m, x: m.layers(x) * float(np.random.default_rng(0).random()),
+    lambda m, x: m.layers(x) * random.Random(0).random(),
+]
+
+
+@pytest.mark.parametrize("same", SAME)
 def test_what_is_the_same_in_each_pass_is_traced(same: Callable[[Any, Tensor], Tensor]) -> None:
     assert traced(same).parameters == ("layers.0.weight", "layers.0.bias")
 

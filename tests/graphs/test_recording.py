@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from tests.graphs.modules import Calling
 from workbench import memory
@@ -99,6 +99,21 @@ UNTRACEABLE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
         lambda m, x: checkpoint(m.a, x, use_reentrant=False),
         "computes parts again itself",
     ),
+    "checkpoints of a sequence": (
+        lambda m, x: checkpoint_sequential([m.a, m.a], 2, x, use_reentrant=False),  # type: ignore[no-untyped-call]
+        "computes parts again itself",
+    ),
+    "checkpoint in a checkpoint": (
+        lambda m, x: checkpoint(
+            lambda y: checkpoint(m.a, y, use_reentrant=False), x, use_reentrant=False
+        ),
+        "computes parts again itself",
+    ),
+    "re-entrant checkpoint": (
+        lambda m, x: m.a(checkpoint(m.a, x, use_reentrant=True)),
+        "has no setup_context",
+    ),
+    "rows of a parameter": (lambda m, x: m.a(x) + m.a.weight[m.a.bias > 0].sum(), SHAPE),
     "global tensor": (lambda m, x: m.a(x) + 3 * X[0], "neither given nor the module's"),
     "global weights": (lambda m, x: X.T @ m.a(x), "neither given nor the module's"),
     "global rows": (lambda m, x: torch.cat([X, m.a(x)]), "neither given nor the module's"),
@@ -132,6 +147,12 @@ def test_embeddings_that_cannot_be_traced_say_why() -> None:
         memory.fit(module, TOKENS, "1GB")
 
 
+def test_a_reentrant_checkpoint_of_what_is_learnt_is_the_reason() -> None:
+    module = Calling(lambda m, x: checkpoint(m.a, m.a(x), use_reentrant=True), a=nn.Linear(8, 8))
+    with pytest.raises(UntraceableError, match="it computes parts again itself"):
+        memory.fit(module, X, "1GB", loss=torch.sum)
+
+
 def test_writes_into_an_imaginary_part_are_refused() -> None:
     module = Calling(lambda m, x: torch.complex(m.a(x), x).conj().imag.relu_(), a=nn.Linear(8, 8))
     with pytest.raises(UntraceableError, match="it writes in place into a part of complex numbers"):
@@ -151,6 +172,13 @@ def test_a_trace_says_what_a_plan_within_a_budget_says() -> None:
     for function in (forces, UNTRACEABLE["checkpoint"][0]):
         with pytest.raises(UntraceableError, match="cannot be traced: in its forward"):
             trace(Calling(function, a=nn.Linear(8, 8)), (8,), training=True)
+
+
+@pytest.mark.parametrize("held", [[torch.zeros(8)], {"loss": torch.zeros(8)}, (1, torch.zeros(8))])
+def test_tensors_in_a_collection_are_refused_by_name(held: Any) -> None:
+    module = nn.Sequential(Calling(lambda m, x: m.a(x), a=nn.Linear(8, 8), kept=held))
+    with pytest.raises(UserError, match=r"'0\.kept' has a tensor: keep it in a buffer"):
+        memory.fit(module, X, "1GB")
 
 
 @pytest.mark.parametrize("inputs", [X[:, :3], X.long(), {"y": X}])

@@ -189,10 +189,19 @@ def unfreeze(module: nn.Module) -> None:
 
 def _copied(name: str, module: nn.Module, memo: dict[int, Any]) -> nn.Module:
     try:
-        return copy.deepcopy(module, memo)
+        with _quiet():
+            return copy.deepcopy(module, memo)
     except (TypeError, RuntimeError, pickle.PickleError) as error:
+        inside = [
+            f"{prefix}.{key}".lstrip(".")
+            for prefix, part in module.named_modules()
+            for key, value in vars(part).items()
+            if key not in vars(nn.Module())
+            and any(id(tensor) not in memo for tensor in tensors_in(value))
+        ]
+        why = f"{inside[0]!r} has a tensor: keep it in a buffer instead" if inside else error
         raise UserError(
-            f"{name} cannot be copied, and the original is not touched: {error}"
+            f"{name} cannot be copied, and the original is not touched: {why}"
         ) from error
 
 
@@ -289,24 +298,33 @@ def explained(
     `untraced` calls the module on the same inputs without a trace: where that works, the input is
     not to blame.
     """
-    log = logging.getLogger("torch._subclasses.fake_tensor")  # has tracebacks of what is explained
+    with _quiet():
+        try:
+            yield
+        except UserError as error:  # it says itself what is wrong
+            raise UntraceableError(
+                f"{name} cannot be traced: {_where(module, error)}{error}", advice.module
+            ) from error
+        except Exception as error:
+            why = f"{type(error).__name__}: {str(error).rstrip('.')}"
+            reason = next((words for pattern, words in _REASONS if pattern.search(why)), "")
+            if reason or (untraced is not None and _works(untraced)):
+                raise UntraceableError(
+                    f"{name} cannot be traced: {_where(module, error)}{reason or why}",
+                    advice.module,
+                ) from error
+            raise UserError(
+                f"the input does not fit {name}: {_where(module, error)}{why}. {advice.inputs}"
+            ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep back PyTorch's own tracebacks of what is explained."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
     was_quiet, log.disabled = log.disabled, True
     try:
         yield
-    except UserError as error:  # it says itself what is wrong
-        raise UntraceableError(
-            f"{name} cannot be traced: {_where(module, error)}{error}", advice.module
-        ) from error
-    except Exception as error:
-        why = f"{type(error).__name__}: {str(error).rstrip('.')}"
-        reason = next((words for pattern, words in _REASONS if pattern.search(why)), "")
-        if reason or (untraced is not None and _works(untraced)):
-            raise UntraceableError(
-                f"{name} cannot be traced: {_where(module, error)}{reason or why}", advice.module
-            ) from error
-        raise UserError(
-            f"the input does not fit {name}: {_where(module, error)}{why}. {advice.inputs}"
-        ) from error
     finally:
         log.disabled = was_quiet
 
@@ -322,8 +340,8 @@ _REASONS = [
         r"numpy\(\) is not supported|data pointer|data_ptr|FakeTensor": "its control flow depends "
         "on data, or it leaves PyTorch, as by if, .item() and .numpy(); choose by torch.where",
         "setup_context": "a torch.autograd.Function has no setup_context: define it beside forward",
-        "saved tensor hooks": "it computes parts again itself, as torch.utils.checkpoint does: "
-        "switch that off, since a plan chooses what is computed again",
+        "saved tensor hooks|use_reentrant": "it computes parts again itself, as "
+        "torch.utils.checkpoint does: switch that off, since a plan chooses what is computed again",
         "functorch transform|does not require grad": "it asks for gradients itself, as by "
         "requires_grad_, retain_grad and torch.autograd.grad",
         "Sparse": "a tensor or a gradient is sparse, as of nn.Embedding(sparse=True)",
