@@ -30,7 +30,10 @@ def test_long_words_are_cut_and_the_advice_is_kept() -> None:
     assert shown.endswith("is wrong; give a number")
 
 
-@pytest.mark.parametrize("budget", ["١%", "50,5%", "1e2%", "-1%", "1_0%", "١GB", "16,25 GB"])
+@pytest.mark.parametrize(
+    "budget",
+    ["١%", "50,5%", "0,5", "7,5 MiB", "1.000,5 kB", "1e2%", "-1%", "1_0%", "١GB", "16,25 GB"],
+)
 def test_a_budget_is_written_in_ascii_digits_with_a_point(budget: str) -> None:
     with pytest.raises(UserError, match=r"is no budget|write decimals with a point"):
         parse_budget(budget, lambda: 1000)

@@ -58,13 +58,17 @@ def test_mahimahi_by_hand(tmp_path: Path) -> None:
         ("1\nx\n", "line 2: 'x' is not a whole millisecond"),
         ("1\n\n-2\n", "line 3: '-2' is not"),
         ("1.5\n", "line 1: '1.5' is not"),
+        ("1,5\n", "line 1: '1,5' is not"),
+        ("1\n1_0\n", "line 2: '1_0' is not"),
+        ("٣\n", "line 1: '٣' is not"),
+        ("\x1b[2J\n", r"line 1: '\\x1b\[2J' is not"),
         ("9" * 30, "line 1: .* from 0 to 100,000,000"),
         ("1\n" + "9" * 5000, "line 2: '9{20}' is not"),
         ("3\n2\n", "line 2: 2 ms comes after 3 ms"),
         ("", "is empty"),
         ("0\n0\n", "all packets are in millisecond 0"),
     ],
-    ids=range(8),
+    ids=range(12),
 )
 def test_bad_lines_are_refused_by_their_number(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "trace").write_text(text)
