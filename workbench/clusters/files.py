@@ -22,6 +22,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
@@ -68,6 +69,9 @@ MOST_TEXT, MOST_DOTS = 1_000_000, 32
 """Characters of a file, and dots in one of its lines: reading keys of many parts fills memory."""
 
 
+_DECIMAL_COMMA = re.compile(r"^\s*\w+\s*=\s*([+-]?\d+),(\d+)\s*(?:#.*)?$", re.ASCII | re.MULTILINE)
+
+
 def load_cluster(path: Path | str) -> Cluster:
     """Read a cluster from a TOML file; see the module for an example.
 
@@ -88,7 +92,9 @@ def load_cluster(path: Path | str) -> Cluster:
     try:
         content = tomllib.loads(text)
     except ValueError as error:
-        raise UserError(f"{path}: is not TOML: {error}") from None
+        comma = _DECIMAL_COMMA.search(text)
+        why = f"write {comma[1]}.{comma[2]} with a point" if comma else error
+        raise UserError(f"{path}: is not TOML: {why}") from None
     except RecursionError:
         raise UserError(f"{path}: is nested too deeply; give tables of nodes and links") from None
     try:

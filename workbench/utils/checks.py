@@ -86,6 +86,8 @@ def check_number(name: str, value: object) -> float:
     if type(value) is float:
         return value
     if not is_number(value):
+        if isinstance(value, str):
+            check_comma(name, value)
         raise UserError(f"{name} is {value!r}; give a number")
     try:
         return float(cast(Real, value))
