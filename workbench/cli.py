@@ -728,12 +728,12 @@ def compare(
     from workbench.comparison import WAYS, answer, learning, text
     from workbench.comparison import measured as measuring
 
+    check_output("--csv", csv)
     machines = load_cluster(cluster)
     sizes = _batch_sizes(batch_size)
     module, taken = _model(model, inputs)
     shown = {"--train": train, "--measure": measure, "--simulate": simulate, "--csv": csv}
     _refuse(shown if len(sizes) > 1 else {}, "takes one batch size")
-    check_output("--csv", csv)
     for name in way or ():
         check_name("way", name, WAYS)
     measured = text.parse_times(times or (), machines)

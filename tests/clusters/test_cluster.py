@@ -190,9 +190,10 @@ def test_transfer_by_hand() -> None:
     assert link.transfer_s([]) == 0
 
 
-def test_single_size_of_a_tensor_is_refused() -> None:
-    with pytest.raises(UserError, match=r"tensor_bytes is 5; give the size of each"):
-        LINK.transfer_s(5)  # type: ignore[arg-type]
+@pytest.mark.parametrize("size", [5, 5.0, "5", None, np.float64(5), {5}])
+def test_single_size_of_a_tensor_is_refused(size: Any) -> None:
+    with pytest.raises(UserError, match=r"tensor_bytes is .*; give the size of each"):
+        LINK.transfer_s(size)
 
 
 def test_bandwidth_over_time_is_given_as_pairs_or_as_a_schedule() -> None:

@@ -110,6 +110,8 @@ def test_link_of_a_group_with_itself_links_all_of_it(tmp_path: Path) -> None:
         ("gflops = 200", f"x = {'{a=' * 3000}1{'}' * 3000}", "is nested too deeply"),
         ("gflops = 200", f"x = {'[' * 3000}", "is nested too deeply"),
         ("count = 2", "count = 999\n[[nodes]]\nname = 'b'", "count of edge is 1; all nodes"),
+        ("count = 2", f"count = 0x{'f' * 5000}", "line 5: more than 100 digits"),
+        ("gflops = 200", f"samples = 0b{'1' * 99_999}", "line 11: more than 100 digits"),
         ("title =", '"\u009b2J" =', r"unknown key of the file '\x9b2J'"),
         ("title =", "\x1b[2J =", "is not TOML"),
         ("[rules]", "#" * 1_000_000, "must have at most 1,000,000 characters"),

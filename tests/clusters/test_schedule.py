@@ -162,6 +162,12 @@ class TestCsv:
         path.write_text(text, encoding="utf-8-sig")
         assert Schedule.from_csv(path) == Schedule.of([(0, 10), (1, 20)])
 
+    @pytest.mark.parametrize("text", ["0,5", "0,5\n", "s,mbps\n0,5\n", "\n 0 , 5 \n\n", "0.0,+5.0"])
+    def test_of_a_single_row(self, text: str, tmp_path: Path) -> None:
+        path = tmp_path / "trace.csv"
+        path.write_text(text)
+        assert Schedule.from_csv(path) == Schedule.of(5)
+
     @pytest.mark.parametrize(
         ("text", "message"),
         [

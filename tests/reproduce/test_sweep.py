@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import signal
 import subprocess
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,11 @@ def test_frames_of_all_points_have_a_column_for_each_parameter(notebook: Path) -
     }
 
 
+def strict(text: str) -> Any:
+    """Read JSON in which NaN and infinities are no numbers."""
+    return json.loads(text, parse_constant=pytest.fail)
+
+
 def test_csv_has_durations_in_seconds_and_bytes_in_hexadecimal(tmp_path: Path) -> None:
     took = timedelta(days=1, microseconds=1500)
     frame = pl.DataFrame(
@@ -117,16 +123,22 @@ def test_csv_has_durations_in_seconds_and_bytes_in_hexadecimal(tmp_path: Path) -
             "nested": [{"took": [took], "sha": b"a"}, None],
             "array": pl.Series([[1, 2], None], dtype=pl.Array(pl.Int8, 2)),
             "text": ["a,b", None],
+            "rates": [[[1.5, math.nan], [math.inf, None]], None],
+            "days": [[date(2026, 1, 2)], None],
+            "within": [{"a": {"b": [-math.inf, 0.0]}}, None],
         }
     )
     write(tmp_path, pl.DataFrame({"seed": [1]}), {"rows": frame})
     read = pl.read_csv(tmp_path / "frames" / "rows.csv").row(0, named=True)
+    assert strict(read.pop("rates")) == [[1.5, None], [None, None]]
+    assert strict(read.pop("days")) == ["2026-01-02"]
+    assert strict(read.pop("within")) == {"a": {"b": [None, 0.0]}}
     assert json.loads(read.pop("nested")) == {"took": [86400.0015], "sha": "61"}
     assert read == {
         **{"took": 86400.0015, "in_ms": 86400.001, "sha": "00ff"},
         **{"array": "[1, 2]", "text": "a,b"},
     }
-    assert pl.read_csv(tmp_path / "frames" / "rows.csv").row(1) == (None,) * 6
+    assert pl.read_csv(tmp_path / "frames" / "rows.csv").row(1) == (None,) * 9
     assert pl.read_parquet(tmp_path / "frames" / "rows.parquet").equals(frame)
 
 

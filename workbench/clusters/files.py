@@ -89,6 +89,8 @@ def load_cluster(path: Path | str) -> Cluster:
     for number, line in enumerate(text.split("\n"), start=1):  # as TOML has lines
         if line.count(".") > MOST_DOTS:
             raise UserError(f"{path}, line {number}: more than {MOST_DOTS} dots; keys have few")
+        if re.search(r"0[xob]\w{100}", line):  # too long for Python to print in an error
+            raise UserError(f"{path}, line {number}: more than 100 digits; give a smaller number")
     try:
         content = tomllib.loads(text)
     except ValueError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -120,7 +121,10 @@ def _write_frame(path: Path, frame: pl.DataFrame) -> None:
 
 
 def _flat(column: pl.Series) -> pl.Series:
-    """A column as CSV takes it: durations in seconds, bytes in hexadecimal, lists as JSON."""
+    """A column as CSV takes it: durations in seconds, bytes in hexadecimal, lists as JSON.
+
+    JSON has neither NaN nor infinities: within lists they are null.
+    """
     if isinstance(column.dtype, pl.Duration):
         return column.dt.total_seconds(fractional=True)
     if column.dtype == pl.Binary:
@@ -128,8 +132,20 @@ def _flat(column: pl.Series) -> pl.Series:
     if not column.dtype.is_nested():
         return column
     values = column.to_list()
-    texts = [None if value is None else json.dumps(value, default=_text) for value in values]
+    texts = [
+        None if value is None else json.dumps(_plain(value), default=_text) for value in values
+    ]
     return pl.Series(column.name, texts, dtype=pl.String)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
 
 
 def _text(value: object) -> object:
