@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _TICK_S = 0.25
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-MINUTES = {("smoke", "one"): 2, ("default", "one"): 15, ("default", "all"): 25}
-"""What all notebooks take on two cores, by scale and which trainings run; said at the start."""
+MINUTES = {("smoke", "one"): 4, ("default", "one"): 15}
+"""What all notebooks take on two cores, by scale and which trainings run, as far as measured."""
 
 
 def reproduce(
