@@ -24,12 +24,8 @@ from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.browser.harness import (  # noqa: E402
-    CHROMIUM_ARGUMENTS,
-    Lab,
-    find_chromium,
-    jupyterlab,
-)
+from tests.browser.chromium import find_chromium  # noqa: E402
+from tests.browser.harness import CHROMIUM_ARGUMENTS, Lab, jupyterlab  # noqa: E402
 from workbench.share import EXPLORERS  # noqa: E402
 from workbench.widgets import Menu, Slider, controls  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""What a fresh clone is installed from: the requirements agree, and a half installation is seen."""
+"""What is installed: from the lock in a fresh clone, and from the wheel without one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import venv
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,11 +20,13 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.scripts import script
 from workbench.systems import SYSTEMS
 from workbench.utils.files import ROOT
 
+EXPLORER = "from workbench.{} import explorer; explorer.draw(explorer.Setting())"
 CONDA_NAMES = {"torch": "pytorch", "jupyter-client": "jupyter_client", "ray": "ray-core"}
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
 
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CONSTRAINTS = (ROOT / "constraints.txt").read_text()
@@ -30,7 +35,10 @@ CONDA: dict[str, Any] = yaml.safe_load((ROOT / "environment.yml").read_text())
 
 
 def wanted() -> list[Requirement]:
-    return [Requirement(line) for line in script("lock").requirements(PYPROJECT)]
+    project = PYPROJECT["project"]
+    extras = project["optional-dependencies"].values()
+    groups = (project["dependencies"], PYPROJECT["build-system"]["requires"], *extras)
+    return [Requirement(line) for lines in groups for line in lines]
 
 
 def locked() -> dict[str, str]:
@@ -77,13 +85,6 @@ class TestRequirements:
         assert "--" not in CONSTRAINTS
         assert not re.search(r"^(nvidia|cuda|triton)", CONSTRAINTS, re.MULTILINE)
 
-    def test_the_lock_leaves_out_build_labels_and_gpu_libraries(self) -> None:
-        text = script("lock").constraints_text(
-            {"torch": "2.13.0+cpu", "nvidia-nccl": "2", "triton": "3", "numpy": "2.4"}
-        )
-        pins = [line for line in text.splitlines() if not line.startswith("#")]
-        assert pins == ["numpy==2.4", "torch==2.13.0"]
-
     def test_every_pin_but_pytorch_has_the_hashes_of_its_files(self) -> None:
         names = ("requirements.lock", "constraints.txt")
         pins = {
@@ -119,130 +120,79 @@ class TestRequirements:
 
 
 class TestSetUp:
-    """The environment's states, on a clone whose installation is a stand-in."""
+    """The Makefile's rule, in a clone whose Python and pip are stand-ins that note their calls."""
 
     @pytest.fixture
     def clone(self, tmp_path: Path) -> Path:
-        for name in ("requirements.lock", "constraints.txt", "pyproject.toml"):
+        for name in ("Makefile", "requirements.lock", "constraints.txt", "pyproject.toml"):
             shutil.copy(ROOT / name, tmp_path)
+        stand_in(tmp_path / "pip", 'echo "pip $1" >> calls; [ ! -e broken ]')
+        stand_in(
+            tmp_path / "python",
+            '[ "$1" = -c ] && exit; rm -rf .venv; mkdir -p .venv/bin; cp pip .venv/bin;'
+            "cp python .venv/bin; echo venv >> calls",
+        )
         return tmp_path
 
-    @pytest.fixture
-    def done(self) -> list[str]:
-        return []
+    @staticmethod
+    def set_up(clone: Path) -> list[str]:
+        """Run `make set-up`; returns the calls of stand-ins."""
+        (clone / "calls").write_text("")
+        make(clone, "set-up", "PYTHON=./python")
+        return (clone / "calls").read_text().splitlines()
 
-    @pytest.fixture
-    def set_up(self, clone: Path, done: list[str]) -> Any:
-        module = script("set_up")
+    def test_installs_once(self, clone: Path) -> None:
+        assert self.set_up(clone) == ["venv", "pip install", "pip install"]
+        assert self.set_up(clone) == []
 
-        def create(venv: Path) -> None:
-            done.append("create")
-            (venv / "bin").mkdir()
-            (venv / "bin/python").symlink_to(sys.executable)
+    def test_a_changed_lock_is_installed_into_the_same_environment(self, clone: Path) -> None:
+        self.set_up(clone)
+        later = (clone / ".venv/.installed").stat().st_mtime + 1
+        os.utime(clone / "requirements.lock", (later, later))
+        assert self.set_up(clone) == ["pip install", "pip install"]
 
-        def install(root: Path, venv: Path) -> None:
-            done.append("install")
-            assert (root, venv) == (clone, clone / ".venv")
-            assert not module.is_whole(root)
+    def test_an_installation_that_failed_or_was_interrupted_starts_again(self, clone: Path) -> None:
+        (clone / "broken").touch()
+        assert self.set_up(clone) == ["venv", "pip install"]
+        (clone / "broken").unlink()
+        assert self.set_up(clone) == ["venv", "pip install", "pip install"]
 
-        def run(install: Any = install) -> None:
-            module.set_up(clone, create, install)
+    def test_a_copied_clone_or_one_without_its_python_starts_again(self, clone: Path) -> None:
+        self.set_up(clone)
+        copied = shutil.copytree(clone, clone / "copied")
+        assert "venv" in self.set_up(copied)
+        (clone / ".venv/bin/python").unlink()
+        assert "venv" in self.set_up(clone)
 
-        run.module = module  # type: ignore[attr-defined]
-        return run
+    def test_a_missing_or_old_python_is_named_in_one_line(self, clone: Path) -> None:
+        stand_in(clone / "old", "exit 1")
+        for python in ("./old", "python0"):
+            ended = make(clone, "set-up", f"PYTHON={python}")
+            assert ended.returncode != 0
+            line, _ = ended.stderr.splitlines()  # the other is make's own
+            assert f"{python} must be Python 3.11 or newer with venv" in line
 
-    def test_installs_once(self, set_up: Any, done: list[str]) -> None:
-        set_up()
-        set_up()
-        assert done == ["create", "install"]
 
-    @pytest.mark.parametrize("name", ["requirements.lock", "constraints.txt", "pyproject.toml"])
-    def test_installs_again_into_the_same_venv_when_requirements_change(
-        self, name: str, set_up: Any, done: list[str], clone: Path
-    ) -> None:
-        set_up()
-        (clone / name).write_text((clone / name).read_text() + "\n")
-        set_up()
-        assert done == ["create", "install", "install"]
+def stand_in(path: Path, line: str) -> None:
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
 
-    def test_installs_again_where_the_folder_was_moved(
-        self, set_up: Any, clone: Path, tmp_path_factory: pytest.TempPathFactory
-    ) -> None:
-        set_up()
-        moved = tmp_path_factory.mktemp("moved") / "clone"
-        clone.rename(moved)
-        assert not set_up.module.is_whole(moved)
 
-    @pytest.mark.parametrize("how", [KeyboardInterrupt, RuntimeError])
-    def test_starts_over_after_an_interrupted_installation(
-        self, how: type[BaseException], set_up: Any, done: list[str], clone: Path
-    ) -> None:
-        def broken(root: Path, venv: Path) -> None:
-            (venv / "half").touch()
-            raise how
-
-        with pytest.raises(how):
-            set_up(broken)
-        assert not set_up.module.is_whole(clone)
-        set_up()
-        assert done == ["create", "create", "install"]
-        assert not (clone / ".venv/half").exists()
-        assert set_up.module.is_whole(clone)
-
-    @pytest.mark.parametrize("killed", [True, False])
-    def test_starts_over_after_a_killed_update_and_where_its_python_is_gone(
-        self, killed: bool, set_up: Any, done: list[str], clone: Path
-    ) -> None:
-        def kill(root: Path, venv: Path) -> None:
-            raise KeyboardInterrupt
-
-        set_up()
-        (clone / "requirements.lock").write_text("six==1.17.0\n")
-        if killed:
-            with pytest.raises(KeyboardInterrupt):
-                set_up(kill)
-        else:
-            (clone / ".venv/bin/python").unlink()
-        set_up()
-        assert done == ["create", "install", "create", "install"]
-
-    def test_adopts_a_venv_made_by_hand(self, set_up: Any, done: list[str], clone: Path) -> None:
-        (clone / ".venv/bin").mkdir(parents=True)
-        (clone / ".venv/bin/python").symlink_to(sys.executable)
-        set_up()
-        assert done == ["install"]
-
-    def test_says_which_python_or_package_is_lacking(self) -> None:
-        module = script("set_up")
-        with pytest.raises(module.SetUpError, match=r"Python 3\.9\.2; the workbench needs 3\.11"):
-            module.check_python((3, 9, 2), True)
-        with pytest.raises(module.SetUpError, match="apt-get install python3-venv"):
-            module.check_python((3, 11, 2), False)
-        module.check_python((3, 12, 0), True)
-
-    def test_shows_pips_own_words_when_it_fails(self, capfd: pytest.CaptureFixture[str]) -> None:
-        module = script("set_up")
-        command = [sys.executable, "-c", "print('no such version'); raise SystemExit(1)"]
-        with pytest.raises(module.SetUpError, match="pip could not install"):
-            module.run_pip(command, Path(), 1)
-        assert "no such version" in capfd.readouterr().err
+def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    # These tests may themselves be run by make, whose options are not meant for this one.
+    outer = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "ARGS")
+    return subprocess.run(
+        ["make", "-s", "-C", folder, *arguments],
+        env={name: value for name, value in os.environ.items() if name not in outer},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 class TestCommands:
-    @staticmethod
-    def make(*arguments: str) -> subprocess.CompletedProcess[str]:
-        # These tests may themselves be run by make, whose options are not meant for this one.
-        outer = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "ARGS")
-        return subprocess.run(
-            ["make", "-s", "-C", ROOT, *arguments],
-            env={name: value for name, value in os.environ.items() if name not in outer},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
     def test_help_comes_first_and_lists_every_command(self) -> None:
-        text = self.make().stdout
+        text = make(ROOT).stdout
         for command in ("reproduce", "test", "test-long", "lab", "lock", "set-up"):
             assert f"  make {command} " in text
 
@@ -257,10 +207,8 @@ class TestCommands:
     def test_reproduce_prints_the_scorecard_whatever_and_fails_when_a_notebook_does(
         self, status: int, arguments: list[str], places: tuple[str, str], tmp_path: Path
     ) -> None:
-        workbench = tmp_path / "workbench"
-        workbench.write_text(f'#!/bin/sh\necho "ran $*"\n[ $1 = scorecard ] || exit {status}\n')
-        workbench.chmod(0o755)
-        run = self.make("reproduce", f"BIN={tmp_path}", "PYTHON=true", *arguments)
+        stand_in(tmp_path / "workbench", f'echo "ran $*"; [ $1 = scorecard ] || exit {status}')
+        run = make(ROOT, "--old-file=set-up", "reproduce", f"BIN={tmp_path}", *arguments)
         (output, figures), scale = places, " --scale smoke" if "ARGS" in arguments[0] else ""
         assert run.stdout.splitlines()[-2:] == [
             f"ran reproduce --output {output} --figures {figures}{scale}",
@@ -274,81 +222,67 @@ class TestCommands:
         assert path.read_text().splitlines()[-1] == "make test"
 
 
-class TestBrowser:
-    """How `make test` gets its Chromium, on a machine whose tools are stand-ins."""
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Environment of the wheel alone, whose dependencies are this one's."""
+    home = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--quiet"]
+    building = ["--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", str(home)]
+    subprocess.run([*pip, "wheel", *building, str(ROOT)], check=True)
+    (wheel,) = home.glob("*.whl")
+    venv.create(home / "environment")
+    (packages,) = home.glob("environment/lib/python*/site-packages")
+    # Whatever is installed there counts, the clone on its path does not.
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    pip += ["--python", str(home / "environment/bin/python")]
+    subprocess.run([*pip, "install", "--no-index", "--no-deps", wheel], check=True)
+    return home / "environment"
 
-    @pytest.fixture
-    def machine(self, tmp_path: Path) -> Path:
-        (tmp_path / "scripts").mkdir()
-        shutil.copy(ROOT / "scripts/chromium.sh", tmp_path / "scripts")
-        for tool in ("bash", "dirname", "timeout", "env", "cp", "chmod"):
-            found = shutil.which(tool)
-            assert found is not None
-            self.link(tmp_path / "bin" / tool, Path(found))
-        self.stub(tmp_path / "bin/id", "echo 0")
-        self.stub(tmp_path / "chromium", "echo Chromium 1")
-        self.stub(tmp_path / ".venv/bin/python", f"echo {tmp_path}/of_playwright")
-        self.stub(tmp_path / "bin/apt-get", "exit 1")
-        self.stub(tmp_path / ".venv/bin/playwright", "exit 1")
-        return tmp_path
 
-    @staticmethod
-    def link(path: Path, to: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.symlink_to(to)
+@pytest.fixture
+def run(environment: Path, tmp_path: Path) -> Iterator[Run]:
+    """Run a command of the environment in an empty folder; the package stays as it is."""
 
-    @staticmethod
-    def stub(path: Path, line: str) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!/bin/bash\n{line}\n")
-        path.chmod(0o755)
-
-    @staticmethod
-    def run(machine: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    def ended(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = f"{environment}/bin/{command}"
         return subprocess.run(
-            [machine / "bin/bash", machine / "scripts/chromium.sh"],
-            env={"PATH": str(machine / "bin"), **environment},
-            capture_output=True,
-            text=True,
-            check=False,
+            [command, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
         )
 
-    @pytest.mark.parametrize("name", ["chromium", "chromium-browser", "google-chrome"])
-    def test_one_on_the_path_is_taken(self, name: str, machine: Path) -> None:
-        self.link(machine / "bin" / name, machine / "chromium")
-        assert self.run(machine).stdout == f"{machine}/bin/{name}\n"
+    def files() -> set[Path]:
+        return {path for path in environment.rglob("*") if path.suffix != ".pyc"}
 
-    def test_one_that_does_not_run_is_passed_over(self, machine: Path) -> None:
-        self.stub(machine / "bin/chromium", "echo install the snap; exit 1")
-        self.link(machine / "bin/google-chrome", machine / "chromium")
-        assert self.run(machine).stdout == f"{machine}/bin/google-chrome\n"
+    before = files()
+    yield ended
+    assert {path for path in files() - before if path.name != "__pycache__"} == set()
 
-    def test_the_named_one_is_taken_and_must_run(self, machine: Path) -> None:
-        named = str(machine / "chromium")
-        assert self.run(machine, WORKBENCH_CHROMIUM=named).stdout == f"{named}\n"
-        run = self.run(machine, WORKBENCH_CHROMIUM="/nowhere/chromium")
-        assert (run.returncode, run.stdout) == (1, "")
-        assert "WORKBENCH_CHROMIUM=/nowhere/chromium does not run" in run.stderr
 
-    def test_apt_installs_one(self, machine: Path) -> None:
-        self.stub(machine / "bin/apt-get", f"cp {machine}/chromium {machine}/bin/chromium")
-        run = self.run(machine)
-        assert run.stdout == f"{machine}/bin/chromium\n"
-        assert "installing Debian's with apt-get" in run.stderr
+class TestWheel:
+    """What works without a clone, in an empty folder."""
 
-    def test_playwright_installs_one_where_apt_cannot(self, machine: Path) -> None:
-        line = f'[ "$*" = "install chromium" ] && cp {machine}/chromium {machine}/of_playwright'
-        self.stub(machine / ".venv/bin/playwright", line)
-        run = self.run(machine)
-        assert run.stdout == f"{machine}/of_playwright\n"
-        assert "apt-get could not install it" in run.stderr
+    def test_ways_are_compared(self, run: Run, tmp_path: Path) -> None:
+        shutil.copy(ROOT / "data/clusters/home.toml", tmp_path)
+        ended = run("workbench", "compare", "lenet5", "--cluster", "home.toml")
+        assert "samples sent once" in ended.stdout, ended.stderr
 
-    def test_with_none_to_be_had_it_fails_and_says_what_to_do(self, machine: Path) -> None:
-        run = self.run(machine)
-        assert (run.returncode, run.stdout) == (1, "")
-        assert "the browser tests need a Chromium" in run.stderr
-        assert "apt-get install chromium" in run.stderr
-        assert "WORKBENCH_CHROMIUM=/path make test" in run.stderr
+    def test_every_explorer_draws_its_chart(self, run: Run) -> None:
+        code = "; ".join(map(EXPLORER.format, SYSTEMS))
+        ended = run("python", "-c", f"import workbench; print(workbench.__file__); {code}")
+        assert ended.returncode == 0, ended.stderr
+        assert str(ROOT) not in ended.stdout
+
+    def test_a_notebook_is_reproduced(self, run: Run, tmp_path: Path) -> None:
+        ended = run("workbench", "reproduce", "--scale", "smoke", "08_measured_elsewhere")
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        kept = tmp_path / "data/results/08_measured_elsewhere"
+        assert (kept / "08_measured_elsewhere.ipynb").is_file()
+        assert (kept / "manifest.json").is_file()
+
+    def test_recording_into_the_package_is_refused_in_one_line(self, run: Run) -> None:
+        ended = run("workbench", "record", "dynacomm", "table2", "--force", "--allow-dirty")
+        assert ended.returncode == 2
+        (line,) = ended.stderr.splitlines()
+        assert "is part of the installed package: name another folder" in line
 
 
 class TestCitation:
@@ -382,7 +316,6 @@ def test_the_licence_is_apache_2() -> None:
 
 HEAVY = "altair ipywidgets jupyter_client nbclient nbformat papermill polars scipy torch vl_convert"
 COMMAND = "from workbench.cli import app; app({}, standalone_mode=False)"
-EXPLORER = "from workbench.{} import explorer; explorer.draw(explorer.Setting())"
 LIGHT = {
     COMMAND.format(["--help"]): f"{HEAVY} numpy",
     COMMAND.format(["reproduce", "--help"]): f"{HEAVY} numpy",

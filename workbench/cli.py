@@ -393,15 +393,16 @@ def figures(
     Beside PDF and PNG, figures.tex shows them in LaTeX, with captions and the claims they answer.
     """
     from workbench.reproduce.notebooks import find, notebooks_folder
-    from workbench.results import export_figures, repository, stored, stored_figures
+    from workbench.results import export_figures, stored, stored_figures
     from workbench.scorecard import latex
     from workbench.systems import SYSTEMS
+    from workbench.utils import files
 
     folder = _stored(results)
     if not stored(folder):  # a wrong name is told before that
         of_figures = tuple(f"{system}_" for system in SYSTEMS)
         find(notebooks_folder(None), [one for one in names or () if not one.startswith(of_figures)])
-    home = output or repository() / "figures"
+    home = output or files.home() / "figures"
     chosen = stored_figures(folder, names or ())
     written, failed = export_figures(chosen, home, format=format, column=column)
     for path in written.values():

@@ -112,7 +112,7 @@ def notebook_named(name: str, notebooks: Iterable[str]) -> str:
 
 def system_named(name: str) -> str:
     """Return the system that a user means by its name, its notebook's or the notebook's number."""
-    notebooks = (path.stem for path in (repository() / "notebooks").glob("[0-9]*.ipynb"))
+    notebooks = (path.stem for path in files.NOTEBOOKS.glob("[0-9]*.ipynb"))
     return system_of(notebook_named(name, notebooks))
 
 
@@ -233,10 +233,5 @@ def copy_figures(results: Path, notebook: str, output: Path) -> list[Path]:
 
 
 def default_folder(root: Path | None = None) -> Path:
-    """Return the default folder of results: ``data/results`` of the repository."""
-    return (root or repository()) / "data" / "results"
-
-
-def repository() -> Path:
-    """Return the clone that the package runs from, else the current directory."""
-    return files.ROOT if (files.ROOT / "notebooks").is_dir() else Path.cwd()
+    """Return the default folder of results: ``data/results`` of the clone or current folder."""
+    return (root or files.home()) / "data" / "results"

@@ -3,7 +3,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.harness import CHROMIUM_ARGUMENTS, Lab, find_chromium, jupyterlab
+from tests.browser.chromium import find_chromium
+from tests.browser.harness import CHROMIUM_ARGUMENTS, Lab, jupyterlab
 
 
 @pytest.fixture(scope="package")
@@ -16,7 +17,11 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         path = find_chromium(playwright)
         if path is None:
-            pytest.fail("no Chromium; `make test` gets one, or says what to do", pytrace=False)
+            pytest.fail(
+                "no Chromium runs here: install one (on Debian, as root: apt-get install chromium) "
+                "or give its path as WORKBENCH_CHROMIUM",
+                pytrace=False,
+            )
         chromium = playwright.chromium.launch(executable_path=path, args=CHROMIUM_ARGUMENTS)
         yield chromium
         chromium.close()

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Locator, Page, Playwright, Route
+from playwright.sync_api import Locator, Page, Route
 
 from tests.reproduce.helpers import write_notebook
 from workbench.utils.files import ROOT
@@ -49,13 +49,6 @@ SETTINGS = {"@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"}}
 
 def is_local(url: str) -> bool:
     return urlsplit(url).hostname in LOCAL
-
-
-def find_chromium(playwright: Playwright) -> str | None:
-    """Path of a Chromium: ``$WORKBENCH_CHROMIUM`` as `make test` sets it, or the first there is."""
-    named = os.environ.get("WORKBENCH_CHROMIUM")
-    usual = ("chromium", "chromium-browser", "google-chrome", playwright.chromium.executable_path)
-    return next(filter(None, map(shutil.which, [named] if named else usual)), None)
 
 
 @contextlib.contextmanager

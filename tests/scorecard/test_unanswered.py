@@ -24,7 +24,7 @@ output: str = ""
 def notebook(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The toy system's notebook, in a clone of its own."""
     path = write_notebook(tmp_path / "notebooks" / "09_toy.ipynb", parameters=PARAMETERS_CELL)
-    monkeypatch.setattr(files, "ROOT", tmp_path)
+    monkeypatch.setattr(files, "NOTEBOOKS", path.parent)
     return path
 
 

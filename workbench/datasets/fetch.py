@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.datasets.dataset import DatasetError
-from workbench.utils.files import DATA, expanded
+from workbench.utils.files import expanded, home
 
 FOLDER_VARIABLE = "WORKBENCH_DATA"
 TIMEOUT_S = 30.0
@@ -26,18 +26,21 @@ class Remote:
 
 
 def data_folder() -> Path:
-    """Return the folder of data sets: ``$WORKBENCH_DATA``, else ``data/downloads``.
+    """Return the folder of data sets: ``$WORKBENCH_DATA``, else ``data/downloads`` of the clone.
+
+    Without a clone that is below the current folder.
 
     Raises DatasetError: the variable is set to anything but a folder.
     """
+    downloads = home() / "data" / "downloads"
     setting = os.environ.get(FOLDER_VARIABLE)
     if not setting:
-        return DATA / "downloads"
+        return downloads
     folder = expanded(setting)
     if not folder.is_dir():
         raise DatasetError(
             f"{FOLDER_VARIABLE}={setting} is not a folder; create it, or unset the variable to use "
-            f"{DATA / 'downloads'}"
+            f"{downloads}"
         )
     return folder
 

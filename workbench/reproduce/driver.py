@@ -68,7 +68,7 @@ def reproduce(
     folder = notebooks_folder(notebooks)
     chosen = find(folder, names)
     values = resolve(chosen, scale, given or {})
-    output = (output or results.default_folder(folder.parent)).resolve()
+    output = (output or results.default_folder(notebooks and folder.parent)).resolve()
     if figures is not None:
         writable(figures)
     copied: list[Path] = []

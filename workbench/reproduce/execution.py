@@ -119,7 +119,7 @@ def execute(
     executed.write_text(notebook.text, encoding="utf-8")
     driven = {DRIVER_PARAMETER: str(folder)} if notebook.keeps else {}
     try:
-        return _run(executed, notebook.path.parent, {**values, **driven}, progress, kernels)
+        return _run(executed, notebook.runs_in, {**values, **driven}, progress, kernels)
     finally:
         _forget_folder(executed, notebook)
 

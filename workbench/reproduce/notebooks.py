@@ -10,8 +10,8 @@ from pathlib import Path
 
 from workbench import parameters, results, systems
 from workbench.parameters import DRIVER_PARAMETER, Parameter, Value
+from workbench.utils import files
 from workbench.utils.checks import UserError, check_name, check_number
-from workbench.utils.files import read_text
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,26 @@ class Notebook:
         return self.path.stem
 
     @property
+    def runs_in(self) -> Path:
+        """Its own folder, or the current one where that is part of the installed package."""
+        own = self.path.parent
+        return files.home() if own == files.NOTEBOOKS and files.INSTALLED else own
+
+    @property
     def code_cells(self) -> int:
         """How many cells are code."""
         return sum(kind == "code" for kind, _, _ in self.cells)
 
 
 def notebooks_folder(folder: Path | None = None) -> Path:
-    """Return where the notebooks are: the argument, else the clone's, else the current directory's.
+    """Return where the notebooks are: the argument, or the workbench's own.
 
-    Raises ValueError: there are no notebooks in any of these.
+    Raises ValueError: there are none.
     """
-    places = [folder] if folder else [results.repository() / "notebooks", Path.cwd() / "notebooks"]
-    for place in places:
-        if notebook_paths(place):
-            return place.resolve()
-    where = " or ".join(str(place) for place in dict.fromkeys(places))
-    raise UserError(f"no notebooks in {where}; name their folder with --notebooks DIR")
+    place = folder or files.NOTEBOOKS
+    if not notebook_paths(place):
+        raise UserError(f"no notebooks in {place}; name their folder with --notebooks DIR")
+    return place.resolve()
 
 
 def notebook_paths(folder: Path) -> dict[str, Path]:
@@ -77,7 +81,7 @@ def read_notebook(path: Path) -> Notebook:
     Raises ValueError: the file cannot be read or is no notebook, or a parameter's default is not
     valid.
     """
-    text = read_text(path)
+    text = files.read_text(path)
     try:
         content = json.loads(text)
         cells = tuple(

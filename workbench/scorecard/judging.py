@@ -27,6 +27,7 @@ from workbench.experiments.figure import answers_of
 from workbench.parameters import Value
 from workbench.scorecard.scorecard import Row, Scorecard
 from workbench.store.provenance import of_package
+from workbench.utils import files
 from workbench.utils.checks import check_name
 
 if TYPE_CHECKING:
@@ -355,6 +356,5 @@ def _changed(system: str, parameters: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _notebook(system: str) -> Path | None:
-    """Return the notebook that makes a system's results; None if the clone has none."""
-    folder = stored_results.repository() / "notebooks"
-    return next(iter(sorted(folder.glob(f"*_{system}.ipynb"))), None)
+    """Return the notebook that makes a system's results; None if it has none."""
+    return next(iter(sorted(files.NOTEBOOKS.glob(f"*_{system}.ipynb"))), None)

@@ -8,13 +8,13 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench import results as stored_results
 from workbench import systems
 from workbench.claims import accepted, claims_of, load_claims
 from workbench.experiments import recorded
 from workbench.experiments.figure import Figure
 from workbench.scorecard.judging import PAPER, of_results, reproduce_command
 from workbench.scorecard.scorecard import ROLES, Row, text_of
+from workbench.utils import files
 from workbench.utils.checks import check_name
 
 WIDTH = 100
@@ -127,7 +127,7 @@ def places(claim: str) -> list[str]:
     notebook = reproduce_command(system).rpartition(" ")[2]
     found = []
     for figure in figures_of(claim):
-        path = stored_results.repository() / "figures" / f"{system}_{figure.id}.svg"
+        path = files.home() / "figures" / f"{system}_{figure.id}.svg"
         found.append(f"figures/{path.name}" if path.exists() else f"{figure.id} in {notebook}")
     return found
 

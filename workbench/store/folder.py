@@ -12,10 +12,12 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from workbench.utils.checks import UserError
+from workbench.utils.files import check_not_installed
 
 
 def writable(folder: Path) -> None:
     """Make a folder, if need be, and try to write there; raises UserError if that fails."""
+    check_not_installed(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".workbench-") as file:

@@ -1,4 +1,4 @@
-"""Files, written whole or not at all; the repository's root and data folders."""
+"""Files, written whole or not at all; the folders of data, notebooks and results."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,32 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-ROOT = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(str(resources.files("workbench"))).resolve()
+INSTALLED = (_PACKAGE / "data").is_dir()
+"""Whether this is an installed wheel, which holds its data and notebooks, and not a clone."""
+
+ROOT = _PACKAGE if INSTALLED else _PACKAGE.parent
+"""Folder of ``data/`` and ``notebooks/``: the clone, or the installed package."""
+
 DATA = ROOT / "data"
+NOTEBOOKS = ROOT / "notebooks"
 
 MOST_TEXT = 50_000_000
 """Characters of a user's file of text, unless another bound is given."""
+
+
+def home() -> Path:
+    """Folder that results, figures and downloads go below: the clone, or the current folder."""
+    return Path.cwd() if INSTALLED else ROOT
+
+
+def check_not_installed(path: Path) -> None:
+    """Refuse to write below the data of an installed package."""
+    if INSTALLED and Path(os.path.realpath(path)).is_relative_to(ROOT):
+        raise UserError(
+            f"{path} is part of the installed package: name another folder, or work in a clone of "
+            "the repository"
+        )
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:
@@ -78,8 +100,10 @@ def write_bytes(path: Path, data: bytes) -> None:
     Folders are made and links followed. A device or pipe is written to directly.
 
     Raises OSError: the file cannot be written. The error names `path`.
+    Raises UserError: it would be part of an installed package.
     """
     place = expanded(path)
+    check_not_installed(place)
     try:
         if _is_device(place):
             place.write_bytes(data)
