@@ -1,78 +1,117 @@
-"""Export of a chart: SVG, PDF and PNG, byte for byte the same each time."""
+"""Export of a chart one column wide: SVG, PDF and PNG, drawn by vl-convert."""
 
 from __future__ import annotations
 
-import io
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree
 
-from workbench.figures import fonts
-from workbench.figures.fitting import fitted
-from workbench.figures.style import PX_PER_INCH
+from workbench.figures.style import specification
+from workbench.figures.titles import break_axis_titles, headed
 from workbench.utils import files
-from workbench.utils.checks import choose
+from workbench.utils.checks import UserError, choose
 
 if TYPE_CHECKING:
-    from workbench.figures.picture import Picture
     from workbench.figures.style import Figure
 
-PNG_DPI: Final = 300
+COLUMNS: Final = {"single": 3.5, "double": 7.16}
+"""Width in inches of a figure in one column, and across both, of an IEEE page."""
+
+FORMATS: Final = ("svg", "pdf", "png")
+"""What `save` writes."""
+
+# A pixel of Vega is a CSS pixel, 1/96 inch: a figure has the same size on screen and on paper.
+_PX_PER_INCH: Final = 96
+_PT_PER_INCH: Final = 72
+_PNG_DPI: Final = 300
+_PLOT_PX: Final = 300  # a plot that gives no width
+_LEAST_PLOT_PX: Final = 24
+_SLACK_PX: Final = 4  # cells of a facet are rounded up to whole pixels
+_LEGEND_COLUMNS: Final = (None, 4, 3, 2, 1)
+
+
+def width_px(column: str = "double") -> float:
+    """Width of a column in Vega's pixels: 336 for ``"single"``, 687.36 for ``"double"``."""
+    return round(choose("column", column, COLUMNS) * _PX_PER_INCH, 4)
 
 
 def svg(chart: Figure, column: str = "double") -> str:
-    """Draw `chart` as SVG, exactly one column wide, its fonts embedded.
+    """Draw `chart` as SVG, one column wide to a few pixels; its legend wraps where it has to.
 
     `chart` is an altair chart (single, layered, faceted or concatenated) or its specification,
-    `column` ``"single"`` (3.5 in) or ``"double"`` (7.16 in). Labels and legends that leave no room
-    for the plots are a ValueError.
+    `column` ``"single"`` (3.5 in) or ``"double"`` (7.16 in). Its plots become narrower, its text
+    does not become smaller; a chart that does not fit is a ValueError.
     """
-    return to_svg(fitted(chart, column)).decode()
+    target_px = width_px(column)
+    spec = headed(specification(chart), target_px)
+    for columns in _LEGEND_COLUMNS:
+        if columns is not None:
+            spec["config"]["legend"]["columns"] = columns
+        picture = _fitted(spec, target_px)
+        if _width_px(picture) <= target_px + _SLACK_PX:
+            return picture
+    raise UserError(
+        f"the chart needs at least {_width_px(picture) / _PX_PER_INCH:.2f} in, more than the "
+        f"{column} column's {COLUMNS[column]} in: shorten its labels or legend, or facet it into "
+        "fewer columns" + ('; or take column "double"' if column == "single" else "")
+    )
 
 
 def save(chart: Figure, path: Path | str, column: str = "double") -> Path:
-    """Write `chart` to `path`, whole or not at all; the same chart gives the same bytes.
+    """Write `chart` to `path`, whole or not at all. Returns `path`.
 
     Parent folders are made. The suffix of `path` is ``.svg``, ``.pdf`` or ``.png`` (300 dpi);
-    another is an UnknownNameError. Else as `svg`. Returns `path`.
+    another is an UnknownNameError. Else as `svg`.
     """
+    import vl_convert
+
     target = files.expanded(path)
-    render = choose("figure format", target.suffix.removeprefix(".").lower(), _RENDERERS)
-    files.write_bytes(target, render(fitted(chart, column)))
+    renderers = {
+        "svg": str.encode,
+        "pdf": lambda picture: vl_convert.svg_to_pdf(picture, scale=_PT_PER_INCH / _PX_PER_INCH),
+        "png": lambda picture: vl_convert.svg_to_png(
+            picture, scale=_PT_PER_INCH / _PX_PER_INCH, ppi=_PNG_DPI
+        ),
+    }
+    render = choose("figure format", target.suffix.removeprefix(".").lower(), renderers)
+    files.write_bytes(target, render(svg(chart, column)))
     return target
 
 
-def to_svg(picture: Picture) -> bytes:
-    """Write a picture as SVG in inches, its fonts embedded."""
-    return fonts.embedded(picture.svg(1 / PX_PER_INCH, "in")).encode()
+def _fitted(spec: Mapping[str, Any], target_px: float) -> str:
+    """Draw a chart with plots so wide that all of it is as wide as a column.
 
-
-def to_pdf(picture: Picture) -> bytes:
-    """Write a picture as PDF, its objects in the order in which the catalogue references them.
-
-    vl-convert keeps resources in hash tables and so writes the same page in several orders.
+    A picture's width is linear in that of its plots, but for labels that come and go: what two
+    drawings miss the column by gives the third.
     """
-    import pikepdf
     import vl_convert
 
-    ordered = io.BytesIO()
-    with pikepdf.open(io.BytesIO(vl_convert.svg_to_pdf(_in_points(picture)))) as document:
-        document.save(ordered, deterministic_id=True)
-    return ordered.getvalue()
+    def drawn(factor: float) -> str:
+        picture: str = vl_convert.vegalite_to_svg(_scaled(spec, factor))
+        return picture
+
+    wide = target_px / _PLOT_PX
+    wide_px = _width_px(drawn(wide))
+    narrow = wide * target_px / wide_px
+    narrow_px = _width_px(drawn(narrow))
+    if narrow_px == wide_px:
+        return drawn(narrow)
+    return drawn(narrow + (target_px - narrow_px) * (wide - narrow) / (wide_px - narrow_px))
 
 
-def to_png(picture: Picture) -> bytes:
-    """Write a picture as PNG at 300 dpi."""
-    import vl_convert
+def _scaled(spec: Mapping[str, Any], factor: float) -> dict[str, Any]:
+    """Return a specification with the widths of its plots multiplied."""
+    for kind in ("hconcat", "vconcat", "concat"):
+        if kind in spec:
+            return {**spec, kind: [_scaled(child, factor) for child in spec[kind]]}
+    if "spec" in spec:
+        return {**spec, "spec": _scaled(spec["spec"], factor)}
+    own = spec.get("width")
+    width = round(factor * (own if isinstance(own, int | float) else _PLOT_PX))
+    width = max(width, _LEAST_PLOT_PX)
+    return break_axis_titles({**spec, "width": width}, width)
 
-    return vl_convert.svg_to_png(_in_points(picture), scale=1, ppi=PNG_DPI)
 
-
-def _in_points(picture: Picture) -> str:
-    # vl-convert takes a unit of the SVG for a point, 1/72 inch, whatever the resolution.
-    return picture.svg(72 / PX_PER_INCH)
-
-
-_RENDERERS: Final = {"svg": to_svg, "pdf": to_pdf, "png": to_png}
-
-FORMATS: Final = tuple(_RENDERERS)
-"""What `save` writes."""
+def _width_px(picture: str) -> float:
+    return float(ElementTree.fromstring(picture).attrib["width"])

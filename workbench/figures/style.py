@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from workbench.figures.data import with_data
-from workbench.figures.fonts import FAMILIES
 from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
@@ -28,9 +27,8 @@ SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangl
 INK: Final = "#1a1a1a"
 """Colour of text and axes."""
 
-PX_PER_INCH: Final = 96
-_TEXT_PX: Final = round(8 * PX_PER_INCH / 72, 2)
-_SMALL_PX: Final = round(7 * PX_PER_INCH / 72, 2)
+_TEXT_PX: Final = 10.67  # 8 pt
+_SMALL_PX: Final = 9.33  # 7 pt
 
 
 def _text(label_px: float, title_px: float) -> dict[str, Any]:
@@ -45,7 +43,8 @@ def _text(label_px: float, title_px: float) -> dict[str, Any]:
 
 CONFIG: Final[dict[str, Any]] = {
     "background": "white",
-    "font": FAMILIES,
+    # vl-convert measures with the first; a browser without it takes one of equal metrics.
+    "font": "Liberation Sans, Arial, Helvetica, sans-serif",
     "padding": 2,
     "view": {
         "continuousWidth": 560,
