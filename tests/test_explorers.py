@@ -37,7 +37,7 @@ def settings(control: Control) -> list[Any]:
     """The values to try: all of a menu, the ends of a slider."""
     if isinstance(control, Menu):
         return list(control.options)
-    return [control.read(end) for end in (control.minimum, control.maximum)]
+    return [control.stops()[0], control.stops()[-1]]
 
 
 def controls_of(system: str) -> dict[str, Control]:

@@ -14,7 +14,7 @@ def frame() -> pl.DataFrame:
 
 
 def bars() -> alt.Chart:
-    marks = alt.Chart(frame(), title="Forward, µs").mark_bar(clip=True)
+    marks = alt.Chart(frame(), title="Forward, µs").mark_bar()
     chart: alt.Chart = marks.encode(x="model:N", y="sum(y):Q", color="part:N")
     return chart
 

@@ -12,7 +12,6 @@ import pytest
 
 from tests.scorecard.helpers import FIG1, Toy
 from tests.test_cli import refused, workbench_command
-from workbench.figures import caption
 from workbench.notebook import Results
 from workbench.scorecard.latex import escaped
 from workbench.store.manifest import NAME, Manifest, file_digest
@@ -121,8 +120,3 @@ def test_svg_has_no_fragment(drawn: Toy, tmp_path: Path) -> None:
 )
 def test_text_is_escaped(text: str, latex: str) -> None:
     assert escaped(text) == latex
-
-
-def test_caption_of_a_chart_without_title_is_that_of_its_views() -> None:
-    one, two = {"title": ["A", "b", "(c)"]}, {"title": {"text": ["D", "e"], "subtitle": "f?"}}
-    assert caption({"hconcat": [one, {"layer": [two]}, {"title": ""}]}) == "A; b (c). D e; f?"

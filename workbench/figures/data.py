@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Final
 from urllib.parse import urlsplit
-from urllib.request import url2pathname, urlopen
+from urllib.request import url2pathname
 
 from workbench.utils import files
 from workbench.utils.checks import UserError
 
-_TABLES: Final = ("csv", "tsv", "dsv")
-_TREES: Final = ("json", "topojson")
+_TABLES: Final = ("csv", "tsv", "dsv")  # formats of text; others are JSON
 
 
 def with_data(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,10 +23,8 @@ def with_data(spec: Mapping[str, Any]) -> dict[str, Any]:
 
     Relative paths start at the current folder.
 
-    Raises UserError: data is remote, cannot be read or is a name that the chart does not define; or
-    all of it is empty.
+    Raises UserError: data is remote or cannot be read; or all of it is empty.
     """
-    contents = dict(spec.get("datasets") or {})
     sources = list[Mapping[str, Any]]()
 
     def read_in(node: Any) -> Any:
@@ -35,68 +32,52 @@ def with_data(spec: Mapping[str, Any]) -> dict[str, Any]:
             return [read_in(child) for child in node]
         if not isinstance(node, Mapping):
             return node
-        found = {
+        node = {
             key: value if key in ("datasets", "values") else read_in(value)
             for key, value in node.items()
         }
-        if isinstance(data := found.get("data"), Mapping):
-            found["data"] = data = _inline(data)
-            sources.append(data)
-            if "name" in data and not data.keys() <= {"name", "format"}:
-                contents[data["name"]] = data.get("values", data)
-        return found
+        if isinstance(node.get("data"), Mapping):
+            node["data"] = _inline(node["data"])
+            sources.append(node["data"])
+        return node
 
     whole: dict[str, Any] = read_in(spec)
+    datasets = dict(spec.get("datasets") or {})
+    datasets |= {data["name"]: data["values"] for data in sources if {"name", "values"} <= {*data}}
+    tables = list[Any]()
     for data in sources:
-        if data.keys() <= {"name", "format"} and data.get("name") not in contents:
-            raise UserError(
-                f"the chart names its data {data.get('name')!r} and defines none of this name: "
-                "give it a table"
-            )
-    rows = [contents.get(data.get("name"), data.get("values", data)) for data in sources]
-    if rows and not any(map(_holds_rows, rows)):
+        is_name = data.keys() <= {"name", "format"}
+        tables.append(datasets.get(data["name"]) if is_name else data.get("values", data))
+    if tables and not any(map(_has_rows, tables)):
         raise UserError("the chart's data has no rows: give it a table of at least one")
     return whole
 
 
 def _inline(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a source of data with the values of its URL in place of the URL."""
-    if (url := data.get("url")) is None:
+    """Return a source of data with the contents of its file in place of its URL."""
+    if "url" not in data:
         return data
-    wanted = data.get("format") or {}
-    suffix = PurePath(urlsplit(str(url)).path).suffix.removeprefix(".").lower()
-    kind = wanted.get("type") or (suffix if suffix in (*_TABLES, *_TREES) else "json")
-    text = _text(str(url))
+    url = urlsplit(str(data["url"]))
+    if url.scheme not in ("", "file"):
+        raise UserError(
+            f"the chart reads its data from {data['url']}, and a figure needs no network: save it "
+            "as a file and give its path, or read it into a table"
+        )
+    text = files.read_text(url2pathname(url.path) if url.scheme else data["url"])
+    suffix = PurePath(url.path).suffix.removeprefix(".").lower()
+    format = {"type": suffix if suffix in _TABLES else "json", **data.get("format", {})}
     try:
-        values = text if kind in _TABLES else json.loads(text)
+        values = text if format["type"] in _TABLES else json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UserError(
-            f"the chart's data {url} is not JSON ({error}); give a table, or a file that ends in "
-            f"{', '.join(f'.{kind}' for kind in (*_TABLES, *_TREES))}"
+            f"the chart's data {data['url']} is not JSON ({error}); give a table, or a file that "
+            "ends in .csv, .tsv or .json"
         ) from error
-    kept = {key: value for key, value in data.items() if key != "url"}
-    return {**kept, "values": values, "format": {**wanted, "type": kind}}
+    others = {key: value for key, value in data.items() if key != "url"}
+    return {**others, "values": values, "format": format}
 
 
-def _text(url: str) -> str:
-    scheme = urlsplit(url).scheme
-    if scheme == "data":
-        try:
-            with urlopen(url) as stream:
-                return str(stream.read(), "utf-8")
-        except ValueError as error:
-            raise UserError(f"the chart's data {url[:60]} cannot be read: {error}") from None
-    if scheme not in ("", "file"):
-        raise UserError(
-            f"the chart reads its data from {url}, and a figure needs no network: save it as a "
-            "file and give its path, or read it into a table"
-        )
-    return files.read_text(url2pathname(urlsplit(url).path) if scheme else url)
-
-
-def _holds_rows(values: Any) -> bool:
-    return (
-        len(list(filter(str.strip, values.splitlines()))) > 1
-        if isinstance(values, str)
-        else bool(values)
-    )
+def _has_rows(values: Any) -> bool:
+    if isinstance(values, str):  # of a table with a heading
+        return len([line for line in values.splitlines() if line.strip()]) > 1
+    return bool(values)

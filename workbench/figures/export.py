@@ -23,7 +23,7 @@ FORMATS: Final = ("svg", "pdf", "png")
 
 # A pixel of Vega is a CSS pixel, 1/96 inch: a figure has the same size on screen and on paper.
 _PX_PER_INCH: Final = 96
-_PT_PER_INCH: Final = 72
+_PT_PER_PX: Final = 72 / _PX_PER_INCH
 _PNG_DPI: Final = 300
 _PLOT_PX: Final = 300  # a plot that gives no width
 _LEAST_PLOT_PX: Final = 24
@@ -40,11 +40,13 @@ def svg(chart: Figure, column: str = "double") -> str:
     """Draw `chart` as SVG, one column wide to a few pixels; its legend wraps where it has to.
 
     `chart` is an altair chart (single, layered, faceted or concatenated) or its specification,
-    `column` ``"single"`` (3.5 in) or ``"double"`` (7.16 in). Its plots become narrower, its text
-    does not become smaller; a chart that does not fit is a ValueError.
+    `column` ``"single"`` (3.5 in), in which facets stand two by two, or ``"double"`` (7.16 in).
+    Plots become narrower, text does not become smaller; a chart that does not fit is a ValueError.
     """
     target_px = width_px(column)
     spec = headed(specification(chart), target_px)
+    if column == "single" and spec.get("columns", 0) > 2:
+        spec = _in_pairs(spec)
     for columns in _LEGEND_COLUMNS:
         if columns is not None:
             spec["config"]["legend"]["columns"] = columns
@@ -64,19 +66,36 @@ def save(chart: Figure, path: Path | str, column: str = "double") -> Path:
     Parent folders are made. The suffix of `path` is ``.svg``, ``.pdf`` or ``.png`` (300 dpi);
     another is an UnknownNameError. Else as `svg`.
     """
-    import vl_convert
-
     target = files.expanded(path)
-    renderers = {
-        "svg": str.encode,
-        "pdf": lambda picture: vl_convert.svg_to_pdf(picture, scale=_PT_PER_INCH / _PX_PER_INCH),
-        "png": lambda picture: vl_convert.svg_to_png(
-            picture, scale=_PT_PER_INCH / _PX_PER_INCH, ppi=_PNG_DPI
-        ),
-    }
+    renderers = {"svg": str.encode, "pdf": _pdf, "png": _png}
     render = choose("figure format", target.suffix.removeprefix(".").lower(), renderers)
     files.write_bytes(target, render(svg(chart, column)))
     return target
+
+
+def _pdf(picture: str) -> bytes:
+    import vl_convert
+
+    root = ElementTree.fromstring(picture)
+    for side in ("width", "height"):  # vl-convert takes a pixel for a point
+        root.set(side, f"{float(root.attrib[side]) * _PT_PER_PX:g}")
+    pdf: bytes = vl_convert.svg_to_pdf(ElementTree.tostring(root, encoding="unicode"))
+    return pdf
+
+
+def _png(picture: str) -> bytes:
+    import vl_convert
+
+    png: bytes = vl_convert.svg_to_png(picture, scale=_PT_PER_PX, ppi=_PNG_DPI)
+    return png
+
+
+def _in_pairs(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a specification of facets with two in a row, each with its own horizontal axis."""
+    # Axes at the foot of a column would stand under the empty place of the last row, too.
+    resolve = spec.get("resolve", {})
+    axes = {**resolve.get("axis", {}), "x": "independent"}
+    return {**spec, "columns": 2, "resolve": {**resolve, "axis": axes}}
 
 
 def _fitted(spec: Mapping[str, Any], target_px: float) -> str:

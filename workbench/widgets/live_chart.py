@@ -20,7 +20,6 @@ from workbench.figures import headed, width_px, with_data
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
-Layered = dict[tuple[Any, ...], list[dict[str, str]]]
 ROW = "row_number"
 _DISCRETE = ("nominal", "ordinal")
 _VIEW_KEYS = frozenset({"mark", "layer", "hconcat", "vconcat", "concat", "facet", "spec"})
@@ -65,10 +64,9 @@ class LiveChart(anywidget.AnyWidget):
 def bundle(further: str = "") -> str:
     """Return a JavaScript module that draws charts, all of Vega in it, with `further` source."""
     import vl_convert
-    from altair.utils._importers import vl_version_for_vl_convert
 
     source = Path(__file__).with_suffix(".js").read_text(encoding="utf-8") + further
-    module: str = vl_convert.javascript_bundle(source, vl_version=vl_version_for_vl_convert())
+    module: str = vl_convert.javascript_bundle(source)
     return module
 
 
@@ -85,60 +83,69 @@ def split(spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict
     stand as their rows do, rows are numbered: in a drawing that stands, Vega would put categories
     that come behind those that were there.
     """
-    datasets = spec.get("datasets", {})
-    names: dict[str, str] = {}
-    signals: dict[str, Any] = {}
-    by_row, sorts = {"field": ROW, "op": "min"}, list[dict[str, str]]()
+    template = _Template(spec.get("datasets", {}))
+    return template.of(spec), template.data(), template.signals
 
-    def named(value: Any) -> dict[str, str]:
-        name = f"signal_{len(signals)}"
-        signals[name] = value
-        return {"expr": name}
 
-    def ends_of(domain: list[Any], field: Any, layered: Layered | None) -> list[Any]:
-        if layered is None:
-            return [named(end) for end in domain]
-        key = (field, *domain)
-        if key not in layered:
-            layered[key] = [named(end) for end in domain]
-        return layered[key]
+class _Template:
+    """Names for what is taken out of a specification: data sets and signals."""
 
-    def without_values(node: Any, layered: Layered | None = None) -> Any:
+    def __init__(self, datasets: Mapping[str, list[dict[str, Any]]]) -> None:
+        self.datasets = datasets
+        self.names: dict[str, str] = {}  # of data sets, by their old names
+        self.signals: dict[str, Any] = {}
+        self.numbers_rows = False
+
+    def of(self, node: Any, axes: dict[Any, list[Any]] | None = None) -> Any:
+        """Return part of a specification without values; `axes` are those of a layered view."""
         if isinstance(node, list):
-            return [without_values(one, layered) for one in node]
+            return [self.of(child, axes) for child in node]
         if not isinstance(node, Mapping):
             return node
         if "layer" in node:
-            # Vega-Lite joins an axis of several layers by what it is called, not by what it is.
-            layered = {}
-        found = {
-            key: without_values(one, layered) for key, one in node.items() if key != "datasets"
-        }
-        source = found.get("data")
-        if isinstance(source, Mapping) and source.get("name") in datasets:
-            name = names.setdefault(source["name"], f"rows_{len(names)}")
-            found["data"] = {**source, "name": name}
-        if found.get("title") and not _VIEW_KEYS.isdisjoint(found):
-            title = found["title"]
+            axes = {}
+        part = {key: self.of(child, axes) for key, child in node.items() if key != "datasets"}
+        source = part.get("data")
+        if isinstance(source, Mapping) and source.get("name") in self.datasets:
+            name = self.names.setdefault(source["name"], f"rows_{len(self.names)}")
+            part["data"] = {**source, "name": name}
+        if part.get("title") and not _VIEW_KEYS.isdisjoint(part):
+            title = part["title"]
             title = title if isinstance(title, Mapping) else {"text": title}
-            found["title"] = {
-                key: named(one) if key in ("text", "subtitle") else one
-                for key, one in title.items()
+            part["title"] = {
+                key: self._signal(text) if key in ("text", "subtitle") else text
+                for key, text in title.items()
             }
-        if "sort" in found and found["sort"] is None and found.get("type") in _DISCRETE:
-            found["sort"] = by_row
-            sorts.append(by_row)
-        scale = found.get("scale")
-        ends = scale.get("domain") if isinstance(scale, Mapping) else None
-        if isinstance(ends, list) and all(isinstance(one, int | float) for one in ends):
-            domain = ends_of(ends, found.get("field"), layered)
-            found["scale"] = {**found["scale"], "domain": domain}
-        return found
+        if part.get("type") in _DISCRETE and part.get("sort", "ascending") is None:
+            part["sort"] = {"field": ROW, "op": "min"}
+            self.numbers_rows = True
+        scale = part.get("scale")
+        domain = scale.get("domain") if isinstance(scale, Mapping) else None
+        if isinstance(domain, list) and all(isinstance(end, int | float) for end in domain):
+            part["scale"] = {**part["scale"], "domain": self._ends(part, domain, axes)}
+        return part
 
-    template = without_values(spec)
-    data = {name: datasets[old] for old, name in names.items()}
-    if by_row in sorts:
-        data = {
-            name: [{**row, ROW: at} for at, row in enumerate(rows)] for name, rows in data.items()
+    def data(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the data sets by their new names."""
+        data = {name: self.datasets[old] for old, name in self.names.items()}
+        if not self.numbers_rows:
+            return data
+        return {
+            name: [{**row, ROW: number} for number, row in enumerate(rows)]
+            for name, rows in data.items()
         }
-    return template, data, signals
+
+    def _ends(
+        self, channel: Mapping[str, Any], domain: list[float], axes: dict[Any, list[Any]] | None
+    ) -> list[Any]:
+        # Vega-Lite joins an axis of several layers by what it is called, not by what it is.
+        known = {} if axes is None else axes
+        key = (channel.get("field"), *domain)
+        if key not in known:
+            known[key] = [self._signal(end) for end in domain]
+        return known[key]
+
+    def _signal(self, value: Any) -> dict[str, str]:
+        name = f"signal_{len(self.signals)}"
+        self.signals[name] = value
+        return {"expr": name}

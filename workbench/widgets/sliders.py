@@ -8,7 +8,6 @@ declares its controls as the fields of `workbench.parameters.Parameters`; see `c
 from __future__ import annotations
 
 import html
-import inspect
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,39 +26,15 @@ if TYPE_CHECKING:
 
     Draw = Callable[..., ChartType]
 
-SCALES: Final = ("linear", "log")
-
+# fmt: off
 ROUND: Final = (
-    1,
-    1.1,
-    1.2,
-    1.3,
-    1.5,
-    1.6,
-    1.8,
-    2,
-    2.2,
-    2.5,
-    2.8,
-    3,
-    3.5,
-    4,
-    4.5,
-    5,
-    5.5,
-    6,
-    7,
-    8,
-    9,
+    1, 1.1, 1.2, 1.3, 1.5, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9,
 )
+# fmt: on
 """Where a logarithmic slider stops in each decade."""
 
-_STEPS: Final = 100
-_DESCRIPTION_WIDTH: Final = "14em"
-_WIDTH: Final = "34em"
-_STATUS: Final = (
-    '<span role="status" style="color: var(--jp-ui-font-color2)">answered in {:.0f} ms</span>'
-)
+_EPSILON: Final = 1e-9  # of a step, by which the last may miss the maximum
+_STYLE: Final = {"style": {"description_width": "14em"}, "layout": {"width": "34em"}}
 
 
 @dataclass(frozen=True)
@@ -73,11 +48,11 @@ class Slider:
     unit
         Written behind the name: ``"Mbps"``.
     scale
-        ``"linear"``, or ``"log"`` for ranges over orders of magnitude: it stops at its bounds, at
-        its first value, and at `ROUND` numbers of each decade.
+        ``"linear"``, or ``"log"`` for ranges over orders of magnitude.
     step
-        What an arrow key adds on a linear scale, by default a hundredth of the range, or 1 for
-        integers; or multiplies integers by on a logarithmic one.
+        What one stop adds on a linear scale, by default a hundredth of the range, or 1 for
+        integers; or multiplies by on a logarithmic one, which stops at `ROUND` numbers of each
+        decade by default.
     integer
         Whether `draw` gets whole numbers (int), not floats.
     label
@@ -94,89 +69,51 @@ class Slider:
     label: str | None = None
 
     def __post_init__(self) -> None:
-        check_name("scale", self.scale, SCALES)
+        check_name("scale", self.scale, ("linear", "log"))
         if math.isnan(self.value):
             object.__setattr__(self, "value", self.minimum)
-        numbers = {"minimum": self.minimum, "maximum": self.maximum, "value": self.value}
-        for name, number in numbers.items():
-            if not math.isfinite(number):
-                raise UserError(f"slider's {name} is {number}, not a finite number")
-            if self.integer and number != int(number):
-                raise UserError(f"slider of integers has the {name} {number}")
-        if not self.minimum < self.maximum:
-            raise UserError(f"slider's minimum {self.minimum} is not below {self.maximum}")
-        if not self.minimum <= self.value <= self.maximum:
+        low, first, high = self.minimum, self.value, self.maximum
+        if not (-math.inf < low <= first <= high < math.inf and low < high):
             raise UserError(
-                f"slider starts at {self.value}, outside {self.minimum} to {self.maximum}"
+                f"slider from {low} to {high} starts at {first}: give finite bounds, the lower "
+                "first, and a value between them"
             )
+        if self.integer and {low, first, high} != {int(low), int(first), int(high)}:
+            raise UserError(f"slider of integers goes from {low} to {high} and starts at {first}")
         if self.scale == "log" and self.minimum <= 0:
             raise UserError(f"a logarithmic slider starts above 0, not at {self.minimum}")
         least = 1.0 if self.scale == "log" else 0.0
         if self.step is not None and not least < self.step < math.inf:
             raise UserError(f"a step on a {self.scale} scale is above {least:g}, not {self.step}")
-        if self.integer and self.scale == "linear" and self.step not in (None, int(self.step or 0)):
-            raise UserError(f"slider of integers has the step {self.step}")
-
-    def read(self, raw: float) -> float:
-        """The value that `draw` gets for the widget's: within bounds, an int where `integer`."""
-        within = min(max(raw, self.minimum), self.maximum)
-        # Converted through exponents, a number loses its last digits; 12 are left.
-        return round(within) if self.integer else float(f"{within:.12g}")
 
     def stops(self) -> list[float]:
-        """Values that a logarithmic slider can be moved to."""
-        decades = range(math.floor(math.log10(self.minimum)), math.ceil(math.log10(self.maximum)))
-        rounded = (float(f"{number}e{decade}") for decade in decades for number in ROUND)
-        within = {number for number in rounded if self.minimum < number < self.maximum}
-        return sorted(within | {self.minimum, self.value, self.maximum})
+        """Values that the slider can be moved to, in order: also its bounds and first value."""
+        low, high, step = self.minimum, self.maximum, self.step
+        if self.scale == "linear":
+            step = step or (math.ceil((high - low) / 1000) if self.integer else (high - low) / 100)
+            steps = range(1, math.ceil((high - low) / step - _EPSILON))
+            between = [low + number * step for number in steps]
+        elif step is not None:
+            powers = range(1, math.ceil(math.log(high / low, step) - _EPSILON))
+            between = [low * step**power for power in powers]
+        else:
+            decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
+            between = [float(f"{number}e{decade}") for decade in decades for number in ROUND]
+        rounded = {float(f"{number:.12g}") for number in between}  # 0.3, not 0.30000000000000004
+        stops = {low, self.value, high} | {number for number in rounded if low < number < high}
+        return sorted({round(stop) for stop in stops} if self.integer else stops)
 
-    def widget(self, name: str) -> ipywidgets.Widget:
+    def widget(self, name: str) -> ipywidgets.SelectionSlider:
         """Build the ipywidget."""
         import ipywidgets
 
         shown = self.label or name.replace("_", " ")
-        description = f"{shown} ({self.unit})" if self.unit else shown
-        layout = {"width": _WIDTH}
-        style = {"description_width": _DESCRIPTION_WIDTH}
-        if self.scale == "log" and not self.integer:
-            return ipywidgets.SelectionSlider(
-                options=[(f"{stop:,.10g}", stop) for stop in self.stops()],
-                value=self.value,
-                description=description,
-                style=style,
-                layout=layout,
-            )
-        low, high, start, step = self.minimum, self.maximum, self.value, self.step
-        kind, readout = ipywidgets.FloatSlider, ".4r"
-        if self.scale == "log":
-            kind, readout = ipywidgets.FloatLogSlider, ".0f"
-            low, high, start = map(math.log10, (low, high, start))
-            step = step and math.log10(step)
-        elif self.integer:
-            kind, readout, step = ipywidgets.IntSlider, "d", step or 1
-        step = step or (high - low) / _STEPS
-        if kind is not ipywidgets.IntSlider:
-            step = _divided_step(step, start - low)
-        return kind(
+        return ipywidgets.SelectionSlider(
+            options=[(f"{stop:,.10g}", stop) for stop in self.stops()],
             value=self.value,
-            min=low,
-            max=high,
-            step=step,
-            readout_format=readout,
-            description=description,
-            continuous_update=True,
-            style=style,
-            layout=layout,
+            description=f"{shown} ({self.unit})" if self.unit else shown,
+            **_STYLE,
         )
-
-
-def _divided_step(step: float, distance: float) -> float:
-    """Largest step up to `step` that divides the distance from the minimum to the first value.
-
-    The browser moves a value between two steps onto the next one, unasked.
-    """
-    steps = math.ceil(round(distance / step, 9))
-    return distance / steps if steps else step
 
 
 @dataclass(frozen=True)
@@ -199,11 +136,7 @@ class Menu:
         if self.value is not None:
             check_name("menu option", self.value, self.options)
 
-    def read(self, raw: str) -> str:
-        """The widget's value."""
-        return raw
-
-    def widget(self, name: str) -> ipywidgets.Widget:
+    def widget(self, name: str) -> ipywidgets.Dropdown:
         """Build the ipywidget."""
         import ipywidgets
 
@@ -237,19 +170,16 @@ class Shared:
     values: Mapping[str, Sequence[Value]]
 
 
-Controls = Mapping[str, Control] | Parameters
-"""Controls by name, or a setting that declares them: then `draw` gets another such setting."""
-
-
 def controls(setting: Parameters) -> dict[str, Control]:
     """Return the controls that a setting's class declares, with the setting's values.
 
     A name is a `Menu` of its parameter's options, a number the `Slider` of its annotation, with
     unit and kind of the parameter and a range that includes the setting's value.
     """
-    kinds, made = declared(type(setting)), dict[str, Control]()
+    parameters = declared(type(setting))
+    made = dict[str, Control]()
     for name, (_, extras) in annotated(type(setting)).items():
-        parameter, value = kinds[name], getattr(setting, name)
+        parameter, value = parameters[name], getattr(setting, name)
         slider = next((extra for extra in extras if isinstance(extra, Slider)), None)
         if parameter.options is not None:
             made[name] = Menu(tuple(parameter.options()), value)
@@ -265,23 +195,6 @@ def controls(setting: Parameters) -> dict[str, Control]:
         else:
             raise TypeError(f"{type(setting).__name__}.{name} has neither a Slider nor options")
     return made
-
-
-def _by_name(draw: Draw, given: Controls) -> tuple[Draw, Mapping[str, Control]]:
-    """Return a function of the controls' values that draws, and these controls."""
-    if isinstance(given, Parameters):
-        setting = type(given)
-        return lambda **values: draw(setting(**values)), controls(given)
-    if not given:
-        raise UserError("an explorer needs at least one control")
-    try:
-        inspect.signature(draw).bind(**given)
-    except TypeError as error:
-        raise TypeError(
-            f"controls {', '.join(given)} do not fit the drawing function "
-            f"{getattr(draw, '__name__', draw)}{inspect.signature(draw)}: {error}"
-        ) from error
-    return draw, given
 
 
 @dataclass(frozen=True)
@@ -312,19 +225,21 @@ class Explorer:
         from workbench.notebook import drawing
 
         text = "An explorer: run this cell to move its sliders."
-        if not self.controls:
-            text = "A chart: run this cell to see more where the pointer is."
-        shown = self.picture
-        if shown is None and self.chart.spec is not None:
-            shown = drawing(self.chart.spec, text)
+        picture = self.picture
+        if picture is None and self.chart.spec is not None:
+            picture = drawing(self.chart.spec, text)
         return {
             **self.widget._repr_mimebundle_(**options),
-            **(shown._repr_mimebundle_() if shown else {}),
+            **(picture._repr_mimebundle_() if picture else {}),
             "text/plain": text,
         }
 
 
-def explorer(draw: Draw, controls: Controls, picture: Drawing | None = None) -> Explorer:
+def explorer(
+    draw: Draw,
+    controls_or_setting: Mapping[str, Control] | Parameters,
+    picture: Drawing | None = None,
+) -> Explorer:
     """Bind `draw` to controls: moving one draws the chart again.
 
     The chart follows while a slider moves. It cannot fall behind: JupyterLab holds a control's
@@ -335,8 +250,9 @@ def explorer(draw: Draw, controls: Controls, picture: Drawing | None = None) -> 
     ----------
     draw
         Makes the chart of the controls' values, passed by name, or of a setting.
-    controls
-        In the order shown: by the names of `draw`'s parameters, or a setting that declares them.
+    controls_or_setting
+        Controls by the names of `draw`'s parameters, in the order shown; or a setting that declares
+        them.
     picture
         See `Explorer`.
     """
@@ -346,30 +262,31 @@ def explorer(draw: Draw, controls: Controls, picture: Drawing | None = None) -> 
     from workbench import figures
     from workbench.widgets.live_chart import LiveChart
 
-    draw, controls = _by_name(draw, controls)
+    if isinstance(controls_or_setting, Parameters):
+        setting, known = type(controls_or_setting), controls(controls_or_setting)
+    else:
+        setting, known = None, controls_or_setting
+    if not known:
+        raise UserError("an explorer needs at least one control")
     figures.theme()
-    widgets = {name: control.widget(name) for name, control in controls.items()}
+    widgets = {name: control.widget(name) for name, control in known.items()}
     status = ipywidgets.HTML()
     chart = LiveChart()
-    asked: dict[str, Any] = {}
 
     def update(_: object = None) -> None:
-        values = {name: controls[name].read(widget.value) for name, widget in widgets.items()}
-        if values == asked:  # a slider of integers moved by less than one
-            return
-        asked.update(values)
         first = chart.spec is None  # no answer: it also loads what all later ones use
         before_s = time.perf_counter()
         try:
             # altair checks every part of a chart as it is made, which takes most of the time:
             # once is enough.
             with debug_mode(first):
-                chart.show(draw(**values))
+                values = {name: widget.value for name, widget in widgets.items()}
+                chart.show(draw(**values) if setting is None else draw(setting(**values)))
         except Exception as error:  # shown to the reader of the notebook
             status.value = _error_text(error, first)
             return
         took_ms = (time.perf_counter() - before_s) * 1e3
-        status.value = "" if first else _STATUS.format(took_ms)
+        status.value = "" if first else _status("status", f"answered in {took_ms:.0f} ms")
 
     for widget in widgets.values():
         widget.observe(update, "value")
@@ -382,9 +299,9 @@ def _error_text(error: Exception, first: bool) -> str:
     # A ValueError speaks to the user; anything else is a defect, and its type helps to report it.
     kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
     text = f"No chart: {kind}{str(error).rstrip('.')}."
-    if not first:
-        text += " Shown is the last that worked."
-    return (
-        '<span role="alert" style="color: var(--jp-error-color0, #b00020)">'
-        f"{html.escape(text)}</span>"
-    )
+    return _status("alert", text if first else f"{text} Shown is the last that worked.")
+
+
+def _status(role: str, text: str) -> str:
+    colour = "error-color0, #b00020" if role == "alert" else "ui-font-color2"
+    return f'<span role="{role}" style="color: var(--jp-{colour})">{html.escape(text)}</span>'

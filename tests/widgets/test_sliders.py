@@ -8,14 +8,15 @@ import altair as alt
 import nbformat
 import polars as pl
 import pytest
-from ipywidgets import Dropdown, FloatLogSlider, FloatSlider, IntSlider, SelectionSlider
+from hypothesis import given
+from hypothesis import strategies as st
 from nbconvert import exporters
 
 from tests.refusals import refusals
 from workbench.notebook import drawing
 from workbench.parameters import Parameter, Parameters
 from workbench.widgets import Control, Menu, Slider, controls, explorer
-from workbench.widgets.live_chart import LiveChart, split
+from workbench.widgets.live_chart import LiveChart
 
 CONTROLS: dict[str, Control] = {
     "bandwidth": Slider(1, 1000, 10, unit="Mbps", scale="log"),
@@ -62,52 +63,6 @@ def test_a_moved_control_draws_the_chart_again() -> None:
     assert app.chart.spec["config"]["range"]["category"]  # drawn in the workbench's theme
 
 
-def test_a_template_leaves_out_rows_titles_and_ends_of_axes() -> None:
-    def spec(rows: list[int], title: str, end: float, color: str = "red") -> dict[str, Any]:
-        frame = pl.DataFrame({"x": rows})
-        chart = alt.Chart(frame, title=title).mark_point(color=color)
-        chart = chart.encode(x=alt.X("x:Q", title="seconds").scale(domain=[0, end]))
-        return dict((chart | chart).to_dict())
-
-    template, data, signals = split(spec([1], "one", 2.0))
-    assert split(spec([3, 4], "two", 5.0)) == (
-        template,
-        {"rows_0": [{"x": 3}, {"x": 4}]},
-        {"signal_0": 0, "signal_1": 5.0, "signal_2": "two"}
-        | {"signal_3": 0, "signal_4": 5.0, "signal_5": "two"},
-    )
-    assert data == {"rows_0": [{"x": 1}]}
-    assert signals["signal_2"] == "one"
-    assert split(spec([1], "one", 2.0, "blue"))[0] != template
-
-
-def test_layers_that_share_an_axis_share_its_ends() -> None:
-    """Vega-Lite takes ends of different names for the ends of different axes, and draws neither."""
-    base = alt.Chart(pl.DataFrame({"x": [1.0], "y": [2.0]})).encode(
-        alt.X("x:Q").scale(domain=[0, 100]), alt.Y("y:Q").scale(domain=[0, 100])
-    )
-    layered = (base.mark_bar() + base.mark_text()).to_dict()
-    template, _, signals = split({"vconcat": [layered, layered]})
-    assert list(signals.values()) == [0, 100] * 4  # of each view's x and y
-    first, second = (view["layer"] for view in template["vconcat"])
-    for channel in ("x", "y"):
-        one, other = (layer["encoding"][channel]["scale"]["domain"] for layer in first)
-        assert one == other
-        assert one != second[0]["encoding"][channel]["scale"]["domain"]
-
-
-def test_categories_that_stand_as_their_rows_are_sorted_by_their_number() -> None:
-    def spec(*names: str) -> dict[str, Any]:
-        bars = alt.Chart(pl.DataFrame({"name": names})).mark_bar()
-        return dict(bars.encode(alt.Y("name:N", sort=None)).to_dict())
-
-    template, data, _ = split(spec("b", "a"))
-    assert split(spec("a", "c", "b"))[0] == template
-    assert template["encoding"]["y"]["sort"] == {"field": "row_number", "op": "min"}
-    (rows,) = data.values()
-    assert rows == [{"name": "b", "row_number": 0}, {"name": "a", "row_number": 1}]
-
-
 def test_an_error_is_shown_and_the_last_chart_stays() -> None:
     app = explorer(draw, CONTROLS)
     app.controls["workers"].value = 8
@@ -138,21 +93,6 @@ def test_drawing_anything_but_a_chart_is_an_error() -> None:
         return f"no chart of {x}"
 
     assert "TypeError" in explorer(sentence, {"x": Slider(0, 1, 0)}).status.value
-
-
-def test_a_move_within_the_same_integer_draws_nothing() -> None:
-    calls = []
-
-    def count(batch: int) -> alt.Chart:
-        calls.append(batch)
-        return dots(batch)
-
-    app = explorer(count, {"batch": Slider(1, 256, 32, scale="log", integer=True)})
-    app.controls["batch"].value = 32.2
-    assert calls == [32]
-    app.controls["batch"].value = 33.4
-    assert calls == [32, 33]
-    assert all(isinstance(batch, int) for batch in calls)
 
 
 def test_widgets_are_laid_out_with_units_and_work_offline() -> None:
@@ -223,53 +163,42 @@ def test_a_field_without_a_control_is_a_defect() -> None:
 
 
 @pytest.mark.parametrize(
-    ("control", "kind"),
+    ("slider", "stops"),
     [
-        (Slider(0.5, 2.5, 1), FloatSlider),
-        (Slider(1, 9, 3, integer=True, step=2), IntSlider),
-        (Slider(1, 256, 32, scale="log", step=2, integer=True), FloatLogSlider),
-        (Menu(("a", "b"), "b"), Dropdown),
+        (Slider(1, 9, 3, integer=True, step=2), [1, 3, 5, 7, 9]),
+        (Slider(1, 4, integer=True), [1, 2, 3, 4]),
+        (Slider(1, 100, 32, scale="log", step=2, integer=True), [1, 2, 4, 8, 16, 32, 64, 100]),
+        (Slider(0, 1, 0.33, step=0.1), [0, 0.1, 0.2, 0.3, 0.33, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]),
+        (Slider(0.05, 0.11, 0.106756, scale="log"), [0.05, 0.055, 0.06, 0.07, 0.08, 0.09, 0.1]),
     ],
 )
-def test_controls_start_at_their_value_and_reach_their_bounds(control: Control, kind: Any) -> None:
-    widget: Any = control.widget("batch_size")
-    assert isinstance(widget, kind)
+def test_a_slider_stops_at_round_numbers_its_bounds_and_its_value(
+    slider: Slider, stops: list[float]
+) -> None:
+    widget: Any = slider.widget("batch_size")
     assert widget.description == "batch size"
-    assert control.read(widget.value) == control.value
-    if isinstance(control, Slider):
-        raw = (widget.min, widget.max)
-        bounds = [10**end for end in raw] if control.scale == "log" else raw
-        assert [control.read(end) for end in bounds] == [control.minimum, control.maximum]
-
-
-@pytest.mark.parametrize(
-    ("slider", "among"),
-    [
-        (Slider(1, 10_000, 210, scale="log"), [1, 10, 18, 20, 22, 50, 100, 210, 1000, 10_000]),
-        (Slider(0.05, 7.7, 0.33, scale="log"), [0.05, 0.1, 0.2, 0.33, 0.5, 1, 2, 5, 7.7]),
-        (Slider(100, 40_000, 106.756, scale="log"), [100, 106.756, 110, 200, 500, 40_000]),
-    ],
-)
-def test_a_logarithmic_slider_stops_at_round_numbers(slider: Slider, among: list[float]) -> None:
-    widget: Any = slider.widget("bandwidth")
-    assert isinstance(widget, SelectionSlider)
     assert widget.value == slider.value
     labels, values = zip(*widget.options, strict=True)
-    assert list(values) == sorted(set(values))
-    assert {*among} <= {*values}
-    assert [float(label.replace(",", "")) for label in labels] == list(values)
-    others = {*values} - {slider.minimum, slider.value, slider.maximum}
-    assert all(len(f"{value:e}".split("e")[0].rstrip("0.")) <= 3 for value in others)
-    assert [slider.read(value) for value in values] == list(values)
+    assert list(values) == sorted({*stops, slider.value, slider.maximum})
+    assert [float(label) for label in labels] == list(values)
+    assert not slider.integer or {type(value) for value in values} == {int}
+
+
+@given(low=st.floats(1e-3, 1e3), span=st.floats(1.5, 1e6), scale=st.sampled_from(["linear", "log"]))
+def test_a_slider_has_few_enough_stops_to_move_through(low: float, span: float, scale: str) -> None:
+    stops = Slider(low, low * span, scale=scale).stops()
+    assert stops == sorted(set(stops))
+    assert (stops[0], stops[-1]) == (low, low * span)
+    assert 3 <= len(stops) <= 200
 
 
 test_a_slider = refusals(
     Slider,
     {"minimum": 1, "maximum": 9, "value": 1},
     {
-        "minimum": {"minimum 9 is not below 9": [9]},
-        "maximum": {"maximum is nan": [math.nan]},
-        "value": {"starts at 0, outside 1 to 9": [0]},
+        "minimum": {"from 9 to 9 starts at 1": [9]},
+        "maximum": {"give finite bounds": [math.nan, math.inf]},
+        "value": {"from 1 to 9 starts at 0": [0]},
         "step": {"above 0, not 0": [0]},
         "scale": {"Did you mean 'log'": ["lgo"]},
     },
@@ -285,7 +214,7 @@ test_a_logarithmic_slider = refusals(
 test_a_slider_of_integers = refusals(
     Slider,
     {"minimum": 1, "maximum": 9, "value": 1, "integer": True},
-    {"maximum": {"maximum 1.5": [1.5]}, "step": {"step 0.5": [0.5]}},
+    {"maximum": {"of integers goes from 1 to 1.5": [1.5]}},
 )
 test_a_menu = refusals(
     Menu,
@@ -297,11 +226,10 @@ test_a_menu = refusals(
 )
 
 
-def test_controls_that_do_not_fit_the_drawing_function_are_refused() -> None:
+def test_controls_that_do_not_fit_the_drawing_function_are_an_error() -> None:
     with pytest.raises(ValueError, match="at least one control"):
         explorer(draw, {})
-    with pytest.raises(TypeError, match="controls bandwith do not fit the drawing function draw"):
-        explorer(draw, {"bandwith": CONTROLS["bandwidth"]})
+    assert "bandwith" in explorer(draw, {"bandwith": CONTROLS["bandwidth"]}).status.value
 
 
 def test_answer_times_count_the_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,23 +244,3 @@ def test_answer_times_count_the_drawing(monkeypatch: pytest.MonkeyPatch) -> None
     app = explorer(slow, controls)
     app.controls["x"].value = 1.0
     assert "answered in 250 ms" in app.status.value
-
-
-@pytest.mark.parametrize(
-    ("slider", "name"),
-    [
-        (Slider(1, 256, 32, scale="log", step=2, integer=True), "a factor"),
-        (Slider(0, 100, 13.1, step=0.5), "linear off the grid"),
-        (Slider(0, 100, 13.1, step=0.1), "linear"),
-        (Slider(0, 1, 0), "at the minimum"),
-    ],
-)
-def test_the_first_value_lies_on_a_step(slider: Slider, name: str) -> None:
-    widget = slider.widget(name)
-    value, low = slider.value, slider.minimum
-    if slider.scale == "log":
-        value, low = math.log10(value), math.log10(low)
-    steps = (value - low) / widget.step
-    assert steps == pytest.approx(round(steps), abs=1e-6)
-    step = slider.step and (math.log10(slider.step) if slider.scale == "log" else slider.step)
-    assert step is None or step / 2 < widget.step <= step * (1 + 1e-9)

@@ -1,10 +1,11 @@
 import itertools
 from xml.etree import ElementTree
 
+import altair as alt
 import numpy as np
 import pytest
 
-from tests.figures.examples import lines
+from tests.figures.examples import bars, lines
 from workbench import figures
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -73,3 +74,17 @@ def test_lines_have_a_second_channel() -> None:
     assert legend is not None
     with pytest.raises(ValueError, match="7 lines in one plot, but 6 colours"):
         figures.series("model", [str(n) for n in range(7)])
+
+
+def test_theme_is_enabled_once_and_left_alone_by_drawing() -> None:
+    alt.theme.enable("default")
+    figures.svg(bars())
+    assert alt.theme.active == "default"
+    figures.theme()
+    figures.theme()
+    assert alt.theme.active == "workbench"
+    assert bars().to_dict()["config"]["range"]["category"] == list(figures.PALETTE)
+    # A chart's own configuration wins.
+    own = figures.specification(bars().configure_axis(grid=False))["config"]["axis"]
+    assert own["grid"] is False
+    assert own["labelFontSize"] == 9.33
