@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -40,17 +41,17 @@ def svg(chart: Figure, column: str = "double") -> str:
     """Draw `chart` as SVG, one column wide to a few pixels; its legend wraps where it has to.
 
     `chart` is an altair chart (single, layered, faceted or concatenated) or its specification,
-    `column` ``"single"`` (3.5 in), in which facets stand two by two, or ``"double"`` (7.16 in).
-    Plots become narrower, text does not become smaller; a chart that does not fit is a ValueError.
+    `column` ``"single"`` (3.5 in) or ``"double"`` (7.16 in). Plots become narrower, text does not
+    become smaller; where three facets in a row are too wide, there are two. A chart that does not
+    fit is a ValueError.
     """
     target_px = width_px(column)
     spec = headed(specification(chart), target_px)
-    if column == "single" and spec.get("columns", 0) > 2:
-        spec = _in_pairs(spec)
-    for columns in _LEGEND_COLUMNS:
-        if columns is not None:
-            spec["config"]["legend"]["columns"] = columns
-        picture = _fitted(spec, target_px)
+    arrangements = [spec, _in_pairs(spec)] if spec.get("columns", 0) > 2 else [spec]
+    for arrangement, columns in itertools.product(arrangements, _LEGEND_COLUMNS):
+        legend = spec["config"]["legend"] | ({"columns": columns} if columns else {})
+        config = spec["config"] | {"legend": legend}
+        picture = _fitted({**arrangement, "config": config}, target_px)
         if _width_px(picture) <= target_px + _SLACK_PX:
             return picture
     raise UserError(
