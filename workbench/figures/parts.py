@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     View = ChartType | Mapping[str, Any]
 
 APART_PX: Final = 24
-"""Between facets, so that the axes' outermost labels stay apart."""
+"""Space between facets: the outermost labels of axes stay apart."""
 
 GREY: Final = "#888888"
-"""Of marks to compare with: the paper's value, an ideal, a bound."""
-
-VERDICTS: Final = ("holds", "near", "trend", "not reproduced")
+"""Colour of marks to compare with: the paper's value, an ideal, a bound."""
 
 
 def titled(frame: pl.DataFrame, **titles: Mapping[str, str]) -> pl.DataFrame:
@@ -28,18 +26,17 @@ def titled(frame: pl.DataFrame, **titles: Mapping[str, str]) -> pl.DataFrame:
     import polars as pl
 
     return frame.with_columns(
-        pl.col(column).replace(dict(new))
-        for column, new in titles.items()
+        pl.col(column).replace(dict(title_of))
+        for column, title_of in titles.items()
         if column in frame.columns
     )
 
 
 def present(names: pl.Series, titles: Mapping[str, str]) -> list[str]:
     """Return the titles of the names that occur, in the titles' order; then names without one."""
-    there = names.unique(maintain_order=True).to_list()
-    return [titles[name] for name in titles if name in there] + [
-        name for name in there if name not in titles
-    ]
+    unique = names.unique(maintain_order=True).to_list()
+    known = [title for name, title in titles.items() if name in unique]
+    return known + [name for name in unique if name not in titles]
 
 
 def colour(field: str, order: Sequence[str], *, skip: int = 0, **options: Any) -> alt.Color:
@@ -107,7 +104,7 @@ def accuracy(title: str = "validation accuracy, %", least: float = 0.0) -> alt.Y
 
 
 def trained(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Return the rows of trainings that ended well; and, for a title, how many others there are."""
+    """Return the rows of trainings that ended well, and a line of a title about the others."""
     import polars as pl
 
     failed = frame["reason"].count()
@@ -130,7 +127,7 @@ def facets(
 ) -> alt.FacetChart:
     """Lay a chart out in panels, one for each value of `field`, in this order.
 
-    In `columns`; by default three panels stand in a row, others two by two.
+    Three panels stand in a row by default, others two by two.
     """
     import altair as alt
 
@@ -184,9 +181,9 @@ def stacked(
 
 
 def verdicts(frame: pl.DataFrame, prefix: str, titles: Mapping[str, str]) -> alt.LayerChart:
-    """The verdict on each claim under each explanation, and our number where there is one.
+    """Draw the verdict on each claim under each explanation, and our number where there is one.
 
-    From ``explanation, claim, ours, verdict``; claims are named without their prefix.
+    `frame` has ``explanation, claim, ours, verdict``; claims are shown without their `prefix`.
     """
     import altair as alt
     import polars as pl
@@ -204,14 +201,16 @@ def verdicts(frame: pl.DataFrame, prefix: str, titles: Mapping[str, str]) -> alt
         x=alt.X("explanation:N", sort=explanations, title=None, axis=tilted),
         y=alt.Y("claim:N", sort=claims, title=None),
     )
-    shades = alt.Scale(domain=VERDICTS, range=("#17315f", "#2a7f74", "#f2dd9c", "#ffffff"))
+    dark = {"near": PALETTE[0], "holds": PALETTE[4]}
+    shades = {**dark, "trend": PALETTE[5], "not reproduced": "#ffffff"}
+    scale = alt.Scale(domain=list(shades), range=list(shades.values()))
     cells = base.mark_rect(stroke=GREY).encode(
-        color=alt.Color("verdict:N", title=None, scale=shades)
+        color=alt.Color("verdict:N", title=None, scale=scale)
     )
-    dark = alt.FieldOneOfPredicate(field="verdict", oneOf=list(VERDICTS[:2]))
+    is_dark = alt.FieldOneOfPredicate(field="verdict", oneOf=list(dark))
     numbers = base.mark_text().encode(
         text="text:N",
-        color=alt.when(dark).then(alt.value("white")).otherwise(alt.value(INK)),
+        color=alt.when(is_dark).then(alt.value("white")).otherwise(alt.value(INK)),
     )
     chart: alt.LayerChart = cells + numbers
     return chart

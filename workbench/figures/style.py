@@ -139,7 +139,7 @@ def specification(chart: Figure) -> dict[str, Any]:
     """Vega-Lite specification with theme and data inside: what to store as ``*.vl.json``.
 
     A chart, from altair or a mapping, keeps its own configuration where it has one. Data in local
-    files is read; data that is remote or missing is a UserError.
+    files is read in, see `with_data`.
     """
     import altair as alt
     from altair.utils import update_nested
@@ -156,7 +156,7 @@ def specification(chart: Figure) -> dict[str, Any]:
 def series(field: str, order: Sequence[str], title: str | None = None) -> dict[str, Any]:
     """Encode a category of lines by colour, dash and shape at once: ``.encode(**series(...))``.
 
-    For `mark_line(point=True)`. The legend shows colour and shape, which reads in grey print, too.
+    For ``mark_line(point=True)``. The legend shows colour and shape, to be read in grey print, too.
     `order` lists the values of `field` for legend and palette, at most six (ValueError).
     """
     import altair as alt

@@ -108,7 +108,7 @@ def _bars(judged: Sequence[Row], decided: Sequence[Row]) -> alt.LayerChart:
     chart: alt.LayerChart = alt.layer(
         bars.encode(color=_by_verdict(alt.Color, COLOURS)),
         ends.encode(x, _systems(judged), text="met"),
-    ).properties(height=110)
+    ).properties(height=22 * totals.height)
     return chart
 
 
@@ -139,12 +139,12 @@ def _ratios(ratios: Sequence[tuple[Row, float]]) -> alt.Chart:
         .mark_point()
         .encode(
             alt.X("ratio:Q", scale=scale, axis=axis, title="ours / the paper's"),
-            _systems(rows),
+            _systems(rows, axis=alt.Axis(grid=True, tickBand="extent")),
             alt.YOffset("verdict:N", sort=list(SHOWN)),
             color=_by_verdict(alt.Color, COLOURS),
             shape=_by_verdict(alt.Shape, SHAPES),
         )
-        .properties(height=220)
+        .properties(height=44 * frame["system"].n_unique())
     )
     return chart
 
@@ -156,11 +156,11 @@ def _ratio(row: Row) -> float | None:
     return row.ours / row.paper
 
 
-def _systems(rows: Sequence[Row]) -> alt.Y:
+def _systems(rows: Sequence[Row], **options: Any) -> alt.Y:
     import altair as alt
 
     order = [SYSTEMS[system].title for system in dict.fromkeys(row.system for row in rows)]
-    return alt.Y("system:N", sort=order, title=None)
+    return alt.Y("system:N", sort=order, title=None, **options)
 
 
 def _by_verdict(channel: type, values: dict[str, str]) -> Any:
