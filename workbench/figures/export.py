@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree
@@ -68,7 +68,7 @@ def save(chart: Figure, path: Path | str, column: str = "double") -> Path:
     another is an UnknownNameError. Else as `svg`.
     """
     target = files.expanded(path)
-    renderers = {"svg": str.encode, "pdf": _pdf, "png": _png}
+    renderers: dict[str, Callable[[str], bytes]] = {"svg": str.encode, "pdf": _pdf, "png": _png}
     render = choose("figure format", target.suffix.removeprefix(".").lower(), renderers)
     files.write_bytes(target, render(svg(chart, column)))
     return target

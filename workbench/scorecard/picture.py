@@ -15,6 +15,7 @@ from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     import altair as alt
+    from altair.typing import ChartType
 
     from workbench.notebook import Drawing, Results
 
@@ -57,7 +58,7 @@ def picture(card: Scorecard, *, timed: bool = True) -> Any:
     if not judged:
         raise UserError("no claim has a number or an ordering to draw")
     decided = [row for row in judged if timed or not row.timed]
-    views = [_bars(judged, decided)]
+    views: list[ChartType] = [_bars(judged, decided)]
     if ratios := [(row, ratio) for row in decided if (ratio := _ratio(row)) is not None]:
         views.append(_ratios(ratios))
     met = sum(row.verdict in MET for row in decided)
@@ -82,7 +83,7 @@ def show(card: Scorecard, results: Results) -> Drawing:
     return results.draw("scorecard", picture(card), timings=True)
 
 
-def _bars(judged: Sequence[Row], decided: Sequence[Row]) -> alt.LayerChart:
+def _bars(judged: Sequence[Row], decided: Sequence[Row]) -> ChartType:
     """Claims of each system by verdict, and how many are met of how many."""
     import altair as alt
     import polars as pl
@@ -105,11 +106,11 @@ def _bars(judged: Sequence[Row], decided: Sequence[Row]) -> alt.LayerChart:
     x = alt.X("claims:Q", title="claims")
     bars = alt.Chart(counts).mark_bar().encode(x, _systems(judged), order="order:O")
     ends = alt.Chart(totals).mark_text(align="left", dx=5, fontWeight="bold")
-    chart: alt.LayerChart = alt.layer(
+    return alt.layer(
         bars.encode(color=_by_verdict(alt.Color, COLOURS)),
         ends.encode(x, _systems(judged), text="met"),
-    ).properties(height=22 * totals.height)
-    return chart
+        height=22 * totals.height,
+    )
 
 
 def _ratios(ratios: Sequence[tuple[Row, float]]) -> alt.Chart:

@@ -263,13 +263,14 @@ def explorer(
     from workbench.widgets.live_chart import LiveChart
 
     if isinstance(controls_or_setting, Parameters):
-        setting, known = type(controls_or_setting), controls(controls_or_setting)
-    else:
-        setting, known = None, controls_or_setting
-    if not known:
+        setting = controls_or_setting
+        return explorer(
+            lambda **values: draw(replace(setting, **values)), controls(setting), picture
+        )
+    if not controls_or_setting:
         raise UserError("an explorer needs at least one control")
     figures.theme()
-    widgets = {name: control.widget(name) for name, control in known.items()}
+    widgets = {name: control.widget(name) for name, control in controls_or_setting.items()}
     status = ipywidgets.HTML()
     chart = LiveChart()
 
@@ -281,7 +282,7 @@ def explorer(
             # once is enough.
             with debug_mode(first):
                 values = {name: widget.value for name, widget in widgets.items()}
-                chart.show(draw(**values) if setting is None else draw(setting(**values)))
+                chart.show(draw(**values))
         except Exception as error:  # shown to the reader of the notebook
             status.value = _error_text(error, first)
             return
