@@ -101,7 +101,7 @@ class Slider:
             between = [float(f"{number}e{decade}") for decade in decades for number in ROUND]
         rounded = {float(f"{number:.12g}") for number in between}  # 0.3, not 0.30000000000000004
         stops = {low, self.value, high} | {number for number in rounded if low < number < high}
-        return sorted({round(stop) for stop in stops} if self.integer else stops)
+        return sorted({round(stop) if self.integer else float(stop) for stop in stops})
 
     def widget(self, name: str) -> ipywidgets.SelectionSlider:
         """Build the ipywidget."""
