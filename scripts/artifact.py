@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "ARTIFACT.md"
 MARK = "<!-- The table below is written by scripts/artifact.py. -->\n"
 HEADER = ("claims", "command", "minutes", "met", "shown in")
-RECORDINGS = ("recording", "scale", "data", "seeds", "hours", "made at", "the same at")
+RECORDINGS = ("recording", "scale", "data", "seeds", "hours", "made at")
 
 
 def rows() -> Iterator[tuple[str, ...]]:
@@ -83,7 +83,6 @@ def recordings() -> Iterator[tuple[str, ...]]:
             ", ".join(map(str, made.seeds)) if made.learns else "",
             f"{hours:.2f}" if hours >= 0.01 else "< 0.01",
             ", ".join(f"`{one[:8]}`" for one in revisions if one) or "no commit",
-            f"`{made.carried_over_to[:8]}`" if made.carried_over_to else "",
         )
 
 

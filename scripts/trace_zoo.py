@@ -1,25 +1,37 @@
 """Store what models of the zoo cost, their dataflows, and what their backward passes cost.
 
-Run as ``.venv/bin/python scripts/trace_zoo.py`` after a change to the zoo, to the tracing or to
-what is counted; it takes minutes. With names, such as ``profiles``, it writes those files alone.
-Where only words have changed, nothing is traced, and the key alone is written again. Another
-version of PyTorch asks for all: delete the keys first.
+Run as ``.venv/bin/python scripts/trace_zoo.py`` after a change to the zoo, to the tracing, to what
+is counted, or to the version of PyTorch; it takes minutes. With names, such as ``profiles``, it
+writes those files alone.
 """
 
+import io
 import sys
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from workbench.memory import stored_dataflows
 from workbench.olpb.costs import stored_passes
 from workbench.profiles import analytic
-from workbench.store.kept import Kept, packed
+from workbench.utils import files
 from workbench.utils.checks import check_name
 from workbench.zoo import MODELS
 
-FILES: dict[str, tuple[Kept, Callable[[], bytes]]] = {
-    "profiles": (analytic.KEPT, analytic.zoo_as_json),
+
+def packed(members: Iterable[tuple[str, bytes]]) -> bytes:
+    """Pack an archive: the same bytes for the same members."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", compresslevel=9) as file:
+        for name, member in members:
+            file.writestr(zipfile.ZipInfo(name), member, zipfile.ZIP_DEFLATED)
+    return content.getvalue()
+
+
+FILES: dict[str, tuple[Path, Callable[[], bytes]]] = {
+    "profiles": (analytic.STORED, analytic.zoo_as_json),
     "dataflows": (
-        stored_dataflows.KEPT,
+        stored_dataflows.STORED,
         lambda: packed(
             member
             for model in MODELS
@@ -28,7 +40,7 @@ FILES: dict[str, tuple[Kept, Callable[[], bytes]]] = {
         ),
     ),
     "passes": (
-        stored_passes.KEPT,
+        stored_passes.STORED,
         lambda: packed(member for model in MODELS for member in stored_passes.costs(model)),
     ),
 }
@@ -38,7 +50,6 @@ if __name__ == "__main__":
     for name in chosen:
         check_name("file", name, FILES)
     for name in chosen:
-        kept, make = FILES[name]
-        content = kept.content()
-        kept.keep(make() if content is None else content)
-        print(f"{kept.path.name}: {'traced' if content is None else 'the same code'}", flush=True)
+        path, make = FILES[name]
+        files.write_bytes(path, make())
+        print(path.name, flush=True)

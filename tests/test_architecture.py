@@ -3,16 +3,20 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from workbench.store.code import PACKAGE, imports, modules
 from workbench.utils.files import ROOT
 
-MODULES = modules()
+PACKAGE = ROOT / "workbench"
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
 SYSTEMS = sorted(path.parent.name for path in PACKAGE.glob("*/paper"))
 ROOMS = {"costs", "algorithms", "programs", "training", "explorer", "paper"}
 MOST_ENTRIES = 9
@@ -39,6 +43,19 @@ def texts(path: Path) -> Iterator[str]:
             yield node.value
 
 
+@cache
+def imports(path: Path) -> frozenset[str]:
+    """Modules of the package that a file imports, for types or in functions, too."""
+    names = set[str]()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            whole = (f"{node.module}.{alias.name}" for alias in node.names)
+            names |= {name if name in MODULES else node.module for name in whole}
+    return frozenset(names & MODULES.keys())
+
+
 def system_of(module: str) -> str | None:
     parts = module.split(".")
     return parts[1] if len(parts) > 1 and parts[1] in SYSTEMS else None
@@ -49,10 +66,7 @@ def test_systems_are_found() -> None:
 
 
 def test_no_import_circles() -> None:
-    graph = {
-        name: {one for one in imports(path, MODULES) if one != name}
-        for name, path in MODULES.items()
-    }
+    graph = {name: {one for one in imports(path) if one != name} for name, path in MODULES.items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -78,7 +92,7 @@ def test_only_the_explorer_reaches_into_the_paper(system: str) -> None:
         for name, path in MODULES.items()
         if not name.startswith((paper, f"workbench.{system}.explorer"))
         and name != f"workbench.{system}"  # whose `SYSTEM` returns the figures
-        and any(one.startswith(paper) for one in imports(path, MODULES))
+        and any(one.startswith(paper) for one in imports(path))
     ]
     assert reaching == []
 
@@ -88,7 +102,7 @@ def test_systems_import_nothing_of_each_other_and_shared_rooms_nothing_of_system
         (name, one)
         for name, path in MODULES.items()
         if name.split(".")[1:2] and name.split(".")[1] not in ABOVE_SYSTEMS
-        for one in imports(path, MODULES)
+        for one in imports(path)
         if system_of(one) not in (None, system_of(name))
     ]
     assert upwards == []
@@ -116,7 +130,7 @@ def test_the_order_within_a_paper(system: str) -> None:
     wrong = [
         (name, one)
         for name, path in there.items()
-        for one in imports(path, MODULES)
+        for one in imports(path)
         if one.startswith(paper)
         if one != name and (room(one) == LAST or room(name) == FIRST)
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.store.helpers import MADE, flipped
-from workbench.experiments.finished import Recording
+from workbench.experiments.kept_points import KeptPoints
 from workbench.profiles import LayerTimes, ModelProfile, synthetic_profile
 from workbench.runtime.trace import Trace
 from workbench.store.folder import writable
@@ -76,15 +76,13 @@ class TestDamage:
         with pytest.raises(UserError, match=r"x\.parquet is damaged, or not a parquet file"):
             ModelProfile.load(tmp_path / "x.parquet")
 
-    def test_a_damaged_point_of_a_recording_is_not_taken(self, tmp_path: Path) -> None:
-        def measure() -> None: ...
-
-        kept = Recording(tmp_path, lambda _: {"code": "1"})
+    def test_a_damaged_point_of_a_sweep_is_not_taken(self, tmp_path: Path) -> None:
+        kept = KeptPoints(tmp_path, full_disk)
         rows = [{"seed": 1, "top1": 0.5, "name": "é"}, {"seed": 2, "top1": 1 / 3, "name": "b"}]
-        kept.keep("measure()", measure, rows, 1.5)
+        kept.save({"size": 1}, rows)
         (path,) = tmp_path.rglob("*.json")
-        assert kept.look_up("measure()", measure) == rows
-        assert [kept.look_up("measure()", measure) for _ in flipped(path, 400)] == [None] * 400
+        assert kept.load({"size": 1}) == rows
+        assert [kept.load({"size": 1}) for _ in flipped(path, 400)] == [None] * 400
 
     def test_no_flipped_bit_of_a_manifest_is_other_provenance(self, tmp_path: Path) -> None:
         made = dataclasses.replace(MADE, seeds=[1, 2], outputs={"a.parquet": "0" * 64})

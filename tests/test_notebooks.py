@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 from nbconvert import exporters
 
-from tests.conftest import RUN, Smoke
+from tests.conftest import Smoke
 from tests.test_explorers import explorer
 from workbench import parameters, systems
 from workbench.claims import VERDICTS, load_claims
@@ -25,7 +25,7 @@ from workbench.experiments import recorded
 from workbench.experiments.figure import Figure
 from workbench.figures import COLUMNS
 from workbench.reproduce import read_notebook
-from workbench.results import read_manifest, stored, system_of
+from workbench.results import read_manifest, system_of
 from workbench.store.manifest import NAME
 from workbench.utils.files import ROOT
 
@@ -361,18 +361,3 @@ def test_the_scorecard_of_a_run_has_a_verdict_for_every_claim(
         if "text/markdown" in output.get("data", {})
     ]
     assert [name for name in identities if f"`{name}`" not in "".join(shown)] == []
-
-
-def test_a_second_run_does_nothing(smoke: Smoke) -> None:
-    def state() -> dict[Path, tuple[int, int]]:
-        found = [one for one in smoke.results.rglob("*") if one.name != ".lock"]
-        return {one: (one.stat().st_ino, one.stat().st_mtime_ns) for one in found if one.is_file()}
-
-    before = state()
-    assert set(stored(smoke.results)) == {path.stem for path in NOTEBOOKS}
-    done = smoke.workbench(*RUN)
-    assert (done.returncode, done.stderr) == (0, "")
-    for path in NOTEBOOKS:
-        assert f"{path.stem}: unchanged, not run again" in done.stdout
-    assert "started" not in done.stdout
-    assert state() == before

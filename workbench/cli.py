@@ -262,20 +262,6 @@ def record(
         bool,
         typer.Option("--force", help="Replace another recording, or do again what is finished."),
     ] = False,
-    allow_dirty: Annotated[
-        bool,
-        typer.Option(
-            "--allow-dirty", help="Record though it cannot be traced to a commit of main."
-        ),
-    ] = False,
-    carry_over: Annotated[
-        bool,
-        typer.Option(
-            "--carry-over",
-            help="Run nothing but scale smoke, at the recording's revision and the present one: "
-            "if the rows are the same, the recording counts as of both.",
-        ),
-    ] = False,
     output: Annotated[
         Path | None, Folder(help="Where it goes.  \\[default: data/recorded]")
     ] = None,
@@ -284,11 +270,6 @@ def record(
 
     What was interrupted goes on.
     """
-    if carry_over:
-        if scale != "paper" or seeds or processes or parameter or force or allow_dirty:
-            raise UserError("--carry-over takes no other option than --output")
-        _carry_over(system, experiment, output)
-        return
     from workbench.experiments import ExperimentInterrupted, recorded
     from workbench.experiments.record import check_arguments, unrecorded
     from workbench.experiments.record import record as run
@@ -309,7 +290,6 @@ def record(
                 processes=processes,
                 options=options,
                 force=force,
-                allow_dirty=allow_dirty,
                 folder=home,
             )
             typer.echo(f"{folder}: {recorded.load(folder.parent.name, name, home)}")
@@ -317,25 +297,6 @@ def record(
         rows = _counted(len(stopped.frame), "row")
         typer.echo(f"stopped with {rows} finished; the same command goes on", err=True)
         raise typer.Exit(INTERRUPTED) from None
-
-
-def _carry_over(system: str, experiment: str | None, output: Path | None) -> None:
-    """Carry over one recording or all of a system; those that do not are named at the end."""
-    from workbench import results, systems
-    from workbench.experiments import recorded
-    from workbench.experiments.carry_over import carry_over
-    from workbench.experiments.record import unrecorded
-
-    home, failed = output or recorded.FOLDER, 0
-    offered, lacking = systems.recordable(results.system_named(system)), unrecorded(system, home)
-    for name in [experiment] if experiment else [one for one in offered if one not in lacking]:
-        try:
-            typer.echo(carry_over(system, name, folder=home))
-        except UserError as error:
-            failed += 1
-            typer.echo(f"workbench: {error}", err=True)
-    if failed:
-        raise typer.Exit(1)
 
 
 @app.command()

@@ -136,7 +136,7 @@ class Results:
         if recording and recording.scale == "paper":
             from IPython.display import display
 
-            print(recorded.told(recording, figure))
+            print(recording)
             about = f"{self.system}: {figure.id} (recorded figure)"
             chart = _chart(figure, recording.frame, recording)
             display(drawing(chart, about))  # type: ignore[no-untyped-call]
@@ -199,7 +199,7 @@ class Results:
         asked = self._asked(figure, given)
         recording = self._recorded(figure)
         if recording and not figure.live and self._stands_for(recording, asked):
-            print(recorded.told(recording, figure))
+            print(recording)
             print("set trainings='all' to run it here")
             return self._seen(figure, recording.frame, False), recording, False
         return self._seen(figure, figure.frame(**asked), True), recording, True
@@ -222,7 +222,7 @@ class Results:
         if len(found) < len(figures) or len(kinds) > 1:
             return [figure.frame(**its) for figure, its in zip(figures, asked, strict=True)], True
         for figure, recording in zip(figures, found, strict=True):
-            print(f"{figure.id}: {recorded.told(recording, figure)}")
+            print(f"{figure.id}: {recording}")
         print("set trainings='all' to run them here")
         return [recording.frame for recording in found], False
 

@@ -58,10 +58,6 @@ def number(seed: int) -> int:
     return seed
 
 
-def locked(seed: int) -> dict[str, bool]:
-    return {"locked": LOCK.locked()}
-
-
 def locking(seed: int, lock: Any) -> dict[str, int]:
     return {"x": seed}
 
@@ -128,7 +124,7 @@ def test_a_column_for_each_parameter_and_result_and_a_row_for_each_failure(proce
 
 
 def test_rows_may_be_several_or_a_frame_and_their_columns_hide_no_parameter() -> None:
-    found = sweep(rows_of, grid(seed=[2, 1, 0]))
+    found = sweep(rows_of, grid(seed=[2, 1, 0]), with_steps=True)
     assert found.columns == ["swept_seed", "seed", "at", "reason"]
     assert found.drop("reason").rows() == [(2, 3, 0), (2, 3, 1), (1, 2, 0)]
     assert sweep(steps_of, grid(steps=[5, 6])).rows() == [(5, 5, None), (6, 6, None)]
@@ -170,7 +166,6 @@ test_refused = refusals(
             {"processes": 2, "shared": {"lock": LOCK}},
             "cannot be sent between processes: .*pickle.*lock",
         ),
-        (locked, {"folder": "kept"}, "locked uses LOCK, a lock that cannot be pickled"),
         (ended, {"processes": 2}, "a process died: out of memory, or"),
         (unlike, {}, "values of no common type"),
         (dated, {"folder": "kept"}, r"a row holds PosixPath\('1'\), which cannot be kept"),
@@ -198,7 +193,7 @@ def test_refused_in_words(
 
 
 def test_arguments_that_text_does_not_tell_apart_are_not_kept(tmp_path: Path) -> None:
-    for value in (np.arange(3), {"a": 1}, object(), [object()]):
+    for value in (np.arange(3), {"a": object()}, object(), [object()]):
         with pytest.raises(UserError, match=r"kept points are found by their arguments"):
             sweep(trained, [{"bandwidth_mbps": 1, "seed": value}], folder=tmp_path)
     assert sweep(steps_of, grid(steps=[(1, 2), [3]]), folder=tmp_path)["n"].to_list() == [
@@ -317,10 +312,7 @@ def test_after_kill_9_only_what_was_under_way_is_lost(script: Script, processes:
     with stuck(script) as process:
         if processes == 2:
             wait_for(lambda: script.runs() == [1, 1, 1, 1, 1])
-            wait_for(lambda: len(list((script.folder / "kept").glob("*/*.json"))) == 4)
-        _, said = script.start().communicate()
-        assert f"another run (process {process.pid}) is writing to" in said
-        assert "or choose another folder" in said
+            wait_for(lambda: len(list((script.folder / "kept").glob("*.json"))) == 4)
         process.send_signal(signal.SIGKILL)
         process.wait()
         wait_for(lambda: not session(process.pid))  # not even those who compute are left
@@ -328,23 +320,18 @@ def test_after_kill_9_only_what_was_under_way_is_lost(script: Script, processes:
     assert script.runs() == [1, 1, 1, 2, 1]
 
 
-def test_points_of_other_code_are_made_again(script: Script) -> None:
+def test_points_of_another_source_of_the_function_are_made_again(script: Script) -> None:
     (script.counted / "go").touch()
     assert script.run() == "[0, 5, 10, 15, 20]\n"
     script.write("def measured", "# another comment\n\ndef measured")
     script.run()
     assert script.runs() == [1] * 5
-    script.write("LIMIT = 5", "LIMIT = 6")
-    assert script.run() == (
-        "[0, 6, 12, 18, 24]\n"
-        "5 finished points are of another version (changed: code) and not used\n"
-    )
-    script.write("seed * LIMIT", "seed + LIMIT")
-    assert script.run().startswith("[6, 7, 8, 9, 10]\n")
-    assert script.runs() == [3] * 5
-    script.write("seed + LIMIT", "seed * LIMIT")
-    assert script.run() == "[0, 6, 12, 18, 24]\n"
-    assert script.runs() == [3] * 5
+    script.write("helped(seed)}", "helped(seed) + 1}")
+    assert script.run() == "[1, 6, 11, 16, 21]\n"
+    assert script.runs() == [2] * 5
+    script.write("helped(seed) + 1}", "helped(seed)}")
+    assert script.run() == "[0, 5, 10, 15, 20]\n"
+    assert script.runs() == [2] * 5
 
 
 CELLS = [
@@ -355,7 +342,7 @@ CELLS = [
     "b = sweep(mine, grid(x=[1, 2, 3]), processes=2, folder='kept')\n"
     "c = sweep(mine, grid(x=[1, 2, 3]), processes=1, folder='kept')\n"
     "print([a['y'].to_list(), os.getpid() in a['process'].to_list(), b.equals(c)])",
-    "class Twice:\n    def of(self, x):\n        return BASE + 3 * x",
+    "def mine(x):\n    return {'y': 3 * x}",
     "print(sweep(mine, grid(x=[1, 2, 3]), folder='kept')['y'].to_list())",
 ]
 
@@ -369,7 +356,7 @@ def test_functions_and_classes_of_cells_work_in_other_processes_and_folders(tmp_
         for cell in done["cells"]
     ]
     assert texts[3] == "[[12, 14, 16], False, True]\n"
-    assert texts[5] == "[13, 16, 19]\n"
+    assert texts[5] == "[3, 6, 9]\n"
     assert len(json.dumps(texts)) < 1000
 
 
@@ -377,4 +364,4 @@ def test_kept_points_are_of_one_function(tmp_path: Path) -> None:
     functions: list[Callable[..., object]] = [stopped, trained]
     assert sweep(stopped, grid(seed=[1]), folder=tmp_path)["x"].to_list() == [1]
     assert "top1" in sweep(trained, GRID[:1], folder=tmp_path).columns
-    assert len(list(tmp_path.glob("*/*.json"))) == len(functions)
+    assert len(list(tmp_path.glob("*.json"))) == len(functions)

@@ -46,12 +46,20 @@ METHODS: dict[str, Callable[[int], float]] = {
 
 
 def mean(
-    usual: int, scale: str, seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
+    usual: int,
+    scale: str,
+    seed: int = 1,
+    dataset: str = "auto",
+    *,
+    seeds: int | None = None,
+    processes: int | None = 1,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     points = [{"seed": one} for one in range(seed, seed + (seeds or usual))]
     shared = {"source": data_set(scale, "cifar10", dataset)}
     schema = {"seed": pl.Int64, "dataset": pl.String, "mean": pl.Float64}
-    return sweep(_mean, points, schema, title="Mean", shared=shared)
+    del processes  # in this one, which counts
+    return sweep(_mean, points, schema, title="Mean", shared=shared, folder=folder)
 
 
 @data.loaded_once
@@ -59,19 +67,26 @@ def _loaded(source: str) -> datasets.Dataset:
     return datasets.load(source)
 
 
-def _mean(*, source: str, **_: object) -> dict[str, object]:
+trained = list[int]()
+
+
+def _mean(*, source: str, seed: int) -> dict[str, object]:
+    trained.append(seed)
     found = _loaded(source)
     return {"dataset": found.name, "mean": float(found.x_train.mean())}
 
 
-def fleet(seed: int = 1) -> pl.DataFrame:
+def fleet(seed: int = 1, *, processes: int | None = 1, folder: Path | None = None) -> pl.DataFrame:
     """By four methods, none of which takes time."""
     points = [{"method": method} for method in METHODS]
     schema = {"method": pl.String, "slowest_s": pl.Float64}
-    return sweep(_assigned, points, schema, title="Fleet", shared={"seed": seed})
+    shared = {"seed": seed}
+    return sweep(
+        _assigned, points, schema, title="Fleet", shared=shared, processes=processes, folder=folder
+    )
 
 
-def _assigned(*, method: str, seed: int, **_: object) -> dict[str, float]:
+def _assigned(*, method: str, seed: int) -> dict[str, float]:
     return {"slowest_s": METHODS[method](seed)}
 
 
@@ -119,7 +134,7 @@ def record_fleet(
 
 def points(folder: Path) -> list[Path]:
     """Those of the toy's experiments that are kept."""
-    return list((folder / "toy" / ".points").glob("*/*.json"))
+    return list((folder / "toy" / ".points").rglob("*.json"))
 
 
 def command(*arguments: str) -> Result:
@@ -145,7 +160,6 @@ def test_a_recording_is_the_figure_with_how_it_came_about(tmp_path: Path) -> Non
     assert str(tmp_path) not in text
     assert one.made_at[:10] in str(found)
     assert "scale smoke; dataset digits; seeds 1, 2)" in str(found)
-    assert recorded.told(found, MEAN) == str(found)  # nothing has changed
     assert set(recorded.load_all("toy", ["mean", "fleet"], tmp_path)[0]) == {"mean"}
 
 
@@ -179,22 +193,19 @@ def test_a_stopped_recording_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_begun_again_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither other experiments' points nor its own, before they are there again."""
-    record_fleet(tmp_path)
-    another = tmp_path / "toy" / ".points" / "another"
-    another.mkdir()
-    (another / "point.json").write_text("{}")
-    before = {path: path.stat().st_ino for path in points(tmp_path)}
+    """Neither the recording nor points, those that were done again included."""
+    before = record_fleet(tmp_path) / NAME
+    text, kept = before.read_text(), set(points(tmp_path))
     with monkeypatch.context() as patch:
         patch.setitem(METHODS, "lower bound", interrupted)
         with pytest.raises(ExperimentInterrupted, match="3 finished rows"):
             record_fleet(tmp_path, force=True)
-    after = {path: path.stat().st_ino for path in points(tmp_path)}
-    assert after.keys() == before.keys()
-    assert sum(after[name] != before[name] for name in before) == 3
-    for name in METHODS:
+    assert before.read_text() == text
+    assert len(set(points(tmp_path)) - kept) == 3
+    for name in list(METHODS)[:3]:
         monkeypatch.setitem(METHODS, name, interrupted)
-    record_fleet(tmp_path)
+    record_fleet(tmp_path, force=True)
+    assert set(points(tmp_path)) == kept
 
 
 @pytest.mark.parametrize("damaged", ["", "[]", "{}", "null"])
@@ -210,116 +221,49 @@ def test_damaged_points_are_computed_again(damaged: str, tmp_path: Path) -> None
     assert len({point["of"] for point in kept}) == len(kept) == len(METHODS)
 
 
-def test_points_of_other_code_are_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    record_fleet(tmp_path)
-    assert "version" not in capsys.readouterr().err
-    monkeypatch.setattr(provenance, "code", lambda function: "another version")
-    monkeypatch.setitem(METHODS, "alone", interrupted)
-    found = loaded("toy", "fleet", tmp_path)
-    assert recorded.told(found, FLEET).endswith("changed since: code")
-    with pytest.raises(ExperimentInterrupted, match="0 finished rows"):
-        record_fleet(tmp_path)
-    says = "4 finished points are of another version (changed: code) and not used"
-    assert says in capsys.readouterr().err
-    assert recorded.load("toy", "fleet", tmp_path) is not None  # the earlier one stands
-
-
-def test_points_that_other_code_may_have_made_are_dropped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    method = METHODS["lower bound"]
-
-    def edited(seed: int) -> float:
-        monkeypatch.setattr(provenance, "code", lambda function: "another version")
-        return method(seed)
-
-    monkeypatch.setattr(provenance, "code", lambda function: "one version")
-    with monkeypatch.context() as patch:
-        patch.setitem(METHODS, "lower bound", edited)
-        with pytest.raises(ValueError, match="code changed while fleet ran"):
-            record_fleet(tmp_path)
-    assert recorded.load("toy", "fleet", tmp_path) is None
-    monkeypatch.setattr(provenance, "code", lambda function: "one version")
-    monkeypatch.setitem(METHODS, "lower bound", interrupted)
-    with pytest.raises(ExperimentInterrupted, match="3 finished rows"):
-        record_fleet(tmp_path)
-
-
 def test_data_that_changed_is_learnt_from_again(tmp_path: Path) -> None:
     own, options = own_data(tmp_path / "mnist.npz", 1.0), {"dataset": str(tmp_path / "mnist.npz")}
     record("toy", "mean", scale="smoke", options=options, processes=1, folder=tmp_path)
     found = loaded("toy", "mean", tmp_path)
     assert list(found.manifest.data) == [str(own)]  # and not the published one of that name
-    assert (found.frame["mean"].to_list(), recorded.changed(found, MEAN)) == ([1.0, 1.0], [])
+    assert found.frame["mean"].to_list() == [1.0, 1.0]
     own_data(own, 5.0)
-    assert recorded.changed(loaded("toy", "mean", tmp_path), MEAN) == [f"data set {own}"]
     record("toy", "mean", scale="smoke", options=options, processes=1, folder=tmp_path)
-    found = loaded("toy", "mean", tmp_path)
-    assert (found.frame["mean"].to_list(), recorded.changed(found, MEAN)) == ([5.0, 5.0], [])
-    own.unlink()
-    assert recorded.changed(loaded("toy", "mean", tmp_path), MEAN) == []  # nobody can tell
+    assert loaded("toy", "mean", tmp_path).frame["mean"].to_list() == [5.0, 5.0]
 
 
-def test_what_cannot_be_traced_is_refused_for_the_committed_folder_unless_allowed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("workbench.experiments.record.FOLDER", tmp_path)
-    monkeypatch.setattr(provenance, "untraceable", lambda *_: "this is not a git checkout")
-    with pytest.raises(UserError, match=r"not a git checkout, so nobody.*clean clone"):
-        record_fleet(tmp_path)
-    assert not (tmp_path / "toy").exists()
-    monkeypatch.chdir(tmp_path.parent)
-    (tmp_path / "link").symlink_to(tmp_path)
-    for same in (Path(tmp_path.name), tmp_path / "link", tmp_path / "toy" / ".."):
-        with pytest.raises(UserError, match="not a git checkout"):
-            record_fleet(same)
-    record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path, allow_dirty=True)
-    record_fleet(tmp_path / "other")
-
-
-def test_what_was_recorded_with_changes_is_made_again_without(
+def test_what_no_commit_made_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for revision, traceable, says in (
-        (("a", True), False, ""),
-        (("a", True), False, "already recorded"),
-        ((None, None), False, "already recorded"),
-        (("b", False), True, ""),
-        (("c", True), True, "already recorded"),
-    ):
+    for at, revision in enumerate((("a", True), (None, None))):
         monkeypatch.setattr(provenance, "revision", lambda *_, now=revision: now)
+        record_fleet(tmp_path / str(at))
+        assert "fleet will be made by no commit's code" in capsys.readouterr().err
+        found = loaded("toy", "fleet", tmp_path / str(at))
+        assert not found.traceable
+        assert "answers no claim" in str(found)
+
+
+def test_points_of_another_commit_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setitem(METHODS, "lower bound", interrupted)
+        with pytest.raises(ExperimentInterrupted, match="3 finished rows"):
+            record_fleet(tmp_path)
+    monkeypatch.setattr(provenance, "revision", lambda *_: ("b" * 40, False))
+    monkeypatch.setitem(METHODS, "alone", interrupted)
+    with pytest.raises(ExperimentInterrupted, match="0 finished rows"):
         record_fleet(tmp_path)
-        assert loaded("toy", "fleet", tmp_path).traceable is traceable
-        said = capsys.readouterr().err
-        assert says in said
-        assert bool(says) is ("nothing was run" in said)
 
 
 def test_a_killed_run_loses_no_recording(tmp_path: Path) -> None:
     record_fleet(tmp_path)
     folder = record_fleet(tmp_path, scale="paper")  # which takes a smaller one's place
     folder.rename(folder.with_name(".fleet.old"))  # as `put_in_place` does first
-    with pytest.raises(UserError, match="a killed run was replacing it; give"):
-        record_fleet(tmp_path)
     with pytest.raises(UserError, match="holds another recording"):
         record_fleet(tmp_path)
     assert loaded("toy", "fleet", tmp_path).scale == "paper"
-
-
-def test_what_another_run_has_just_recorded_is_not_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def meanwhile(*_: object) -> tuple[str, bool]:
-        monkeypatch.setattr(provenance, "revision", lambda *_: ("a", False))
-        record("toy", "mean", scale="smoke", seeds=3, folder=tmp_path)
-        return "a", False
-
-    monkeypatch.setattr(provenance, "revision", meanwhile)
-    with pytest.raises(UserError, match="was replaced while this command started"):
-        record("toy", "mean", scale="smoke", seeds=2, folder=tmp_path)
-    assert loaded("toy", "mean", tmp_path).manifest.seeds == [1, 2, 3]
 
 
 def test_another_recording_is_not_replaced_unasked(tmp_path: Path) -> None:
@@ -337,7 +281,7 @@ def test_another_recording_is_not_replaced_unasked(tmp_path: Path) -> None:
             again(**other)
     assert again(scale="smoke", seeds=3) == 3  # the same and one more
     assert again(scale="smoke", seeds=1, force=True) == 1
-    assert len(points(tmp_path)) == 3
+    assert len(points(tmp_path)) == 3  # shared by all of them
 
 
 def record_mean(folder: Path, seeds: int, force: bool = False) -> Recorded:
@@ -360,8 +304,9 @@ def test_seeds_are_added_to_those_recorded_elsewhere(
 ) -> None:
     def made(seeds: int, revision: str, force: bool = False) -> tuple[Recorded, int]:
         at_revision(monkeypatch, revision)
+        trained.clear()
         found = record_mean(tmp_path, seeds, force)
-        computed = len(points(tmp_path))
+        computed = len(trained)
         shutil.rmtree(tmp_path / "toy" / ".points")  # as in another clone
         return found, computed
 
@@ -383,30 +328,9 @@ def test_seeds_are_not_added_to_what_is_of_another_kind(
     record_mean(tmp_path, 1)
     shutil.rmtree(tmp_path / "toy" / ".points")
     restate_mean(tmp_path, **how)
+    trained.clear()
     record_mean(tmp_path, 2)
-    assert len(points(tmp_path)) == 2
-
-
-def test_seeds_of_other_code_are_not_added(tmp_path: Path) -> None:
-    one = record_mean(tmp_path, 1).manifest
-    restate_mean(tmp_path, inputs={**one.inputs, "code": "other"})
-    with pytest.raises(UserError, match=r"code changed since mean.*--carry-over` first"):
-        record_mean(tmp_path, 2)
-    assert loaded("toy", "mean", tmp_path).manifest.seeds == [1]
-    assert record_mean(tmp_path, 2, force=True).manifest.seeds == [1, 2]
-
-
-def test_seeds_added_to_what_was_carried_over_leave_that_in_the_manifest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at_revision(monkeypatch, "a")
-    record_mean(tmp_path, 1)
-    restate_mean(tmp_path, carried_over_to="b")
-    at_revision(monkeypatch, "c")
-    two = record_mean(tmp_path, 2).manifest
-    assert (two.revision, two.carried_over_to, two.extended_at) == ("a", "b", "c")
-    at_revision(monkeypatch, "a")
-    assert record_mean(tmp_path, 3).manifest.extended_at == "c"
+    assert trained == [1, 2]
 
 
 def test_seeds_added_outside_git_answer_no_claim(
@@ -670,13 +594,6 @@ def test_a_recording_answers_its_own_seeds_and_any_choice_of_data(tmp_path: Path
     assert not found.answers({"scale": "paper", "seed": 1, "dataset": "auto"})
 
 
-def test_without_a_name_all_that_is_recorded_is_carried_over(tmp_path: Path) -> None:
-    record_fleet(tmp_path)
-    done = command("toy", "--carry-over", "--output", str(tmp_path))
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout == "fleet: nothing has changed since it was recorded\n"
-
-
 def test_without_a_name_all_is_recorded_that_is_not(tmp_path: Path) -> None:
     record_fleet(tmp_path)
     before = (tmp_path / "toy" / "fleet" / NAME).read_bytes()
@@ -706,10 +623,6 @@ def test_without_a_name_all_is_recorded_that_is_not(tmp_path: Path) -> None:
         (("toy", "quick"), "unknown experiment 'quick'"),
         (("toy", "--scale", "smoke", "--seeds", "2"), "fleet runs once"),  # mean does not
         (("toy", "--scale", "smoke", "-p", "dataset=digits"), "unknown parameter of fleet"),
-        *(
-            (("toy", "mean", "--carry-over", *other), "takes no other option than")
-            for other in (["--seeds", "3"], ["--force"], ["--scale", "smoke"], ["-p", "seed=2"])
-        ),
     ],
 )
 def test_what_cannot_be_recorded_is_refused(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import importlib
 import os
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,32 +14,31 @@ import pytest
 
 from tests.expectations import assert_tells_every_step
 from workbench import experiments
-from workbench.experiments import ExperimentInterrupted, Scaled, finished, grid, sweep
+from workbench.experiments import ExperimentInterrupted, Scaled, grid, sweep
 from workbench.experiments.scales import seeds_from
 from workbench.parameters import SCALES
 from workbench.runtime import Run
-from workbench.runtime.progress import Steps
-from workbench.utils.checks import UnknownNameError
+from workbench.utils.checks import UnknownNameError, UserError
 
 SCHEMA = {"n": pl.Int64, "square": pl.Float64, "process": pl.Int64, "reason": pl.String}
 POINTS = grid(n=[3, 1, 2])
 
 
-def squared(*, n: int, folder: str = "", stop_at: int = 0, steps: Steps) -> dict[str, Any]:
-    """A point that counts how often it is done, if there is a folder for it."""
+def squared(*, n: int, counted: str = "", stop_at: int = 0) -> dict[str, Any]:
+    """A point that counts how often it is done, if there is a folder for that."""
     if n == stop_at:
         raise KeyboardInterrupt
-    if folder:
-        with (Path(folder) / str(n)).open("a") as done:
+    if counted:
+        with (Path(counted) / str(n)).open("a") as done:
             done.write(".")
     return {"square": n**2 / 1, "process": os.getpid()}
 
 
-def inverse(*, n: int, steps: Steps) -> list[dict[str, float]]:
+def inverse(*, n: int) -> list[dict[str, float]]:
     return [{"square": 1 / n}, {"square": 2 / n}]
 
 
-def interrupted_within(*, n: int, steps: Steps) -> dict[str, float]:
+def interrupted_within(*, n: int) -> dict[str, float]:
     if n == 1:
         raise ExperimentInterrupted(pl.DataFrame({"square": [0.5]}))
     return {"square": 0.0}
@@ -101,13 +99,6 @@ def test_what_a_point_has_finished_of_itself_is_kept() -> None:
     assert stopped.value.frame.select("n", "square").rows() == [(3, 0.0), (1, 0.5)]
 
 
-def recording(
-    folder: Path, processes: int | None = None
-) -> AbstractContextManager[finished.Recording]:
-    under_way = finished.Recording(folder, lambda _: {"code": "this"}, processes)
-    return finished.recording(under_way)
-
-
 def test_an_interrupted_simulation_gives_no_row() -> None:
     run = Run(1.0, "done", {}, None, 0, ())
     assert experiments.whole(run) is run
@@ -119,44 +110,53 @@ def test_progress_names_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_tells_every_step(lambda: sweep(squared, POINTS, SCHEMA, title="Squares"), monkeypatch)
 
 
-def test_nothing_runs_beside_what_is_timed(tmp_path: Path) -> None:
-    with recording(tmp_path, 2):
-        frame = sweep(squared, POINTS, SCHEMA, title="Squares", processes=2, timed=True)
+def test_nothing_runs_beside_what_is_timed() -> None:
+    frame = sweep(squared, POINTS, SCHEMA, title="Squares", processes=2, timed=True)
     assert set(frame["process"]) == {os.getpid()}
 
 
-@pytest.mark.parametrize("remember", [False, True])
-def test_what_is_remembered_is_done_once(remember: bool, tmp_path: Path) -> None:
-    for _ in range(2):
-        shared = {"folder": str(tmp_path)}
-        sweep(squared, POINTS, SCHEMA, title="Squares", shared=shared, remember=remember)
-    assert set(done(tmp_path).values()) == {1 if remember else 2}
+def test_sweeps_with_a_cache_in_common_do_a_point_once(tmp_path: Path) -> None:
+    cache: dict[str, Any] = {}
+    shared = {"counted": str(tmp_path)}
+    for processes in (2, 1):
+        frame = sweep(squared, POINTS, SCHEMA, shared=shared, cache=cache, processes=processes)
+        assert frame["square"].to_list() == [9.0, 1.0, 4.0]
+    assert set(done(tmp_path).values()) == {1}
 
 
-def test_a_recording_takes_nothing_from_memory(tmp_path: Path) -> None:
-    shared = {"folder": str(tmp_path)}
-    sweep(squared, POINTS, SCHEMA, title="Squares", shared=shared, remember=True)
-    with recording(tmp_path / "kept"):
-        sweep(squared, POINTS, SCHEMA, title="Squares", shared=shared, processes=1, remember=True)
-    assert {(tmp_path / str(n)).read_text() for n in (1, 2, 3)} == {".."}
+def test_a_folder_takes_nothing_from_a_cache(tmp_path: Path) -> None:
+    cache: dict[str, Any] = {}
+    (counted := tmp_path / "counted").mkdir()
+    shared = {"counted": str(counted)}
+    sweep(squared, POINTS, SCHEMA, shared=shared, cache=cache)
+    sweep(squared, POINTS, SCHEMA, shared=shared, cache=cache, folder=tmp_path / "kept")
+    assert set(done(counted).values()) == {2}
 
 
-def test_what_a_function_closes_over_cannot_hide_from_a_recording(tmp_path: Path) -> None:
-    def squares_of(factor: int) -> pl.DataFrame:
-        def measure(n: int, steps: object) -> dict[str, float]:
+def test_labels_are_columns_and_no_arguments() -> None:
+    points = [{"n": 2, "name": "two"}, {"n": 3, "name": "three"}]
+    frame = sweep(inverse, points, labels=("name",))
+    assert frame["name"].to_list() == ["two", "two", "three", "three"]
+    with pytest.raises(UserError, match="unexpected keyword argument 'name'"):
+        sweep(inverse, points)
+
+
+def test_what_a_function_closes_over_cannot_be_kept(tmp_path: Path) -> None:
+    def squares_of(factor: int, folder: Path | None = None) -> pl.DataFrame:
+        def measure(n: int) -> dict[str, float]:
             return {"square": float(factor * n * n)}
 
-        return sweep(measure, POINTS, SCHEMA, title="Squares")
+        return sweep(measure, POINTS, SCHEMA, title="Squares", folder=folder)
 
     assert not squares_of(1).equals(squares_of(2))
-    with recording(tmp_path), pytest.raises(AssertionError, match="closes over"):
-        squares_of(1)
+    with pytest.raises(UserError, match="cannot be told from others of its kind"):
+        squares_of(1, tmp_path)
 
 
 def test_numbers_are_kept_to_the_last_bit(tmp_path: Path) -> None:
-    with recording(tmp_path):
-        frames = [sweep(inverse, grid(n=[3, 7, 49]), SCHEMA, title="Inverse") for _ in range(2)]
-    assert frames[0].equals(frames[1])
+    points = grid(n=[3, 7, 49])
+    one, two = (sweep(inverse, points, SCHEMA, folder=tmp_path) for _ in range(2))
+    assert one.equals(two)
 
 
 def test_a_size_by_scale() -> None:

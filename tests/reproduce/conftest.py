@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import workbench
 from tests.reproduce.helpers import KEPT, Finished, run, why, write_notebook
 from workbench.reproduce import driver
 
@@ -32,16 +30,6 @@ child = subprocess.Popen(["sleep", "300"])
 Path("child").write_text(str(child.pid))
 os._exit(9)
 """
-
-
-@pytest.fixture(autouse=True, scope="package")
-def steady_package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let fingerprints see another package, so that tests pass while this one is being edited."""
-    folder = tmp_path_factory.mktemp("package")
-    (folder / "module.py").write_text("x = 1")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workbench, "__file__", str(folder / "__init__.py"))
-        yield
 
 
 @pytest.fixture(scope="package")

@@ -15,7 +15,6 @@ import nbformat as untyped_nbformat
 import psutil
 from rich.console import Console
 
-import workbench
 from tests.test_parallel import wait_for
 from workbench.reproduce import Report, find, reproduce, resolve
 from workbench.reproduce.driver import plan
@@ -32,14 +31,6 @@ output: str = ""
 """
 KEPT = "from workbench.notebook import Results\nimport polars as pl\n"
 KEPT += 'Results("x", output).keep("early", pl.DataFrame({"x": [1]}))'
-# With the package that all these tests see, which nobody edits meanwhile.
-COMMAND = """\
-import sys, workbench
-from workbench.cli import main
-workbench.__file__ = sys.argv.pop(1)
-main()
-"""
-
 Finished = tuple[Path, Report, str]
 
 
@@ -107,7 +98,7 @@ def stuck(
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a command of `workbench` until its notebook waits for the file `go`, made at the end."""
     process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, workbench.__file__, *command],
+        [sys.executable, "-m", "workbench.cli", *command],
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -231,11 +231,12 @@ def test_frames_that_differ_too_much_are_left_out_with_the_reason(tmp_path: Path
 def test_a_machine_that_differs_computes_no_point(notebook: Path) -> None:
     read, out = read_notebook(notebook), notebook.parents[1] / "out"
     (task,) = plan([(read, dict(read.defaults), out)], notebook.parents[1], force=False)
-    other = run_here(task, task.inputs() | {"package": "other", "data": "other"}, False, {})
+    versions = {**task.versions, "torch": "other", "workbench": "other"}
+    other = run_here(replace(task, versions=versions), False, {})
     assert other.status == "failed"
-    assert other.message.endswith("differs from the machine that asked: package, data")
+    assert other.message.endswith("differs from the machine that asked: workbench, torch")
     assert runs(notebook) == {}
-    away = run_here(replace(task, output=Path("nowhere")), task.inputs(), False, {})
+    away = run_here(replace(task, output=Path("nowhere")), False, {})
     assert away.status == "ran"
     assert {"01_x/manifest.json", "01_x/rows.parquet"} <= set(away.files)
     assert not out.exists()

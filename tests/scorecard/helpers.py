@@ -17,9 +17,10 @@ from workbench.experiments.recorded import Recorded
 from workbench.notebook import Results
 from workbench.parameters import Parameters, Value
 from workbench.scorecard import Scorecard, of_frames, of_results
+from workbench.store import provenance
 from workbench.store.manifest import NAME, file_digest
-from workbench.store.provenance import of_package
 from workbench.system import SystemInfo
+from workbench.utils.files import ROOT
 
 TOY_CLAIMS = """\
 id,system,source,setting,metric,unit,value,check,note
@@ -87,7 +88,7 @@ class Toy:
     def store(
         self,
         parameters: Mapping[str, Value] = {"scale": "smoke"},
-        package: str = of_package(),
+        revision: str = "",
         /,
         **frames: pl.DataFrame,
     ) -> None:
@@ -101,7 +102,7 @@ class Toy:
             MADE,
             of="09_toy",
             arguments=parameters,
-            inputs={"package": package},
+            revision=revision or provenance.revision(ROOT)[0],
             outputs={path.name: file_digest(path) or "" for path in files},
         )
         (folder / NAME).write_text(manifest.to_json())

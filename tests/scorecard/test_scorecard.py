@@ -277,11 +277,11 @@ def test_a_fault_of_an_answer_is_no_unanswered_claim(toy: Toy, error: type[Excep
     ],
     ids=["key", "index", "most", "item"],
 )
-def test_rows_that_other_code_did_not_make_are_a_claim_s_own_reason(
+def test_rows_that_another_commit_did_not_make_are_a_claim_s_own_reason(
     toy: Toy, find: Callable[[pl.DataFrame], float], why: str
 ) -> None:
     toy.change("fig1", answers={"toy.fig1.best": lambda rows: Answer(find(rows))})
-    toy.store({"scale": "smoke"}, "of another version", fig1=FIG1, fig2=FIG1)
+    toy.store({"scale": "smoke"}, "of another commit", fig1=FIG1, fig2=FIG1)
     reasons = {row.id: (row.verdict, row.reason) for row in toy.card().rows}
     verdict, reason = reasons["toy.fig1.best"]
     assert verdict == "not run"
@@ -292,14 +292,14 @@ def test_rows_that_other_code_did_not_make_are_a_claim_s_own_reason(
 
 
 @pytest.mark.parametrize("error", [NameError, AttributeError, TypeError])
-def test_a_fault_of_an_answer_surfaces_though_other_code_made_the_rows(
+def test_a_fault_of_an_answer_surfaces_though_another_commit_made_the_rows(
     toy: Toy, error: type[Exception]
 ) -> None:
     def typo(_: pl.DataFrame) -> Answer:
         raise error("secnod")
 
     toy.change("fig1", answers={"toy.fig1.best": typo})
-    toy.store({"scale": "smoke"}, "of another version", fig1=FIG1)
+    toy.store({"scale": "smoke"}, "of another commit", fig1=FIG1)
     with pytest.raises(error, match="secnod"):
         toy.card()
 

@@ -24,7 +24,6 @@ MADE = Manifest(
     of="",
     system="toy",
     arguments={},
-    inputs={},
     made_at="2026-01-01T00:00:00Z",
     seconds=60.0,
     revision=None,

@@ -1,97 +1,62 @@
-"""What rows rest on: the tables that are read, and versions of what computes."""
+"""The commit that results were made at."""
 
 from __future__ import annotations
 
-import ast
-import itertools
+import os
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from workbench import systems
-from workbench.store import code
-from workbench.store.provenance import _read_by, inputs_of_rows
-from workbench.utils.files import ROOT
+from workbench.store import provenance
 
 
-def rows() -> None:
-    """What the inputs are asked of."""
+def git_in(folder: Path) -> Callable[..., str]:
+    def git(*arguments: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        command = ["git", "-C", str(folder), *who, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    return git
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "matters"),
-    [
-        ("calibration/hiertrain.toml", "a = 2", True),
-        ("calibration/hiertrain.toml", "a = 1  # of the paper", False),
-        ("calibration/hiertrain.toml", "a = 1\n[residuals.own]\nb = 2", False),
-        ("calibration/dynacomm.toml", "a = 2", False),
-        ("testbeds/hiertrain.toml", "b = 2", True),
-        ("profiles/zoo.json", '{"lenet5":  [1]}', False),
-        ("profiles/zoo.json", '{"lenet5": [2]}', True),
-        ("profiles/zoo.json.key", "of other code", False),
-        ("profiles/README.md", "other words", False),
-        ("traces/mobile.csv", "0,2", True),
-        ("claims.csv", "id\n", False),
-    ],
-)
-def test_tables_are_what_is_read(name: str, content: str, matters: bool, tmp_path: Path) -> None:
-    for table, text in {
-        "testbeds/hiertrain.toml": "b = 1",
-        "calibration/hiertrain.toml": "a = 1",
-        "profiles/zoo.json": '{"lenet5": [1]}',
-    }.items():
-        (tmp_path / "data" / table).parent.mkdir(parents=True)
-        (tmp_path / "data" / table).write_text(text)
+def test_revision_tells_whether_inputs_differ_from_it(tmp_path: Path) -> None:
+    assert provenance.revision(tmp_path) == (None, None)
 
-    def digest() -> str:
-        return inputs_of_rows("hiertrain", rows, root=tmp_path, versions={})["data"]
-
-    before = digest()
-    (tmp_path / "data" / name).parent.mkdir(exist_ok=True)
-    (tmp_path / "data" / name).write_text(content)
-    assert (digest() != before) is matters
+    git = git_in(tmp_path)
+    git("init")
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "a.svg").write_text("old")
+    (tmp_path / "input").write_text("old")
+    git("add", ".")
+    git("commit", "-m", "first")
+    revision = git("rev-parse", "HEAD")
+    (tmp_path / "figures" / "a.svg").write_text("new")  # an output: `make reproduce` writes it
+    os.utime(tmp_path / "input", (1, 1))
+    index = (tmp_path / ".git" / "index").read_bytes()
+    assert provenance.revision(tmp_path) == (revision, False)
+    assert (tmp_path / ".git" / "index").read_bytes() == index  # locked by nobody: a commit goes on
+    (tmp_path / "input").write_text("new")
+    assert provenance.revision(tmp_path) == (revision, True)
 
 
-@pytest.mark.parametrize(
-    ("versions", "matters"),
-    [
-        ({"scikit-learn": "2"}, True),
-        ({"simpy": "5"}, True),
-        ({"altair": "7"}, False),
-        ({"python": "3.11.9"}, False),
-        ({"python": "3.12.1"}, True),
-    ],
-)
-def test_versions_are_of_what_decides_rows(versions: dict[str, str], matters: bool) -> None:
-    def digest(**other: str) -> str:
-        found = {"python": "3.11.1", "scikit-learn": "1", "simpy": "4", "altair": "6"} | other
-        return inputs_of_rows("hiertrain", rows, root=ROOT, versions=found)["versions"]
-
-    assert (digest(**versions) != digest()) is matters
+def test_another_repository_has_no_revision_of_what_it_ignores(tmp_path: Path) -> None:
+    """Such as an installed package in a virtual environment in a project of the user's."""
+    git = git_in(tmp_path)
+    git("init", "--initial-branch=main")
+    (tmp_path / ".gitignore").write_text("installed/\n")
+    for name in ("installed", "mine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "input").write_text("old")
+    git("add", ".")
+    git("commit", "-m", "first")
+    assert provenance.revision(tmp_path / "installed") == (None, None)
+    assert provenance.revision(tmp_path / "mine") == (git("rev-parse", "HEAD"), False)
 
 
-def named_tables() -> dict[code.Definition, set[str]]:
-    """Names of the testbeds and calibrations that each definition of the package loads."""
-    found: dict[code.Definition, set[str]] = {}
-    for module, path in code.modules().items():
-        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
-            names = {
-                str(call.args[0].value)
-                for call in ast.walk(statement)
-                if isinstance(call, ast.Call)
-                and ast.unparse(call.func).startswith("load_")
-                and ast.unparse(call.func).endswith(("_testbed", "_calibration", "_constants"))
-                and isinstance(call.args[0], ast.Constant)
-            }
-            for name in code._names(statement) or [code.STATEMENTS]:
-                found.setdefault((module, name), set()).update(names)
-    return found
-
-
-@pytest.mark.parametrize("system", [*systems.SYSTEMS, *systems.ROOMS])
-def test_every_table_that_a_recordings_code_names_counts(system: str) -> None:
-    named, counted = named_tables(), {path.stem for path in _read_by(system, ROOT / "data")}
-    functions = {figure.made_by for figure in systems.recordable(system).values()}
-    reached = [code.used((one.__module__, one.__qualname__.partition(".")[0])) for one in functions]
-    read = set().union(*(named.get(part, ()) for part in itertools.chain(*reached)))
-    assert read <= counted
+def test_new_files_are_changes_whatever_is_configured(tmp_path: Path) -> None:
+    git = git_in(tmp_path)
+    git("init", "--initial-branch=main")
+    git("commit", "--allow-empty", "-m", "first")
+    git("config", "status.showUntrackedFiles", "no")
+    (tmp_path / "new.py").touch()
+    assert provenance.revision(tmp_path) == (git("rev-parse", "HEAD"), True)

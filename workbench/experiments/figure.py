@@ -5,14 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
 from workbench.claims import Answer, Cause
 from workbench.experiments.scales import Scaled
-from workbench.store.provenance import inputs_of_rows
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -20,6 +18,9 @@ if TYPE_CHECKING:
 Rows = Callable[[pl.DataFrame], pl.DataFrame]
 Answering = Callable[..., Answer | None]
 """Our value for a claim by the frames of one figure or of several; None if they have none."""
+
+RUNNING = ("processes", "folder")
+"""Parameters of `compute` that say how points are computed, as for `sweep`."""
 
 
 class Recordable(NamedTuple):
@@ -51,7 +52,7 @@ class Figure:
         Of its frame and its files: small letters, digits and underscores.
     compute
         Makes the frame. Its parameters are those that a user may set, those in `sizes`, and
-        ``scale`` if it asks for it; a figure `of` others takes their frames.
+        ``scale`` and `RUNNING` if it asks for them; a figure `of` others takes their frames.
     chart
         Draws the frame; None for a table.
     of
@@ -99,13 +100,19 @@ class Figure:
         return self.of or (self,)
 
     def frame(self, scale: str = "default", **given: Any) -> pl.DataFrame:
-        """Compute the frame at a scale, with the parameters given by name."""
+        """Compute the frame at a scale, with the parameters given by name.
+
+        `RUNNING`, where and in how many processes points are computed, may be given to any figure.
+        """
         if self.of:
             return self.compute(*(one.frame(scale, **given) for one in self.of))
+        taken = inspect.signature(self.compute).parameters
         sizes = {name: size.at(scale) for name, size in self.sizes.items()}
-        if "scale" in inspect.signature(self.compute).parameters:
+        if "scale" in taken:
             sizes["scale"] = scale
-        return self.compute(**sizes, **given)
+        unused = {name for name in RUNNING if name not in taken}
+        own = {name: value for name, value in given.items() if name not in unused}
+        return self.compute(**{**sizes, **own})
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters that a user may set, with their defaults."""
@@ -115,27 +122,14 @@ class Figure:
         return {
             name: parameter.default
             for name, parameter in taken.items()
-            if name not in self.sizes and name != "scale"
+            if name not in self.sizes and name not in ("scale", *RUNNING)
         }
-
-    def rests_on(self, system: str) -> dict[str, str]:
-        """Return a SHA-256 of each group of inputs that the rows rest on."""
-        bound = self.compute.args if isinstance(self.compute, partial) else ()
-        return inputs_of_rows(system, self.made_by, (bound, sorted(self.sizes.items())))
 
     @property
     def learns(self) -> bool:
         """Whether its rows say how well was learnt."""
         offered = self.recorded
         return offered is not None and bool(offered.data) and offered.judges_learning
-
-    @property
-    def made_by(self) -> Callable[..., pl.DataFrame]:
-        """The function that makes the frame, whatever arguments are bound."""
-        function = self.compute
-        while isinstance(function, partial):
-            function = function.func
-        return function
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,17 @@
 """Runs a figure of hours once and keeps its rows with their provenance.
 
-Every finished point is kept at once, in a hidden folder beside the results, so a recording that was
-stopped can be resumed, and what other figures have computed is not computed again. Points are found
-by their call and what it rests on, so none is mixed with those of another version. A recording of
-more seeds adds them to the rows of one of fewer, on this machine or another.
+Every finished point is kept at once, in a hidden folder beside the results, by commit and data, so
+a recording that was stopped can be resumed, and what other figures have computed is not computed
+again. A recording of more seeds adds them to the rows of one of fewer, on this machine or another.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,10 +20,9 @@ from typing import Any
 import polars as pl
 
 from workbench import results, systems
-from workbench.experiments import finished
 from workbench.experiments.data import data_set, digest
 from workbench.experiments.figure import Figure
-from workbench.experiments.recorded import FOLDER, Recorded, changes, load
+from workbench.experiments.recorded import FOLDER, UNTRACEABLE, Recorded, load
 from workbench.store import provenance
 from workbench.store.folder import partial_folder, put_in_place, sole_writer, writable
 from workbench.store.manifest import NAME as MANIFEST
@@ -53,10 +55,9 @@ def record(
     processes: int | None = None,
     options: Mapping[str, str] | None = None,
     force: bool = False,
-    allow_dirty: bool = False,
     folder: Path = FOLDER,
 ) -> Path:
-    """Record a figure's rows, going on where an earlier run was stopped.
+    """Record a figure's rows, going on where an earlier run at the same commit was stopped.
 
     Parameters
     ----------
@@ -65,26 +66,23 @@ def record(
     name
         Of a figure that can be recorded, such as ``"fig13"``.
     seeds
-        How many trainings of each kind; the scale's by default. Rows of the first of them that
-        are recorded, by the present code and data, are kept.
+        Trainings of each kind; the scale's by default. Rows of the first of them that are recorded,
+        from the same data, are kept.
     processes
-        How many run points in parallel; one per core by default. Timed points run one after the
-        other in any case.
+        Processes that compute points; one per core by default. Timed points run one after the other
+        in any case.
     options
         Parameters of the figure, as the user writes them.
     force
-        Replace a recording made with other arguments; else repeat finished points.
-    allow_dirty
-        Record also what cannot be traced to a commit of main; the manifest says ``dirty``.
+        Replace a recording: one of other arguments, or one that is finished.
     folder
         Of all recorded results. Returned is the one in it that holds rows and manifest.
 
     Raises
     ------
     UserError
-        A value that is not allowed; rows for ``data/recorded`` that could not be traced; a folder
-        that cannot be written, or that holds another recording; or what the rows rest on changed
-        meanwhile.
+        A value that is not allowed; a folder that cannot be written, or that holds a recording of
+        other arguments.
     ExperimentInterrupted
         Ctrl-C; what is finished is kept for the next run.
     """
@@ -98,61 +96,31 @@ def record(
         late = ", ".join(f"{name} is {how}" for name, how in instruction_set.late.items())
         raise UserError(f"{late}: rows would have other bits; use the command `workbench record`")
     home = folder / system
-    there = _there(system, name, folder)
-    replaces = there is not None and _replaces(there, arguments)
-    if replaces and not force:
-        raise UserError(f"{home / name} holds another recording: {there}; --force replaces it")
-    before = figure.rests_on(system)
     asked = {
         data_set(scale, source, arguments["dataset"], at_default=figure.recorded.at_default)
         for source in figure.recorded.data
     }
     data = {source: digest(source) for source in sorted(asked)}
-    revision, dirty = provenance.revision(files.ROOT, "data/recorded")
-    stands = there and (there.manifest.arguments, there.manifest.inputs, there.manifest.data)
-    now_traceable = there is not None and not there.traceable and dirty is False
-    if not force and stands == (arguments, before, data) and not now_traceable:
-        print(f"{name} is already recorded; nothing was run", file=sys.stderr)
-        return home / name
-    of_data = {f"data set {source}": sha for source, sha in data.items()}
-    kept = folder.resolve() == FOLDER.resolve() and not allow_dirty
-    if kept and (why := provenance.untraceable(files.ROOT, "data/recorded")):
-        raise UserError(
-            f"{why}, so nobody could make {name} again: record from a clean clone at a commit of "
-            "main. To try it out, give another folder by --output, or --allow-dirty"
-        )
-
-    def rests_on(measure: finished.Measure) -> dict[str, str]:
-        return provenance.inputs_of_rows(system, measure) | of_data
-
-    def check() -> None:
-        if changed := changes(before, data, figure.rests_on(system)):
-            raise UserError(
-                f"{', '.join(changed)} changed while {name} ran; points finished before are "
-                "kept for that version, others dropped: record it again"
-            )
-
-    earlier = None if force else _of_fewer_seeds(there, arguments, data)
-    if earlier and (since := changes(earlier.manifest.inputs, earlier.manifest.data, before)):
-        raise UserError(
-            f"{', '.join(since)} changed since {name} was recorded, so that seeds cannot be added: "
-            f"`workbench record {system} {name} --carry-over` first, or --force to record all"
-        )
     with sole_writer(home, [name], lock=f".{name}.lock", instead=""):
-        if _manifest_text(_there(system, name, folder)) != _manifest_text(there):
+        earlier = _recorded(system, name, folder)
+        replaces = earlier is not None and _replaces(earlier, arguments)
+        if replaces and not force:
             raise UserError(
-                f"{home / name} was replaced while this command started, or a killed run was "
-                "replacing it; give the same command again"
+                f"{home / name} holds another recording: {earlier}; --force replaces it"
             )
-        points = home / ".points"
+        same = earlier and (earlier.manifest.arguments, earlier.manifest.data) == (arguments, data)
+        if same and not force:
+            print(f"{name} is already recorded; nothing was run", file=sys.stderr)
+            return home / name
+        first = None if force else _of_fewer_seeds(earlier, arguments, data)
+        revision, dirty = provenance.revision(files.ROOT, "data/recorded")
+        if revision is None or dirty:
+            print(f"{name} will be {UNTRACEABLE}: commit first", file=sys.stderr)
+        points = home / ".points" / _points_of(revision, dirty, data)
+        if force and not replaces:
+            points = points / f"{name} again"
         writable(points)
-        under_way = finished.Recording(
-            points, rests_on, processes, again=force and not replaces, check=check
-        )
-        with finished.recording(under_way):
-            frame = _frame(figure, arguments, earlier)
-        check()
-        first = earlier.manifest if earlier else None
+        frame, seconds = _computed(figure, arguments, first, processes, points)
         with partial_folder(home, name) as partial:
             path = partial / f"{name}.parquet"
             files.write_parquet(path, frame)
@@ -160,10 +128,9 @@ def record(
                 of=name,
                 system=system,
                 arguments=arguments,
-                inputs=before,
                 made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-                seconds=round(sum(under_way.seconds.values()) + (first.seconds if first else 0), 1),
-                revision=first.revision if first else revision,
+                seconds=round(seconds + (first.manifest.seconds if first else 0), 1),
+                revision=first.manifest.revision if first else revision,
                 dirty=dirty,
                 versions=provenance.all_versions(),
                 instruction_set=instruction_set.record(),
@@ -174,30 +141,57 @@ def record(
                 learns=figure.learns,
                 processes=processes,
                 extended_at=_extended_at(first, revision),
-                carried_over_to=first.carried_over_to if first else None,
             )
             files.write_text(partial / MANIFEST, manifest.to_json())
             put_in_place(partial, home, name)
+        if force and not replaces:
+            shutil.rmtree(points)
     return home / name
 
 
-def _there(system: str, experiment: str, folder: Path) -> Recorded | None:
+def _extended_at(first: Recorded | None, revision: str | None) -> str | None:
+    """Return the later revision by which seeds were added, now or before."""
+    if first is None:
+        return None
+    return first.manifest.extended_at if revision == first.manifest.revision else revision
+
+
+def _recorded(system: str, name: str, folder: Path) -> Recorded | None:
     """Return what is recorded; None where that is nothing, or damaged."""
     try:
-        return load(system, experiment, folder)
+        return load(system, name, folder)
     except ValueError:
         return None
 
 
-def _manifest_text(there: Recorded | None) -> str:
-    return there.manifest.to_json() if there else ""
+def _points_of(revision: str | None, dirty: bool | None, data: Mapping[str, str]) -> str:
+    """Name the folder of points that one commit computes from some data sets."""
+    about = json.dumps([revision, dirty, dict(data)], sort_keys=True)
+    return hashlib.sha256(about.encode()).hexdigest()[:16]
 
 
-def _extended_at(first: Manifest | None, revision: str | None) -> str | None:
-    """Return the later revision by which seeds were added, now or before."""
-    if first is None:
-        return None
-    return revision if revision != first.revision else first.extended_at
+def _computed(
+    figure: Figure,
+    arguments: Mapping[str, Any],
+    first: Recorded | None,
+    processes: int | None,
+    points: Path,
+) -> tuple[pl.DataFrame, float]:
+    """Return a figure's rows, its first seeds' as recorded, and the seconds over all runs."""
+    spent = points / f"{figure.id}.seconds"
+    before_s = float(spent.read_text()) if spent.exists() else 0.0
+    began_s = time.monotonic()
+    wanted = dict(arguments)
+    if first is not None:
+        number = len(first.manifest.seeds)
+        wanted |= {"seed": wanted["seed"] + number, "seeds": wanted["seeds"] - number}
+    try:
+        frame = figure.frame(**wanted, processes=processes, folder=points)
+    finally:
+        seconds = before_s + time.monotonic() - began_s
+        files.write_text(spent, str(seconds))
+    spent.unlink()
+    return frame if first is None else pl.concat([first.frame, frame]), seconds
 
 
 def _replaces(there: Recorded, arguments: Mapping[str, Any]) -> bool:
@@ -224,15 +218,6 @@ def _of_fewer_seeds(
     first, number = arguments["seed"], len(made.seeds)
     begun = list(made.seeds) == list(range(first, first + number))
     return there if same and made.data == data and begun and number < wanted else None
-
-
-def _frame(figure: Figure, arguments: Mapping[str, Any], earlier: Recorded | None) -> pl.DataFrame:
-    """Return a figure's rows; those of its first seeds as they are recorded."""
-    if earlier is None:
-        return figure.frame(**arguments)
-    number = len(earlier.manifest.seeds)
-    others = {"seed": arguments["seed"] + number, "seeds": arguments["seeds"] - number}
-    return pl.concat([earlier.frame, figure.frame(**{**arguments, **others})])
 
 
 def _arguments(

@@ -16,8 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from workbench.experiments.data import AUTO, digest_here
-from workbench.experiments.figure import Figure
+from workbench.experiments.data import AUTO
 from workbench.parameters import SCALES
 from workbench.store import manifest
 from workbench.store.manifest import Manifest
@@ -75,36 +74,13 @@ class Recorded:
         )
         return (
             f"recorded on {made.made_at[:10]}, {took} of computing "
-            f"({made.machine['processor']}; {arguments})"
+            f"({made.machine['processor']}; {arguments}){self.doubt}"
         )
 
-
-def changed(recording: Recorded, figure: Figure) -> list[str]:
-    """Name what the rows of a figure rest on that has changed since they were recorded."""
-    made = recording.manifest
-    return changes(made.inputs, made.data, figure.rests_on(made.system))
-
-
-def told(recording: Recorded, figure: Figure) -> str:
-    """Say what a recording is, what has changed since, and if it cannot be traced."""
-    return f"{recording}{doubts(recording, figure)}"
-
-
-def doubts(recording: Recorded, figure: Figure) -> str:
-    """Say what keeps a recording from being made again as it is: ``"; changed since: code"``."""
-    names = ", ".join(changed(recording, figure))
-    since = f"; changed since: {names}" if names else ""
-    return since if recording.traceable else f"{since}; {UNTRACEABLE}"
-
-
-def changes(
-    inputs: Mapping[str, str], data: Mapping[str, str], now: Mapping[str, str]
-) -> list[str]:
-    """Name what differs from `now`, and data sets that differ from those here without a network."""
-    called = {"data": "tables in data/"}
-    changed = [called.get(name, name) for name in now if now[name] != inputs.get(name)]
-    here = {source: digest_here(source) for source in data}
-    return changed + [f"data set {name}" for name in data if here[name] not in (None, data[name])]
+    @property
+    def doubt(self) -> str:
+        """Words to add where it cannot be traced to a commit; else nothing."""
+        return "" if self.traceable else f"; {UNTRACEABLE}"
 
 
 def load(system: str, figure: str, folder: Path = FOLDER) -> Recorded | None:

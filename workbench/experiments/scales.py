@@ -34,6 +34,9 @@ class Scaled(NamedTuple, Generic[T]):
         return cast(T, getattr(self, check_name("scale", scale, self._fields)))
 
 
-def processes_at(scale: str) -> int | None:
-    """In how many processes trainings run: one at ``smoke``, else one for each core (None)."""
-    return Scaled[int | None](smoke=1, default=None, paper=None).at(scale)
+def processes_at(scale: str, processes: int | None = None) -> int | None:
+    """Return the processes that trainings run in: one at ``smoke``, else as asked for.
+
+    None is one for each core.
+    """
+    return 1 if check_name("scale", scale, Scaled._fields) == "smoke" else processes

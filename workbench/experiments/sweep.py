@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from workbench.experiments.computed import Failures, Measure, Point, computed, keeping
-from workbench.experiments.finished import Rows, kept_in
+from workbench.experiments.computed import Failures, Measure, Point, computed, keeping, without
 from workbench.experiments.joined import joined
+from workbench.experiments.kept_points import Rows
+from workbench.store.folder import writable
 from workbench.utils.checks import UserError, check_whole
 from workbench.utils.files import expanded
 
@@ -48,11 +48,13 @@ def sweep(
     *,
     title: str | None = None,
     shared: Point | None = None,
+    labels: Collection[str] = (),
     processes: int | None = 1,
     address: str | None = None,
-    timed: bool = False,
-    remember: bool = False,
     folder: str | Path | None = None,
+    cache: MutableMapping[str, Rows] | None = None,
+    timed: bool = False,
+    with_steps: bool = False,
     failures: Failures | None = None,
     then: Callable[[pl.DataFrame], pl.DataFrame] = lambda frame: frame,
 ) -> pl.DataFrame:
@@ -72,11 +74,12 @@ def sweep(
         Of the progress shown meanwhile; the function's name by default.
     shared
         Arguments of all calls.
-    processes, address, timed, remember
+    labels, processes, address, cache, timed, with_steps
         As for `computed`.
     folder
         Keep each finished point here, and compute none again that is here already, unless the
-        function, what it uses, or a version has changed.
+        source of the function has changed. A change elsewhere, such as in what it calls, is not
+        seen: give another folder then.
     failures
         Errors that make a point a row with the error in the column ``reason``; by default, without
         a schema, any. Points that failed so by default are not kept. Other errors end the sweep.
@@ -86,8 +89,8 @@ def sweep(
     Raises
     ------
     UserError
-        Points that the function does not take; a folder that another sweep writes to, or a function
-        or arguments by which finished points could not be found again.
+        Points that the function does not take; a folder that cannot be written; or a function or
+        arguments by which finished points could not be found again.
     ExperimentInterrupted
         At Ctrl-C, with the rows of the points that were finished.
     """
@@ -99,7 +102,7 @@ def sweep(
     if caught and schema is not None and "reason" not in schema:
         raise AssertionError(f"{name}: failures need a column 'reason' in the schema")
     everywhere, asked = shared or {}, list(points)
-    _check_calls(measure, asked, everywhere)
+    _check_calls(measure, asked, everywhere, labels, with_steps)
     if processes is not None:
         check_whole("processes", processes, 1)
     finished_rows: dict[int, Rows] = {}
@@ -114,27 +117,36 @@ def sweep(
         ]
         return then(pl.DataFrame(rows, schema=schema, orient="row"))
 
-    calls = [{**everywhere, **point} for point in asked]
-    kept = nullcontext() if folder is None else kept_in(expanded(folder), measure, calls, processes)
-    with kept, keeping(frame):
+    if folder is not None:
+        writable(expanded(folder))
+    with keeping(frame):
         finished_rows.update(
             computed(
                 measure,
                 asked,
                 title=name.replace("_", " ") if title is None else title,
                 shared=everywhere,
+                labels=labels,
                 processes=processes,
                 address=address,
+                folder=folder,
+                cache=cache,
                 timed=timed,
-                remember=remember,
+                with_steps=with_steps,
                 failures=caught,
-                named=not expected,
+                unexpected=not expected,
             )
         )
     return frame()
 
 
-def _check_calls(measure: Measure, points: Sequence[Point], shared: Point) -> None:
+def _check_calls(
+    measure: Measure,
+    points: Sequence[Point],
+    shared: Point,
+    labels: Collection[str],
+    with_steps: bool,
+) -> None:
     """Refuse arguments that the function does not take."""
     if wrong := [point for point in points if not isinstance(point, Mapping)]:
         raise UserError(f"a point is {wrong[0]!r}; give points as grid(seed=range(3)) makes them")
@@ -142,10 +154,10 @@ def _check_calls(measure: Measure, points: Sequence[Point], shared: Point) -> No
         signature = inspect.signature(measure)
     except ValueError:  # a function of C's, which does not say what it takes
         return
-    asks = {"steps": None} if "steps" in signature.parameters else {}
+    steps = {"steps": None} if with_steps else {}
     for names in dict.fromkeys(tuple(point) for point in points):
         try:
-            signature.bind(**{**asks, **shared, **dict.fromkeys(names)})
+            signature.bind(**steps, **without({**shared, **dict.fromkeys(names)}, labels))
         except TypeError as error:
             given = ", ".join([*shared, *names]) or "nothing"
             raise UserError(f"{_name(measure)}{signature} is given {given}: {error}") from None

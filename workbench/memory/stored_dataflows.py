@@ -7,7 +7,9 @@ other operators for a single sample (Mask R-CNN in inference), that is stored be
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
@@ -16,16 +18,12 @@ from typing import Any
 import numpy as np
 
 from workbench.memory.dataflow import ALIGNMENT, Dataflow, Held, Step, aligned, dataflow
-from workbench.store.kept import Kept
 from workbench.utils.checks import check_whole, choose
 from workbench.utils.files import DATA
 from workbench.zoo import MODELS
 
-KEPT = Kept(
-    DATA / "graphs" / "zoo.zip",
-    ("workbench.memory.stored_dataflows", "forms"),
-    "scripts/trace_zoo.py dataflows",
-)
+STORED = DATA / "graphs" / "zoo.zip"
+"""Written by `scripts/trace_zoo.py`."""
 
 
 def stored_dataflow(
@@ -43,10 +41,7 @@ def stored_dataflow(
     """
     choose("model", model, MODELS)
     check_whole("batch_size", batch_size, 1)
-    columns = _look_up(model, training, optimised, batch_size)
-    if columns is None:
-        return traced_dataflow(model, batch_size, training, optimised)
-    return _flow(columns)
+    return _flow(_look_up(model, training, optimised, batch_size))
 
 
 def traced_dataflow(
@@ -151,11 +146,17 @@ def _flow(columns: Columns) -> Dataflow:
     )
 
 
-def _look_up(model: str, training: bool, optimised: bool, batch_size: int) -> Columns | None:
-    """Stored columns at a batch size; None if the model has to be traced."""
-    for least in (2, 1) if batch_size > 1 else (1,):
-        form = KEPT.member(_member(model, training, optimised, least))
-        columns = None if form is None else _scaled(json.loads(form), batch_size)
-        if columns is not None:
-            return columns
-    return None
+def _look_up(model: str, training: bool, optimised: bool, batch_size: int) -> Columns:
+    """Stored columns at a batch size; a model may have others from two samples on."""
+    archive = _archive()
+    name = _member(model, training, optimised, 2)
+    if batch_size == 1 or name not in archive.NameToInfo:
+        name = _member(model, training, optimised, 1)
+    columns = _scaled(json.loads(archive.read(name)), batch_size)
+    assert columns is not None, f"{name} is of a single sample alone"
+    return columns
+
+
+@cache
+def _archive() -> zipfile.ZipFile:
+    return zipfile.ZipFile(io.BytesIO(STORED.read_bytes()))

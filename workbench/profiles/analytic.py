@@ -18,19 +18,17 @@ from workbench.graphs.inputs import Inputs, InputShape
 from workbench.graphs.layers import CONSTANT
 from workbench.graphs.tracing import BATCH
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
-from workbench.store.kept import Kept
 from workbench.utils.files import DATA
 from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
     import torch
 
-KEPT = Kept(
-    DATA / "profiles" / "zoo.json",
-    ("workbench.profiles.analytic", "zoo_as_json"),
-    "scripts/trace_zoo.py profiles",
-)
-"""What models of the zoo cost at their own input shapes, known without PyTorch."""
+STORED = DATA / "profiles" / "zoo.json"
+"""What models of the zoo cost at their own input shapes, known without PyTorch.
+
+`scripts/trace_zoo.py` writes it.
+"""
 
 
 class Costs(NamedTuple):
@@ -52,7 +50,7 @@ def profile_model(
 
     See `workbench.graphs.layers` for the rule that makes it a chain. The module is traced in
     training mode, forward and backward, and not touched. What the zoo's models cost at their own
-    input shapes is stored (`KEPT`).
+    input shapes is stored (`STORED`).
 
     FLOPs are those of the operators that ``torch.utils.flop_counter`` counts (convolutions,
     matrix products, attention), two per multiply-add; elementwise work, pooling and look-ups
@@ -104,11 +102,9 @@ def zoo_as_json(names: Iterable[str] = MODELS) -> bytes:
     return ("{" + ",\n".join(lines) + "}\n").encode()
 
 
-def stored_costs(kept: Kept, name: str) -> Costs | None:
-    """What is stored of a model of the zoo; None if it has to be traced."""
-    costs = _as_stored(kept).get(name)
-    if costs is None:
-        return None
+def stored_costs(name: str) -> Costs:
+    """Return what is stored of a model of the zoo."""
+    costs = _stored()[name]
     moved = np.array(costs["moved_bytes"], dtype=np.int64)
     moved.setflags(write=False)
     table = pl.DataFrame({column: costs[column] for column in SCHEMA}, schema=SCHEMA)
@@ -118,8 +114,8 @@ def stored_costs(kept: Kept, name: str) -> Costs | None:
 
 
 @cache
-def _as_stored(kept: Kept) -> dict[str, dict[str, Any]]:
-    return dict(json.loads(kept.content() or b"{}"))
+def _stored() -> dict[str, dict[str, Any]]:
+    return dict(json.loads(STORED.read_bytes()))
 
 
 def _costs(
@@ -136,8 +132,7 @@ def _costs(
 @lru_cache(maxsize=64)
 def _of_zoo(name: str, inputs: Inputs, by: By) -> Costs:
     is_stored = (inputs, by) == (inputs_of(name, None), "graph")
-    known = stored_costs(KEPT, name) if is_stored else None
-    return known or _traced(name, inputs, by)
+    return stored_costs(name) if is_stored else _traced(name, inputs, by)
 
 
 def _traced(model: str | torch.nn.Module, inputs: Inputs, by: By) -> Costs:

@@ -2,13 +2,13 @@
 
 A notebook's results are written to a hidden folder beside their final place and moved there in one
 step when all are complete, so a run may be stopped at any moment and started again: finished
-notebooks stay, the others run. A notebook whose inputs have not changed does not run again.
+notebooks stay, the others run. A notebook is finished if the same commit, without changes since,
+made its results with the same parameters and versions.
 
 One call goes through these files::
 
     driver.py      the call itself: check, plan, run, report; Ctrl-C and other signals
     notebooks.py   finds and reads notebooks; the value of every parameter they declare
-    inputs.py      what results depend on, and whether stored ones are still valid
     runner.py      one notebook, from its hidden folder to its place
     execution.py   papermill and the processes that notebooks run in
     progress.py    what each notebook is doing now, as a live table or as lines

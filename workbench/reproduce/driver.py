@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from workbench import results
 from workbench.parameters import Value
 from workbench.reproduce.execution import Kernels
-from workbench.reproduce.inputs import of_all_runs, of_run, why
 from workbench.reproduce.notebooks import Notebook, find, notebook_paths, notebooks_folder, resolve
 from workbench.reproduce.progress import Progress, shown
 from workbench.reproduce.report import Report, outcome, print_report
@@ -46,7 +45,7 @@ def reproduce(
     force: bool = False,
     console: Console | None = None,
 ) -> Report:
-    """Run notebooks whose inputs have changed, and keep their results.
+    """Run notebooks and keep their results; what a run at this commit has finished stays.
 
     Everything that the user set is checked before the first notebook starts. A notebook that fails
     does not keep the others from running. An interrupt (Ctrl-C, SIGTERM, a closed terminal) ends
@@ -111,14 +110,14 @@ def plan(
     """
     versions = provenance.all_versions()
     revision, dirty = provenance.revision(root)
-    of_all = of_all_runs(root, versions)
     tasks = []
     for notebook, own, output in runs:
-        reason = "forced"
-        if not force:
-            reason = why(output / notebook.name, of_run(notebook, own, root) | of_all)
-        progress = Progress(notebook.code_cells, "waiting" if reason else "unchanged", reason)
-        tasks.append(NotebookTask(notebook, own, root, output, versions, revision, dirty, progress))
+        progress = Progress(notebook.code_cells)
+        task = NotebookTask(notebook, own, root, output, versions, revision, dirty, progress)
+        progress.reason = "forced" if force else task.why()
+        if not progress.reason:
+            progress.status = "unchanged"
+        tasks.append(task)
     return tasks
 
 

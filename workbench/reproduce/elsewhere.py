@@ -13,6 +13,7 @@ from typing import NamedTuple
 from workbench.reproduce.execution import Kernels
 from workbench.reproduce.progress import Progress, Status
 from workbench.reproduce.runner import NotebookTask, run
+from workbench.store import provenance
 from workbench.store.folder import failed_copy, partial_folder, put_in_place
 from workbench.utils import files, parallel
 
@@ -38,7 +39,7 @@ def carry_out_elsewhere(
     Each machine needs the same package, data and versions as this one; a task on another fails.
     """
     waiting = [task for task in tasks if task.progress.status == "waiting"]
-    calls = [(task, task.inputs(), task.root == files.ROOT, environment) for task in waiting]
+    calls = [(task, task.root == files.ROOT, environment) for task in waiting]
     try:
         with closing(parallel.as_finished(run_here, calls, at_once, address)) as finished:
             for at, away in finished:
@@ -49,10 +50,8 @@ def carry_out_elsewhere(
     return False
 
 
-def run_here(
-    task: NotebookTask, inputs: Mapping[str, str], in_clone: bool, environment: Mapping[str, str]
-) -> Away:
-    """Run a notebook in a folder of its own on this machine, unless it differs in `inputs`.
+def run_here(task: NotebookTask, in_clone: bool, environment: Mapping[str, str]) -> Away:
+    """Run a notebook in a folder of its own on this machine, unless its versions are others.
 
     `in_clone`: the notebook is one of the repository's, which this machine has elsewhere, perhaps.
     """
@@ -68,14 +67,23 @@ def run_here(
             output=Path(folder),
             progress=Progress(task.notebook.code_cells),
         )
-        own = here.inputs()
-        if other := [group for group in inputs if own[group] != inputs[group]]:
+        if other := _differing(task):
             told = f"{platform.node()} differs from the machine that asked: {', '.join(other)}"
             return Away("failed", 0.0, told, {})
         run(here, Kernels(environment))
         made = [path for path in Path(folder).rglob("*") if path.is_file()]
         content = {path.relative_to(folder).as_posix(): path.read_bytes() for path in made}
         return Away(here.progress.status, here.progress.wall_s, here.progress.message, content)
+
+
+def _differing(task: NotebookTask) -> list[str]:
+    """Name what this machine has another version of: packages, the commit of the workbench."""
+    versions = provenance.all_versions()
+    other = [name for name in task.versions if task.versions[name] != versions.get(name)]
+    revision, _ = provenance.revision(files.ROOT)
+    if task.root == files.ROOT and None not in (revision, task.revision):
+        other += ["commit"] if revision != task.revision else []
+    return other
 
 
 def _bring_home(task: NotebookTask, away: Away) -> None:

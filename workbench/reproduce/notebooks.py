@@ -18,8 +18,8 @@ from workbench.utils.checks import UserError, check_name, check_number
 class Notebook:
     """A notebook as it was read, with the parameters it declares, without the driver's own.
 
-    A run executes `text`, whatever becomes of the file meanwhile, and depends on type, source and
-    tags of its `cells` alone. `keeps` is whether it declares ``output``, and so can keep results.
+    A run executes `text`, whatever becomes of the file meanwhile; `cells` have type, source and
+    tags. `keeps` is whether it declares ``output``, and so can keep results.
     """
 
     path: Path
@@ -39,6 +39,11 @@ class Notebook:
         """Its own folder, or the current one where that is part of the installed package."""
         own = self.path.parent
         return files.home() if own == files.NOTEBOOKS and files.INSTALLED else own
+
+    @property
+    def source(self) -> list[str]:
+        """Source of all cells, but for the parameters that a run has put in."""
+        return [text for _, text, tags in self.cells if "injected-parameters" not in tags]
 
     @property
     def code_cells(self) -> int:

@@ -133,7 +133,7 @@ class _Lines:
             if name not in self.printed and status not in ("unchanged", "stopped"):
                 self._line(f"{name}: started, {state.cells} cells ({state.reason})")
             if status == "unchanged":
-                self._line(f"{name}: unchanged, not run again (--force runs it)")
+                self._line(f"{name}: finished before at this commit (--force runs it again)")
             elif status != "running":
                 self._line(f"{name}: {status} after {seconds(state.elapsed_s)}")
             self.printed[name] = status

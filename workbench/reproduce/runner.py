@@ -11,8 +11,7 @@ from pathlib import Path
 from workbench import results
 from workbench.parameters import Value
 from workbench.reproduce.execution import Kernels, execute
-from workbench.reproduce.inputs import fingerprint, steady
-from workbench.reproduce.notebooks import Notebook
+from workbench.reproduce.notebooks import Notebook, read_notebook
 from workbench.reproduce.progress import Progress
 from workbench.store.folder import failed_copy, partial_folder, put_in_place
 from workbench.store.manifest import NAME as MANIFEST
@@ -38,9 +37,27 @@ class NotebookTask:
     dirty: bool | None
     progress: Progress
 
-    def inputs(self) -> dict[str, str]:
-        """Return the current fingerprint of what the notebook depends on."""
-        return fingerprint(self.notebook, self.values, self.root, self.versions)
+    def why(self) -> str:
+        """Return why the notebook has to run; empty where its stored results are whole already.
+
+        They are if the same commit made them, and nothing had changed since it, from the same
+        cells, arguments and versions.
+        """
+        folder = self.output / self.notebook.name
+        kept = results.read_manifest(folder)
+        if kept is None:
+            return "no results yet"
+        if altered := kept.altered(folder):
+            return f"altered or missing: {', '.join(altered)}"
+        executed = read_notebook(folder / f"{self.notebook.name}.ipynb")
+        reasons = {
+            "the working tree has changes": bool(self.dirty),
+            "another commit": kept.dirty or kept.revision != self.revision,
+            "other parameters": kept.arguments != self.values,
+            "other versions": kept.versions != self.versions,
+            "other cells": executed.source != self.notebook.source,
+        }
+        return ", ".join(reason for reason, applies in reasons.items() if applies)
 
 
 def run(task: NotebookTask, kernels: Kernels) -> None:
@@ -51,10 +68,9 @@ def run(task: NotebookTask, kernels: Kernels) -> None:
     progress.begin()
     try:
         with partial_folder(task.output, name) as partial:
-            before = task.inputs()
             error = execute(task.notebook, task.values, partial, progress, kernels)
             if not error:
-                manifest = _manifest(task, partial, steady(before, task.inputs()))
+                manifest = _manifest(task, partial)
                 files.write_text(partial / MANIFEST, manifest.to_json())
                 put_in_place(partial, task.output, name)
                 progress.end("ran")
@@ -78,13 +94,12 @@ def _keep_failure(task: NotebookTask, executed: str) -> None:
     files.write_text(copy, executed)
 
 
-def _manifest(task: NotebookTask, partial: Path, inputs: Mapping[str, str]) -> Manifest:
+def _manifest(task: NotebookTask, partial: Path) -> Manifest:
     files = sorted(path for path in partial.rglob("*") if path.is_file())
     return Manifest(
         of=task.notebook.name,
         system=results.system_of(task.notebook.name),
         arguments=task.values,
-        inputs=inputs,
         made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         seconds=round(task.progress.elapsed_s, 3),
         revision=task.revision,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from workbench.clusters.testbeds import load_calibration
 from workbench.experiments.figure import answers_of
 from workbench.parameters import Value
 from workbench.scorecard.scorecard import Row, Scorecard
-from workbench.store.provenance import of_package
+from workbench.store import provenance
 from workbench.utils import files
 from workbench.utils.checks import check_name
 
@@ -56,7 +56,8 @@ def of_results(results: Path | None = None, system: str | None = None) -> Scorec
     chosen = list(dict.fromkeys(load_claims()["system"]))
     if system is not None:
         chosen = [check_name("system", stored_results.system_named(system), chosen)]
-    cards, code = [], of_package()
+    cards = []
+    revision, _ = provenance.revision(files.ROOT)
     for name in chosen:
         manifest = stored_results.manifest(folder, name)
         cards.append(
@@ -66,7 +67,7 @@ def of_results(results: Path | None = None, system: str | None = None) -> Scorec
                 scale=manifest.scale if manifest else None,
                 parameters=manifest.arguments if manifest else None,
                 damaged=stored_results.damaged(folder, name),
-                other_code=manifest is not None and manifest.inputs.get("package") != code,
+                other_commit=manifest is not None and manifest.revision != revision,
             )
         )
     return Scorecard(
@@ -86,7 +87,7 @@ def of_frames(
     recorded: Mapping[str, pl.DataFrame] | None = None,
     parameters: Mapping[str, Value] | None = None,
     damaged: Sequence[Path] = (),
-    other_code: bool = False,
+    other_commit: bool = False,
 ) -> Scorecard:
     """Judge one system's claims by frames in memory, as a notebook has them while it runs.
 
@@ -105,23 +106,24 @@ def of_frames(
         ``data/recorded``, of every scale.
     damaged
         Other stored files that were altered after the run.
-    other_code
-        Whether they were made by another version of this package.
+    other_commit
+        Whether another commit than the present one made them, so that they may lack rows that
+        answers look for.
     """
     own = claims_of(system)
     figures = systems.judged(system)
     for figure in figures:
         for claim in (*figure.answers, *figure.causes):
             check_name("claim", claim, own)
-    may_lack_rows = other_code or bool(_changed(system, parameters or {}))
+    may_lack_rows = other_commit or bool(_changed(system, parameters or {}))
     answers, faults = answers_of(figures, frames, may_lack_rows=may_lack_rows)
     evidence = [_Evidence(f"this run, {scale or 'unknown'} scale", scale, answers, here=True)]
     if recorded is None:
         recordings, made = _recordings(system)
     else:
-        recordings, made = [_Recording("recorded", PAPER, dict(recorded), other_code)], {}
+        recordings, made = [_Recording("recorded", PAPER, dict(recorded))], {}
     for recording in recordings:
-        answers, lacking = answers_of(figures, recording.frames, may_lack_rows=recording.other_code)
+        answers, lacking = answers_of(figures, recording.frames)
         place = 0 if recording.scale == PAPER else len(evidence)
         evidence.insert(place, _Evidence(recording.name, recording.scale, answers))
         if lacking:
@@ -174,7 +176,6 @@ class _Recording:
     name: str
     scale: str
     frames: dict[str, pl.DataFrame]
-    other_code: bool = False
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,6 @@ def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
 
     from workbench.experiments import recorded
 
-    figures = systems.figures(system)
     recordings, faults = recorded.load_all(system, systems.recordable(system))
     made = {f"{system} {name}": text for name, text in faults.items()}
     alike: dict[str, _Recording] = {}
@@ -235,14 +235,11 @@ def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
         text = ", ".join(
             [f"recorded at {scale}", *trained, *(Path(source).stem for source in data)]
         )
-        doubts = recorded.doubts(recording, figures[name])
-        made[f"{system} {name}"] = text + doubts
+        made[f"{system} {name}"] = text + recording.doubt
         if not recording.traceable:
             continue
-        together = alike.setdefault(of, _Recording(text, scale, {}))
-        together.frames[name] = recording.frame
-        alike[of] = replace(together, other_code=together.other_code or bool(doubts))
-    of_others = [figure for figure in figures.values() if figure.of]
+        alike.setdefault(of, _Recording(text, scale, {})).frames[name] = recording.frame
+    of_others = [figure for figure in systems.figures(system).values() if figure.of]
     for one, figure in product(alike.values(), of_others):
         if {base.id for base in figure.of} <= one.frames.keys():
             try:

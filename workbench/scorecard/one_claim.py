@@ -145,10 +145,9 @@ def _recordings(claim: str) -> Iterator[str]:
         if recording is not None:
             made = recording.manifest
             commit = (made.revision or "no revision")[:12]
-            later, more = made.carried_over_to, made.extended_at
-            commit += f", its last seeds at {more[:12]}" if more else ""
-            commit += f", the same rows at scale smoke at {later[:12]}" if later else ""
-            yield f"{figure.id}: {recorded.told(recording, figure)}; at {commit}"
+            if made.extended_at:
+                commit += f", its last seeds at {made.extended_at[:12]}"
+            yield f"{figure.id}: {recording}; at {commit}"
 
 
 def _record_command(system: str, figure: Figure) -> str:

@@ -1,4 +1,4 @@
-"""What lies beside every stored result: what it is, what made it, and what it rests on."""
+"""What lies beside every stored result: what it is, and what made it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 NAME = "manifest.json"
-FORMAT = 4
+FORMAT = 5
 
 
 class OtherVersionError(ValueError):
@@ -30,13 +30,11 @@ class Manifest:
         ``"01_dynacomm"`` or ``"fig10"``, and ``"dynacomm"``.
     arguments
         Every parameter with its value.
-    inputs
-        SHA-256 of each group of inputs: results are valid while none of them changes.
     made_at, seconds
-        When it was finished (UTC, ISO 8601), and the seconds that it took: of a recording, those of
-        all its points together, whenever they were computed.
+        When it was finished (UTC, ISO 8601), and the seconds that it took, over all its runs if it
+        was stopped.
     revision, dirty
-        Git's revision, and whether the inputs differed from it; None outside git.
+        Git's revision, and whether the working tree differed from it; None outside git.
     versions
         Of Python and the packages that numbers and figures depend on.
     instruction_set
@@ -52,18 +50,14 @@ class Manifest:
     learns
         Of a recording, whether its rows say how well was learnt.
     processes
-        In which points were computed; None for one a core.
+        Processes that computed points; None for one a core.
     extended_at
         A later revision, by which the last of the seeds were added.
-    carried_over_to
-        A later revision with whose code the same rows come out; see
-        `workbench.experiments.carry_over`.
     """
 
     of: str
     system: str
     arguments: Mapping[str, Any]
-    inputs: Mapping[str, str]
     made_at: str
     seconds: float
     revision: str | None
@@ -77,7 +71,6 @@ class Manifest:
     learns: bool = False
     processes: int | None = None
     extended_at: str | None = None
-    carried_over_to: str | None = None
 
     @property
     def scale(self) -> str | None:

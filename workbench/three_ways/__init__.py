@@ -12,6 +12,3 @@ from workbench.three_ways.case import Case, Outcome
 from workbench.three_ways.catalogue import cases
 
 __all__ = ["Case", "Outcome", "cases"]
-
-TABLES_OF = ("dlion", "dlion_shares")
-"""Whose tables in ``data/`` its recordings rest on, beside its own."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 from itertools import chain, groupby
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -52,7 +53,7 @@ lets the processes of a run go first; so runs are late no more than on an idle o
 """
 
 
-def runs(of_each: int | None, repetitions: int) -> pl.DataFrame:
+def runs(of_each: int | None, repetitions: int, folder: Path | None = None) -> pl.DataFrame:
     """Measure all cases, or some of each system and arm, in random order; a row for each run."""
     chosen = chain.from_iterable(
         list(group)[:of_each]
@@ -67,6 +68,7 @@ def runs(of_each: int | None, repetitions: int) -> pl.DataFrame:
             SCHEMA,
             title="Measured",
             timed=True,
+            folder=folder,
             failures=(SimulationError, TrainingError),
         )
 

@@ -23,7 +23,6 @@ from workbench.edgegossip.paper.cases import Case, source_of
 from workbench.edgegossip.paper.testbed import EPOCHS, IMBALANCES, MODELS, PLATFORMS, Constants
 from workbench.edgegossip.paper.trainings import final
 from workbench.experiments import ExperimentInterrupted, Scaled
-from workbench.experiments.finished import forget
 
 TRAINED = ("fig5", "fig6_accuracy", "fig12", "fig13", "strategies")
 Frames = dict[str, pl.DataFrame]
@@ -37,9 +36,9 @@ def stored(smoke: Smoke) -> Frames:
 @pytest.fixture
 def forgotten() -> Iterator[None]:
     """No training was made before, and none is left to other tests."""
-    forget()
+    trainings.TRAINED.clear()
     yield
-    forget()
+    trainings.TRAINED.clear()
 
 
 @pytest.fixture
@@ -96,8 +95,8 @@ def test_a_training_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small")
 def test_trainings_in_two_processes_are_those_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = make("fig13")
-    forget()
-    monkeypatch.setattr(trainings, "processes_at", lambda scale: 2)
+    trainings.TRAINED.clear()
+    monkeypatch.setattr(trainings, "processes_at", lambda *_: 2)
     assert make("fig13").equals(alone)
 
 

@@ -25,7 +25,7 @@ def nameless(groups: tuple[Group, ...]) -> list[Group]:
 
 
 def test_every_model_is_stored() -> None:
-    with zipfile.ZipFile(stored.KEPT.path) as file:
+    with zipfile.ZipFile(stored.STORED) as file:
         models = [name.partition(",")[0] for name in file.namelist()]
     assert list(dict.fromkeys(models)) == list(MODELS)
     assert len(models) == 2 * (LEVELS + 1) * len(MODELS)
@@ -42,7 +42,7 @@ def test_stored_groups_are_what_counting_gives(model: str) -> None:
 @pytest.mark.parametrize("model", FEW)
 def test_stored_work_is_what_arithmetic_gives(model: str) -> None:
     for unit, level in LAYERS:
-        kept = stored._elements(stored.KEPT, model, unit, level)
+        kept = stored._elements(model, unit, level)
         elements = network_elements(model, 1, unit, level)
         assert kept is not None
         assert kept.sequential_flops == elements.sequential_flops
@@ -74,7 +74,7 @@ def test_beyond_what_is_stored_all_is_computed() -> None:
 
 def test_storing_again_gives_the_same_bytes() -> None:
     for name, content in stored.costs("lenet5"):
-        assert stored.KEPT.member(name) == content
+        assert stored._archive().read(name) == content
 
 
 def test_an_unknown_model_is_refused() -> None:

@@ -145,7 +145,7 @@ def stress(
     )
 
 
-def stressed(task: Task, uneven: Task | None, victim: int, way: str, seed: int, **_: object) -> Any:
+def stressed(task: Task, uneven: Task | None, victim: int, way: str, seed: int) -> Any:
     """Rows of one way: undisturbed, and under each stress."""
     chosen = WAYS[way]
     option = option_of(chosen, task.question)

@@ -335,7 +335,7 @@ def _by_way(
     return pl.concat([pl.DataFrame(schema=EVALUATIONS), *parts]), rows
 
 
-def learn(task: Task, way: str, unit: Unit, seed: int, **_: object) -> Any:
+def learn(task: Task, way: str, unit: Unit, seed: int) -> Any:
     """Rows of one training; or one with the reason why it failed."""
     try:
         if unit.batches is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -51,6 +52,7 @@ def decided(
     learning: Learning,
     seed: int = 1,
     dataset: str = "auto",
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """Train DLion while the global batch is ``"constant"`` or ``"growing"``.
 
@@ -64,11 +66,11 @@ def decided(
         "constant": growth == "constant",
     }
     measure, schema = {"batches": (_batches, BATCHES), "links": (_links, LINKS)}[what]
-    return sweep(measure, [{}], schema, title=title, shared=shared)
+    return sweep(measure, [{}], schema, title=title, shared=shared, folder=folder)
 
 
 def _batches(
-    *, where: Environment, learning: Learning, seed: int, constant: bool, **_: object
+    *, where: Environment, learning: Learning, seed: int, constant: bool
 ) -> list[dict[str, Any]]:
     learner = learning.learner
     factor = learner.sample_stands_for / learner.stands_for
@@ -83,7 +85,7 @@ def _batches(
 
 
 def _links(
-    *, where: Environment, learning: Learning, seed: int, constant: bool, **_: object
+    *, where: Environment, learning: Learning, seed: int, constant: bool
 ) -> list[dict[str, Any]]:
     learner = learning.learner  # what it sends stands for several messages
     whole_bytes = profile_model(learner.model).param_bytes * learner.stands_for

@@ -136,7 +136,7 @@ def predicted(
         )
         return fmean(taken["at_s"].to_list())
 
-    def measure(system: str, **_: object) -> dict[str, Any]:
+    def measure(system: str) -> dict[str, Any]:
         case = system_of(Case(system), learning, len(learning.data.y_train))
         trained = train(setup, case)
         share = None

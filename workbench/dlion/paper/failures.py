@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -10,9 +11,9 @@ import polars as pl
 
 from workbench.dlion.paper.cases import Case, Learning, run
 from workbench.dlion.paper.titles import SYSTEM_TITLES, curves, learnt_title, values
-from workbench.dlion.paper.trainings import ABOUT, CURVE, Trained, about, curve, processes_at
+from workbench.dlion.paper.trainings import ABOUT, CURVE, Trained, about, curve
 from workbench.experiments import sweep
-from workbench.experiments.scales import seeds_from
+from workbench.experiments.scales import processes_at, seeds_from
 from workbench.figures import parts
 from workbench.runtime import Crash, Fault, LinkDown, Restart
 from workbench.training import TrainingError
@@ -28,7 +29,7 @@ def _faults(seconds: float) -> dict[str, tuple[Fault, ...]]:
     }
 
 
-def _with_faults(*, case: Case, learning: Learning, scenario: str, **_: object) -> list[Any]:
+def _with_faults(*, case: Case, learning: Learning, scenario: str) -> list[Any]:
     patience_s = min(20 * learning.learner.stands_for, learning.seconds / 5)
     faults = _faults(learning.seconds)[scenario]
     try:
@@ -49,6 +50,8 @@ def failures(
     seed: int = 1,
     dataset: str = "auto",
     seeds: int | None = None,
+    processes: int | None = None,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """As `trained`, and ``scenario`` and ``others``: iterations of each other worker at the end."""
     chosen = seeds_from(seed, seeds, usual_seeds)
@@ -62,7 +65,9 @@ def failures(
         {"scenario": pl.String, "others": pl.Float64} | ABOUT | CURVE,
         title="Failures",
         shared={"learning": learning.of(scale, dataset)},
-        processes=processes_at(scale),
+        labels=("system", "seed"),
+        processes=processes_at(scale, processes),
+        folder=folder,
     )
 
 

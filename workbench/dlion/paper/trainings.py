@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -12,7 +13,8 @@ from workbench.dlion import training
 from workbench.dlion.paper.cases import AT_DEFAULT, LEARNING, Case, Learning, run
 from workbench.experiments import Scaled, sweep
 from workbench.experiments.figure import Figure, Recordable
-from workbench.experiments.scales import seeds_from
+from workbench.experiments.kept_points import Rows
+from workbench.experiments.scales import processes_at, seeds_from
 from workbench.training import TrainingError
 
 INSTANTS = 15  # at which a curve has a row
@@ -118,6 +120,8 @@ def trained(
     seed: int = 1,
     dataset: str = "auto",
     seeds: int | None = None,
+    processes: int | None = None,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """Train each case with this many seeds from `seed` on; a row per instant of each training."""
     frames, chosen = [], seeds_from(seed, seeds, usual_seeds)
@@ -134,8 +138,10 @@ def trained(
             ABOUT | CURVE,
             title=title,
             shared={"learning": learning.of(scale, dataset)},
-            processes=processes_at(scale),
-            remember=True,
+            labels=("system", "environment", "seed"),
+            processes=processes_at(scale, processes),
+            folder=folder,
+            cache=TRAINED,
         )
         frames.append(
             frame.with_columns(pl.lit(one).alias(name) for name, one in group.columns.items())
@@ -143,12 +149,11 @@ def trained(
     return pl.concat(frames)
 
 
-def processes_at(scale: str) -> int | None:
-    """In how many trainings run: one at ``smoke``, else one for each core."""
-    return 1 if scale == "smoke" else None
+TRAINED: dict[str, Rows] = {}
+"""Rows of trainings of this process, which several figures share, by their calls."""
 
 
-def measured(*, case: Case, learning: Learning, **_: object) -> list[dict[str, Any]]:
+def measured(*, case: Case, learning: Learning) -> list[dict[str, Any]]:
     """A training's rows; of one that failed, what it is and why."""
     try:
         done = run(case, learning)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -48,6 +49,8 @@ def learning(
     dataset: str = "auto",
     workers: int = 2,
     epochs: int | None = None,
+    processes: int | None = 1,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """Accuracy by epoch, trained under DynaComm's plan and under the sequential one.
 
@@ -74,7 +77,17 @@ def learning(
         "workers": workers,
     }
     points = grid(planner=("sequential", "dynacomm"))
-    return sweep(_learnt, points, LEARNT, title="Figure 10", shared=shared, failures=TrainingError)
+    return sweep(
+        _learnt,
+        points,
+        LEARNT,
+        title="Figure 10",
+        shared=shared,
+        with_steps=True,
+        failures=TrainingError,
+        processes=processes,
+        folder=folder,
+    )
 
 
 def _learnt(

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from pathlib import Path
 
 import altair as alt
 import numpy as np
@@ -36,7 +37,7 @@ PLANNING_TIMES = {
 }
 
 
-def planning_times(repeats: int, batch_size: int = 32) -> pl.DataFrame:
+def planning_times(repeats: int, batch_size: int = 32, folder: Path | None = None) -> pl.DataFrame:
     """Time to plan on this machine, against the window in which it can be hidden.
 
     A row per model, planner (``dynacomm``, ``ibatch``) and direction: ``mean_ms``, ``deviation_ms``
@@ -45,11 +46,13 @@ def planning_times(repeats: int, batch_size: int = 32) -> pl.DataFrame:
     """
     points = grid(model=MODELS, planner=("dynacomm", "ibatch"), direction=DIRECTIONS)
     shared = {"batch_size": batch_size, "repeats": repeats}
-    return sweep(_planning, points, PLANNING_TIMES, title="Table I", shared=shared, timed=True)
+    return sweep(
+        _planning, points, PLANNING_TIMES, title="Table I", shared=shared, timed=True, folder=folder
+    )
 
 
 def _planning(
-    *, model: str, planner: str, direction: str, batch_size: int, repeats: int, **_: object
+    *, model: str, planner: str, direction: str, batch_size: int, repeats: int
 ) -> dict[str, float]:
     costs = paper_testbed().costs(model, batch_size)
     times_ms = [1e3 * seconds for seconds in timed(planner, costs, direction, repeats)]
@@ -68,7 +71,9 @@ TIMES_BY_LAYERS = {
 }
 
 
-def times_by_layers(sizes: tuple[int, ...], repeats: int, seed: int = 1) -> pl.DataFrame:
+def times_by_layers(
+    sizes: tuple[int, ...], repeats: int, seed: int = 1, folder: Path | None = None
+) -> pl.DataFrame:
     """Time to plan against the number of layers, on random costs, on this machine.
 
     A row per direction, solver and number of layers: ``median_ms`` over the repeats.
@@ -77,7 +82,15 @@ def times_by_layers(sizes: tuple[int, ...], repeats: int, seed: int = 1) -> pl.D
     """
     points = grid(layers=sizes, direction=DIRECTIONS, solver=SOLVER_TITLES)
     shared = {"sizes": sizes, "seed": seed, "repeats": repeats}
-    return sweep(_solving, points, TIMES_BY_LAYERS, title="Figure 12", shared=shared, timed=True)
+    return sweep(
+        _solving,
+        points,
+        TIMES_BY_LAYERS,
+        title="Figure 12",
+        shared=shared,
+        timed=True,
+        folder=folder,
+    )
 
 
 def _solving(
@@ -88,7 +101,6 @@ def _solving(
     sizes: tuple[int, ...],
     seed: int,
     repeats: int,
-    **_: object,
 ) -> dict[str, float]:
     costs = random_costs(sizes, seed)[layers]
     return {"median_ms": 1e3 * statistics.median(timed(solver, costs, direction, repeats))}

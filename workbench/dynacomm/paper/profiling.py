@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 
 import polars as pl
 
@@ -24,7 +25,9 @@ PROFILING_COSTS = {
 }
 
 
-def profiling_costs(batch_sizes: Mapping[str, int], repeats: int) -> pl.DataFrame:
+def profiling_costs(
+    batch_sizes: Mapping[str, int], repeats: int, folder: Path | None = None
+) -> pl.DataFrame:
     """What profiling costs on this machine: layers timed one by one against whole iterations.
 
     The two take turns, so that what else the machine does hits both.
@@ -36,7 +39,16 @@ def profiling_costs(batch_sizes: Mapping[str, int], repeats: int) -> pl.DataFram
     """
     points = [{"model": model, "batch_size": size} for model, size in batch_sizes.items()]
     shared = {"repeats": repeats}
-    return sweep(_profiling, points, PROFILING_COSTS, title="Table II", shared=shared, timed=True)
+    return sweep(
+        _profiling,
+        points,
+        PROFILING_COSTS,
+        title="Table II",
+        shared=shared,
+        timed=True,
+        with_steps=True,
+        folder=folder,
+    )
 
 
 def _profiling(*, model: str, batch_size: int, repeats: int, steps: Steps) -> dict[str, object]:

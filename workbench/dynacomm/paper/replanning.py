@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -56,6 +57,9 @@ def replanning(
     seed: int = 1,
     model: str = "resnet152",
     batch_size: int = 32,
+    *,
+    processes: int | None = 1,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """Training over a link whose bandwidth changes, planned once, again and again, or knowingly.
 
@@ -81,7 +85,16 @@ def replanning(
         "epoch_iterations": epoch_iterations,
     }
     points = grid(scenario=("step", "sawtooth", "mobile"), policy=POLICIES)
-    return sweep(_replanned, points, REPLANNED, title="Re-planning", shared=shared)
+    return sweep(
+        _replanned,
+        points,
+        REPLANNED,
+        title="Re-planning",
+        shared=shared,
+        with_steps=True,
+        processes=processes,
+        folder=folder,
+    )
 
 
 def _replanned(

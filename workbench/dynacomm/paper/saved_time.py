@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -43,6 +44,9 @@ def planned(
     batch_size: int | Iterable[int] = 32,
     bandwidth_mbps: float | Iterable[float] = BANDWIDTH_MBPS,
     workers: int = WORKERS,
+    *,
+    processes: int | None = 1,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """A direction of an iteration, or ``"iteration"``, by planner, as parts of the sequential time.
 
@@ -54,7 +58,15 @@ def planned(
         bandwidth_mbps=_each(bandwidth_mbps), batch_size=_each(batch_size), model=_each(model)
     )
     shared = {"direction": direction, "workers": workers}
-    return sweep(_by_planner, points, PLANNED, title="Planned", shared=shared)
+    return sweep(
+        _by_planner,
+        points,
+        PLANNED,
+        title="Planned",
+        shared=shared,
+        processes=processes,
+        folder=folder,
+    )
 
 
 def _each(values: Any) -> Iterable[Any]:
@@ -62,7 +74,7 @@ def _each(values: Any) -> Iterable[Any]:
 
 
 def _by_planner(
-    *, bandwidth_mbps: float, batch_size: int, model: str, direction: str, workers: int, **_: object
+    *, bandwidth_mbps: float, batch_size: int, model: str, direction: str, workers: int
 ) -> list[dict[str, object]]:
     costs = variant(workers, bandwidth_mbps).costs(model, batch_size)
     phases = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from pathlib import Path
 
 import altair as alt
 import numpy as np
@@ -49,7 +50,7 @@ def speedups(
 
 
 def _speedups(
-    *, workers: int, model: str, batch_size: int, bandwidth_mbps: float, **_: object
+    *, workers: int, model: str, batch_size: int, bandwidth_mbps: float
 ) -> list[dict[str, object]]:
     testbed = variant(workers, bandwidth_mbps)
     costs = testbed.costs(model, batch_size)
@@ -85,6 +86,8 @@ def simulated_speedups(
     batch_size: int = 32,
     bandwidth_mbps: float = BANDWIDTH_MBPS,
     slowest: float = SLOWEST,
+    processes: int | None = 1,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """Fig. 11 by simulation: all workers and servers, every message, shared interfaces.
 
@@ -114,7 +117,17 @@ def simulated_speedups(
         "bandwidth_mbps": bandwidth_mbps,
         "iterations": iterations,
     }
-    return sweep(_simulated_speedup, points, SIMULATED, title="Figure 11, simulated", shared=shared)
+    return sweep(
+        _simulated_speedup,
+        points,
+        SIMULATED,
+        title="Figure 11, simulated",
+        shared=shared,
+        labels=("case",),
+        with_steps=True,
+        processes=processes,
+        folder=folder,
+    )
 
 
 def _simulated_speedup(
@@ -127,7 +140,6 @@ def _simulated_speedup(
     bandwidth_mbps: float,
     iterations: int,
     steps: Steps,
-    **_: object,
 ) -> dict[str, float]:
     testbed = variant(workers, bandwidth_mbps)
     job = testbed.job(model, batch_size, iterations)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import altair as alt
 import polars as pl
 
@@ -46,6 +48,8 @@ def by_model(
     *,
     seeds: int | None = None,
     model: str | None = None,
+    processes: int | None = None,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """Accuracy against training time on the first deployment, by model and technique (Fig. 5).
 
@@ -61,7 +65,16 @@ def by_model(
         for timed in named(model, MODELS)
         for technique in (SELECTED if timed in all_techniques else SELECTED[:1])
     ]
-    return trainings("Figure 5", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
+    return trainings(
+        "Figure 5",
+        cases,
+        scale,
+        seed=seed,
+        dataset=dataset,
+        seeds=seeds,
+        processes=processes,
+        folder=folder,
+    )
 
 
 def draw_by_model(frame: pl.DataFrame) -> alt.FacetChart:
@@ -104,6 +117,8 @@ def by_platforms(
     seeds: int | None = None,
     model: str | None = None,
     platforms: int | None = None,
+    processes: int | None = None,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """Accuracy on larger deployments, LeNet-5 and AlexNet, or one of them; columns as in `fig5`.
 
@@ -113,7 +128,16 @@ def by_platforms(
     if platforms is not None:
         counts = (check_whole("platforms", platforms, 1),)
     cases = [Case(timed, count) for count in counts for timed in named(model, MODELS[:2])]
-    return trainings("Figure 6", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
+    return trainings(
+        "Figure 6",
+        cases,
+        scale,
+        seed=seed,
+        dataset=dataset,
+        seeds=seeds,
+        processes=processes,
+        folder=folder,
+    )
 
 
 def draw_by_platforms(frame: pl.DataFrame) -> alt.FacetChart:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -47,17 +48,21 @@ ONE_FOR = 5.0
 
 
 def times_by_technique(
-    scale: str, count: int, seed: int = 1, dataset: str = "auto"
+    scale: str, count: int, seed: int = 1, dataset: str = "auto", folder: Path | None = None
 ) -> pl.DataFrame:
     """Seconds of all ways to aggregate, on this machine (Fig. 3a): the paper's, and our fast ones.
 
     Images of AlexNet's input, one point for five. Columns as in `fig7`.
     """
     points = grid(model=MODELS[1:2], technique=TECHNIQUES, ratio=[ONE_FOR], count=[count])
-    return _timed("Figure 3, aggregating", points, scale, seed, dataset)
+    return _timed(
+        "Figure 3, aggregating", points, scale=scale, seed=seed, dataset=dataset, folder=folder
+    )
 
 
-def times_by_ratio(scale: str, count: int, seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
+def times_by_ratio(
+    scale: str, count: int, seed: int = 1, dataset: str = "auto", folder: Path | None = None
+) -> pl.DataFrame:
     """Seconds of the steps of aggregating, on this machine, by technique and ratio (Fig. 7).
 
     A row per model (whose input the images are fitted to), technique and ratio: ``model, dataset,
@@ -66,16 +71,22 @@ def times_by_ratio(scale: str, count: int, seed: int = 1, dataset: str = "auto")
     of two of a class.
     """
     points = grid(model=MODELS[:2], technique=SELECTED, ratio=RATIOS, count=[count])
-    return _timed("Figure 7", points, scale, seed, dataset)
+    return _timed("Figure 7", points, scale=scale, seed=seed, dataset=dataset, folder=folder)
 
 
 def _timed(
-    title: str, points: list[dict[str, Any]], scale: str, seed: int, dataset: str
+    title: str,
+    points: list[dict[str, Any]],
+    *,
+    scale: str,
+    seed: int,
+    dataset: str,
+    folder: Path | None,
 ) -> pl.DataFrame:
     models = dict.fromkeys(point["model"] for point in points)
     sources = {model: source_of(scale, model, dataset) for model in models}
     shared = {"sources": sources, "seed": seed}
-    return sweep(_measured, points, TIMED, title=title, shared=shared, timed=True)
+    return sweep(_measured, points, TIMED, title=title, shared=shared, timed=True, folder=folder)
 
 
 def _measured(
@@ -86,7 +97,6 @@ def _measured(
     sources: Mapping[str, str],
     count: int,
     seed: int,
-    **_: object,
 ) -> dict[str, object]:
     name, images, x, y = _images(model, sources[model], count)
     timed_aggregate(np.arange(8.0).reshape(4, 2), [0, 0, 1, 1], technique, 2)  # late imports
@@ -253,6 +263,8 @@ def learning(
     seed: int = 1,
     dataset: str = "auto",
     seeds: int | None = None,
+    processes: int | None = None,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """Accuracy of what learns from aggregated points alone, one for five, by technique (Fig. 3b).
 
@@ -269,14 +281,12 @@ def learning(
         TAUGHT,
         title="Figure 3, learning",
         shared={"learning": learning, "passes": passes},
-        processes=processes_at(scale),
-        remember=True,
+        processes=processes_at(scale, processes),
+        folder=folder,
     )
 
 
-def _learn(
-    *, technique: str, seed: int, learning: Learning, passes: int, **_: object
-) -> dict[str, object]:
+def _learn(*, technique: str, seed: int, learning: Learning, passes: int) -> dict[str, object]:
     """Top-1 accuracy of a model that learns from aggregated points alone."""
     from workbench import training
 

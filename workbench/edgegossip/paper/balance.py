@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from statistics import fmean
 
 import altair as alt
@@ -49,7 +50,7 @@ def balanced_times(epochs: int = EPOCHS) -> pl.DataFrame:
     )
 
 
-def _balanced(imbalance: float, epochs: int, **_: object) -> dict[str, float]:
+def _balanced(imbalance: float, epochs: int) -> dict[str, float]:
     case = unequal_cpus(imbalance)
     deployment = paper_testbed().deployment(case.model, case.platforms, slower=case.slower)
     seconds = {"gosgd_s": total_s(deployment.course(epochs))}
@@ -65,7 +66,13 @@ def unequal_cpus(factor: float) -> Case:
 
 
 def by_imbalance(
-    scale: str, seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
+    scale: str,
+    seed: int = 1,
+    dataset: str = "auto",
+    *,
+    seeds: int | None = None,
+    processes: int | None = None,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """LeNet-5 on four CPU platforms, two of them 1, 3 and 5 times slower (Fig. 12).
 
@@ -76,16 +83,42 @@ def by_imbalance(
     """
     cases = list(map(unequal_cpus, IMBALANCES))
     then = partial(with_overheads, cases=cases)
-    return trainings("Figure 12", cases, scale, seed=seed, dataset=dataset, seeds=seeds, then=then)
+    return trainings(
+        "Figure 12",
+        cases,
+        scale,
+        seed=seed,
+        dataset=dataset,
+        seeds=seeds,
+        then=then,
+        processes=processes,
+        folder=folder,
+    )
 
 
 def by_ratio(
-    scale: str, seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
+    scale: str,
+    seed: int = 1,
+    dataset: str = "auto",
+    *,
+    seeds: int | None = None,
+    processes: int | None = None,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """LeNet-5 by aggregation ratio (Fig. 13); columns as in `fig12`."""
     cases = [Case(MODELS[0], ratio=ratio) for ratio in RATIOS]
     then = partial(with_overheads, cases=cases)
-    return trainings("Figure 13", cases, scale, seed=seed, dataset=dataset, seeds=seeds, then=then)
+    return trainings(
+        "Figure 13",
+        cases,
+        scale,
+        seed=seed,
+        dataset=dataset,
+        seeds=seeds,
+        then=then,
+        processes=processes,
+        folder=folder,
+    )
 
 
 _KEY = {"ratio": pl.Float64(), "imbalance": pl.Float64(), "seed": pl.Int64()}

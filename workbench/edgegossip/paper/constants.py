@@ -41,7 +41,7 @@ def explanations() -> pl.DataFrame:
     )
 
 
-def _predicted(explanation: str, **_: object) -> list[dict[str, object]]:
+def _predicted(explanation: str) -> list[dict[str, object]]:
     testbed = calibration.EXPLANATIONS[explanation].testbed(Constants.load(explanation))
     return [
         {
@@ -155,7 +155,7 @@ def sensitivity(processes: int | None = None) -> pl.DataFrame:
     return sweep(_gains, points, VARIED, title="Sensitivity", processes=processes, then=_beside)
 
 
-def _gains(number: str, factor: float | None, **_: object) -> dict[str, object]:
+def _gains(number: str, factor: float | None) -> dict[str, object]:
     value, changed = (CHOICES if factor is None else _varied(factor))[number]
     gains = _speedups(**changed)
     return {"value": value, "speedup": fmean(gains), "least": min(gains), "most": max(gains)}

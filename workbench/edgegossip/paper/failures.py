@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import altair as alt
@@ -11,7 +12,7 @@ from workbench.edgegossip.costs.course import total_s
 from workbench.edgegossip.paper.cases import Case, deployed, learning_at
 from workbench.edgegossip.paper.testbed import MODELS
 from workbench.edgegossip.paper.titles import by_method, data_title, model_title
-from workbench.edgegossip.paper.trainings import CURVE, Training, one_curve
+from workbench.edgegossip.paper.trainings import CURVE, TRAINED, Training, one_curve
 from workbench.experiments import processes_at, sweep
 from workbench.experiments.figure import Figure, Recordable
 from workbench.figures import parts
@@ -30,7 +31,13 @@ DROPPED = {
 }
 
 
-def dropouts(scale: str, seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
+def dropouts(
+    scale: str,
+    seed: int = 1,
+    dataset: str = "auto",
+    processes: int | None = None,
+    folder: Path | None = None,
+) -> pl.DataFrame:
     """LeNet-5 on ten platforms of which some fail, with both methods.
 
     Not in the paper, which cites drop-outs of 6 to 10 % and leaves the handling open: ``one comes
@@ -69,8 +76,10 @@ def dropouts(scale: str, seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
         DROPPED,
         title="Drop-outs",
         shared=shared,
-        processes=processes_at(scale),
-        remember=True,
+        labels=("scenario", "method", "platforms", "dataset", "learner", "train_samples", "seed"),
+        processes=processes_at(scale, processes),
+        folder=folder,
+        cache=TRAINED,
         failures=TrainingError,
     )
 

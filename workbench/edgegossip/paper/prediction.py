@@ -216,7 +216,7 @@ def forms(measured: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _errors(form: str, measured: pl.DataFrame, **_: object) -> dict[str, float]:
+def _errors(form: str, measured: pl.DataFrame) -> dict[str, float]:
     errors = pl.col("error_percent", "followed_error_percent")
     return held_out(measured, form).select(errors.mean()).row(0, named=True)
 

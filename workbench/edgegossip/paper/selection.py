@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import altair as alt
 import polars as pl
 
@@ -14,7 +16,13 @@ from workbench.experiments.figure import Figure, Recordable
 
 
 def strategies(
-    scale: str, seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
+    scale: str,
+    seed: int = 1,
+    dataset: str = "auto",
+    *,
+    seeds: int | None = None,
+    processes: int | None = None,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """Strategies to choose samples, by LeNet-5 on MobileNet-v2's times; columns as in `fig5`.
 
@@ -24,7 +32,16 @@ def strategies(
     case = Case(MODELS[3], learner=MODELS[0])
     cases = [case._replace(strategy=name) for name in STRATEGIES]
     cases.append(case._replace(order="ranked"))
-    return trainings("Strategies", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
+    return trainings(
+        "Strategies",
+        cases,
+        scale,
+        seed=seed,
+        dataset=dataset,
+        seeds=seeds,
+        processes=processes,
+        folder=folder,
+    )
 
 
 STRATEGY_TITLES = {

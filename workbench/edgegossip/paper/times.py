@@ -45,9 +45,7 @@ def training_times(uplink_mbps: float = UPLINK_MBPS, epochs: int = EPOCHS) -> pl
     return sweep(_both, points, TIMES, title="Figure 6", shared=shared)
 
 
-def _both(
-    model: str, platforms: int, uplink_mbps: float, epochs: int, **_: object
-) -> dict[str, float]:
+def _both(model: str, platforms: int, uplink_mbps: float, epochs: int) -> dict[str, float]:
     deployment = paper_testbed().deployment(model, platforms, uplink_mbps=uplink_mbps)
     plain = deployment.course(epochs)
     ours = deployment.course(epochs, deployment.aggregating())
@@ -163,7 +161,7 @@ def ranking_shares(epochs: int = EPOCHS) -> pl.DataFrame:
     return sweep(_shares, points, SHARES, title="Figure 8", shared={"epochs": epochs})
 
 
-def _shares(model: str, ratio: float, epochs: int, **_: object) -> list[dict[str, object]]:
+def _shares(model: str, ratio: float, epochs: int) -> list[dict[str, object]]:
     first, alone = (paper_testbed().deployment(model, who) for who in (PLATFORMS, ("cpu",)))
     every, single = (
         each.course(max(2, epochs), each.aggregating(ratio=ratio)) for each in (first, alone)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import wraps
 from itertools import product
 from math import sqrt
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +28,7 @@ from workbench.edgegossip.paper.cases import (
     train,
 )
 from workbench.experiments import computed, keeping, processes_at, seeds_from, whole
+from workbench.experiments.kept_points import Rows
 from workbench.profiles import profile_model
 from workbench.training import TrainingError
 from workbench.utils.checks import check_name
@@ -60,12 +62,15 @@ class Training(NamedTuple):
         return operations, self.method == "gosgd"
 
 
+TRAINED: dict[str, Rows] = {}
+"""Rows of trainings of this process, which several figures share, by their calls."""
+
+
 def one_curve(
     *,
     training: Training,
     faults: tuple[Fault, ...] = (),
     patience_s: float | None = None,
-    **_: object,
 ) -> pl.DataFrame:
     """The evaluated epochs of a training."""
     case, method, learning = training
@@ -100,6 +105,8 @@ def trainings(
     seed: int,
     dataset: str,
     seeds: int | None = None,
+    processes: int | None = None,
+    folder: Path | None = None,
     then: Callable[[pl.DataFrame], pl.DataFrame] = lambda frame: frame,
 ) -> pl.DataFrame:
     """Train each case with EdgeGossip and, once for those of equal times, with GoSGD.
@@ -143,8 +150,10 @@ def trainings(
             one_curve,
             points,
             title=title,
-            processes=processes_at(scale),
-            remember=True,
+            labels=("model", "method", "seed"),
+            processes=processes_at(scale, processes),
+            folder=folder,
+            cache=TRAINED,
             failures=TrainingError,
         ):
             curves[wanted[at]] = pl.DataFrame(rows, schema=CURVE)

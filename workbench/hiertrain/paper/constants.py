@@ -39,7 +39,7 @@ def explanations() -> pl.DataFrame:
     return sweep(_explained, points, EXPLAINED, title="Explanations")
 
 
-def _explained(explanation: str, **_: object) -> list[dict[str, object]]:
+def _explained(explanation: str) -> list[dict[str, object]]:
     weighed = calibration.EXPLANATIONS[explanation]
     answers = weighed.answers(Constants.load(explanation))
     return [
@@ -101,7 +101,7 @@ def sensitivity() -> pl.DataFrame:
     return sweep(_shifted, points, SHIFTED, title="Sensitivity")
 
 
-def _shifted(constant: str, shift_percent: int, **_: object) -> dict[str, float]:
+def _shifted(constant: str, shift_percent: int) -> dict[str, float]:
     constants = Constants.load()
     fitted = getattr(constants, constant)
     shifted = replace(constants, **{constant: fitted * (1 + shift_percent / 100)})

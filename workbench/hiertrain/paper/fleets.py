@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from pathlib import Path
 
 import altair as alt
 import numpy as np
@@ -56,6 +57,8 @@ def fleets(
     draws: Sequence[int],
     processes: int | None,
     seed: int = 1,
+    *,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """Fleets of several sizes, assigned by each method for the slowest device.
 
@@ -71,14 +74,13 @@ def fleets(
         title="Fleets",
         shared={"seed": seed},
         processes=processes,
+        folder=folder,
         failures=TooManyError,
         then=_compared,
     )
 
 
-def _assigned(
-    *, devices: int, edges: int, draw: int, method: str, seed: int, **_: object
-) -> dict[str, float]:
+def _assigned(*, devices: int, edges: int, draw: int, method: str, seed: int) -> dict[str, float]:
     assigned = METHODS[method](drawn_fleet(devices, edges, draw, seed))
     return {"slowest_s": assigned.slowest_s, "mean_s": assigned.mean_s}
 

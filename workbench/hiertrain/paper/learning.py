@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import altair as alt
 import polars as pl
@@ -58,6 +59,7 @@ def accuracy(
     batch_size: int = TRAINED_BATCH,
     edge_cloud_mbps: float = FIG11_MBPS,
     seeds: int | None = None,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """LeNet-5 trained under every planner's policy: accuracy by virtual time, a row per epoch.
 
@@ -67,26 +69,42 @@ def accuracy(
 
     Deviation: below scale ``paper`` other data than CIFAR-10.
     """
+    source = data_set(scale, "cifar10", dataset)
+    setting = Setting(source, samples, epochs, batch_size, edge_cloud_mbps)
     return sweep(
         _under_planner,
         grid(seed=seeds_from(seed, seeds, usual_seeds), planner=PLANNERS),
         _TRAINED | {"planner": pl.String, "policy": pl.String} | _EPOCHS,
         title="Accuracy",
-        shared={
-            "source": data_set(scale, "cifar10", dataset),
-            "samples": samples,
-            "epochs": epochs,
-            "batch_size": batch_size,
-            "edge_cloud_mbps": edge_cloud_mbps,
-        },
+        shared={"setting": setting, "batch_size": batch_size, "edge_cloud_mbps": edge_cloud_mbps},
+        labels=("batch_size", "edge_cloud_mbps"),
         processes=processes,
+        folder=folder,
+        with_steps=True,
         failures=TrainingError,
     )
 
 
-def _under_planner(planner: str, **setting: Any) -> pl.DataFrame:
-    policy = PLANNERS[planner](_problem(**setting))
-    return _trained(policy, **setting).with_columns(policy=pl.lit(str(policy)))
+class Setting(NamedTuple):
+    """What all trainings of a figure have in common."""
+
+    source: str
+    samples: int | None
+    epochs: int
+    batch_size: int
+    edge_cloud_mbps: float
+
+    @property
+    def problem(self) -> Problem:
+        """LeNet-5 on the testbed."""
+        return variant(edge_cloud_mbps=self.edge_cloud_mbps).problem(
+            MODELS["lenet5"], self.batch_size
+        )
+
+
+def _under_planner(planner: str, seed: int, setting: Setting, steps: Steps) -> pl.DataFrame:
+    policy = PLANNERS[planner](setting.problem)
+    return _trained(policy, setting, seed, steps).with_columns(policy=pl.lit(str(policy)))
 
 
 def jalad_bits(
@@ -102,6 +120,7 @@ def jalad_bits(
     batch_size: int = TRAINED_BATCH,
     edge_cloud_mbps: float = EDGE_CLOUD_MBPS[0],
     seeds: int | None = None,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """LeNet-5 under JALAD with c `bits` a value: what they save in time and cost in accuracy.
 
@@ -121,25 +140,26 @@ def jalad_bits(
         for features in bits
         for back in dict.fromkeys((features, 32))
     ]
+    source = data_set(scale, "cifar10", dataset)
+    setting = Setting(source, samples, epochs, batch_size, edge_cloud_mbps)
     counts = dict.fromkeys(("bits", "gradient_bits", "cut"), pl.Int64)
     return sweep(
         _in_bits,
         points,
         _TRAINED | counts | {"iteration_s": pl.Float64} | _EPOCHS,
         title="JALAD's bits",
-        shared={
-            "source": data_set(scale, "cifar10", dataset),
-            "samples": samples,
-            "epochs": epochs,
-            "batch_size": batch_size,
-            "edge_cloud_mbps": edge_cloud_mbps,
-        },
+        shared={"setting": setting, "batch_size": batch_size, "edge_cloud_mbps": edge_cloud_mbps},
+        labels=("batch_size", "edge_cloud_mbps"),
         processes=processes,
+        folder=folder,
+        with_steps=True,
     )
 
 
-def _in_bits(bits: int, gradient_bits: int, **setting: Any) -> pl.DataFrame:
-    problem = _problem(**setting)
+def _in_bits(
+    bits: int, gradient_bits: int, seed: int, setting: Setting, steps: Steps
+) -> pl.DataFrame:
+    problem = setting.problem
 
     def seconds(cut: int) -> float:
         return iteration(problem, chain_at(problem, cut)).total_s
@@ -147,18 +167,14 @@ def _in_bits(bits: int, gradient_bits: int, **setting: Any) -> pl.DataFrame:
     cut = min(range(1, problem.layers), key=seconds)
     policy, reason = chain_at(problem, cut, bits, gradient_bits), None
     try:
-        epochs = _trained(policy, **setting)
+        epochs = _trained(policy, setting, seed, steps)
     except TrainingError as error:
         done, reason = error.trained.epochs, str(error)
-        epochs = _about(done if len(done) else done.clear(1), **setting)
+        epochs = _about(done if len(done) else done.clear(1), setting, seed)
     iteration_s = iteration(problem, policy).total_s
     return epochs.with_columns(
         cut=pl.lit(cut), iteration_s=pl.lit(iteration_s), reason=pl.lit(reason, pl.String)
     )
-
-
-def _problem(*, batch_size: int, edge_cloud_mbps: float, **_: object) -> Problem:
-    return variant(edge_cloud_mbps=edge_cloud_mbps).problem(MODELS["lenet5"], batch_size)
 
 
 @loaded_once
@@ -167,30 +183,28 @@ def _data(source: str, samples: int | None, seed: int) -> Dataset:
     return loaded.limit(train=samples, test=samples, seed=seed).fitted((3, 32, 32))
 
 
-def _trained(policy: Policy, *, epochs: int, steps: Steps, **setting: Any) -> pl.DataFrame:
+def _trained(policy: Policy, setting: Setting, seed: int, steps: Steps) -> pl.DataFrame:
     """Epochs of LeNet-5 under a policy, with what was trained on."""
     from workbench import training
     from workbench.hiertrain.training import Setup, train
 
-    problem = _problem(**setting)
+    problem = setting.problem
     setup = Setup(
         MODELS["lenet5"],
-        _data(setting["source"], setting["samples"], setting["seed"]),
+        _data(setting.source, setting.samples, seed),
         problem,
-        epochs=epochs,
+        epochs=setting.epochs,
         sgd=training.Sgd(LEARNING_RATE, momentum=MOMENTUM),
-        seed=setting["seed"],
+        seed=seed,
     )
     end_s = setup.epoch_ends[-1] * iteration(problem, policy).total_s
     trained = train(setup, policy, progress=steps.until(end_s))
     whole(trained.run)  # one policy's epochs alone would compare nothing
-    return _about(trained.epochs, **setting)
+    return _about(trained.epochs, setting, seed)
 
 
-def _about(
-    epochs: pl.DataFrame, /, *, source: str, samples: int | None, seed: int, **_: object
-) -> pl.DataFrame:
-    data = _data(source, samples, seed)
+def _about(epochs: pl.DataFrame, setting: Setting, seed: int) -> pl.DataFrame:
+    data = _data(setting.source, setting.samples, seed)
     return epochs.with_columns(
         model=pl.lit(MODELS["lenet5"]),
         dataset=pl.lit(data.name),

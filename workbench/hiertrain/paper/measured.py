@@ -8,6 +8,7 @@ tested are links, order and waiting, not how fast the paper's machines are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import altair as alt
 import polars as pl
@@ -49,6 +50,7 @@ def measured(
     device_edge_mbps: float = DEVICE_EDGE_MBPS,
     edge_cores: int = CORES_USED,
     devices: int = 1,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """An iteration under HierTrain's policy by processes, beside the cost model's and a simulation.
 
@@ -66,7 +68,16 @@ def measured(
     }
     points = grid(repetition=range(repetitions), edge_cloud_mbps=bandwidths_mbps)
     with session(places=4):
-        return sweep(_measured, points, MEASURED, title="Fig. 6", shared=shared, timed=True)
+        return sweep(
+            _measured,
+            points,
+            MEASURED,
+            title="Fig. 6",
+            shared=shared,
+            timed=True,
+            with_steps=True,
+            folder=folder,
+        )
 
 
 def _measured(

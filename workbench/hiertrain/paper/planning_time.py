@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 import altair as alt
 import polars as pl
@@ -35,17 +36,28 @@ TIMES = {
 
 
 def planning_times(
-    repeats: int, batch_size: int = BATCH_SIZE, models: Sequence[str] = tuple(TIMED)
+    repeats: int,
+    batch_size: int = BATCH_SIZE,
+    models: Sequence[str] = tuple(TIMED),
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """Time that HierTrain's solver takes on this machine, at the paper's middle bandwidth.
 
     ``paper_ms`` is the paper's on its machine; null for models that it does not name.
     """
     shared = {"batch_size": batch_size, "repeats": repeats}
-    return sweep(_solving, grid(model=models), TIMES, title="Table II", shared=shared, timed=True)
+    return sweep(
+        _solving,
+        grid(model=models),
+        TIMES,
+        title="Table II",
+        shared=shared,
+        timed=True,
+        folder=folder,
+    )
 
 
-def _solving(model: str, batch_size: int, repeats: int, **_: object) -> dict[str, object]:
+def _solving(model: str, batch_size: int, repeats: int) -> dict[str, object]:
     testbed, times_ms = paper_testbed(), []
     for _repeat in range(repeats + 1):
         problem = testbed.problem(model, batch_size)  # each time, as it caches its sums

@@ -64,7 +64,9 @@ def simulated(
         "edge_cores": edge_cores,
         "devices": devices,
     }
-    return sweep(_simulated, points, SIMULATED, title="Simulated iterations", shared=shared)
+    return sweep(
+        _simulated, points, SIMULATED, title="Simulated iterations", shared=shared, with_steps=True
+    )
 
 
 def _simulated(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import io
 import itertools
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,6 @@ from workbench.olpb.costs.arithmetic import Elements, as_arithmetic_costs
 from workbench.olpb.costs.backward import Group, Part
 from workbench.olpb.costs.patterns import Pattern
 from workbench.olpb.costs.timing import Work
-from workbench.store.kept import Kept
 from workbench.utils.files import DATA
 
 if TYPE_CHECKING:
@@ -36,11 +36,8 @@ LEVELS, NODES = 8, 64
 Integers = NDArray[np.int64]
 Arrays = Mapping[str, NDArray[Any]]
 
-KEPT = Kept(
-    DATA / "graphs" / "backward.zip",
-    ("workbench.olpb.costs.stored_passes", "costs"),
-    "scripts/trace_zoo.py passes",
-)
+STORED = DATA / "graphs" / "backward.zip"
+"""Written by `scripts/trace_zoo.py`."""
 
 
 def stored_groups(
@@ -55,7 +52,7 @@ def stored_groups(
     """As `workbench.olpb.costs.backward.subtasks`, but groups that are stored have no names."""
     stored = None
     if isinstance(model, str):
-        stored = _look_up(KEPT, _name("groups", model, unit, level))
+        stored = _look_up(_name("groups", model, unit, level))
     if stored is None:
         parts = backward.parts(model, unit, level)
     else:
@@ -72,15 +69,15 @@ def stored_work(model: str, unit: str, level: int, nodes: int, scan: str) -> Wor
     As `workbench.olpb.costs.arithmetic.as_arithmetic_costs` has it, for an exclusive scan on so
     many nodes; see `network_elements` for units and levels.
     """
-    elements = _elements(KEPT, model, unit, level) if nodes <= NODES else None
+    elements = _elements(model, unit, level) if nodes <= NODES else None
     if elements is None:
         elements = arithmetic.network_elements(model, 1, unit, level)
     return as_arithmetic_costs(backward.plan(len(elements), nodes, scan), elements)
 
 
 @functools.lru_cache(maxsize=16)
-def _elements(kept: Kept, model: str, unit: str, level: int) -> Elements | None:
-    stored = _look_up(kept, _name("jacobians", model, unit, level))
+def _elements(model: str, unit: str, level: int) -> Elements | None:
+    stored = _look_up(_name("jacobians", model, unit, level))
     return None if stored is None else _StoredElements(stored)
 
 
@@ -188,10 +185,15 @@ def _name(counting: str, model: str, unit: str, level: int) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def _look_up(kept: Kept, name: str) -> Arrays | None:
+def _look_up(name: str) -> Arrays | None:
     """What is stored under a name; None if it has to be computed."""
-    content = kept.member(name)
-    if content is None:
+    archive = _archive()
+    if name not in archive.NameToInfo:
         return None
-    with np.load(io.BytesIO(content)) as arrays:
+    with np.load(io.BytesIO(archive.read(name))) as arrays:
         return dict(arrays)
+
+
+@functools.cache
+def _archive() -> zipfile.ZipFile:
+    return zipfile.ZipFile(io.BytesIO(STORED.read_bytes()))

@@ -33,7 +33,7 @@ def explanations() -> pl.DataFrame:
     )
 
 
-def _explained(explanation: str, **_: object) -> Iterator[dict[str, object]]:
+def _explained(explanation: str) -> Iterator[dict[str, object]]:
     answers = calibration.answers_by(
         calibration.EXPLANATIONS[explanation], Constants.load(explanation)
     )

@@ -152,7 +152,7 @@ def operators(models: Sequence[str]) -> pl.DataFrame:
     return sweep(_counted, grid(model=models, training=(False, True)), COUNTED, title="Operators")
 
 
-def _counted(model: str, training: bool, **_: object) -> dict[str, int]:
+def _counted(model: str, training: bool) -> dict[str, int]:
     from workbench.graphs.optimiser import optimise
 
     graph = graphs.trace(model, batch_size=2, training=training)  # one would be no batch to learn

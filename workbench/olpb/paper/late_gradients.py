@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -57,6 +58,8 @@ def decoupled(
     nodes: int = NODES,
     delay_factor: float | None = None,
     seeds: int | None = None,
+    processes: int | None = 1,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """LeNet-5 trained with every method: accuracy by iteration, and by virtual time.
 
@@ -92,7 +95,15 @@ def decoupled(
         for method, modules in cases
     ]
     return sweep(
-        _trained, points, LEARNT, title="Late gradients", shared=shared, failures=TrainingError
+        _trained,
+        points,
+        LEARNT,
+        title="Late gradients",
+        shared=shared,
+        processes=processes,
+        folder=folder,
+        with_steps=True,
+        failures=TrainingError,
     )
 
 

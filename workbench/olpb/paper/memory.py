@@ -61,7 +61,7 @@ def planners(models: Sequence[str], batch_size: int = 4) -> pl.DataFrame:
     return sweep(_by_planner, points, PLANNED, title="Planners", shared={"samples": batch_size})
 
 
-def _by_planner(model: str, training: bool, samples: int, **_: object) -> list[dict[str, Any]]:
+def _by_planner(model: str, training: bool, samples: int) -> list[dict[str, Any]]:
     batch_size = samples if training else 1
     flow = stored_dataflow(model, batch_size, training)
     plans = {name: planned(flow, name) for name in PLANNERS}

@@ -88,24 +88,31 @@ def first_paying(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _paying(
-    network: str, nodes: int, batch_size: int, hidden: int, delay_factor: float, **about: Any
+    *,
+    network: str,
+    nodes: int,
+    batch_size: int,
+    hidden: int,
+    delay_factor: float,
+    method: str = "bppsa",
+    length: int = 0,
 ) -> Iterator[dict[str, object]]:
     real = variant(nodes=nodes, delay_factor=delay_factor).pool()
     bare = replace(real, dispatch_s=0.0, delay_s=0.0)
     for counting in COUNTINGS:
         if network == "rnn":
-            chain = Chain(about["length"], hidden, batch_size)
+            chain = Chain(length, hidden, batch_size)
             elements, alone_flops = chain.steps + 1, chain.steps * chain.vector_flops
             planned = plan(elements, nodes, "hillis_steele")
             work = chain_work(planned, chain, counting)
         else:
-            priced = _network_work(network, about["method"], batch_size, nodes, counting)
+            priced = _network_work(network, method, batch_size, nodes, counting)
             planned, work, elements, alone_flops = priced
         bare_timing, timing = (scan_timing(planned, work, pool) for pool in (bare, real))
         alone_s = alone_flops / real.nodes[0].flops_per_s
         yield {
             "hidden": hidden if network == "rnn" else None,
-            "method": about.get("method", "bppsa"),
+            "method": method,
             "counting": counting,
             "elements": elements,
             "work_ratio": timing.flops / alone_flops,

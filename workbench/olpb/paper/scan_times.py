@@ -63,7 +63,7 @@ def networks(models: Sequence[str] = tuple(MODELS.values())) -> pl.DataFrame:
     return sweep(_sizes, grid(model=models), SIZES, title="Table I")
 
 
-def _sizes(model: str, **_: object) -> dict[str, object]:
+def _sizes(model: str) -> dict[str, object]:
     graph = library_graph(model)
     return {
         "layers": graph.layers,
@@ -177,7 +177,14 @@ def by_batch_size(
 def _swept(
     title: str, points: Sequence[Mapping[str, object]], methods: Iterable[str], **shared: object
 ) -> pl.DataFrame:
-    return sweep(_timed, points, TIMES, title=title, shared={**shared, "methods": tuple(methods)})
+    return sweep(
+        _timed,
+        points,
+        TIMES,
+        title=title,
+        shared={**shared, "methods": tuple(methods)},
+        with_steps=True,
+    )
 
 
 def _timed(

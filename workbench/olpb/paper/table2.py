@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import altair as alt
@@ -60,7 +61,7 @@ def memory(models: Sequence[str] = tuple(SIDES)) -> pl.DataFrame:
     return sweep(_counted, grid(model=models), COUNTED, title="Table II")
 
 
-def _counted(model: str, **_: object) -> list[dict[str, Any]]:
+def _counted(model: str) -> list[dict[str, Any]]:
     from workbench.graphs.optimiser import optimise
 
     graph = _traced(model)
@@ -227,7 +228,7 @@ TIMED: dict[str, Any] = {
 }
 
 
-def seconds(models: Sequence[str], repeats: int) -> pl.DataFrame:
+def seconds(models: Sequence[str], repeats: int, folder: Path | None = None) -> pl.DataFrame:
     """Time of inference without and with a plan (Table II), on this machine.
 
     A row a model: ``model, image_px, repeats``; ``build_s``, once, to trace the module, optimise
@@ -238,11 +239,17 @@ def seconds(models: Sequence[str], repeats: int) -> pl.DataFrame:
     """
     shared = {"repeats": repeats}
     return sweep(
-        _timed, grid(model=models), TIMED, title="Table II, times", shared=shared, timed=True
+        _timed,
+        grid(model=models),
+        TIMED,
+        title="Table II, times",
+        shared=shared,
+        timed=True,
+        folder=folder,
     )
 
 
-def _timed(model: str, repeats: int, **_: object) -> dict[str, Any]:
+def _timed(model: str, repeats: int) -> dict[str, Any]:
     import torch
 
     from workbench.graphs import trace

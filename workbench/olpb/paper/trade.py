@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -52,7 +53,7 @@ def trade(
 
 
 def _traded(
-    model: str, training: bool, batch_size: int, shares: Sequence[float] | None, **_: object
+    model: str, training: bool, batch_size: int, shares: Sequence[float] | None
 ) -> pl.DataFrame:
     flow = stored_dataflow(model, batch_size, training)
     whole = planned(flow, "workbench").total_bytes
@@ -103,7 +104,11 @@ RAN: dict[str, Any] = {
 
 
 def trade_times(
-    models: Sequence[str], shares: Sequence[float], repeats: int, batch_size: int = 8
+    models: Sequence[str],
+    shares: Sequence[float],
+    repeats: int,
+    batch_size: int = 8,
+    folder: Path | None = None,
 ) -> pl.DataFrame:
     """Seconds of a step of training in an arena within a budget, on this machine.
 
@@ -116,11 +121,18 @@ def trade_times(
     points = grid(model=models, share=shares)
     shared = {"batch_size": batch_size, "repeats": repeats}
     return sweep(
-        _ran, points, RAN, title="Trade, times", shared=shared, timed=True, failures=BudgetError
+        _ran,
+        points,
+        RAN,
+        title="Trade, times",
+        shared=shared,
+        timed=True,
+        folder=folder,
+        failures=BudgetError,
     )
 
 
-def _ran(model: str, share: float, batch_size: int, repeats: int, **_: object) -> dict[str, Any]:
+def _ran(model: str, share: float, batch_size: int, repeats: int) -> dict[str, Any]:
     import torch
 
     from workbench.memory.measured import measure_memory
