@@ -182,7 +182,7 @@ def reproduce(
         int | None, Number(help="How many notebooks run at once.  \\[default: 2, or 1 core]")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Run also notebooks whose inputs have not changed.")
+        bool, typer.Option("--force", help="Run also notebooks that are finished.")
     ] = False,
     figures: Annotated[Path | None, Folder(help="Also copy all SVG figures here.")] = None,
     notebooks: Annotated[

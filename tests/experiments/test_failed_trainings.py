@@ -90,10 +90,15 @@ def test_loss_is_over_the_seeds_that_all_settings_have(monkeypatch: pytest.Monke
 
 
 def test_hiertrain(monkeypatch: pytest.MonkeyPatch) -> None:
-    def under(planner: str, source: str, **_: object) -> dict[str, object]:
+    def under(planner: str, setting: hiertrain.Setting, **_: object) -> dict[str, object]:
         if planner == "jalad":
             raise NoTrainingError
-        about = {"model": "lenet5_cifar", "dataset": source, "train_samples": 9, "test_samples": 9}
+        about = {
+            "model": "lenet5_cifar",
+            "dataset": setting.source,
+            "train_samples": 9,
+            "test_samples": 9,
+        }
         return about | {"epoch": 1, "at_s": 1.0, "top1": 0.9}
 
     monkeypatch.setattr(hiertrain, "_under_planner", under)

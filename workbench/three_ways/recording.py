@@ -145,5 +145,5 @@ def recorded_runs() -> pl.DataFrame:
     found = recorded.load("three_ways", RUNS.id)
     if found is None:
         raise UserError("no runs are recorded; `workbench record three_ways runs` records them")
-    print(recorded.told(found, RUNS))
+    print(found)
     return found.frame

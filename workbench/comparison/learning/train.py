@@ -288,7 +288,14 @@ def _learnt(
     ]
     processes = processes if isinstance(tasks[0].model, str) else 1
     try:
-        return sweep(learn, points, LEARNT, title="training", processes=processes), False
+        return sweep(
+            learn,
+            points,
+            LEARNT,
+            title="training",
+            labels=("learning_rate",),
+            processes=processes,
+        ), False
     except ExperimentInterrupted as stopped:
         return stopped.frame, True
 
