@@ -14,7 +14,7 @@ from tests.conftest import Smoke
 from workbench import results
 from workbench.claims import Answer
 from workbench.experiments import Scaled
-from workbench.experiments.figure import Figure, Together, answers_of
+from workbench.experiments.figure import Figure, JointClaims, answers_of
 from workbench.runtime import progress
 
 
@@ -44,7 +44,7 @@ def stored_frames(smoke: Smoke, system: str) -> dict[str, pl.DataFrame]:
 class Stored:
     """Frames of a system's notebook at smoke scale, and what its figures answer by them."""
 
-    def __init__(self, system: str, figures: Sequence[Figure | Together]) -> None:
+    def __init__(self, system: str, figures: Sequence[Figure | JointClaims]) -> None:
         self.system, self.figures = system, figures
         self.frames: dict[str, pl.DataFrame] = {}
 

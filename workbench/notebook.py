@@ -234,7 +234,7 @@ class Results:
         return self.trainings == "one" and recording.answers(asked)
 
     def _recorded(self, figure: Figure) -> Recorded | None:
-        if figure.recorded is None:
+        if not figure.recorded:
             return None
         try:
             return recorded.load(self.system, figure.id, self.recordings)

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.experiments.figure import Figure, Together
+    from workbench.experiments.figure import Figure, JointClaims
     from workbench.parameters import Parameters
 
 
@@ -32,7 +32,7 @@ class SystemInfo:
     algorithms: Mapping[str, Mapping[str, object]]
     setup: Callable[[], type]
     setting: Callable[[], type[Parameters]]
-    figures: Callable[[], tuple[Figure | Together, ...]]
+    figures: Callable[[], tuple[Figure | JointClaims, ...]]
 
     @classmethod
     def of(

@@ -13,7 +13,7 @@ from workbench.utils.checks import choose
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from workbench.experiments.figure import Figure, Together
+    from workbench.experiments.figure import Figure, JointClaims
     from workbench.parameters import Parameters
 
 SYSTEMS: dict[str, SystemInfo] = {
@@ -28,11 +28,11 @@ SYSTEMS: dict[str, SystemInfo] = {
 class Room(NamedTuple):
     """A room beside the systems that has figures to record and a notebook's parameters."""
 
-    figures: Callable[[], tuple[Figure | Together, ...]]
+    figures: Callable[[], tuple[Figure | JointClaims, ...]]
     setting: Callable[[], type[Parameters]]
 
 
-def _figures() -> tuple[Figure | Together, ...]:
+def _figures() -> tuple[Figure | JointClaims, ...]:
     from workbench.three_ways.recording import RUNS
 
     return (RUNS,)
@@ -60,7 +60,7 @@ def every_parameter() -> dict[str, Parameter]:
     return {name: one for system in SYSTEMS for name, one in parameters(system).items()}
 
 
-def judged(system: str) -> tuple[Figure | Together, ...]:
+def judged(system: str) -> tuple[Figure | JointClaims, ...]:
     """Return all that answers a system's claims: its figures, alone and together."""
     return choose("system", system, _ALL).figures()
 
@@ -74,4 +74,4 @@ def figures(system: str) -> dict[str, Figure]:
 
 def recordable(system: str) -> dict[str, Figure]:
     """Return the figures of a system that `workbench record` offers, by id."""
-    return {name: figure for name, figure in figures(system).items() if figure.recorded is not None}
+    return {name: figure for name, figure in figures(system).items() if figure.recorded}

@@ -25,7 +25,7 @@ from workbench import cli, datasets, systems
 from workbench.dynacomm.explorer import Setting
 from workbench.dynacomm.paper import saved_time
 from workbench.experiments import ExperimentInterrupted, Scaled, data, data_set, recorded, sweep
-from workbench.experiments.figure import Figure, Recordable, Together
+from workbench.experiments.figure import Figure, JointClaims
 from workbench.experiments.record import record
 from workbench.experiments.recorded import Recorded
 from workbench.notebook import Results
@@ -94,9 +94,10 @@ MEAN = Figure(
     id="mean",
     compute=mean,
     sizes={"usual": Scaled(2, 2, 2)},
-    recorded=Recordable(data=("cifar10",)),
+    recorded=True,
+    data=("cifar10",),
 )
-FLEET = Figure(id="fleet", compute=fleet, recorded=Recordable())
+FLEET = Figure(id="fleet", compute=fleet, recorded=True)
 QUICK = Figure(id="quick", compute=fleet)
 
 
@@ -378,7 +379,7 @@ def test_what_is_offered_is_shown_or_judged(system: str) -> None:
         figure
         for one in judged
         if one.answers
-        for figure in (one.figures if isinstance(one, Together) else [one])
+        for figure in (one.figures if isinstance(one, JointClaims) else [one])
     ]
     ids = {one.id for figure in needed for one in (figure, *figure.bases)}
     (notebook,) = (ROOT / "notebooks").glob(f"*_{system}.ipynb")
@@ -390,8 +391,7 @@ def test_what_is_offered_is_shown_or_judged(system: str) -> None:
     assert of_shown <= set(systems.figures(system))
     for name, figure in systems.recordable(system).items():
         assert name in of_shown | ids
-        assert figure.recorded is not None
-        assert bool(figure.recorded.data) is ("dataset" in figure.parameters())
+        assert bool(figure.data) is ("dataset" in figure.parameters())
 
 
 class AboutToLearnError(Exception):
@@ -404,7 +404,7 @@ class AboutToLearnError(Exception):
         (system, name)
         for system in systems.SYSTEMS
         for name, one in systems.recordable(system).items()
-        if one.recorded is not None and one.recorded.data
+        if one.data
     ],
 )
 def test_data_is_what_the_figure_asks_for(
@@ -426,10 +426,9 @@ def test_data_is_what_the_figure_asks_for(
                 monkeypatch.setattr(module, replaced, by)
     with pytest.raises(AboutToLearnError):
         figure.frame("paper")
-    offered = figure.recorded
-    assert offered is not None
-    at_default = () if offered.at_default == "cluttered_digits" else (offered.at_default,)
-    assert asked == {(one, *at_default) for one in offered.data}
+    usual = figure.data_at_default == "cluttered_digits"
+    at_default = () if usual else (figure.data_at_default,)
+    assert asked == {(one, *at_default) for one in figure.data}
 
 
 def test_each_recording_has_a_lock_of_its_own(tmp_path: Path) -> None:

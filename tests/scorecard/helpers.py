@@ -12,7 +12,7 @@ import polars as pl
 
 from tests.store.helpers import MADE
 from workbench.claims import Answer
-from workbench.experiments.figure import Figure, Together
+from workbench.experiments.figure import Figure, JointClaims
 from workbench.experiments.recorded import Recorded
 from workbench.notebook import Results
 from workbench.parameters import Parameters, Value
@@ -67,7 +67,7 @@ class Toy:
                 },
             ),
         }
-        self.together = Together(
+        self.together = JointClaims(
             (), {"toy.fig3.accuracy": lambda: Answer(not_run="needs the training runtime")}
         )
         self.info = SystemInfo(

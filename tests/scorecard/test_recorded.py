@@ -8,7 +8,7 @@ import pytest
 from tests.scorecard.helpers import FIG1, Toy, recording
 from workbench.claims import Answer
 from workbench.experiments import recorded
-from workbench.experiments.figure import Figure, Together
+from workbench.experiments.figure import Figure, JointClaims
 from workbench.experiments.recorded import Recorded
 from workbench.scorecard import Scorecard
 
@@ -38,7 +38,7 @@ def test_recordings_answer_together_what_is_of_the_same_data_and_seeds(
 ) -> None:
     toy.change("fig1", answers={"toy.fig2.order": lambda _: None})
     both = tuple(toy.figures.values())
-    toy.together = Together(both, {"toy.fig2.order": lambda *_: Answer(True)})
+    toy.together = JointClaims(both, {"toy.fig2.order": lambda *_: Answer(True)})
     toy.figures["fig3"] = Figure(
         id="fig3",
         of=both,

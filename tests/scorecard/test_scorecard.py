@@ -143,7 +143,7 @@ class TestTheScorecard:
     def test_a_training_below_the_papers_size_decides_nothing(
         self, toy: Toy, scale: str, judged: bool
     ) -> None:
-        toy.change("fig1", learnt=True)
+        toy.change("fig1", needs_paper_size=True)
         card = toy.judge({"fig1": FIG1}, scale=scale)
         best = card.rows[0]
         assert card.scales == {"toy": scale}
@@ -317,5 +317,5 @@ def test_systems_explain_claims_that_exist_and_can_record_what_is_learnt(system:
     assert {claim for one in judged for claim in one.causes} <= set(claims_of(system))
     assert all(cause.why for one in judged for cause in one.causes.values())
     figures = [one for one in judged if isinstance(one, Figure)]
-    assert all(base.recorded for one in figures if one.learnt for base in one.bases)
+    assert all(base.recorded for one in figures if one.needs_paper_size for base in one.bases)
     assert len({one.id for one in figures}) == len(figures)

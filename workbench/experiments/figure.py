@@ -23,25 +23,6 @@ RUNNING = ("processes", "folder")
 """Parameters of `compute` that say how points are computed, as for `sweep`."""
 
 
-class Recordable(NamedTuple):
-    """That `workbench record` offers a figure: a notebook shows its rows, or a claim needs them.
-
-    Attributes
-    ----------
-    data
-        What it learns from at scale ``paper``.
-    at_default
-        And at ``default``.
-    judges_learning
-        Whether its rows say how well was learnt, so that a claim takes several seeds; False of
-        those that learn from `data` only to be timed, watched or compared for equality.
-    """
-
-    data: tuple[str, ...] = ()
-    at_default: str = "cluttered_digits"
-    judges_learning: bool = True
-
-
 @dataclass(frozen=True, kw_only=True)
 class Figure:
     """A figure or table of a paper, or an experiment of our own beside them.
@@ -66,10 +47,17 @@ class Figure:
         Claim -> why it is missed.
     at_paper
         Leaves those rows of the frame that the paper's claims are about.
-    learnt
-        Whether only a training of the paper's size decides its claims.
     recorded
-        As what it can be recorded; None if it takes no time worth it.
+        Whether `workbench record` offers it, since it takes long.
+    data
+        What it learns from at scale ``paper``.
+    data_at_default
+        And at ``default``.
+    judged_by_accuracy
+        Whether claims are about how well it learns from `data`, so that they take several seeds;
+        False where it learns only to be timed, watched or compared for equality.
+    needs_paper_size
+        Whether only a training of the paper's size decides its claims.
     live
         Whether it runs in a notebook even where it is recorded, to see it work.
     timings
@@ -84,8 +72,11 @@ class Figure:
     answers: Mapping[str, Answering] = field(default_factory=dict)
     causes: Mapping[str, Cause] = field(default_factory=dict)
     at_paper: Rows = lambda frame: frame
-    learnt: bool = False
-    recorded: Recordable | None = None
+    recorded: bool = False
+    data: tuple[str, ...] = ()
+    data_at_default: str = "cluttered_digits"
+    judged_by_accuracy: bool = True
+    needs_paper_size: bool = False
     live: bool = False
     timings: bool = False
 
@@ -128,22 +119,21 @@ class Figure:
     @property
     def learns(self) -> bool:
         """Whether its rows say how well was learnt."""
-        offered = self.recorded
-        return offered is not None and bool(offered.data) and offered.judges_learning
+        return bool(self.data) and self.judged_by_accuracy
 
 
 @dataclass(frozen=True)
-class Together:
-    """Claims that several figures answer together; `answers` take their frames in this order."""
+class JointClaims:
+    """Claims that several figures answer; `answers` take their frames in this order."""
 
     figures: tuple[Figure, ...]
     answers: Mapping[str, Answering]
     causes: Mapping[str, Cause] = field(default_factory=dict)
 
     @property
-    def learnt(self) -> bool:
+    def needs_paper_size(self) -> bool:
         """Whether only trainings of the paper's size decide these claims."""
-        return any(figure.learnt for figure in self.figures)
+        return any(figure.needs_paper_size for figure in self.figures)
 
 
 def at(**setting: object) -> Rows:
@@ -172,7 +162,7 @@ class Answers(NamedTuple):
 
 
 def answers_of(
-    figures: Iterable[Figure | Together],
+    figures: Iterable[Figure | JointClaims],
     frames: Mapping[str, pl.DataFrame],
     *,
     may_lack_rows: bool = False,

@@ -88,7 +88,6 @@ def record(
     """
     system = results.system_named(system)
     figure = choose("experiment", name, systems.recordable(system))
-    assert figure.recorded is not None
     if processes is not None and processes < 1:
         raise UserError(f"--processes {processes}: must be at least 1")
     arguments = _arguments(system, figure, scale, seeds, options or {})
@@ -97,8 +96,8 @@ def record(
         raise UserError(f"{late}: rows would have other bits; use the command `workbench record`")
     home = folder / system
     asked = {
-        data_set(scale, source, arguments["dataset"], at_default=figure.recorded.at_default)
-        for source in figure.recorded.data
+        data_set(scale, source, arguments["dataset"], at_default=figure.data_at_default)
+        for source in figure.data
     }
     data = {source: digest(source) for source in sorted(asked)}
     with sole_writer(home, [name], lock=f".{name}.lock", instead=""):

@@ -37,7 +37,7 @@ from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.system import SystemInfo
 
 if TYPE_CHECKING:
-    from workbench.experiments.figure import Figure, Together
+    from workbench.experiments.figure import Figure, JointClaims
     from workbench.graphs.optimiser import Optimised, optimise
     from workbench.memory import Arena, measure_memory
     from workbench.olpb.algorithms.gradients import scan_gradients
@@ -101,7 +101,7 @@ def _setting() -> type[Parameters]:
     return Setting
 
 
-def _figures() -> tuple[Figure | Together, ...]:
+def _figures() -> tuple[Figure | JointClaims, ...]:
     from workbench.olpb.paper.figures import FIGURES
 
     return FIGURES

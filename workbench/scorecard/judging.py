@@ -93,7 +93,7 @@ def of_frames(
 
     Each claim is judged once, by the strongest evidence that answers it: what was recorded at scale
     ``paper``, else these frames, else what was recorded at another scale. What only a training of
-    the paper's size decides (`Figure.learnt`) is not judged by a smaller one.
+    the paper's size decides (`Figure.needs_paper_size`) is not judged by a smaller one.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def of_frames(
     learnt = {
         claim: tuple(base.id for figure in source.figures for base in figure.bases)
         for source in figures
-        if source.learnt
+        if source.needs_paper_size
         for claim in source.answers
     }
     waiting = [

@@ -104,7 +104,7 @@ def commands(claim: str) -> list[str]:
         dict.fromkeys(
             _record_command(system, figure)
             if figure.recorded
-            and (figure.learnt or not figure.live or recording_of(system, figure))
+            and (figure.needs_paper_size or not figure.live or recording_of(system, figure))
             else reproduce_command(system)
             for figure in _computed(claim)
         )
@@ -118,7 +118,7 @@ def recording_of(system: str, figure: Figure) -> recorded.Recorded | None:
     """
     found = recorded.load(system, figure.id) if figure.recorded else None
     large = found is not None and found.scale == PAPER
-    return found if large or not (figure.learnt or figure.live) else None
+    return found if large or not (figure.needs_paper_size or figure.live) else None
 
 
 def places(claim: str) -> list[str]:

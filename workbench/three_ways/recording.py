@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from workbench.experiments import grid, recorded, sweep
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 from workbench.experiments.scales import Scaled
 from workbench.runtime import SimulationError
 from workbench.runtime.measured import MeasuredRun, session
@@ -135,7 +135,7 @@ RUNS = Figure(
         "of_each": Scaled[int | None](smoke=2, default=None, paper=None),
         "repetitions": Scaled(smoke=1, default=1, paper=10),
     },
-    recorded=Recordable(),
+    recorded=True,
     timings=True,
 )
 

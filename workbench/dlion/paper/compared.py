@@ -333,7 +333,7 @@ FIG17 = Figure(
     id="fig17",
     of=(FIG11, FIG13, FIG15),
     compute=heterogeneous,
-    learnt=True,
+    needs_paper_size=True,
     chart=partial(
         panels,
         "environment",

@@ -17,13 +17,12 @@ from workbench.clusters.schedule import Schedule
 from workbench.dlion.algorithms.global_batch import CONSTANT
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
 from workbench.dlion.paper.accuracy import slashed
-from workbench.dlion.paper.cases import LEARNING, Case, Learning, system_of
+from workbench.dlion.paper.cases import AT_DEFAULT, LEARNING, Case, Learning, system_of
 from workbench.dlion.paper.testbed import STATED, paper_testbed
 from workbench.dlion.paper.titles import WORKERS
-from workbench.dlion.paper.trainings import RECORDABLE
 from workbench.dlion.training import Trained, train
 from workbench.experiments import sweep
-from workbench.experiments.figure import Figure, Together
+from workbench.experiments.figure import Figure, JointClaims
 from workbench.figures import parts
 from workbench.profiles import profile_model
 
@@ -203,7 +202,12 @@ def _proportional(fig20: pl.DataFrame) -> Answer:
 
 
 Decided = partial(
-    Figure, sizes={"learning": LEARNING}, recorded=RECORDABLE._replace(judges_learning=False)
+    Figure,
+    sizes={"learning": LEARNING},
+    recorded=True,
+    data=("cifar10",),
+    data_at_default=AT_DEFAULT,
+    judged_by_accuracy=False,
 )
 _UNEQUAL_CORES = replace(
     ENVIRONMENTS["homo_a"], title="Fig. 6", cores=(24.0, 24.0, 12.0, 12.0, 4.0, 4.0)
@@ -225,7 +229,7 @@ FIG19 = Decided(
     chart=partial(draw_batches, "Local batch sizes while cores change"),
 )
 
-BOTH = Together((FIG6, FIG19), {"dlion.fig6.lbs": _local_batches})
+BOTH = JointClaims((FIG6, FIG19), {"dlion.fig6.lbs": _local_batches})
 
 FIG8 = Decided(
     id="fig8",

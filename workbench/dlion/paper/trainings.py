@@ -12,7 +12,7 @@ import polars as pl
 from workbench.dlion import training
 from workbench.dlion.paper.cases import AT_DEFAULT, LEARNING, Case, Learning, run
 from workbench.experiments import Scaled, sweep
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 from workbench.experiments.kept_points import Rows
 from workbench.experiments.scales import processes_at, seeds_from
 from workbench.training import TrainingError
@@ -95,11 +95,10 @@ def curve(done: training.Trained, seconds: float, points: int = INSTANTS) -> pl.
     return pl.DataFrame(rows, schema={name: CURVE[name] for name in list(CURVE)[1:]})
 
 
-RECORDABLE = Recordable(data=("cifar10",), at_default=AT_DEFAULT)
 SEEDS = Scaled(smoke=1, default=1, paper=3)
 SIZES: Mapping[str, Scaled[Any]] = {"learning": LEARNING, "usual_seeds": SEEDS}
-Trained = partial(Figure, sizes=SIZES, recorded=RECORDABLE)
-Learnt = partial(Trained, learnt=True)
+Trained = partial(Figure, sizes=SIZES, recorded=True, data=("cifar10",), data_at_default=AT_DEFAULT)
+Learnt = partial(Trained, needs_paper_size=True)
 """Figures that train: of our own, and those whose claims only trainings as large decide."""
 
 

@@ -15,7 +15,7 @@ from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import iteration
 from workbench.dynacomm.paper.titles import PLANNER_TITLES, agreement, model_title, titled
 from workbench.experiments import ExperimentInterrupted, Scaled, data_set, grid, sweep
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.runtime.progress import Steps
 from workbench.training import TrainingError, batches
@@ -177,6 +177,8 @@ FIG10 = Figure(
         "usual_epochs": Scaled(smoke=1, default=6, paper=200),
     },
     answers={"dynacomm.fig10.accuracy": _accuracy},
-    recorded=Recordable(data=("cifar10",), judges_learning=False),  # only that two are equal
+    recorded=True,
+    data=("cifar10",),
+    judged_by_accuracy=False,  # only that two are equal
     live=True,
 )

@@ -20,7 +20,7 @@ from workbench.dynacomm.costs.iteration import Direction, LayerCosts
 from workbench.dynacomm.paper.testbed import MODELS, paper_testbed
 from workbench.dynacomm.paper.titles import MODEL_TITLES, PLANNER_TITLES
 from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 from workbench.figures import parts
 
 DIRECTIONS = ("forward", "backward")
@@ -244,7 +244,7 @@ TABLE1 = Figure(
         for short, direction in (("fwd", "forward"), ("bwd", "backward"))
     }
     | {"dynacomm.table1.window": _in_window},
-    recorded=Recordable(),
+    recorded=True,
     live=True,
     timings=True,
 )
@@ -261,7 +261,7 @@ FIG12 = Figure(
         ),
         "repeats": _REPEATS,
     },
-    recorded=Recordable(),
+    recorded=True,
     live=True,
     timings=True,
 )

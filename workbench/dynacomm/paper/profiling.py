@@ -11,7 +11,7 @@ import polars as pl
 from workbench.claims import Answer, Cause
 from workbench.dynacomm.paper.testbed import MODELS
 from workbench.experiments import Scaled, sweep
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 from workbench.profiles import measure_layer_times
 from workbench.runtime.progress import Steps
 
@@ -101,5 +101,5 @@ TABLE2 = Figure(
             "between PyTorch's layers in every iteration",
         ),
     },
-    recorded=Recordable(),
+    recorded=True,
 )

@@ -20,7 +20,7 @@ from workbench.dynacomm.replanning.clairvoyant import Clairvoyant
 from workbench.dynacomm.replanning.mobile_trace import TRACE
 from workbench.dynacomm.replanning.profiling import EPOCH, Profile, Rate, Replanned
 from workbench.experiments import Scaled, grid, sweep, whole
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.runtime import simulate
 from workbench.runtime.progress import Steps
@@ -268,7 +268,7 @@ REPLANNING = Figure(
         "iterations": Scaled(smoke=9, default=80, paper=780),
         "epoch_iterations": Scaled(smoke=3, default=10, paper=195),
     },
-    recorded=Recordable(),
+    recorded=True,
     live=True,
 )
 

@@ -24,7 +24,7 @@ from workbench.dynacomm.paper.titles import (
     titled,
 )
 from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Answering, Figure, Recordable, Together, at
+from workbench.experiments.figure import Answering, Figure, JointClaims, at
 from workbench.figures import parts
 
 PLANNED = {
@@ -277,7 +277,7 @@ FIG9A = Figure(
         ),
     },
     at_paper=at(bandwidth_mbps=BANDWIDTH_MBPS, workers=WORKERS, model="resnet152"),
-    recorded=Recordable(),
+    recorded=True,
     live=True,
 )
 
@@ -291,4 +291,6 @@ FIG9B = Figure(
     at_paper=at(workers=WORKERS, model="resnet152", batch_size=32),
 )
 
-NEVER_SLOWER = Together((FIG5, FIG6, FIG7, FIG8), answers={"dynacomm.order.optimal": _never_slower})
+NEVER_SLOWER = JointClaims(
+    (FIG5, FIG6, FIG7, FIG8), answers={"dynacomm.order.optimal": _never_slower}
+)

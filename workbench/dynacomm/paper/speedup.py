@@ -18,7 +18,7 @@ from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, iteration_
 from workbench.dynacomm.paper.titles import agreement, held, line_order, model_title, titled
 from workbench.dynacomm.programs.worker_and_server import Fixed, server, worker
 from workbench.experiments import Scaled, grid, sweep, whole
-from workbench.experiments.figure import Figure, Recordable, at
+from workbench.experiments.figure import Figure, at
 from workbench.figures import parts
 from workbench.runtime import Program, simulate
 from workbench.runtime.progress import Steps
@@ -244,6 +244,6 @@ FIG11_SIMULATED = Figure(
         "counts": Scaled(smoke=(1, 6), default=tuple(range(1, 9)), paper=tuple(range(1, 9))),
         "iterations": Scaled(smoke=2, default=2, paper=5),  # the last one counts
     },
-    recorded=Recordable(),
+    recorded=True,
     live=True,
 )

@@ -31,7 +31,7 @@ from workbench.edgegossip.paper.trainings import (
     trainings,
 )
 from workbench.experiments import Scaled
-from workbench.experiments.figure import Figure, Recordable, Together
+from workbench.experiments.figure import Figure, JointClaims
 from workbench.utils.checks import check_whole
 
 ALL_TECHNIQUES = Scaled(smoke=MODELS[3:], default=MODELS[3:], paper=MODELS)
@@ -182,18 +182,20 @@ FIG5 = Figure(
             "EdgeGossip and GoSGD are similar",
         ),
     },
-    learnt=True,
-    recorded=Recordable(data=("cifar10", "mnist")),
+    needs_paper_size=True,
+    recorded=True,
+    data=("cifar10", "mnist"),
 )
 
 FIG6_ACCURACY = Figure(
     id="fig6_accuracy",
     compute=by_platforms,
     chart=draw_by_platforms,
-    learnt=True,
-    recorded=Recordable(data=("cifar10", "mnist")),
+    needs_paper_size=True,
+    recorded=True,
+    data=("cifar10", "mnist"),
 )
 
-ACCURACY_LOSS = Together(
+ACCURACY_LOSS = JointClaims(
     (FIG5, FIG6_ACCURACY), answers={"edgegossip.accuracy_loss": _accuracy_loss}
 )

@@ -29,7 +29,7 @@ from workbench.edgegossip.paper.titles import (
 from workbench.edgegossip.paper.trainings import Mean, learnt_data, of_enough_seeds
 from workbench.experiments import Scaled, grid, processes_at, seeds_from, sweep
 from workbench.experiments.data import loaded_once
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.training.repeatable import SHUFFLE
 from workbench.zoo import MODELS as ZOO
@@ -383,7 +383,9 @@ FIG3_TIMES = Figure(
             "iterations; here, too, the four are the slowest",
         ),
     },
-    recorded=Recordable(data=("cifar10",), judges_learning=False),
+    recorded=True,
+    data=("cifar10",),
+    judged_by_accuracy=False,
     timings=True,
 )
 
@@ -403,8 +405,9 @@ FIG3 = Figure(
             "and gives no number of bins; recorded is LeNet-5 on MNIST",
         ),
     },
-    learnt=True,
-    recorded=Recordable(data=("mnist",)),
+    needs_paper_size=True,
+    recorded=True,
+    data=("mnist",),
 )
 
 FIG7 = Figure(
@@ -416,6 +419,8 @@ FIG7 = Figure(
         "edgegossip.fig7.kmeans_dominates": _kmeans_dominates,
         "edgegossip.fig7.isvd_dominates": _isvd_dominates,
     },
-    recorded=Recordable(data=("cifar10", "mnist"), judges_learning=False),
+    recorded=True,
+    data=("cifar10", "mnist"),
+    judged_by_accuracy=False,
     timings=True,
 )

@@ -27,7 +27,7 @@ from workbench.edgegossip.paper.trainings import (
     trainings,
 )
 from workbench.experiments import grid, sweep
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 
 BALANCED = {
     "imbalance": pl.Float64,
@@ -230,8 +230,9 @@ FIG12 = Figure(
     compute=by_imbalance,
     chart=draw_by_imbalance,
     answers={"edgegossip.fig12.unbalance": _unbalanced},
-    learnt=True,
-    recorded=Recordable(data=("mnist",)),
+    needs_paper_size=True,
+    recorded=True,
+    data=("mnist",),
     live=True,
 )
 
@@ -247,6 +248,7 @@ FIG13 = Figure(
             "takes less time holds",
         ),
     },
-    learnt=True,
-    recorded=Recordable(data=("mnist",)),
+    needs_paper_size=True,
+    recorded=True,
+    data=("mnist",),
 )

@@ -14,7 +14,7 @@ from workbench.edgegossip.paper.testbed import MODELS
 from workbench.edgegossip.paper.titles import by_method, data_title, model_title
 from workbench.edgegossip.paper.trainings import CURVE, TRAINED, Training, one_curve
 from workbench.experiments import processes_at, sweep
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.runtime import Crash, Restart, SlowDown
 from workbench.training import TrainingError
@@ -111,5 +111,6 @@ DROPOUTS = Figure(
     id="dropouts",
     compute=dropouts,
     chart=draw_dropouts,
-    recorded=Recordable(data=("mnist",)),
+    recorded=True,
+    data=("mnist",),
 )

@@ -25,7 +25,7 @@ from workbench.edgegossip.prediction.predictor import (
 )
 from workbench.edgegossip.prediction.profiling_runs import ALONE, SCHEMA, profiling_runs
 from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.utils import files
 from workbench.utils.checks import UserError
@@ -366,7 +366,7 @@ CONTENTION = Figure(
             paper=Measuring(PAPER_SIZES_BYTES, 60.0, 5, 60.0),
         )
     },
-    recorded=Recordable(),
+    recorded=True,
     live=True,
 )
 

@@ -12,7 +12,7 @@ from workbench.edgegossip.paper.cases import Case
 from workbench.edgegossip.paper.testbed import MODELS
 from workbench.edgegossip.paper.titles import learnt_title, lines, means, spread
 from workbench.edgegossip.paper.trainings import trainings
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 
 
 def strategies(
@@ -74,5 +74,6 @@ STRATEGIES_COMPARED = Figure(
     id="strategies",
     compute=strategies,
     chart=draw_strategies,
-    recorded=Recordable(data=("mnist",)),
+    recorded=True,
+    data=("mnist",),
 )

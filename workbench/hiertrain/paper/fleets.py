@@ -16,7 +16,7 @@ import polars as pl
 
 from workbench import figures
 from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.hiertrain.fleet import (
     Assignment,
@@ -206,5 +206,5 @@ FLEET = Figure(
         "draws": Scaled(smoke=(2,), default=(0, 1), paper=tuple(range(10))),
         "processes": Scaled(smoke=1, default=None, paper=None),
     },
-    recorded=Recordable(),
+    recorded=True,
 )

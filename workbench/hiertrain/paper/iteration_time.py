@@ -11,7 +11,7 @@ import altair as alt
 import polars as pl
 
 from workbench.claims import Answer, Cause
-from workbench.experiments.figure import Figure, Together, at
+from workbench.experiments.figure import Figure, JointClaims, at
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.paper.testbed import (
@@ -221,11 +221,11 @@ FIG10 = _figure("fig10", "lenet5", RIVALS)
 FIGURES = (
     FIG7,
     FIG8,
-    Together((FIG7, FIG8), {"hiertrain.fig7.order": _falls_flat_least}),
+    JointClaims((FIG7, FIG8), {"hiertrain.fig7.order": _falls_flat_least}),
     FIG9,
     FIG10,
-    Together((FIG9, FIG10), {"hiertrain.fig9.order_jointdnn": _below_jointdnn}),
-    Together(
+    JointClaims((FIG9, FIG10), {"hiertrain.fig9.order_jointdnn": _below_jointdnn}),
+    JointClaims(
         (FIG7, FIG9),
         {"hiertrain.fig9.plus_at_low": _plus_at_low},
         {
@@ -236,5 +236,5 @@ FIGURES = (
             )
         },
     ),
-    Together((FIG8, FIG10), {"hiertrain.fig10.jalad": _jalad_overlaps}),
+    JointClaims((FIG8, FIG10), {"hiertrain.fig10.jalad": _jalad_overlaps}),
 )

@@ -12,7 +12,7 @@ import polars as pl
 from workbench import datasets, figures
 from workbench.experiments import Scaled, data_set, grid, sweep, whole
 from workbench.experiments.data import loaded_once
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 from workbench.experiments.scales import seeds_from
 from workbench.figures import parts
 from workbench.hiertrain.algorithms import PLANNERS
@@ -295,7 +295,8 @@ ACCURACY = Figure(
     compute=accuracy,
     chart=draw_accuracy,
     sizes=_SIZES,
-    recorded=Recordable(data=("cifar10",)),
+    recorded=True,
+    data=("cifar10",),
     live=True,
 )
 
@@ -304,5 +305,6 @@ JALAD_BITS = Figure(
     compute=jalad_bits,
     chart=draw_jalad_bits,
     sizes={**_SIZES, "bits": Scaled(smoke=(1, 8, 32), default=_ALL_BITS, paper=_ALL_BITS)},
-    recorded=Recordable(data=("cifar10",)),
+    recorded=True,
+    data=("cifar10",),
 )

@@ -16,7 +16,7 @@ import polars as pl
 from workbench import figures
 from workbench.claims import Answer, Cause
 from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure, Recordable, at
+from workbench.experiments.figure import Figure, at
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.paper import titles
@@ -164,6 +164,6 @@ FIG6_MEASURED = Figure(
         ),
     },
     at_paper=at(model=MODELS["alexnet"], **PAPER),
-    recorded=Recordable(),
+    recorded=True,
     timings=True,
 )

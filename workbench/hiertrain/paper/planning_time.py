@@ -14,7 +14,7 @@ import polars as pl
 from workbench import figures
 from workbench.claims import Answer, paper_value
 from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure, Recordable, at
+from workbench.experiments.figure import Figure, at
 from workbench.figures import parts
 from workbench.hiertrain.algorithms.hiertrain import hiertrain
 from workbench.hiertrain.paper.testbed import BATCH_SIZE, MODELS, paper_testbed
@@ -101,7 +101,7 @@ TABLE2 = Figure(
     sizes={"repeats": Scaled(smoke=1, default=5, paper=21)},
     answers={claim: partial(_seconds_to_plan, model) for model, claim in TIMED.items()},
     at_paper=at(batch_size=BATCH_SIZE),
-    recorded=Recordable(),
+    recorded=True,
     live=True,
     timings=True,
 )

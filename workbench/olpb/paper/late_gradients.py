@@ -12,7 +12,7 @@ import polars as pl
 from workbench import figures
 from workbench.experiments import Scaled, data_set, sweep, whole
 from workbench.experiments.data import loaded_once
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 from workbench.experiments.scales import seeds_from
 from workbench.figures import parts
 from workbench.olpb.paper.testbed import DPB_MODULES, NODES, variant
@@ -226,6 +226,7 @@ DECOUPLED = Figure(
         "evaluate_every": Scaled(smoke=2, default=37, paper=500),
         "usual_seeds": Scaled(smoke=2, default=2, paper=5),
     },
-    recorded=Recordable(data=("mnist",)),
+    recorded=True,
+    data=("mnist",),
     live=True,
 )

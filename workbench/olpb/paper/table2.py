@@ -16,7 +16,7 @@ import polars as pl
 
 from workbench.claims import Answer, Cause, claims_of
 from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.dataflow import Dataflow, Step, dataflow
@@ -349,7 +349,7 @@ TABLE2_TIMES = Figure(
         )
         for model, alone in (("inception_v3", 0.4), ("resnet50", 0.77), ("mask_rcnn", 0.73))
     },
-    recorded=Recordable(),
+    recorded=True,
     live=True,
     timings=True,
 )

@@ -13,7 +13,7 @@ import polars as pl
 
 from workbench import figures
 from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure, Recordable
+from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.budgets import extra_work
@@ -246,7 +246,7 @@ TRADE_TIMES = Figure(
         ),
         "repeats": Scaled(smoke=1, default=3, paper=5),
     },
-    recorded=Recordable(),
+    recorded=True,
     live=True,
     timings=True,
 )
