@@ -77,7 +77,7 @@ class TestDamage:
             ModelProfile.load(tmp_path / "x.parquet")
 
     def test_a_damaged_point_of_a_sweep_is_not_taken(self, tmp_path: Path) -> None:
-        kept = KeptPoints(tmp_path, full_disk)
+        kept = KeptPoints(tmp_path, same)
         rows = [{"seed": 1, "top1": 0.5, "name": "é"}, {"seed": 2, "top1": 1 / 3, "name": "b"}]
         kept.save({"size": 1}, rows)
         (path,) = tmp_path.rglob("*.json")

@@ -164,7 +164,7 @@ def test_unchanged_notebooks_are_not_run_again(
     assert statuses(report) == {"01_good": "unchanged", "04_plain": "unchanged"}
     assert report.exit_status == 0
     assert (root / "out" / "01_good" / "manifest.json").stat().st_mtime_ns == before
-    assert "01_good: unchanged" in text
+    assert "01_good: finished before at this commit" in text
 
 
 def test_spoilt_results_are_made_again(tmp_path: Path) -> None:
