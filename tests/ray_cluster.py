@@ -16,14 +16,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.reproduce.helpers import write_notebook
+from tests.reproduction.helpers import write_notebook
 from tests.runtime.programs import BPS, LINK, SIZE, UNIT_S, idle, pair, receives
 from tests.runtime.runtimes import EARLY_S
 from tests.test_parallel import squared, wait_for
 from workbench.clusters import Cluster, Node
 from workbench.clusters.cluster import Name
 from workbench.experiments import grid, sweep
-from workbench.reproduce.sweep import sweep as sweep_notebook
+from workbench.reproduction.notebook_sweep import sweep as sweep_notebook
 from workbench.runtime import Context, Message, SimulationError
 from workbench.runtime.measured import measure, session
 from workbench.training.repeatable import generator

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import workbench
-from tests.reproduce.helpers import write_notebook
+from tests.reproduction.helpers import write_notebook
 from tests.test_results import store
 from workbench import cli, profiles, systems
 from workbench.datasets import load as load_data

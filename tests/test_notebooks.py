@@ -24,7 +24,7 @@ from workbench.claims import VERDICTS, load_claims
 from workbench.experiments import recorded
 from workbench.experiments.figure import Figure
 from workbench.figures import COLUMNS
-from workbench.reproduce import read_notebook
+from workbench.reproduction.notebooks import read_notebook
 from workbench.results import read_manifest, system_of
 from workbench.store.manifest import NAME
 from workbench.utils.files import ROOT

@@ -323,7 +323,7 @@ LIGHT = {
     "import workbench.datasets, workbench.training": "torch sklearn pooch requests scipy",
     "import workbench.figures, workbench.widgets": "altair IPython ipywidgets polars torch "
     "vl_convert",
-    "import workbench.scorecard": "workbench.reproduce papermill torch altair ipywidgets",
+    "import workbench.scorecard": "workbench.reproduction papermill torch altair ipywidgets",
     "; ".join(map(EXPLORER.format, SYSTEMS)): "torch",
 }
 """What runs without which packages."""

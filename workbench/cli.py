@@ -181,19 +181,13 @@ def reproduce(
     jobs: Annotated[
         int | None, Number(help="How many notebooks run at once.  \\[default: 2, or 1 core]")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Run also notebooks that are finished.")
-    ] = False,
     figures: Annotated[Path | None, Folder(help="Also copy all SVG figures here.")] = None,
     notebooks: Annotated[
         Path | None, Folder(help="Where the notebooks are.  \\[default: notebooks]")
     ] = None,
 ) -> None:
-    """Run notebooks and keep what they make: executed copies, figures, tables, a manifest.
-
-    What has not changed is not run again; what was interrupted goes on.
-    """
-    from workbench.reproduce import reproduce as run
+    """Run notebooks and keep what they make: executed copies, figures, tables, a manifest."""
+    from workbench.reproduction.reproduce import reproduce as run
 
     report = run(
         names or (),
@@ -203,7 +197,6 @@ def reproduce(
         output=output,
         figures=figures,
         jobs=jobs,
-        force=force,
     )
     raise typer.Exit(report.exit_status)
 
@@ -230,7 +223,7 @@ def sweep(
 
     Finished points are not run again; what was interrupted goes on.
     """
-    from workbench.reproduce.sweep import sweep as run
+    from workbench.reproduction.notebook_sweep import sweep as run
 
     swept = run(
         notebook,
@@ -353,7 +346,7 @@ def figures(
 
     Beside PDF and PNG, figures.tex shows them in LaTeX, with captions and the claims they answer.
     """
-    from workbench.reproduce.notebooks import find, notebooks_folder
+    from workbench.reproduction.notebooks import find, notebooks_folder
     from workbench.results import export_figures, stored, stored_figures
     from workbench.scorecard import latex
     from workbench.systems import SYSTEMS

@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Locator, Page, Route
 
-from tests.reproduce.helpers import write_notebook
+from tests.reproduction.helpers import write_notebook
 from workbench.utils.files import ROOT
 
 CHROMIUM_ARGUMENTS = [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tests.reproduce.helpers import nbformat, write_notebook
+from tests.reproduction.helpers import nbformat, write_notebook
 from workbench.runtime import progress
 from workbench.runtime.progress import Line
 

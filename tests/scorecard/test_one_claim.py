@@ -11,7 +11,7 @@ from tests.scripts import script
 from workbench import systems
 from workbench.claims import claims_of
 from workbench.experiments import recorded
-from workbench.reproduce.notebooks import find, notebooks_folder
+from workbench.reproduction.notebooks import find, notebooks_folder
 from workbench.scorecard.one_claim import claims_named, commands, one_claim
 from workbench.utils.checks import UnknownNameError
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reproduce.helpers import write_notebook
+from tests.reproduction.helpers import write_notebook
 from tests.scorecard.helpers import FIG1, Toy
 from workbench.parameters import Value
 from workbench.utils import files

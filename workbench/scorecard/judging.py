@@ -338,7 +338,7 @@ def _changed(system: str, parameters: Mapping[str, Value]) -> dict[str, Value]:
     path = _notebook(system)
     if path is None or not parameters:
         return {}
-    from workbench.reproduce import read_notebook, resolve
+    from workbench.reproduction.notebooks import read_notebook, resolve
 
     try:
         notebook = read_notebook(path)

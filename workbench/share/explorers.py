@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from workbench import results
 from workbench.parameters import Parameters, Value, check_known, declared
-from workbench.reproduce.grid import values_of
+from workbench.reproduction.notebook_sweep import values_of
 from workbench.systems import SYSTEMS
 from workbench.utils.checks import UserError
 from workbench.widgets import Shared

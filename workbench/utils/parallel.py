@@ -37,6 +37,8 @@ def as_finished(
     calls: Sequence[tuple[Any, ...]],
     processes: int | None = None,
     address: str | None = None,
+    *,
+    in_other_process: bool = False,
 ) -> Generator[tuple[int, T], None, None]:
     """Call a function with each of these arguments, and yield each call's index and result.
 
@@ -46,7 +48,8 @@ def as_finished(
 
     Other processes import the function, or get it by value if it is of a notebook's cell; its
     errors are raised here. There are as many `processes` as cores by default, or as the environment
-    variable ``LOKY_MAX_CPU_COUNT`` says; one process, and a single call, run in this process.
+    variable ``LOKY_MAX_CPU_COUNT`` says; one process, and a single call, run in this process unless
+    `in_other_process`.
     `address` is that of a Ray cluster whose machines compute instead, ``"auto"`` or
     ``"ray://HOST:PORT"``.
 
@@ -65,7 +68,7 @@ def as_finished(
     import joblib
 
     count = min(len(calls), processes or joblib.cpu_count())
-    if count <= 1:
+    if count <= 1 and not in_other_process:
         for at, arguments in enumerate(calls):
             yield at, function(*arguments)
         return

@@ -13,11 +13,9 @@ from typing import Any
 
 import nbformat as untyped_nbformat
 import psutil
-from rich.console import Console
 
 from tests.test_parallel import wait_for
-from workbench.reproduce import Report, find, reproduce, resolve
-from workbench.reproduce.driver import plan
+from workbench.reproduction.reproduce import Report, reproduce
 
 nbformat: Any = untyped_nbformat
 
@@ -51,28 +49,18 @@ def write_notebook(path: Path, *cells: str, parameters: str = PARAMETERS) -> Pat
 
 def run(root: Path, *names: str, **options: Any) -> tuple[Report, str]:
     """Run the notebooks of `root` with results in `root`/out; return the report and all lines."""
-    text = io.StringIO()
-    options.setdefault("console", Console(file=text, width=200))
     options.setdefault("output", root / "out")
-    report = reproduce(names, notebooks=root / "notebooks", **options)
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        report = reproduce(names, notebooks=root / "notebooks", **options)
     return report, text.getvalue()
 
 
 def statuses(report: Report) -> dict[str, str]:
-    return {outcome.notebook: outcome.status for outcome in report.outcomes}
+    return {name: outcome.status for name, outcome in report.outcomes.items()}
 
 
 def hidden(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if path.name.startswith(".")]
-
-
-def why(root: Path, **options: Any) -> str:
-    """Return why notebook 04 would run again; empty if it would not."""
-    chosen = find(root / "notebooks", ["04"])
-    values = resolve(chosen, None, {"repeats": "3"} | options.pop("given", {}))
-    runs = [(notebook, values[notebook.name], root / "out") for notebook in chosen]
-    (task,) = plan(runs, root, options.pop("force", False))
-    return task.progress.reason
 
 
 def kernels_below(pid: int) -> list[int]:

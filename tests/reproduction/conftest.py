@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.reproduce.helpers import KEPT, Finished, run, why, write_notebook
-from workbench.reproduce import driver
+from tests.reproduction.helpers import KEPT, Finished, run, write_notebook
+from workbench.reproduction import reproduce
 
 FIGURE = """\
 import altair as alt
@@ -62,23 +61,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 
 @pytest.fixture
-def stored(finished: Finished, tmp_path: Path) -> Path:
-    """A copy of what notebook 04 made, to be spoilt."""
-    root, _, _ = finished
-    for name in ("notebooks/04_plain.ipynb", "out/04_plain"):
-        target = tmp_path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["cp", "-r", str(root / name), str(target)], check=True)
-    assert why(tmp_path) == ""
-    return tmp_path
-
-
-@pytest.fixture
 def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two notebooks of which only one has a bandwidth; none may start."""
     write_notebook(tmp_path / "notebooks" / "01_dynacomm.ipynb")
     write_notebook(
         tmp_path / "notebooks" / "02_hiertrain.ipynb", parameters="workers: int = 4\nmine = True"
     )
-    monkeypatch.setattr(driver, "carry_out", None)
+    monkeypatch.setattr(reproduce, "carry_out", None)
     return tmp_path

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.reproduce.helpers import run, write_notebook
-from workbench.reproduce import find, reproduce, resolve
+from tests.reproduction.helpers import run, write_notebook
+from workbench.reproduction.notebooks import find, resolve
+from workbench.reproduction.reproduce import reproduce
 from workbench.utils.checks import UserError
 
 
@@ -61,6 +62,13 @@ def test_parameters_cell_that_cannot_be_read(tmp_path: Path, cell: str, message:
     write_notebook(tmp_path / "01_x.ipynb", parameters=cell)
     with pytest.raises(ValueError, match=message):
         find(tmp_path)
+
+
+def test_default_with_an_equals_sign_is_a_parameter(tmp_path: Path) -> None:
+    """Papermill's own inspection leaves it out."""
+    write_notebook(tmp_path / "01_x.ipynb", parameters='note: str = "a=b"')
+    (book,) = find(tmp_path)
+    assert book.defaults == {"note": "a=b"}
 
 
 @pytest.mark.parametrize("cell", ["lr: float = 1", "lr: float = 1.0", "lr: float = -0"])

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
-import json
-import math
+import itertools
 import signal
 import subprocess
-from contextlib import AbstractContextManager
-from dataclasses import replace
-from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from rich.console import Console
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.reproduce.helpers import PARAMETERS, gone, kernels_below, stuck, write_notebook
-from workbench.reproduce.driver import plan
-from workbench.reproduce.elsewhere import run_here
-from workbench.reproduce.notebooks import read_notebook
-from workbench.reproduce.points import Swept, write
-from workbench.reproduce.sweep import sweep
+from tests.reproduction.helpers import PARAMETERS, gone, kernels_below, stuck, write_notebook
+from workbench.reproduction import notebook_sweep as module
+from workbench.reproduction.notebook_sweep import MOST_POINTS, NotebookSweep, grid, sweep
+from workbench.reproduction.notebooks import Notebook, read_notebook
+from workbench.utils.checks import UserError
 
 # Each run adds a line to a file; seed 3 fails, and seed 4 waits until it is let go.
 CELL = """\
@@ -56,13 +53,12 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
 
 
-def swept(notebook: Path, **options: Any) -> tuple[Swept, str]:
+def swept(notebook: Path, **options: Any) -> tuple[NotebookSweep, str]:
     """Sweep into the folder beside the notebooks; return also all lines."""
-    text = io.StringIO()
-    given = options.pop("given")
+    values = options.pop("given")
     options.setdefault("output", notebook.parents[1] / "out")
-    found = sweep(str(notebook), given, console=Console(file=text, width=200), **options)
-    return found, text.getvalue()
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        return sweep(str(notebook), values, **options), text.getvalue()
 
 
 def runs(notebook: Path) -> dict[str, int]:
@@ -101,45 +97,10 @@ def test_frames_of_all_points_have_a_column_for_each_parameter(notebook: Path) -
     assert "swept_seed: the parameter, since the frame has a column seed of its own" in text
     for path, frame in [("points", table), *((f"frames/{n}", f) for n, f in found.frames.items())]:
         assert pl.read_parquet(out / f"{path}.parquet").equals(frame)
-        assert pl.read_csv(out / f"{path}.csv").columns == frame.columns
-    assert json.loads(pl.read_csv(out / "frames" / "rows.csv")["lists"][1]) == [2, 3]
+    assert pl.read_csv(out / "points.csv").columns == table.columns
     assert {path.name for path in out.iterdir()} == {
         *("points", "frames", ".lock", "points.parquet", "points.csv")
     }
-
-
-def strict(text: str) -> Any:
-    """Read JSON in which NaN and infinities are no numbers."""
-    return json.loads(text, parse_constant=pytest.fail)
-
-
-def test_csv_has_durations_in_seconds_and_bytes_in_hexadecimal(tmp_path: Path) -> None:
-    took = timedelta(days=1, microseconds=1500)
-    frame = pl.DataFrame(
-        {
-            "took": [took, None],
-            "in_ms": pl.Series([took, None], dtype=pl.Duration("ms")),
-            "sha": [b"\x00\xff", None],
-            "nested": [{"took": [took], "sha": b"a"}, None],
-            "array": pl.Series([[1, 2], None], dtype=pl.Array(pl.Int8, 2)),
-            "text": ["a,b", None],
-            "rates": [[[1.5, math.nan], [math.inf, None]], None],
-            "days": [[date(2026, 1, 2)], None],
-            "within": [{"a": {"b": [-math.inf, 0.0]}}, None],
-        }
-    )
-    write(tmp_path, pl.DataFrame({"seed": [1]}), {"rows": frame})
-    read = pl.read_csv(tmp_path / "frames" / "rows.csv").row(0, named=True)
-    assert strict(read.pop("rates")) == [[1.5, None], [None, None]]
-    assert strict(read.pop("days")) == ["2026-01-02"]
-    assert strict(read.pop("within")) == {"a": {"b": [None, 0.0]}}
-    assert json.loads(read.pop("nested")) == {"took": [86400.0015], "sha": "61"}
-    assert read == {
-        **{"took": 86400.0015, "in_ms": 86400.001, "sha": "00ff"},
-        **{"array": "[1, 2]", "text": "a,b"},
-    }
-    assert pl.read_csv(tmp_path / "frames" / "rows.csv").row(1) == (None,) * 9
-    assert pl.read_parquet(tmp_path / "frames" / "rows.parquet").equals(frame)
 
 
 def test_points_beside_others_compute_on_one_core_each(notebook: Path) -> None:
@@ -178,7 +139,7 @@ def test_a_point_whose_replacement_was_cut_off_is_restored(notebook: Path) -> No
     assert [path.name for path in place.iterdir()] == ["01_x"]
 
 
-def waiting(notebook: Path) -> AbstractContextManager[subprocess.Popen[str]]:
+def waiting(notebook: Path) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
     """A sweep in another process whose second point waits; the third has not begun."""
     asked = ("-p", "seed=1,4,2", "--processes", "1", "--output", str(notebook.parents[1] / "out"))
     go = notebook.parents[1] / "runs" / "go"
@@ -228,16 +189,121 @@ def test_frames_that_differ_too_much_are_left_out_with_the_reason(tmp_path: Path
     assert "left out: a: its columns differ from point to point" in text
 
 
-def test_a_machine_that_differs_computes_no_point(notebook: Path) -> None:
-    read, out = read_notebook(notebook), notebook.parents[1] / "out"
-    (task,) = plan([(read, dict(read.defaults), out)], notebook.parents[1], force=False)
-    versions = {**task.versions, "torch": "other", "workbench": "other"}
-    other = run_here(replace(task, versions=versions), False, {})
-    assert other.status == "failed"
-    assert other.message.endswith("differs from the machine that asked: workbench, torch")
-    assert runs(notebook) == {}
-    away = run_here(replace(task, output=Path("nowhere")), False, {})
-    assert away.status == "ran"
-    assert {"01_x/manifest.json", "01_x/rows.parquet"} <= set(away.files)
-    assert not out.exists()
-    assert runs(notebook) == {"0 1000": 1}
+DECLARED = f'{PARAMETERS}note: str = ""\nmine: bool = False\n'
+
+
+@pytest.fixture(scope="module")
+def declared(tmp_path_factory: pytest.TempPathFactory) -> Notebook:
+    return read_notebook(
+        write_notebook(tmp_path_factory.mktemp("grid") / "01_x.ipynb", parameters=DECLARED)
+    )
+
+
+def values(declared: Notebook, name: str, text: str) -> list[Any]:
+    return [point[name] for point, _ in grid(declared, None, {name: text})]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "meant"),
+    [
+        ("seed", "7", [7]),
+        ("seed", "1..5", [1, 2, 3, 4, 5]),
+        ("seed", "3..3", [3]),
+        ("seed", " 1 .. 2 , 9,0..0", [1, 2, 9, 0]),
+        ("bandwidth_mbps", "10,1e3,0.5", [10.0, 1000.0, 0.5]),
+        ("bandwidth_mbps", "1..3", [1.0, 2.0, 3.0]),
+        ("bandwidth_mbps", "10,100", [10.0, 100.0]),
+        ("bandwidth_mbps", "1, 5", [1.0, 5.0]),
+        ("bandwidth_mbps", "0.5,5", [0.5, 5.0]),
+        ("seed", "1,5", [1, 5]),
+        ("note", "1,05", ["1", "05"]),
+        ("mine", "true,False", [True, False]),
+        ("note", "", [""]),
+        ("note", "a, b", ["a", "b"]),
+        ("note", '"a,b",c', ["a,b", "c"]),
+        ("note", '"say ""x"""', ['say "x"']),
+        ("note", "1..3", ["1..3"]),
+        ("scale", "smoke,paper", ["smoke", "paper"]),
+    ],
+)
+def test_values_as_they_are_written(
+    declared: Notebook, name: str, text: str, meant: list[Any]
+) -> None:
+    found = values(declared, name, text)
+    assert found == meant
+    assert list(map(type, found)) == list(map(type, meant))
+
+
+@given(first=st.integers(0, 50), length=st.integers(1, 20), mbps=st.sets(st.integers(1, 99)))
+@settings(deadline=None)
+def test_every_combination_comes_once_the_last_changing_first(
+    declared: Notebook, first: int, length: int, mbps: set[int]
+) -> None:
+    chosen = sorted(mbps) or [1]
+    text = ", ".join(map(str, chosen))
+    asked = {"bandwidth_mbps": text, "seed": f"{first}..{first + length - 1}"}
+    found = grid(declared, "paper", asked)
+    assert [tuple(point.values()) for point, _ in found] == list(
+        itertools.product(map(float, chosen), range(first, first + length))
+    )
+    for point, everywhere in found:
+        assert everywhere == {**declared.defaults, "scale": "paper", **point}
+
+
+WRONG = [
+    ({}, {}, "nothing varies"),
+    ({"seed": ""}, {}, "seed=: must be a whole number from 0"),
+    ({"seed": "1,,2"}, {}, "a value is missing beside a comma"),
+    ({"seed": "5..1"}, {}, "give the smaller number first, 1..5"),
+    ({"seed": "1...5"}, {}, "must be a whole number"),
+    ({"seed": "-1..2"}, {}, "seed=-1: must be a whole number from 0"),
+    ({"seed": "1,2,1"}, {}, "1 is given twice"),
+    ({"seed": "1..4,3"}, {}, "3 is given twice"),
+    ({"seed": "0..4294967296"}, {}, "4,294,967,297 values; a sweep has at most 10,000 points"),
+    ({"seed": "1..200", "batch_size": "1..200"}, {}, "40,000 points; a sweep has at most 10,000"),
+    ({"bandwidth_mbps": "10,1e1"}, {}, "10.0 is given twice"),
+    ({"bandwidth_mbps": "1,5"}, {}, "one number or two.*with a point, as in 1.5"),
+    ({"bandwidth_mbps": "16,25"}, {}, "one number or two"),
+    ({"bandwidth_mbps": "0,05"}, {}, "one number or two"),
+    ({"bandwidth_mbps": "1,000"}, {}, "thousands without a mark, as in 1500"),
+    ({"seed": "1,000"}, {}, "thousands without a mark"),
+    ({"bandwidth_mbps": "1..2.5"}, {}, "must be a number"),
+    ({"bandwidth_mbps": "10;100"}, {}, "must be a number"),
+    ({"note": '"a,b'}, {}, "a quotation mark is missing"),
+    ({"sede": "1"}, {}, "(?s)Did you mean 'seed'.*batch_size"),
+    ({"workers": "1,2"}, {}, "'workers' belongs to none of the chosen notebooks .01_x."),
+    ({"output": "x"}, {}, "--output DIR"),
+    ({"scale": "smoke,papr"}, {}, "Did you mean 'paper'"),
+    ({"scale": "smoke"}, {"scale": "paper"}, "given twice: by --scale and by -p"),
+    ({"seed": "1"}, {"scale": "papr"}, "Did you mean 'paper'"),
+    ({"seed": "1"}, {"processes": 0}, "--processes 0: must be at least 1"),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_refused_before_anything_runs(
+    declared: Notebook,
+    wrong: tuple[dict[str, str], dict[str, Any], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, options, message = wrong
+    monkeypatch.setattr(module, "carry_out", None)
+    with pytest.raises(UserError, match=message):
+        sweep(str(declared.path), asked, output=tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_notebook_that_can_keep_nothing_is_refused(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "01_x.ipynb", "1", parameters="seed: int = 1")
+    with pytest.raises(UserError, match="keeps no results: declare output: str"):
+        sweep(str(path), {"seed": "1"}, output=tmp_path / "out")
+    for name in ("nowhere.ipynb", str(tmp_path), "", "dynacom"):
+        with pytest.raises(UserError, match="unknown notebook"):
+            sweep(name, {"seed": "1"}, output=tmp_path / "out")
+    with pytest.raises(UserError, match="there is a file in its place"):
+        sweep(str(write_notebook(path, "1")), {"seed": "1"}, output=path)
+
+
+def test_as_many_points_as_are_allowed(declared: Notebook) -> None:
+    assert len(grid(declared, None, {"seed": f"1..{MOST_POINTS}"})) == MOST_POINTS
