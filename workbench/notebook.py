@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.experiments import recorded
 from workbench.parameters import TRAININGS
+from workbench.reproduction import tables
 from workbench.results import FIGURES, TIMINGS
 from workbench.utils import files
 from workbench.utils.checks import UserError, check_name
@@ -86,7 +87,7 @@ def _chart(figure: Figure, frame: pl.DataFrame, recording: Recorded | None) -> C
 
 
 class Results:
-    """The frames and figures of one notebook.
+    """The frames and figures of one notebook, which shows frames as `tables.as_html` does.
 
     Parameters
     ----------
@@ -124,6 +125,7 @@ class Results:
         self.shared = shared
         self.frames: dict[str, pl.DataFrame] = {}
         self._shown: dict[str, tuple[pl.DataFrame, bool]] = {}  # and whether it was made here
+        tables.format_frames()
 
     def show(self, figure: Figure, **given: Any) -> Shown:
         """Draw a figure: as it is recorded, saying so, or computed here with what is given."""
