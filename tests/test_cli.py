@@ -430,8 +430,8 @@ def test_models_are_listed() -> None:
 
 def test_every_algorithm_of_every_system_is_listed() -> None:
     listed = workbench_command("planners").stdout
-    for system, info in systems.SYSTEMS.items():
-        for kind, registry in info.algorithms.items():
+    for system, registries in systems.ALGORITHMS.items():
+        for kind, registry in registries.items():
             assert f"{system}: {kind}\n" in listed
             for name in registry:
                 about = re.search(rf"(?m)^  {name} +(.+)$", listed)

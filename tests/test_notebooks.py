@@ -129,7 +129,7 @@ def scorecards(code: str) -> set[str]:
 
 def test_there_are_notebooks_to_test() -> None:
     assert "00_start_here" in [path.stem for path in NOTEBOOKS]
-    assert {system_of(path.stem) for path in PAPERS} >= set(systems.SYSTEMS)
+    assert {system_of(path.stem) for path in PAPERS} >= set(systems.TITLES)
 
 
 # --- As stored -----------------------------------------------------------------------------------

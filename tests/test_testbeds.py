@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from workbench.clusters import load_constants
-from workbench.systems import SYSTEMS
+from workbench.systems import TITLES
 from workbench.utils.checks import UnknownNameError
 from workbench.utils.files import DATA, ROOT
 
@@ -36,7 +36,7 @@ def test_every_fact_is_used(path: Path) -> None:
     assert list(unused(facts, "\n".join(file.read_text(encoding="utf-8") for file in files))) == []
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", TITLES)
 def test_unknown_explanation_is_refused(system: str) -> None:
     with pytest.raises(UnknownNameError, match="unknown explanation 'silent'"):
         load_constants(system, "silent")

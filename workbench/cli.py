@@ -349,12 +349,12 @@ def figures(
     from workbench.reproduction.notebooks import find, notebooks_folder
     from workbench.results import export_figures, stored, stored_figures
     from workbench.scorecard import latex
-    from workbench.systems import SYSTEMS
+    from workbench.systems import TITLES
     from workbench.utils import files
 
     folder = _stored(results)
     if not stored(folder):  # a wrong name is told before that
-        of_figures = tuple(f"{system}_" for system in SYSTEMS)
+        of_figures = tuple(f"{system}_" for system in TITLES)
         find(notebooks_folder(None), [one for one in names or () if not one.startswith(of_figures)])
     home = output or files.home() / "figures"
     chosen = stored_figures(folder, names or ())
@@ -433,13 +433,13 @@ def planners(
 ) -> None:
     """List what each system plans or exchanges with: planners, strategies, systems."""
     from workbench import results
-    from workbench.systems import SYSTEMS
+    from workbench.systems import ALGORITHMS
 
-    chosen = list(SYSTEMS)
+    chosen = list(ALGORITHMS)
     if system is not None:
         chosen = [check_name("system", results.system_named(system), chosen)]
     for system_name in chosen:
-        for kind, registry in SYSTEMS[system_name].algorithms.items():
+        for kind, registry in ALGORITHMS[system_name].items():
             typer.echo(f"{system_name}: {kind}")
             width = max(map(len, registry))
             for name, algorithm in registry.items():

@@ -1,68 +1,70 @@
-"""The systems by name, and what their parameters and figures are."""
+"""The systems by name: their titles and algorithms, what their sliders set, their figures.
+
+Explorers and figures are imported when they are asked for, since they need PyTorch.
+"""
 
 from __future__ import annotations
 
-from collections import ChainMap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from workbench import dlion, dynacomm, edgegossip, hiertrain, olpb
+from workbench.dlion.algorithms import ALGORITHMS as DLION
+from workbench.dynacomm.algorithms import ALGORITHMS as DYNACOMM
+from workbench.edgegossip.algorithms import ALGORITHMS as EDGEGOSSIP
+from workbench.hiertrain.algorithms import ALGORITHMS as HIERTRAIN
+from workbench.olpb.algorithms import ALGORITHMS as OLPB
 from workbench.parameters import PARAMETERS, Parameter, declared
-from workbench.system import SystemInfo
-from workbench.utils.checks import choose
+from workbench.utils.checks import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from workbench.experiments.figure import Figure, JointClaims
-    from workbench.parameters import Parameters
 
-SYSTEMS: dict[str, SystemInfo] = {
-    "dynacomm": dynacomm.SYSTEM,
-    "hiertrain": hiertrain.SYSTEM,
-    "edgegossip": edgegossip.SYSTEM,
-    "dlion": dlion.SYSTEM,
-    "olpb": olpb.SYSTEM,
+TITLES = {
+    "dynacomm": "DynaComm",
+    "hiertrain": "HierTrain",
+    "edgegossip": "EdgeGossip",
+    "dlion": "DLion",
+    "olpb": "OLPB",
 }
+"""Systems by name, as their papers write them."""
+
+ALGORITHMS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
+    "dynacomm": DYNACOMM,
+    "hiertrain": HIERTRAIN,
+    "edgegossip": EDGEGOSSIP,
+    "dlion": DLION,
+    "olpb": OLPB,
+}
+"""Registries of each system, by what they hold."""
 
 
-class Room(NamedTuple):
-    """A room beside the systems that has figures to record and a notebook's parameters."""
-
-    figures: Callable[[], tuple[Figure | JointClaims, ...]]
-    setting: Callable[[], type[Parameters]]
+_OTHER_EXPLORERS = {"three_ways": "workbench.three_ways.live"}
+_OTHER_FIGURES = {"three_ways": "workbench.three_ways.recording"}
 
 
-def _figures() -> tuple[Figure | JointClaims, ...]:
-    from workbench.three_ways.recording import RUNS
+def judged(name: str) -> tuple[Figure | JointClaims, ...]:
+    """Return all that answers a system's claims: its figures, alone and together.
 
-    return (RUNS,)
-
-
-def _setting() -> type[Parameters]:
-    from workbench.three_ways.live import Setting
-
-    return Setting
-
-
-ROOMS = {"three_ways": Room(_figures, _setting)}
-_ALL: Mapping[str, SystemInfo | Room] = ChainMap[str, Any](ROOMS, SYSTEMS)
+    Raises UnknownNameError: there is no such system.
+    """
+    check_name("system", name, [*TITLES, *_OTHER_FIGURES])
+    module = import_module(_OTHER_FIGURES.get(name, f"workbench.{name}.paper.figures"))
+    figures: tuple[Figure | JointClaims, ...] = module.FIGURES
+    return figures
 
 
-def parameters(system: str) -> dict[str, Parameter]:
-    """Return the shared parameters, overridden by those that a system's explorer declares."""
-    if system not in _ALL:
+def parameters(name: str) -> dict[str, Parameter]:
+    """Return the shared parameters, overridden by those that a notebook's explorer declares."""
+    if name not in TITLES and name not in _OTHER_EXPLORERS:
         return PARAMETERS
-    return PARAMETERS | declared(_ALL[system].setting())
+    explorer = import_module(_OTHER_EXPLORERS.get(name, f"workbench.{name}.explorer"))
+    return PARAMETERS | declared(explorer.Setting)
 
 
 def every_parameter() -> dict[str, Parameter]:
     """Return the shared parameters and those of all systems, by name."""
-    return {name: one for system in SYSTEMS for name, one in parameters(system).items()}
-
-
-def judged(system: str) -> tuple[Figure | JointClaims, ...]:
-    """Return all that answers a system's claims: its figures, alone and together."""
-    return choose("system", system, _ALL).figures()
+    return {name: own for system in TITLES for name, own in parameters(system).items()}
 
 
 def figures(system: str) -> dict[str, Figure]:

@@ -93,7 +93,7 @@ def stuck(
         text=True,
     )
     try:
-        wait_for(lambda: is_stuck() or process.poll() is not None)
+        wait_for(lambda: is_stuck() or process.poll() is not None, seconds=600)
         assert process.poll() is None, process.communicate()[0]
         yield process
     finally:

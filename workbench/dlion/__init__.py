@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
 from workbench.decentralised.gradient_exchange.part import Part
-from workbench.dlion.algorithms import ALGORITHMS, SYSTEMS, WEIGHTINGS
+from workbench.dlion.algorithms import SYSTEMS, WEIGHTINGS
 from workbench.dlion.algorithms.global_batch import Growth
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
 from workbench.dlion.algorithms.local_batch import local_batch_sizes, relative_power
@@ -25,11 +25,9 @@ from workbench.dlion.algorithms.synchronisation import (
 from workbench.dlion.algorithms.system import Batching, System
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
 from workbench.dlion.training import Setup, Trained, TrainingError, train
-from workbench.system import SystemInfo
 
 __all__ = [
     "ENVIRONMENTS",
-    "SYSTEM",
     "SYSTEMS",
     "WEIGHTINGS",
     "Batching",
@@ -53,5 +51,3 @@ __all__ = [
     "synchronous",
     "train",
 ]
-
-SYSTEM = SystemInfo.of(__name__, "DLion", ALGORITHMS)

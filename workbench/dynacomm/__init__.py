@@ -6,7 +6,7 @@ Dynamic Communication Scheduling", 2021.
 
 from __future__ import annotations
 
-from workbench.dynacomm.algorithms import ALGORITHMS, PLANNERS
+from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import (
     Iteration,
     LayerCosts,
@@ -17,11 +17,9 @@ from workbench.dynacomm.costs.iteration import (
 )
 from workbench.dynacomm.costs.plan import Plan
 from workbench.dynacomm.training import Setup, Trained, TrainingError, train
-from workbench.system import SystemInfo
 
 __all__ = [
     "PLANNERS",
-    "SYSTEM",
     "Iteration",
     "LayerCosts",
     "Phase",
@@ -34,5 +32,3 @@ __all__ = [
     "timeline",
     "train",
 ]
-
-SYSTEM = SystemInfo.of(__name__, "DynaComm", ALGORITHMS)

@@ -11,7 +11,7 @@ another).
 from __future__ import annotations
 
 from workbench.edgegossip.aggregation import TECHNIQUES, Aggregation, aggregate
-from workbench.edgegossip.algorithms import ALGORITHMS, STRATEGIES, Strategy
+from workbench.edgegossip.algorithms import STRATEGIES, Strategy
 from workbench.edgegossip.algorithms.accuracy_aware import ranked, selected
 from workbench.edgegossip.algorithms.balancer import Balance, Ratios, balance
 from workbench.edgegossip.algorithms.failures import POLICIES, Handover, TooManyFailedError
@@ -21,12 +21,10 @@ from workbench.edgegossip.prediction.predictor import Contention, Predictor, fit
 from workbench.edgegossip.prediction.profiling_runs import profiling_runs
 from workbench.edgegossip.programs.trainer import EdgeGossip
 from workbench.edgegossip.training import Setup, Trained, TrainingError, train
-from workbench.system import SystemInfo
 
 __all__ = [
     "POLICIES",
     "STRATEGIES",
-    "SYSTEM",
     "TECHNIQUES",
     "Aggregation",
     "Balance",
@@ -52,5 +50,3 @@ __all__ = [
     "selected",
     "train",
 ]
-
-SYSTEM = SystemInfo.of(__name__, "EdgeGossip", ALGORITHMS)

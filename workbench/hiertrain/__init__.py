@@ -10,7 +10,7 @@ A problem is made by `problem_of` from a profile and the speed of each tier, or 
 
 from __future__ import annotations
 
-from workbench.hiertrain.algorithms import ALGORITHMS, PLANNERS
+from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import (
     ChainIteration,
     HybridIteration,
@@ -21,11 +21,9 @@ from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem
 from workbench.hiertrain.costs.profiled import problem_of, problem_of_times, through_edge
 from workbench.hiertrain.training import Setup, Trained, TrainingError, train
-from workbench.system import SystemInfo
 
 __all__ = [
     "PLANNERS",
-    "SYSTEM",
     "TIERS",
     "Chain",
     "ChainIteration",
@@ -43,5 +41,3 @@ __all__ = [
     "through_edge",
     "train",
 ]
-
-SYSTEM = SystemInfo.of(__name__, "HierTrain", ALGORITHMS)

@@ -31,23 +31,18 @@ from workbench.memory import (
     plan_memory,
     trade,
 )
-from workbench.olpb.algorithms import ALGORITHMS
 from workbench.olpb.algorithms.levels import METHODS
 from workbench.olpb.costs.subtasks import Node, Pool
-from workbench.system import SystemInfo
 
 if TYPE_CHECKING:
-    from workbench.experiments.figure import Figure, JointClaims
     from workbench.graphs.optimiser import Optimised, optimise
     from workbench.memory import Arena, measure_memory
     from workbench.olpb.algorithms.gradients import scan_gradients
     from workbench.olpb.training import Setup, Trained, TrainingError, train
-    from workbench.parameters import Parameters
 
 __all__ = [
     "METHODS",
     "PLANNERS",
-    "SYSTEM",
     "Arena",
     "BudgetError",
     "MemoryPlan",
@@ -87,26 +82,3 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     return getattr(importlib.import_module(_WITH_TORCH[name]), name)
-
-
-def _setup() -> type:
-    from workbench.olpb.training import Setup
-
-    return Setup
-
-
-def _setting() -> type[Parameters]:
-    from workbench.olpb.explorer import Setting
-
-    return Setting
-
-
-def _figures() -> tuple[Figure | JointClaims, ...]:
-    from workbench.olpb.paper.figures import FIGURES
-
-    return FIGURES
-
-
-SYSTEM = SystemInfo(
-    title="OLPB", algorithms=ALGORITHMS, setup=_setup, setting=_setting, figures=_figures
-)

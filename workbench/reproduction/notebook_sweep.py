@@ -144,6 +144,8 @@ def sweep(
                 outcomes[waiting[number]] = outcome
         except KeyboardInterrupt:
             interrupted = True
+        for at in waiting:
+            clean(tasks[at].output, [notebook.name])
         table = _table(points, tasks, outcomes, set(waiting) - outcomes.keys(), output)
         frames, faults = _frames(points, tasks)
         _write(output, table, frames)

@@ -69,7 +69,7 @@ def write(
     chosen = list(exported)
     rows = {
         system: of_results(results, system).rows
-        for system in {figure.system for figure in chosen} & set(systems.SYSTEMS)
+        for system in {figure.system for figure in chosen} & set(systems.TITLES)
     }
     path = output / ("figures.tex" if column == "double" else f"figures_{column}.tex")
     folder = output.resolve().name

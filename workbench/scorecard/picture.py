@@ -10,7 +10,7 @@ from workbench import figures
 from workbench.claims import MET, VERDICTS
 from workbench.figures import PALETTE
 from workbench.scorecard.scorecard import Row, Scorecard
-from workbench.systems import SYSTEMS
+from workbench.systems import TITLES
 from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _bars(judged: Sequence[Row], decided: Sequence[Row]) -> ChartType:
 
     claims = pl.DataFrame(
         {
-            "system": [SYSTEMS[row.system].title for row in judged],
+            "system": [TITLES[row.system] for row in judged],
             "verdict": [row.verdict if row in decided else TIMED for row in judged],
         }
     )
@@ -122,7 +122,7 @@ def _ratios(ratios: Sequence[tuple[Row, float]]) -> alt.Chart:
     frame = pl.DataFrame(
         {
             "claim": [row.id for row in rows],
-            "system": [SYSTEMS[row.system].title for row in rows],
+            "system": [TITLES[row.system] for row in rows],
             "verdict": [row.verdict for row in rows],
             "ratio": [ratio for _, ratio in ratios],
         }
@@ -160,7 +160,7 @@ def _ratio(row: Row) -> float | None:
 def _systems(rows: Sequence[Row], **options: Any) -> alt.Y:
     import altair as alt
 
-    order = [SYSTEMS[system].title for system in dict.fromkeys(row.system for row in rows)]
+    order = [TITLES[system] for system in dict.fromkeys(row.system for row in rows)]
     return alt.Y("system:N", sort=order, title=None, **options)
 
 

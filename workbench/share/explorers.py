@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from workbench import results
 from workbench.parameters import Parameters, Value, check_known, declared
 from workbench.reproduction.notebook_sweep import values_of
-from workbench.systems import SYSTEMS
+from workbench.systems import TITLES
 from workbench.utils.checks import UserError
 from workbench.widgets import Shared
 
-EXPLORERS = {name: f"workbench.{name}.explorer" for name in SYSTEMS} | {
+EXPLORERS = {name: f"workbench.{name}.explorer" for name in TITLES} | {
     "which_way": "workbench.comparison.explorer"
 }
 MOST_POINTS = 10_000

@@ -138,6 +138,7 @@ RUNS = Figure(
     recorded=True,
     timings=True,
 )
+FIGURES = (RUNS,)
 
 
 def recorded_runs() -> pl.DataFrame:
