@@ -7,8 +7,8 @@ from itertools import groupby
 
 from extensions import notebooks
 from workbench import scorecard, systems
-from workbench.claims import CAUSES, MISSES
-from workbench.scorecard.scorecard import Row
+from workbench.claims import CAUSES, Cause
+from workbench.scorecard import Row
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -31,7 +31,7 @@ def _page(system: str, notebook: str) -> str:
     lines += ["mean, in [](../../explanation/scorecard.md).", ""]
     causes = _causes(system)
     for kind, meaning in CAUSES.items():
-        groups = [(why, rows) for (of, why), rows in causes.items() if of == kind]
+        groups = [(cause.why, rows) for cause, rows in causes.items() if cause.kind == kind]
         if groups:
             lines += [f"## {meaning.capitalize()}", ""]
         for sources, parts in groupby(groups, lambda group: _sources(group[1])):
@@ -41,29 +41,26 @@ def _page(system: str, notebook: str) -> str:
     return "\n".join([*lines, "## Deviations", "", notebooks.section(notebook, "Deviations"), ""])
 
 
-def _causes(system: str) -> dict[tuple[str, str], list[Row]]:
+def _causes(system: str) -> dict[Cause, list[Row]]:
     """Missed claims by cause and reason; of what has not run here, those whose cause is known."""
     known = {
-        claim: (cause.kind, cause.why)
-        for figure in systems.judged(system)
-        for claim, cause in figure.causes.items()
+        claim: cause for figure in systems.judged(system) for claim, cause in figure.causes.items()
     }
-    found: dict[tuple[str, str], list[Row]] = {}
+    found: dict[Cause, list[Row]] = {}
     for row in scorecard.of_results(system=system).rows:
-        if row.verdict in MISSES:
-            found.setdefault((row.cause, row.cause_reason), []).append(row)
-        elif row.verdict == "not run" and row.id in known:
-            found.setdefault(known[row.id], []).append(row)
+        cause = row.cause or (known.get(row.claim.id) if row.verdict == "not run" else None)
+        if cause:
+            found.setdefault(cause, []).append(row)
     return found
 
 
 def _sources(rows: list[Row]) -> str:
-    return ", ".join(dict.fromkeys(row.source for row in rows))
+    return ", ".join(dict.fromkeys(row.claim.source for row in rows))
 
 
 def _table(rows: list[Row]) -> list[str]:
     lines = ["| claim | it says | paper | ours | verdict |", "| --- | --- | --- | --- | --- |"]
     for row in rows:
-        cells = (f"`{row.name}`", row.metric, row.paper_text, row.ours_text, row.verdict)
+        cells = (f"`{row.name}`", row.claim.metric, row.paper_text, row.ours_text, row.verdict)
         lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"]
     return lines

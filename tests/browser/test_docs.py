@@ -130,7 +130,8 @@ def test_every_missed_claim_is_listed(system: str, site: Path, clone: Clone) -> 
     assert missed or system == "olpb"  # all of its figures are made here
     for row in missed:
         assert f">{row.name}<" in text
-        assert escape(row.cause_reason[1:30], quote=False) in text, row.name
+        assert row.cause
+        assert escape(row.cause.why[1:30], quote=False) in text, row.name
 
 
 @pytest.mark.parametrize(

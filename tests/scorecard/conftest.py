@@ -14,6 +14,6 @@ from workbench.utils import files
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
     made = Toy(tmp_path)
-    monkeypatch.setitem(systems.SYSTEMS, "toy", made.info)
+    monkeypatch.setitem(systems.TITLES, "toy", made.info)
     monkeypatch.setattr(files, "DATA", tmp_path)
     return made

@@ -1,4 +1,4 @@
-"""A system that exists in tests of the scorecard alone, and what is recorded of it."""
+"""A system that exists in tests of the scorecard alone, its stored results and recordings."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from workbench.system import SystemInfo
 
 from tests.store.helpers import MADE
 from workbench.claims import Answer
 from workbench.experiments.figure import Figure, JointClaims
 from workbench.experiments.recorded import Recorded
 from workbench.notebook import Results
-from workbench.parameters import Parameters, Value
-from workbench.scorecard import Scorecard, of_frames, of_results
+from workbench.parameters import Parameters
+from workbench.scorecard import Row, Scorecard, of_frames, of_results
 from workbench.store import provenance
 from workbench.store.manifest import NAME, file_digest
-from workbench.system import SystemInfo
 from workbench.utils.files import ROOT
 
 TOY_CLAIMS = """\
@@ -44,7 +44,7 @@ def order(frame: pl.DataFrame, **more: Any) -> Answer:
 
 
 class Toy:
-    """A system that exists in a test only: its claims, its figures, what is stored of it."""
+    """A system that exists in a test only: its claims, its figures, its stored results."""
 
     def __init__(self, folder: Path) -> None:
         self.results = folder / "results"
@@ -85,31 +85,25 @@ class Toy:
             fields[name] = {**getattr(own, name), **fields[name]}
         self.figures[figure] = replace(own, **fields)
 
-    def store(
-        self,
-        parameters: Mapping[str, Value] = {"scale": "smoke"},
-        revision: str = "",
-        /,
-        **frames: pl.DataFrame,
-    ) -> None:
-        """Store frames as a run of the toy's notebook does."""
+    def store(self, revision: str = "", /, **frames: pl.DataFrame) -> None:
+        """Store frames as a run of the toy's notebook at scale smoke does."""
         folder = self.results / "09_toy"
         kept = Results("toy", folder)
         for name, frame in frames.items():
             kept.keep(name, frame)
-        files = sorted(folder.glob("*.parquet"))
         manifest = replace(
             MADE,
             of="09_toy",
-            arguments=parameters,
+            system="toy",
+            arguments={"scale": "smoke"},
             revision=revision or provenance.revision(ROOT)[0],
-            outputs={path.name: file_digest(path) or "" for path in files},
+            outputs={path.name: file_digest(path) or "" for path in folder.glob("*.parquet")},
         )
         (folder / NAME).write_text(manifest.to_json())
 
-    def card(self, system: str | None = None) -> Scorecard:
+    def card(self) -> Scorecard:
         """Judge what is stored."""
-        return of_results(self.results, system)
+        return of_results(self.results, "toy")
 
     def judge(self, frames: Mapping[str, pl.DataFrame], **more: Any) -> Scorecard:
         """Judge frames at hand."""
@@ -123,15 +117,20 @@ def recording(
     scale: str = "paper",
     data: str = "mnist",
     seeds: Sequence[int] = (1, 2, 3),
-    **made_by: Any,
+    dirty: bool = False,
 ) -> dict[str, Recorded]:
-    """What would be recorded of a toy's figure, at a clean revision unless said otherwise."""
-    made_by = {"revision": "a" * 40, "dirty": False, **made_by}
+    """A recording of a figure of the toy."""
     made = replace(
-        MADE, of=name, arguments={"scale": scale}, data={data: ""}, seeds=seeds, **made_by
+        MADE,
+        of=name,
+        arguments={"scale": scale},
+        data={data: ""},
+        seeds=seeds,
+        revision="a" * 40,
+        dirty=dirty,
     )
     return {name: Recorded(frame, made)}
 
 
-def verdicts(card: Scorecard) -> dict[str, str]:
-    return {row.id: row.verdict for row in card.rows}
+def by_name(card: Scorecard) -> dict[str, Row]:
+    return {row.name: row for row in card.rows}

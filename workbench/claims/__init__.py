@@ -4,14 +4,20 @@ Claims are rows of ``data/claims.csv``; the figures of a system's ``paper/`` ans
 is the rule, the same for every claim. `workbench.scorecard` judges stored results by it.
 """
 
-from workbench.claims.answer import CAUSES, Answer, Cause
-from workbench.claims.claim import COLUMNS, Claim, claims_of, load_claims, paper_value, siblings
+from workbench.claims.claim import (
+    CAUSES,
+    Answer,
+    Cause,
+    Claim,
+    claims_of,
+    load_claims,
+    paper_value,
+)
 from workbench.claims.rule import (
     MET,
     MISSES,
     VERDICTS,
     accepted,
-    compared_with,
     judge,
     tolerance,
     verdict,
@@ -20,7 +26,6 @@ from workbench.claims.rule import (
 
 __all__ = [
     "CAUSES",
-    "COLUMNS",
     "MET",
     "MISSES",
     "VERDICTS",
@@ -29,11 +34,9 @@ __all__ = [
     "Claim",
     "accepted",
     "claims_of",
-    "compared_with",
     "judge",
     "load_claims",
     "paper_value",
-    "siblings",
     "tolerance",
     "verdict",
     "verdicts",

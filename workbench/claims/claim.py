@@ -1,28 +1,34 @@
-"""One claim: a number or an ordering that a paper states. All of them: ``data/claims.csv``."""
+"""Claims of the papers, our answers to them, and causes of misses."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from math import sqrt
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Literal
 
 from workbench.utils import files
-from workbench.utils.checks import UserError, check_name
+from workbench.utils.checks import UserError, check_name, choose
 
 if TYPE_CHECKING:
     import polars as pl
 
-COLUMNS = ("id", "system", "source", "setting", "metric", "unit", "value", "check", "note")
 CHECKS = ("near", "at_most", "at_least", "range", "order", "input")
-
+CAUSES: Mapping[str, str] = {
+    "paper": "the paper's own numbers contradict each other",
+    "data": "what it takes cannot be had",
+    "noise": "the spread over seeds, or over what the paper finds alike, covers the bar",
+    "ours": "of our own making, or not explained yet",
+}
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One number or ordering that a paper states.
+    """A number or an ordering that a paper states: a row of ``data/claims.csv``.
 
     Attributes
     ----------
@@ -71,36 +77,32 @@ class Claim:
         return float(ends[1]), float(ends[2])
 
 
-def load_claims(path: Path | None = None) -> pl.DataFrame:
-    """Return the table of claims, every row checked; all columns are text, nulls are empty.
+def load_claims() -> pl.DataFrame:
+    """Return the table of claims; all columns are text, without nulls.
 
-    `path` is a CSV file with the columns `COLUMNS`; by default ``data/claims.csv``. A missing
-    column or a wrong row is a ValueError that names the line and what is allowed.
+    Raises UserError: a row is wrong; the message names its line.
     """
     import polars as pl
 
-    path = path or files.DATA / "claims.csv"
-    frame = pl.read_csv(path, infer_schema=False).fill_null("")
-    absent = [name for name in COLUMNS if name not in frame.columns]
-    if absent:
-        raise UserError(f"{path.name} lacks the columns {', '.join(absent)}")
-    seen: dict[str, int] = {}
-    for line, record in enumerate(frame.select(COLUMNS).iter_rows(named=True), start=2):
+    columns = [field.name for field in fields(Claim)]
+    table = pl.read_csv(files.DATA / "claims.csv", infer_schema=False).fill_null("").select(columns)
+    lines: dict[str, int] = {}
+    for line, row in enumerate(table.iter_rows(named=True), start=2):
         try:
-            claim = Claim(**record)
-        except ValueError as error:
-            raise UserError(f"{path.name}, line {line}: {error}") from None
-        if claim.id in seen:
+            claim = Claim(**row)
+        except UserError as error:
+            raise UserError(f"claims.csv, line {line}: {error}") from None
+        if claim.id in lines:
             raise UserError(
-                f"{path.name}, line {line}: {claim.id!r} stands in line {seen[claim.id]} already"
+                f"claims.csv, line {line}: {claim.id!r} stands in line {lines[claim.id]} already"
             )
-        seen[claim.id] = line
-    return frame.select(COLUMNS)
+        lines[claim.id] = line
+    return table
 
 
-def claims_of(system: str, table: pl.DataFrame | None = None) -> dict[str, Claim]:
-    """Return a system's claims by id; `table` is as `load_claims` returns it."""
-    table = load_claims() if table is None else table
+def claims_of(system: str) -> dict[str, Claim]:
+    """Return a system's claims by id."""
+    table = load_claims()
     check_name("system", system, dict.fromkeys(table["system"]))
     rows = table.filter(system=system).iter_rows(named=True)
     return {row["id"]: Claim(**row) for row in rows}
@@ -109,17 +111,66 @@ def claims_of(system: str, table: pl.DataFrame | None = None) -> dict[str, Claim
 def paper_value(claim: str) -> float:
     """Return the number that the paper states for a claim."""
     table = load_claims()
-    ids = table["id"].to_list()
-    return float(table["value"][ids.index(check_name("claim", claim, ids))])
+    return float(choose("claim", claim, dict(zip(table["id"], table["value"], strict=True))))
 
 
-def siblings(claim: Claim, others: Iterable[Claim]) -> list[Claim]:
-    """Return those of `others` that the paper states beside `claim`, as numbers to compare with."""
-    family = claim.id.rpartition(".")[0]
-    return [
-        other
-        for other in others
-        if other.id != claim.id
-        and other.id.rpartition(".")[0] == family
-        and (other.unit, other.check) == (claim.unit, claim.check)
-    ]
+@dataclass(frozen=True)
+class Answer:
+    """Our value for a claim.
+
+    Attributes
+    ----------
+    ours
+        In the claim's unit; whether it holds, for an order; None if there is no value.
+    detail
+        Briefly, where `ours` comes from, or why there is none.
+    not_run
+        If the claim cannot be answered yet: what it waits for.
+    timed
+        Whether it is a measured time, which differs from run to run.
+    seeds
+        Number of trainings, alike but for their seed, that `ours` is the mean of.
+    spread
+        Standard error of the mean over these seeds, in the claim's unit.
+    caveat
+        Reservation to state even where the claim is met.
+    """
+
+    ours: float | bool | None = None
+    detail: str = ""
+    not_run: str = ""
+    timed: bool = False
+    seeds: int | None = None
+    spread: float | None = None
+    caveat: str = ""
+
+    def __post_init__(self) -> None:
+        to_python = getattr(self.ours, "item", None)  # of a NumPy scalar
+        if to_python:
+            object.__setattr__(self, "ours", to_python())
+        if self.ours is None:
+            if not (self.detail or self.not_run):
+                raise AssertionError("an answer without a value says why, in detail or not_run")
+        elif self.not_run:
+            raise AssertionError(f"an answer has a value, {self.ours}, or did not run; not both")
+        elif not math.isfinite(self.ours):
+            raise AssertionError(
+                f"ours is {self.ours}; where there is no value give None and a detail"
+            )
+
+    @classmethod
+    def over_seeds(cls, values: Sequence[float], detail: str = "", *, caveat: str = "") -> Answer:
+        """Return the mean of a number that each seed has, and its standard error."""
+        spread = stdev(values) / sqrt(len(values)) if len(values) > 1 else None
+        return cls(fmean(values), detail, seeds=len(values), spread=spread, caveat=caveat)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """The cause of a miss: a name in `CAUSES`, and the arithmetic or the lack that shows it."""
+
+    kind: Literal["paper", "data", "noise", "ours"]
+    why: str
+
+    def __post_init__(self) -> None:
+        check_name("cause", self.kind, CAUSES)

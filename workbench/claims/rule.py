@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from workbench.claims.answer import Answer
-from workbench.claims.claim import Claim, claims_of, siblings
+from workbench.claims.claim import Answer, Claim, claims_of
 
 VERDICTS = ("near", "holds", "trend", "not reproduced", "not run", "input")
 MET, MISSES = VERDICTS[:2], VERDICTS[2:4]
@@ -42,9 +41,9 @@ def accepted(claim: Claim) -> tuple[float, float]:
 
 
 def verdict(
-    claim: Claim, ours: float | bool, beside: Sequence[tuple[Claim, float]] = ()
+    claim: Claim, ours: float | bool, siblings: Sequence[tuple[Claim, float]] = ()
 ) -> tuple[str, str]:
-    """Judge one claim by the rule that holds for all of them.
+    """Judge a claim by the rule that holds for all of them.
 
     ========  ====================================================================================
     check     rule
@@ -63,9 +62,8 @@ def verdict(
     input     `input` always: a value given to the model is not a result of it
     ========  ====================================================================================
 
-    `ours` is in the claim's unit, a truth value for an order (else TypeError); `beside` has the
-    siblings that have a number, with ours. Returns one of `VERDICTS`, and the reason where ours
-    misses.
+    `ours` is in the claim's unit, a truth value for an order (else TypeError); `siblings` come with
+    our numbers for them. Returns one of `VERDICTS`, and the reason where ours misses.
     """
     if isinstance(ours, bool) != (claim.check == "order"):
         wanted = "true or false" if claim.check == "order" else "a number"
@@ -76,7 +74,7 @@ def verdict(
         case "order":
             return ("holds", "") if ours else ("not reproduced", "the order does not hold")
         case "near":
-            return _near(claim, ours, beside)
+            return _near(claim, ours, siblings)
     low, high = accepted(claim)
     if low <= ours <= high:
         return "holds", ""
@@ -84,28 +82,29 @@ def verdict(
     return "not reproduced", f"{abs(ours - bound):.3g} {_unit(claim)} {side} {bound:g}"
 
 
-def _near(claim: Claim, ours: float, beside: Sequence[tuple[Claim, float]]) -> tuple[str, str]:
+def _near(claim: Claim, ours: float, siblings: Sequence[tuple[Claim, float]]) -> tuple[str, str]:
     paper = float(claim.value)
     allowed = tolerance(claim.unit, paper)
     if _within(ours - paper, allowed):
         return "near", ""
     side = "above" if ours > paper else "below"
     miss = f"{abs(ours - paper):.3g} {_unit(claim)} {side} (near: {allowed:.3g})"
-    compared = []  # (whom with, paper's side, our side)
+    orderings = []  # (compared with, the paper's side of it, our side)
     if claim.unit in REFERENCES:
         reference = REFERENCES[claim.unit]
-        compared.append((f"{reference:g}", _sign(paper - reference), _sign(ours - reference)))
-    for other, other_ours in beside:
-        other_paper = float(other.value)
-        tie = max(allowed, tolerance(other.unit, other_paper))
-        if not _within(paper - other_paper, tie):
-            name = other.id.rpartition(".")[2]
-            compared.append((name, _sign(paper - other_paper), _sign(ours - other_ours)))
+        orderings.append((f"{reference:g}", _sign(paper - reference), _sign(ours - reference)))
+    for sibling, our_sibling in siblings:
+        stated = float(sibling.value)
+        if not _within(paper - stated, max(allowed, tolerance(sibling.unit, stated))):
+            name = sibling.id.rpartition(".")[2]
+            orderings.append((name, _sign(paper - stated), _sign(ours - our_sibling)))
     sides = {1: "above", 0: "equal to", -1: "below"}
-    wrong = [f"{sides[stated]} {name}" for name, stated, our_side in compared if stated != our_side]
+    wrong = [
+        f"{sides[theirs]} {name}" for name, theirs, our_side in orderings if theirs != our_side
+    ]
     if wrong:
         return "not reproduced", f"{miss}, not {', '.join(wrong)} as in the paper"
-    if not compared:
+    if not orderings:
         return "not reproduced", f"{miss}, no ordering to fall back on"
     return "trend", f"{miss}, the ordering holds"
 
@@ -123,32 +122,19 @@ def _unit(claim: Claim) -> str:
     return "points" if claim.unit in ("percent", "percentage points") else claim.unit
 
 
-def compared_with(
-    claim: Claim, own: Iterable[Claim], answers: Mapping[str, Answer]
-) -> tuple[float, ...]:
-    """Return the numbers that a verdict compares ours with, other than the paper's."""
-    if claim.check in ("order", "input"):
-        return ()
-    bounds = [bound for bound in accepted(claim) if math.isfinite(bound)]
-    reference = [REFERENCES[claim.unit]] if claim.unit in REFERENCES else []
-    return (*bounds, *reference, *(ours for _, ours in _siblings(claim, own, answers)))
+def _are_siblings(claim: Claim, other: Claim) -> bool:
+    """Whether the paper states both beside each other, as numbers to compare."""
+
+    def family(claim: Claim) -> tuple[str, str, str]:
+        return claim.id.rpartition(".")[0], claim.unit, claim.check
+
+    return claim.id != other.id and family(claim) == family(other)
 
 
-def _siblings(
-    claim: Claim, own: Iterable[Claim], answers: Mapping[str, Answer]
-) -> list[tuple[Claim, float]]:
-    """Return siblings that have a number, with ours."""
-    return [
-        (other, float(answers[other.id].ours or 0.0))
-        for other in siblings(claim, own)
-        if other.id in answers and answers[other.id].ours is not None
-    ]
-
-
-def judge(claim: Claim, own: Iterable[Claim], answers: Mapping[str, Answer]) -> tuple[str, str]:
+def judge(claim: Claim, claims: Iterable[Claim], answers: Mapping[str, Answer]) -> tuple[str, str]:
     """Return the verdict on a claim by the answers to it and its siblings, and the reason.
 
-    `own` are all claims of its system; `answers` has this claim unless it is an input.
+    `claims` are all of its system; `answers` has this claim unless it is an input.
     """
     if claim.check == "input":
         detail = answers[claim.id].detail if claim.id in answers else ""
@@ -158,7 +144,14 @@ def judge(claim: Claim, own: Iterable[Claim], answers: Mapping[str, Answer]) -> 
         return "not run", answer.not_run
     if answer.ours is None:
         return "not reproduced", answer.detail
-    reached, reason = verdict(claim, answer.ours, _siblings(claim, own, answers))
+    siblings = [
+        (other, float(sibling.ours))
+        for other in claims
+        if _are_siblings(claim, other)
+        and (sibling := answers.get(other.id)) is not None
+        and sibling.ours is not None
+    ]
+    reached, reason = verdict(claim, answer.ours, siblings)
     if claim.check == "order" and answer.detail:
         return reached, answer.detail
     return reached, "; ".join(part for part in (reason, answer.detail) if part)

@@ -147,54 +147,53 @@ def at(**setting: object) -> Rows:
 
 
 class Answers(NamedTuple):
-    """What figures say of claims.
+    """Answers to claims by the frames of figures.
 
     Attributes
     ----------
     by_claim
-        Our values, where the frames have one.
-    faults
-        Claim -> what the frames lack for it, if they are of another version.
+        Our values.
+    missing
+        Claim -> the rows that the frames lack for it.
+    failed
+        Claim -> the error that its answer raised on rows of other code.
     """
 
     by_claim: dict[str, Answer]
-    faults: dict[str, str]
+    missing: dict[str, str]
+    failed: dict[str, str]
 
 
 def answers_of(
     figures: Iterable[Figure | JointClaims],
     frames: Mapping[str, pl.DataFrame],
     *,
-    may_lack_rows: bool = False,
+    same_code: bool = True,
 ) -> Answers:
-    """Answer the claims whose frames, by figures' ids, have rows at the paper's setting.
+    """Answer claims by the rows at the paper's setting; `frames` are by figures' ids.
 
-    Where the frames `may_lack_rows`, since other code or other parameters made them, what an answer
-    does not find is a fault of theirs; else it is one of the answer, and its error is raised.
+    An answer that raises an error is wrong, and its error is raised. Only where other code than
+    this has made the frames is an error that lacking rows may cause kept in `Answers.failed`.
     """
-    answers, faults = dict[str, Answer](), dict[str, str]()
+    answers = Answers({}, {}, {})
     for source in figures:
-        if not source.answers or any(figure.id not in frames for figure in source.figures):
-            continue
-        try:
-            rows = [figure.at_paper(frames[figure.id]) for figure in source.figures]
-        except pl.exceptions.PolarsError as error:
-            faults |= dict.fromkeys(source.answers, _first_line(error))
-            continue
-        if any(frame.is_empty() for frame in rows):
-            continue
+        ids = ", ".join(figure.id for figure in source.figures)
+        absent = [figure.id for figure in source.figures if figure.id not in frames]
         for claim, answer in source.answers.items():
+            if absent:
+                answers.missing[claim] = f"no rows of {', '.join(absent)}"
+                continue
             try:
-                if (value := answer(*rows)) is not None:
-                    answers[claim] = value
-            except pl.exceptions.PolarsError as error:
-                faults[claim] = _first_line(error)
-            except (LookupError, ValueError) as error:
-                if not may_lack_rows:
+                rows = [figure.at_paper(frames[figure.id]) for figure in source.figures]
+                if any(frame.is_empty() for frame in rows):
+                    answers.missing[claim] = f"no rows of {ids} at the paper's setting"
+                elif (value := answer(*rows)) is None:
+                    answers.missing[claim] = f"no rows of {ids} that answer it"
+                else:
+                    answers.by_claim[claim] = value
+            except (LookupError, ValueError, pl.exceptions.PolarsError) as error:
+                if same_code:
                     raise
-                faults[claim] = f"rows are missing: {_first_line(error)}"
-    return Answers(answers, faults)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+                first_line = str(error).partition("\n")[0]
+                answers.failed[claim] = f"{type(error).__name__}: {first_line}"
+    return answers

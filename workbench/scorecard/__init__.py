@@ -3,10 +3,10 @@
 `of_results` judges stored results, `of_frames` the frames of a notebook; neither runs anything.
 """
 
+from workbench.scorecard.card import ROLES, Row, Scorecard
 from workbench.scorecard.judging import fitted_on, of_frames, of_results
 from workbench.scorecard.one_claim import one_claim
 from workbench.scorecard.picture import picture, show, write
-from workbench.scorecard.scorecard import ROLES, Row, Scorecard
 from workbench.scorecard.text import render
 
 __all__ = [

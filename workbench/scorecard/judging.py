@@ -1,32 +1,21 @@
-"""Makes the scorecard, from stored results or from frames at hand; runs nothing."""
+"""Judges claims by stored results, by recordings, or by frames at hand; runs nothing."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workbench import results as stored_results
 from workbench import systems
-from workbench.claims import (
-    MISSES,
-    Answer,
-    Cause,
-    Claim,
-    accepted,
-    claims_of,
-    compared_with,
-    judge,
-    load_claims,
-)
+from workbench.claims import MISSES, Answer, Cause, Claim, accepted, claims_of, judge, load_claims
 from workbench.clusters.testbeds import load_calibration
-from workbench.experiments.figure import answers_of
-from workbench.parameters import Value
-from workbench.scorecard.scorecard import Row, Scorecard
-from workbench.store import provenance
+from workbench.experiments import recorded
+from workbench.experiments.figure import Answers, Figure, answers_of
+from workbench.scorecard.card import Row, Scorecard
+from workbench.store import manifest, provenance
 from workbench.utils import files
 from workbench.utils.checks import check_name
 
@@ -37,11 +26,10 @@ PAPER = "paper"
 """The scale of the paper's own sizes, which claims are about."""
 FEWEST_SEEDS = 3
 """With fewer, the spread over seeds excuses nothing: two runs say little of how far runs differ."""
-_STATED = ("id", "system", "source", "setting", "metric", "unit", "check")
 
 
 def of_results(results: Path | None = None, system: str | None = None) -> Scorecard:
-    """Judge claims by the stored results, without running anything.
+    """Judge claims by the stored results.
 
     Parameters
     ----------
@@ -56,26 +44,21 @@ def of_results(results: Path | None = None, system: str | None = None) -> Scorec
     chosen = list(dict.fromkeys(load_claims()["system"]))
     if system is not None:
         chosen = [check_name("system", stored_results.system_named(system), chosen)]
-    cards = []
     revision, _ = provenance.revision(files.ROOT)
+    cards = []
     for name in chosen:
-        manifest = stored_results.manifest(folder, name)
-        cards.append(
-            of_frames(
-                name,
-                stored_results.load(folder, name),
-                scale=manifest.scale if manifest else None,
-                parameters=manifest.arguments if manifest else None,
-                damaged=stored_results.damaged(folder, name),
-                other_commit=manifest is not None and manifest.revision != revision,
-            )
+        made = stored_results.manifest(folder, name)
+        card = of_frames(
+            name,
+            stored_results.load(folder, name),
+            scale=made.scale if made else None,
+            damaged=stored_results.damaged(folder, name),
+            same_code=made is not None and revision is not None and made.revision == revision,
         )
+        cards.append(card)
     return Scorecard(
-        rows=tuple(row for card in cards for row in card.rows),
-        scales={name: scale for card in cards for name, scale in card.scales.items()},
-        missing={name: command for card in cards for name, command in card.missing.items()},
-        unanswered=tuple(name for card in cards for name in card.unanswered),
-        recorded={name: made for card in cards for name, made in card.recorded.items()},
+        tuple(row for card in cards for row in card.rows),
+        tuple(note for card in cards for note in card.notes),
     )
 
 
@@ -85,11 +68,10 @@ def of_frames(
     *,
     scale: str | None = None,
     recorded: Mapping[str, pl.DataFrame] | None = None,
-    parameters: Mapping[str, Value] | None = None,
     damaged: Sequence[Path] = (),
-    other_commit: bool = False,
+    same_code: bool = True,
 ) -> Scorecard:
-    """Judge one system's claims by frames in memory, as a notebook has them while it runs.
+    """Judge a system's claims by frames in memory, as a notebook has them while it runs.
 
     Each claim is judged once, by the strongest evidence that answers it: what was recorded at scale
     ``paper``, else these frames, else what was recorded at another scale. What only a training of
@@ -99,156 +81,144 @@ def of_frames(
     ----------
     frames
         By name, as the notebook keeps them; empty where nothing is stored.
-    scale, parameters
-        With which they were made; the latter explain why a claim has no answer.
+    scale
+        At which they were made.
     recorded
         Frames recorded in one run at scale ``paper``, by the same names; by default those in
         ``data/recorded``, of every scale.
     damaged
         Other stored files that were altered after the run.
-    other_commit
-        Whether another commit than the present one made them, so that they may lack rows that
-        answers look for.
+    same_code
+        Whether the present commit made the frames; others may lack rows that answers look for.
     """
-    own = claims_of(system)
-    figures = systems.judged(system)
-    for figure in figures:
-        for claim in (*figure.answers, *figure.causes):
-            check_name("claim", claim, own)
-    may_lack_rows = other_commit or bool(_changed(system, parameters or {}))
-    answers, faults = answers_of(figures, frames, may_lack_rows=may_lack_rows)
-    evidence = [_Evidence(f"this run, {scale or 'unknown'} scale", scale, answers, here=True)]
+    claims, sources = claims_of(system), systems.judged(system)
+    for source in sources:
+        for name in (*source.answers, *source.causes):
+            check_name("claim", name, claims)
+    answers = answers_of(sources, frames, same_code=same_code)
+    run = Evidence(f"this run, {scale or 'unknown'} scale", scale, answers)
     if recorded is None:
-        recordings, made = _recordings(system)
+        recordings, notes = _recordings(system)
     else:
-        recordings, made = [_Recording("recorded", PAPER, dict(recorded))], {}
-    for recording in recordings:
-        answers, lacking = answers_of(figures, recording.frames)
-        place = 0 if recording.scale == PAPER else len(evidence)
-        evidence.insert(place, _Evidence(recording.name, recording.scale, answers))
-        if lacking:
-            named = f"{system} {', '.join(recording.frames)}, recorded"
-            fault = next(iter(lacking.values()))
-            made[named] = f"of another version, so not all claims are judged ({fault})"
-    answered = {name for source in evidence for name in source.answers}
-    learnt = {
-        claim: tuple(base.id for figure in source.figures for base in figure.bases)
-        for source in figures
-        if source.needs_paper_size
-        for claim in source.answers
-    }
-    waiting = [
-        name
-        for name, claim in own.items()
-        if name not in answered
-        and claim.check != "input"
-        and set(learnt.get(name, ())) <= set(frames)
+        recordings, notes = [Evidence("recorded", PAPER, answers_of(sources, recorded))], []
+    ranked = [
+        *(recording for recording in recordings if recording.scale == PAPER),
+        run,
+        *(recording for recording in recordings if recording.scale != PAPER),
     ]
-    why = "given to the model"  # as inputs are, which need no answer
-    if waiting:
-        why = _why_unanswered(system, frames, parameters or {}, damaged)
-    again = f"run `{reproduce_command(system)} --force`"
-    judged_by = _JudgedBy(
-        tuple(own.values()),
-        evidence,
-        learnt=learnt,
-        causes={claim: why for figure in figures for claim, why in figure.causes.items()},
-        fitted=fitted_on(system, own),
-        faults={
-            claim: f"the stored results are of another version ({fault}): {again}"
-            for claim, fault in faults.items()
-        },
-        unanswered=why,
-    )
-    return Scorecard(
-        rows=tuple(_judged(claim, judged_by) for claim in own.values()),
-        scales={system: scale or "an unknown"} if frames else {},
-        missing={} if frames or damaged else {system: reproduce_command(system)},
-        unanswered=tuple(waiting) if frames and not damaged else (),
-        recorded=made,
-    )
+    notes += [
+        f"{name}: its answer failed on rows that other code made, {evidence.name} ({error})"
+        for evidence in ranked
+        for name, error in evidence.answers.failed.items()
+    ]
+    waiting = _waiting(system, answers, frames, damaged)
+    causes = {name: cause for source in sources for name, cause in source.causes.items()}
+    fitted = fitted_on(system, claims)
+    rows = []
+    for name, claim in claims.items():
+        role = "input" if claim.check == "input" else "fit" if name in fitted else "predicted"
+        deciding, weaker, lacking = _decide(claim, ranked, waiting)
+        by_claim = deciding.answers.by_claim if deciding else {name: Answer(not_run=lacking)}
+        answer = by_claim[name]
+        verdict, reason = judge(claim, claims.values(), by_claim)
+        row = Row(
+            claim,
+            role,
+            verdict,
+            reason,
+            replace(answer, timed=answer.timed and deciding is run),
+            evidence=deciding.name if deciding else "",
+            weaker=weaker.answers.by_claim[name].ours if weaker else None,
+            weaker_evidence=weaker.name if weaker else "",
+            cause=cause_of(claim, answer, causes.get(name)) if verdict in MISSES else None,
+        )
+        rows.append(row)
+    return Scorecard(tuple(rows), tuple(notes))
 
 
-@dataclass(frozen=True)
-class _Recording:
-    """Recorded frames that may be compared: of the same scale, data and seeds."""
-
-    name: str
-    scale: str
-    frames: dict[str, pl.DataFrame]
-
-
-@dataclass(frozen=True)
-class _Evidence:
-    """Answers by frames that may be compared, and whether this machine has just made them."""
+class Evidence(NamedTuple):
+    """Answers by frames that may be compared: of the same scale, data and seeds."""
 
     name: str
     scale: str | None
-    answers: Mapping[str, Answer]
-    here: bool = False
+    answers: Answers
 
 
-@dataclass(frozen=True)
-class _JudgedBy:
-    """What all claims of a system are judged by; `evidence` has the strongest first."""
-
-    own: Sequence[Claim]
-    evidence: Sequence[_Evidence]
-    learnt: Mapping[str, tuple[str, ...]]
-    causes: Mapping[str, Cause]
-    fitted: Collection[str]
-    faults: Mapping[str, str]
-    unanswered: str
-
-    def decides(self, source: _Evidence, claim: str) -> bool:
-        """Whether this evidence has an answer to a claim, and is strong enough to judge by."""
-        large = claim not in self.learnt or source.scale == PAPER
-        return large and claim in source.answers and not source.answers[claim].not_run
-
-    def waits_for(self, claim: str) -> str:
-        """What a claim waits for that no evidence decides."""
-        said = [source for source in self.evidence if claim in source.answers]
-        if claim in self.learnt:
-            system = claim.partition(".")[0]
-            record = ", ".join(f"`workbench record {system} {name}`" for name in self.learnt[claim])
-            recorded = [source.answers[claim].not_run for source in said if source.scale == PAPER]
-            return next(iter(recorded), f"needs scale paper: {record}")
-        lacking = self.faults.get(claim, self.unanswered)
-        return next((source.answers[claim].not_run for source in said), lacking)
+def _decide(
+    claim: Claim, ranked: Iterable[Evidence], waiting: Mapping[str, str]
+) -> tuple[Evidence | None, Evidence | None, str]:
+    """Return the strongest evidence for a claim, the next with a value, and what it waits for."""
+    figures = figures_of(claim.id)
+    needs_paper_size = any(figure.needs_paper_size for figure in figures)
+    lacking = waiting.get(claim.id, "no figure answers it")
+    if needs_paper_size:
+        bases = (base.id for figure in figures for base in figure.bases)
+        commands = ", ".join(f"`workbench record {claim.system} {base}`" for base in bases)
+        lacking = f"needs scale paper: {commands}"
+    deciding = weaker = not_run = None
+    for evidence in ranked:
+        answer = evidence.answers.by_claim.get(claim.id)
+        is_enough = evidence.scale == PAPER or not needs_paper_size
+        if answer and is_enough and answer.not_run:
+            not_run = not_run or answer.not_run
+        elif answer and is_enough and not deciding:
+            deciding = evidence
+        elif answer and answer.ours is not None and not weaker:
+            weaker = evidence
+    return deciding, weaker, not_run or lacking
 
 
-def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
-    """Return recorded frames, those together that may be compared, and what to say of each."""
+def _waiting(
+    system: str, answers: Answers, frames: Mapping[str, pl.DataFrame], damaged: Sequence[Path]
+) -> dict[str, str]:
+    """Return what each claim waits for that a run does not answer, with the command that helps."""
+    command = f"run `{reproduce_command(system)}`"
+    reasons = {}
+    for claim in (*answers.missing, *answers.failed):
+        needed = {manifest.NAME, *(f"{figure.id}.parquet" for figure in figures_of(claim))}
+        lost = next((path for path in damaged if path.name in needed), None)
+        if lost:
+            reasons[claim] = f"{lost} is missing or no longer what the run wrote: {command}"
+        elif not frames:
+            reasons[claim] = f"no stored results: {command}"
+        elif claim in answers.missing:
+            reasons[claim] = f"this run has {answers.missing[claim]}: {command}"
+        else:
+            error = answers.failed[claim]
+            reasons[claim] = f"its answer failed on rows that other code made ({error}): {command}"
+    return reasons
+
+
+def _recordings(system: str) -> tuple[list[Evidence], list[str]]:
+    """Return what is recorded, together what may be compared, and what is wrong with the rest."""
     import polars as pl
 
-    from workbench.experiments import recorded
-
     recordings, faults = recorded.load_all(system, systems.recordable(system))
-    made = {f"{system} {name}": text for name, text in faults.items()}
-    alike: dict[str, _Recording] = {}
+    notes = [f"{system} {name}: {fault}" for name, fault in faults.items()]
+    comparable: dict[tuple[object, ...], dict[str, pl.DataFrame]] = defaultdict(dict)
     for name, recording in recordings.items():
-        manifest = recording.manifest
-        scale, data, seeds = manifest.arguments["scale"], manifest.data, manifest.seeds
-        of = json.dumps([scale, dict(data), list(seeds)], sort_keys=True)
-        plural = "" if len(seeds) == 1 else "s"
-        trained = [f"{len(seeds)} seed{plural}"] if seeds else []
-        text = ", ".join(
-            [f"recorded at {scale}", *trained, *(Path(source).stem for source in data)]
-        )
-        made[f"{system} {name}"] = text + recording.doubt
-        if not recording.traceable:
-            continue
-        alike.setdefault(of, _Recording(text, scale, {})).frames[name] = recording.frame
-    of_others = [figure for figure in systems.figures(system).values() if figure.of]
-    for one, figure in product(alike.values(), of_others):
-        if {base.id for base in figure.of} <= one.frames.keys():
-            try:
-                frame = figure.compute(*(one.frames[base.id] for base in figure.of))
-            except pl.exceptions.PolarsError as error:
-                made[f"{system} {figure.id}"] = f"of recordings of another version ({error})"
-            else:
-                one.frames[figure.id] = frame
-    return list(alike.values()), made
+        made = recording.manifest
+        if recording.traceable:
+            alike = (recording.scale, tuple(sorted(made.data.items())), tuple(made.seeds))
+            comparable[alike][name] = recording.frame
+        else:
+            notes.append(f"{system} {name}: {recorded.UNTRACEABLE}")
+    evidence = []
+    for frames in comparable.values():
+        made = recordings[next(iter(frames))].manifest
+        for figure in systems.figures(system).values():
+            if figure.of and {base.id for base in figure.of} <= frames.keys():
+                try:
+                    frames[figure.id] = figure.compute(*(frames[base.id] for base in figure.of))
+                except pl.exceptions.PolarsError as error:
+                    notes.append(f"{system} {figure.id}: of rows that other code made ({error})")
+        seeds = len(made.seeds)
+        trained = [f"{seeds} seed{'s' * (seeds > 1)}"] if seeds else []
+        data = [Path(source).stem for source in made.data]
+        name = ", ".join([f"recorded at {made.scale}", *trained, *data])
+        answers = answers_of(systems.judged(system), frames, same_code=False)
+        evidence.append(Evidence(name, made.scale, answers))
+    return evidence, notes
 
 
 def fitted_on(system: str, claims: Iterable[str]) -> frozenset[str]:
@@ -261,97 +231,29 @@ def fitted_on(system: str, claims: Iterable[str]) -> frozenset[str]:
     return frozenset(check_name(f"claim in {system}.toml", claim, known) for claim in listed)
 
 
-def _judged(claim: Claim, by: _JudgedBy) -> Row:
-    deciding = next((source for source in by.evidence if by.decides(source, claim.id)), None)
-    answers = deciding.answers if deciding else {claim.id: Answer(not_run=by.waits_for(claim.id))}
-    others = (source for source in by.evidence if source is not deciding)
-    weaker = (source for source in others if claim.id in source.answers)
-    beside = next((source for source in weaker if source.answers[claim.id].ours is not None), None)
-    answer = answers[claim.id]
-    reached, reason = judge(claim, by.own, answers)
-    difference = None
-    if isinstance(claim.paper, float) and answer.ours is not None:
-        difference = float(answer.ours) - claim.paper
-    cause = _cause(claim, answer, by.causes.get(claim.id)) if reached in MISSES else None
-    return Row(
-        **{name: getattr(claim, name) for name in _STATED},
-        role="input" if claim.check == "input" else "fit" if claim.id in by.fitted else "predicted",
-        paper=claim.paper,
-        ours=answer.ours,
-        difference=difference,
-        verdict=reached,
-        reason=reason,
-        timed=answer.timed and deciding is not None and deciding.here,
-        evidence=deciding.name if deciding else "",
-        beside=beside.answers[claim.id].ours if beside else None,
-        beside_evidence=beside.name if beside else "",
-        caveat=answer.caveat,
-        compared=compared_with(claim, by.own, answers),
-        cause=cause.kind if cause else "",
-        cause_reason=cause.why if cause else "",
-    )
-
-
-def _cause(claim: Claim, answer: Answer, known: Cause | None) -> Cause:
-    """Why a claim is missed: by chance, if enough seeds are far enough apart; else as is known."""
+def cause_of(claim: Claim, answer: Answer, known: Cause | None) -> Cause:
+    """Return why a claim is missed: the known cause, else noise if the spread covers the bar."""
     cause = known or Cause("ours", "not explained yet")
-    enough = answer.seeds is None or answer.seeds >= FEWEST_SEEDS
-    if enough and answer.spread is not None and answer.ours is not None:
+    seeds, spread, ours = answer.seeds or 0, answer.spread, answer.ours
+    if cause.kind == "ours" and seeds >= FEWEST_SEEDS and spread is not None and ours is not None:
         low, high = accepted(claim)
-        if low - answer.spread <= answer.ours <= high + answer.spread:
-            of = f"{answer.seeds} seeds" if answer.seeds else "repeats"
-            why = f"± {answer.spread:.3g} over {of}"
+        if low - spread <= ours <= high + spread:
+            why = f"± {spread:.3g} over {seeds} seeds"
             cause = Cause("noise", f"{why}; {known.why}" if known else why)
-    if answer.seeds == 1 and cause.kind != "paper":
+    if seeds == 1 and cause.kind != "paper":
         cause = Cause(cause.kind, f"{cause.why} (provisional: one seed)")
     return cause
 
 
-def _why_unanswered(
-    system: str,
-    frames: Mapping[str, pl.DataFrame],
-    parameters: Mapping[str, Value],
-    damaged: Sequence[Path],
-) -> str:
-    """Say what unanswered claims wait for, with the command that helps."""
-    command = reproduce_command(system)
-    if damaged:
-        named = ", ".join(map(str, damaged))
-        are = "are" if len(damaged) > 1 else "is"
-        return f"{named} {are} missing or no longer what the run wrote: run `{command}`"
-    if not frames:
-        return f"no stored results: run `{command}`"
-    changed = ", ".join(f"{name}={value}" for name, value in _changed(system, parameters).items())
-    if changed:
-        return f"it is about other parameters than the run had ({changed}): run `{command}`"
-    return f"the stored results have no answer to it: run `{command} --force`"
+def figures_of(claim: str) -> tuple[Figure, ...]:
+    """Return the figures whose frames answer a claim; none for an input."""
+    for source in systems.judged(claim.partition(".")[0]):
+        if claim in source.answers:
+            return source.figures
+    return ()
 
 
 def reproduce_command(system: str) -> str:
     """Return the command that makes a system's results."""
-    path = _notebook(system)
-    return f"workbench reproduce {path.stem if path else system}"
-
-
-def _changed(system: str, parameters: Mapping[str, Value]) -> dict[str, Value]:
-    """Return those parameters, by name, that `workbench reproduce` would set otherwise."""
-    path = _notebook(system)
-    if path is None or not parameters:
-        return {}
-    from workbench.reproduction.notebooks import read_notebook, resolve
-
-    try:
-        notebook = read_notebook(path)
-    except ValueError:  # the results can still be judged; to refuse it is for `reproduce`
-        return {}
-    usual = resolve([notebook], scale=None, given={})[notebook.name]
-    return {
-        name: value
-        for name, value in sorted(parameters.items())
-        if name in usual and value != usual[name]
-    }
-
-
-def _notebook(system: str) -> Path | None:
-    """Return the notebook that makes a system's results; None if it has none."""
-    return next(iter(sorted(files.NOTEBOOKS.glob(f"*_{system}.ipynb"))), None)
+    notebooks = sorted(files.NOTEBOOKS.glob(f"*_{system}.ipynb"))
+    return f"workbench reproduce {notebooks[0].stem if notebooks else system}"

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import figures
 from workbench.claims import MET, VERDICTS
 from workbench.figures import PALETTE
-from workbench.scorecard.scorecard import Row, Scorecard
+from workbench.scorecard.card import Row, Scorecard
 from workbench.systems import TITLES
 from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     import altair as alt
+    import polars as pl
     from altair.typing import ChartType
 
     from workbench.notebook import Drawing, Results
@@ -22,17 +22,9 @@ if TYPE_CHECKING:
 TIMED = "timed"
 """In place of a verdict that depends on how fast this machine is."""
 
-SHOWN = (*VERDICTS[:-1], TIMED)
-COLOURS = dict(
-    zip(
-        SHOWN,
-        (PALETTE[0], PALETTE[4], PALETTE[1], PALETTE[2], "#c9c9c9", "#ececec"),
-        strict=True,
-    )
-)
-SHAPES = dict(
-    zip(SHOWN, ("circle", "square", "triangle-up", "diamond", "cross", "cross"), strict=True)
-)
+SHOWN = [*VERDICTS[:-1], TIMED]
+COLOURS = [PALETTE[0], PALETTE[4], PALETTE[1], PALETTE[2], "#c9c9c9", "#ececec"]
+SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "cross"]
 WIDEST = 4.0
 """Ratio at the end of the axis; marks of larger ones stand there."""
 
@@ -40,33 +32,33 @@ WIDEST = 4.0
 def picture(card: Scorecard, *, timed: bool = True) -> Any:
     """Draw a scorecard: a bar for each system with its claims by verdict, and a mark a number.
 
-    The marks below show ours over the paper's, where both have the same sign.
-
-    Parameters
-    ----------
-    card
-        Claims that are inputs of the model are left out.
-    timed
-        Whether to show verdicts on times that this machine measured, which differ from run to run.
-
-    Raises
-    ------
-    ValueError
-        There is no claim to draw.
+    The marks below show ours over the paper's, where both have the same sign. Inputs of the model
+    are left out, and, unless `timed`, verdicts on times that this machine measured, which differ
+    from run to run. Raises UserError: there is no claim to draw.
     """
+    import polars as pl
+
     judged = [row for row in card.rows if row.verdict != "input"]
     if not judged:
         raise UserError("no claim has a number or an ordering to draw")
-    decided = [row for row in judged if timed or not row.timed]
-    views: list[ChartType] = [_bars(judged, decided)]
-    if ratios := [(row, ratio) for row in decided if (ratio := _ratio(row)) is not None]:
-        views.append(_ratios(ratios))
-    met = sum(row.verdict in MET for row in decided)
+    claims = pl.DataFrame(
+        {
+            "claim": [row.claim.id for row in judged],
+            "system": [TITLES[row.claim.system] for row in judged],
+            "verdict": [TIMED if row.answer.timed and not timed else row.verdict for row in judged],
+            "ratio": [_ratio(row) for row in judged],
+        },
+        schema_overrides={"ratio": pl.Float64},
+    )
+    decided = claims.filter(pl.col("verdict") != TIMED)
+    ratios = decided.drop_nulls("ratio")
+    met = decided["verdict"].is_in(MET).sum()
     title = [
-        f"{met} of {len(decided)} claims of the papers are met",
+        f"{met} of {decided.height} claims of the papers are met",
         "bars: all claims by verdict; marks: numbers, ours over the paper's",
-        *(["timed: left to each machine"] if len(decided) < len(judged) else []),
+        *(["timed: left to each machine"] if decided.height < claims.height else []),
     ]
+    views: list[ChartType] = [_bars(claims), *([_marks(ratios)] if ratios.height else [])]
     return figures.stacked(*views, title=title, independent=())
 
 
@@ -83,50 +75,38 @@ def show(card: Scorecard, results: Results) -> Drawing:
     return results.draw("scorecard", picture(card), timings=True)
 
 
-def _bars(judged: Sequence[Row], decided: Sequence[Row]) -> ChartType:
-    """Claims of each system by verdict, and how many are met of how many."""
+def _ratio(row: Row) -> float | None:
+    """Return ours over the paper's number; None where there is no positive one."""
+    paper, ours = row.claim.paper, row.answer.ours
+    if isinstance(paper, str) or ours is None or ours * paper <= 0:
+        return None
+    return ours / paper
+
+
+def _bars(claims: pl.DataFrame) -> ChartType:
+    """Draw claims of each system by verdict, and how many are met of how many."""
     import altair as alt
     import polars as pl
 
-    claims = pl.DataFrame(
-        {
-            "system": [TITLES[row.system] for row in judged],
-            "verdict": [row.verdict if row in decided else TIMED for row in judged],
-        }
-    )
+    verdict = pl.col("verdict")
     counts = claims.group_by("system", "verdict", maintain_order=True).len("claims")
     counts = counts.with_columns(
-        order=pl.col("verdict").replace_strict(SHOWN, range(len(SHOWN)), return_dtype=pl.Int64)
+        order=verdict.replace_strict(SHOWN, range(len(SHOWN)), return_dtype=pl.Int64)
     )
-    is_met, is_decided = pl.col("verdict").is_in(MET), pl.col("verdict") != TIMED
     totals = claims.group_by("system", maintain_order=True).agg(
-        pl.len().alias("claims"),
-        pl.format("{} of {}", is_met.sum(), is_decided.sum()).alias("met"),
+        claims=pl.len(),
+        met=pl.format("{} of {}", verdict.is_in(MET).sum(), (verdict != TIMED).sum()),
     )
-    x = alt.X("claims:Q", title="claims")
-    bars = alt.Chart(counts).mark_bar().encode(x, _systems(judged), order="order:O")
+    x, y = alt.X("claims:Q", title="claims"), _by_system(claims)
+    bars = alt.Chart(counts).mark_bar().encode(x, y, _colour(), order="order:O")
     ends = alt.Chart(totals).mark_text(align="left", dx=5, fontWeight="bold")
-    return alt.layer(
-        bars.encode(color=_by_verdict(alt.Color, COLOURS)),
-        ends.encode(x, _systems(judged), text="met"),
-        height=22 * totals.height,
-    )
+    return alt.layer(bars, ends.encode(x, y, text="met"), height=22 * totals.height)
 
 
-def _ratios(ratios: Sequence[tuple[Row, float]]) -> alt.Chart:
-    """A mark for each number, in a row for each verdict of a system."""
+def _marks(ratios: pl.DataFrame) -> alt.Chart:
+    """Draw a mark for each number, in a row for each verdict of a system."""
     import altair as alt
-    import polars as pl
 
-    rows = [row for row, _ in ratios]
-    frame = pl.DataFrame(
-        {
-            "claim": [row.id for row in rows],
-            "system": [TITLES[row.system] for row in rows],
-            "verdict": [row.verdict for row in rows],
-            "ratio": [ratio for _, ratio in ratios],
-        }
-    )
     ends = {1 / WIDEST: f"≤ {1 / WIDEST:g}", WIDEST: f"≥ {WIDEST:g}"}
     axis = alt.Axis(
         values=[1 / WIDEST, 0.5, 0.8, 1, 1.25, 2, WIDEST],
@@ -135,38 +115,29 @@ def _ratios(ratios: Sequence[tuple[Row, float]]) -> alt.Chart:
         grid=True,
     )
     scale = alt.Scale(type="log", domain=[1 / WIDEST, WIDEST], clamp=True, nice=False)
+    shapes = alt.Scale(domain=SHOWN, range=SHAPES)
     chart: alt.Chart = (
-        alt.Chart(frame)
+        alt.Chart(ratios, height=44 * ratios["system"].n_unique())
         .mark_point()
         .encode(
             alt.X("ratio:Q", scale=scale, axis=axis, title="ours / the paper's"),
-            _systems(rows, axis=alt.Axis(grid=True, tickBand="extent")),
-            alt.YOffset("verdict:N", sort=list(SHOWN)),
-            color=_by_verdict(alt.Color, COLOURS),
-            shape=_by_verdict(alt.Shape, SHAPES),
+            _by_system(ratios, axis=alt.Axis(grid=True, tickBand="extent")),
+            alt.YOffset("verdict:N", sort=SHOWN),
+            _colour(),
+            alt.Shape("verdict:N", title=None, scale=shapes),
         )
-        .properties(height=44 * frame["system"].n_unique())
     )
     return chart
 
 
-def _ratio(row: Row) -> float | None:
-    """Ours over the paper's number; None where there is no positive one."""
-    if not isinstance(row.paper, float) or row.ours is None or row.ours * row.paper <= 0:
-        return None
-    return row.ours / row.paper
-
-
-def _systems(rows: Sequence[Row], **options: Any) -> alt.Y:
+def _by_system(claims: pl.DataFrame, **options: Any) -> alt.Y:
     import altair as alt
 
-    order = [TITLES[system] for system in dict.fromkeys(row.system for row in rows)]
+    order = claims["system"].unique(maintain_order=True).to_list()
     return alt.Y("system:N", sort=order, title=None, **options)
 
 
-def _by_verdict(channel: type, values: dict[str, str]) -> Any:
-    """Colour or shape by verdict, with one legend over both panels."""
+def _colour() -> alt.Color:
     import altair as alt
 
-    scale = alt.Scale(domain=list(values), range=list(values.values()))
-    return channel("verdict:N", title=None, scale=scale)
+    return alt.Color("verdict:N", title=None, scale=alt.Scale(domain=SHOWN, range=COLOURS))

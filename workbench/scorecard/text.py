@@ -1,173 +1,150 @@
-"""The scorecard as text: a table for the terminal, JSON for programs, Markdown for notebooks."""
+"""The scorecard for a terminal."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import textwrap
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
 
-from workbench.claims import CAUSES, MET
-from workbench.scorecard.scorecard import ROLES, Row, Scorecard
+import typer
+
+from workbench.claims import CAUSES, MET, VERDICTS
+from workbench.scorecard.card import ROLES, Row, Scorecard, text_of
 from workbench.utils.checks import choose
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
-STYLES: Mapping[str, str] = {
+COLOURS = {
     "near": "green",
     "holds": "green",
     "trend": "yellow",
     "not reproduced": "red",
-    "not run": "dim",
+    "not run": "bright_black",
     "input": "cyan",
 }
-NARROWEST, PIPED_WIDTH = 80, 100
-_INDENT = " " * 6
-_HEADER = ("", "paper", "ours", "verdict", "beside")
+NARROWEST, WIDEST = 80, 100
+WEAKER = "what weaker evidence gives: this machine's run, or a training too small to judge by"
+_NAMED = 3  # claims that did not run, before the rest is counted
 
 
 def render(card: Scorecard, format: str = "table") -> str:
     """Return a scorecard as text.
 
-    `format` is ``"table"`` (coloured where standard output is a terminal), ``"json"`` (a list of
-    objects, the fields of `Row`) or ``"markdown"``; another raises an UnknownNameError.
+    `format` is ``"table"`` (coloured where standard output is a terminal), ``"json"`` or
+    ``"markdown"``; another raises an UnknownNameError.
     """
     return choose("format", format, FORMATS)(card)
 
 
-def terminal_table(card: Scorecard) -> str:
+def table(card: Scorecard) -> str:
     """Return the scorecard for a terminal: a line per claim by system and source, then the totals.
 
-    What is missed or did not run has further lines that say why.
+    What is missed has further lines that say why.
     """
-    from rich.console import Console
-
-    width = PIPED_WIDTH
-    if sys.stdout.isatty():
-        width = max(NARROWEST, min(PIPED_WIDTH, shutil.get_terminal_size().columns))
-    console = Console(file=sys.stdout, width=width, highlight=False)
-    with console.capture() as capture:
-        for line in _lines(card, width):
-            console.print(line, soft_wrap=True)
-    return capture.get()
-
-
-def _lines(card: Scorecard, width: int) -> Iterator[Text]:
-    from rich.text import Text
-
-    for system in dict.fromkeys(row.system for row in card.rows):
-        rows = [row for row in card.rows if row.system == system]
-        yield from _of_system(rows, card.missing.get(system), width)
-        yield Text("")
-    for note in card.notes():
-        yield from _wrapped(note, width, break_long_words=False)
-    yield Text("")
-    yield from _explained(card, width)
-    yield Text("")
-    names = tuple(card.counts())
-    columns = [f"{name:>{max(len(name), 5)}}" for name in names]
-    verdicts = "  ".join(columns[: -len(CAUSES)])
-    yield Text(f"{'':<11}{'':{len(verdicts)}}   causes of misses", style="dim")
-    yield Text(f"{'totals':<11}{'  '.join(columns)}", style="bold")
-    for name, counts in card.totals():
-        cells = [f"{n:>{len(column)}}" for n, column in zip(counts.values(), columns, strict=True)]
-        yield Text(f"{name:<11}{'  '.join(cells)}", style="bold" if name == "all" else "")
+    width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
+    systems = groupby(card.rows, lambda row: row.claim.system)
+    lines = [line for system, rows in systems for line in _of_system(system, [*rows], width)]
+    words = {name: meaning for name, meaning in ROLES.items() if name in card.totals()}
+    words |= {
+        f"cause {name}": text for name, text in CAUSES.items() if name in card.totals()["all"]
+    }
+    if any(row.weaker_evidence for row in card.rows):
+        words["weaker"] = WEAKER
+    for text in (*card.remarks(), *(f"{word}: {meaning}" for word, meaning in words.items())):
+        lines += _wrapped(text, width)
+    lines += ["", *_totals(card)]
+    return "\n".join(lines) + "\n"
 
 
-def _explained(card: Scorecard, width: int) -> Iterator[Text]:
-    """What the words of the table mean, as far as they occur."""
-    words = {name: meaning for name, meaning in ROLES.items() if card.counts(role=name)["all"]}
-    words |= {f"cause {name}": text for name, text in CAUSES.items() if card.counts()[name]}
-    if any(row.beside_evidence for row in card.rows):
-        words["beside"] = "by weaker evidence: this machine's run, a training too small to judge by"
-    for name, meaning in words.items():
-        yield from _wrapped(f"{name}: {meaning}", width, "dim")
-
-
-def _of_system(rows: Sequence[Row], command: str | None, width: int) -> Iterator[Text]:
-    """Lay a system's rows out by source, in the order of first appearance.
-
-    `command` makes its results, where none are stored: what did not run is then counted alone.
-    """
-    from rich.text import Text
-
+def _of_system(system: str, rows: Sequence[Row], width: int) -> Iterator[str]:
+    """Yield the lines of a system: its rows by source, then what did not run, by reason."""
     judged = [row for row in rows if row.verdict != "input"]
     met = sum(row.verdict in MET for row in judged)
-    usual = _most(row.evidence for row in judged)
-    if command and not usual:
-        yield Text(f"{rows[0].system}: not run yet ({len(judged)} claims)", "bold")
-        yield Text(f"  To run it: {command}", style="dim")
-        return
-    reasons = Counter(row.reason for row in rows if row.verdict == "not run")
-    waits = f", {reasons.total()} not run" if reasons else ""
-    yield Text(f"{rows[0].system}: {met} of {len(judged)} claims are met{waits}", "bold")
-    if command:
-        rows = [row for row in rows if row.verdict != "not run"]
-        for reason, count in reasons.items():
-            yield from _wrapped(f"{count} not run: {reason}", width, initial_indent="  ")
-    if usual:
-        yield Text(f"  Judged by: {usual}, unless another is named.", "dim")
-    cells = [_cells(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(_HEADER, *cells, strict=True)]
-    yield Text(_line(_HEADER, widths), style="dim")
-    for source in dict.fromkeys(row.source for row in rows):
-        group = [(row, line) for row, line in zip(rows, cells, strict=True) if row.source == source]
-        here = _most(row.evidence for row, _ in group) or usual
-        yield Text(source if here == usual else f"{source}: {here}", style="italic")
-        before: list[str] = []
-        for row, line in group:
-            text, start = Text(_line(line, widths)), sum(widths[:3]) + 8
-            text.stylize(STYLES[row.verdict], start, start + len(row.verdict))
-            yield text
-            why = _why(row)
-            if row.evidence not in ("", here):
-                why.append(f"judged by: {row.evidence}")
-            said = [reason for reason in why if reason not in before]
-            for reason in said or ["as above"] * bool(why):
-                yield from _wrapped(
-                    reason, width, initial_indent=_INDENT, subsequent_indent=_INDENT
-                )
-            before = why
+    waiting, groups = defaultdict[str, list[str]](list), defaultdict[str, list[Row]](list)
+    for row in rows:
+        if row.verdict == "not run":
+            waiting[row.reason].append(row.name)
+        if row.verdict != "not run" or row.weaker_evidence:
+            groups[", ".join(filter(None, (row.claim.source, row.evidence)))].append(row)
+    not_run = sum(map(len, waiting.values()))
+    title = f"{system}: {met} of {len(judged)} claims are met"
+    yield _styled(f"{title}, {not_run} not run" if not_run else title, bold=True)
+    header = ("", "paper", "ours", "verdict", "weaker")
+    cells = [header, *(_terminal_cells(row) for group in groups.values() for row in group)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    if groups:
+        yield _styled(_line(header, widths), dim=True)
+    explained: dict[str, str] = {}
+    for heading, group in groups.items():
+        yield _styled(f"  {heading}", italic=True)
+        for row in group:
+            yield _line(_terminal_cells(row), widths, fg=COLOURS[row.verdict])
+            for reason in _why(row, explained):
+                yield from _wrapped(reason, width, indent=6)
+    for reason, names in waiting.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield from _wrapped(f"not run: {', '.join(names[:_NAMED])}{more}: {reason}", width, 2)
+    yield ""
 
 
-def _most(names: Iterable[str]) -> str:
-    """The most frequent name; empty where there is none."""
-    counts = Counter(name for name in names if name)
-    return counts.most_common(1)[0][0] if counts else ""
-
-
-def _cells(row: Row) -> tuple[str, ...]:
+def _terminal_cells(row: Row) -> tuple[str, ...]:
     verdict = f"{row.verdict}, fit" if row.role == "fit" else row.verdict
-    return (row.name, row.paper_text, row.ours_text, verdict, row.beside_text)
+    weaker = text_of(row.weaker) if row.weaker_evidence else ""
+    return row.name, row.paper_text, row.ours_text, verdict, weaker
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    name, paper, ours, verdict, beside = cells
-    shown = f"  {name:<{widths[0]}}  {paper:>{widths[1]}}  {ours:>{widths[2]}}  "
-    return f"{shown}{verdict:<{widths[3]}}  {beside:>{widths[4]}}".rstrip()
+def _line(cells: Sequence[str], widths: Sequence[int], **style: Any) -> str:
+    """Return a line of the table, its verdict in this style."""
+    left = (True, False, False, True, False)
+    name, paper, ours, verdict, weaker = (
+        f"{cell:<{width}}" if is_left else f"{cell:>{width}}"
+        for cell, width, is_left in zip(cells, widths, left, strict=True)
+    )
+    return f"    {name}  {paper}  {ours}  {_styled(verdict, **style)}  {weaker}".rstrip()
 
 
-def _why(row: Row) -> list[str]:
-    """Why a claim is missed or did not run, and what is to be known in any case."""
-    caveat = [f"but: {row.caveat}"] if row.caveat else []
-    if row.verdict in MET or row.verdict == "input":
-        return caveat
-    states = f"{row.metric}: " if row.check == "order" else ""
-    cause = [f"cause {row.cause}: {row.cause_reason}"] if row.cause else []
-    return [states + row.reason, *cause, *caveat]
+def _wrapped(text: str, width: int, indent: int = 0) -> list[str]:
+    spaces = " " * indent
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=spaces,
+        subsequent_indent=spaces,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
-def _wrapped(text: str, width: int, style: str = "", **how: Any) -> Iterator[Text]:
-    from rich.text import Text
+def _styled(text: str, **style: Any) -> str:
+    """Return text in the style of a terminal, where standard output is one."""
+    return typer.style(text, **style) if sys.stdout.isatty() else text
 
-    return (Text(line, style) for line in textwrap.wrap(text, width, **how))
+
+def _why(row: Row, explained: dict[str, str]) -> list[str]:
+    """Return why a claim is missed; a cause that another claim has told names that one."""
+    lines = []
+    if row.cause:
+        states = f"{row.claim.metric}: " if row.claim.check == "order" else ""
+        first = explained.setdefault(row.cause.why, row.name)
+        why = row.cause.why if first == row.name else f"as for {first}"
+        lines = [f"{states}{row.reason}", f"cause {row.cause.kind}: {why}"]
+    return [*lines, *([f"but: {row.answer.caveat}"] if row.answer.caveat else [])]
+
+
+def _totals(card: Scorecard) -> Iterator[str]:
+    """Yield the lines of counts: of verdicts, of all claims, of causes of misses."""
+    columns = (*VERDICTS, "all", "cause", *CAUSES)
+    yield "  ".join([f"{'totals':<10}", *columns])
+    for name, counts in card.totals().items():
+        numbers = {"cause": "", **counts}
+        cells = (f"{numbers.get(column, 0):>{len(column)}}" for column in columns)
+        yield "  ".join([f"{name:<10}", *cells])
 
 
 FORMATS: Mapping[str, Callable[[Scorecard], str]] = {
-    "table": terminal_table,
+    "table": table,
     "json": Scorecard.to_json,
     "markdown": Scorecard.to_markdown,
 }
