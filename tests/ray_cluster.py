@@ -178,7 +178,7 @@ def test_after_kill_9_of_the_driver_nothing_computes_and_it_goes_on(
     command, environment = [sys.executable, "mine.py"], {**os.environ, "PYTHONPATH": str(ROOT)}
     driver = subprocess.Popen(command, cwd=tmp_path, env=environment)
     try:
-        wait_for(lambda: len(list(runs.iterdir())) == 2 and list(tmp_path.glob("kept/*/*.json")))
+        wait_for(lambda: len(list(runs.iterdir())) == 2 and list(tmp_path.glob("kept/*.json")))
     finally:
         driver.kill()
         driver.wait()

@@ -1,8 +1,7 @@
-"""Which data set at which scale: the same on every machine, and nothing falls back."""
+"""Data sets by scale: the same on every machine, and none stands in for another."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +11,11 @@ from workbench import datasets
 from workbench.datasets import DatasetError, cifar10, mnist
 from workbench.experiments.data import data_set
 from workbench.parameters import DATASETS, SCALES
-from workbench.utils.files import ROOT
-
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("0[1-5]_*.ipynb"))
 
 
 @pytest.fixture
 def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine on which MNIST and CIFAR-10 lie."""
+    """A machine that has MNIST and CIFAR-10."""
     monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
     for layout, names in (
         (mnist.MNIST.layout, mnist.FILES),
@@ -38,28 +34,10 @@ def test_copies_do_not_change_what_is_learnt_from(copies: Path, paper: str) -> N
     assert chosen == {"smoke": "digits", "default": "cluttered_digits", "paper": paper}
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebooks_say_what_is_learnt_from(path: Path) -> None:
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    text = " ".join("".join(one["source"]) for one in cells if one["cell_type"] == "markdown")
-    text = " ".join(text.split())
-    assert "`cluttered_digits`" in text
-    assert "digits of scikit-learn" in text
-    assert "copy" not in text
-
-
 @pytest.mark.parametrize("scale", SCALES)
-def test_a_choice_holds_at_every_scale(scale: str) -> None:
+def test_a_users_choice_holds_at_every_scale(scale: str) -> None:
     for choice in (*DATASETS, "own.npz"):
         assert data_set(scale, "mnist", choice) == choice
-
-
-def test_below_the_papers_scale_no_network_is_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
-    below = {data_set(scale, "cifar10") for scale in SCALES if scale != "paper"}
-    assert below <= set(datasets.available())
 
 
 def test_the_papers_data_missing_is_one_clear_message(

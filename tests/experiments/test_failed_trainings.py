@@ -1,4 +1,4 @@
-"""A training that diverges is a row with its reason: drawn without it, and said by the answers."""
+"""A training that diverges is a row with its reason; charts and answers say that it is left out."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class NoTrainingError(TrainingError):
 
 
 def title(chart: Any) -> str:
-    found = chart.to_dict()["title"]
-    lines = found if isinstance(found, list) else [found["text"], *found.get("subtitle", [])]
-    return " ".join(" ".join(one) if isinstance(one, list) else one for one in lines)
+    title = chart.to_dict()["title"]
+    lines = title if isinstance(title, list) else [title["text"], *title.get("subtitle", [])]
+    return " ".join(" ".join(line) if isinstance(line, list) else line for line in lines)
 
 
 def reasons(frame: pl.DataFrame) -> list[str]:
@@ -38,13 +38,15 @@ def answer(system: str, claim: str, **frames: pl.DataFrame) -> Answer:
 
 
 class Failing:
-    """Of a method and seed: the training that fails; the others reach 90 %."""
+    """`one_curve` where the training of one method and seed fails; others reach 90 %."""
 
     def __init__(self, method: str, seed: int) -> None:
         self.failing = (method, seed)
         self.__qualname__ = f"Failing{self.failing}"
 
-    def __call__(self, *, training: trainings.Training, **_: object) -> pl.DataFrame:
+    def __call__(
+        self, *, training: trainings.Training, faults: object = (), patience_s: float | None = None
+    ) -> pl.DataFrame:
         if self.failing == (training.method, training.case.seed):
             raise NoTrainingError
         at_s = [1.0, 2.0] if training.method == "edgegossip" else [2.0, 4.0]
@@ -88,7 +90,9 @@ def test_loss_is_over_the_seeds_that_all_settings_have(monkeypatch: pytest.Monke
 
 
 def test_hiertrain(monkeypatch: pytest.MonkeyPatch) -> None:
-    def under(planner: str, setting: hiertrain.Setting, **_: object) -> dict[str, object]:
+    def under(
+        planner: str, seed: int, setting: hiertrain.Setting, steps: object
+    ) -> dict[str, object]:
         if planner == "jalad":
             raise NoTrainingError
         about = {
@@ -106,7 +110,7 @@ def test_hiertrain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_dynacomm(monkeypatch: pytest.MonkeyPatch) -> None:
-    def under(*, planner: str, source: str, **_: object) -> dict[str, object]:
+    def under(*, planner: str, source: str, **training: object) -> dict[str, object]:
         if planner == "dynacomm":
             raise NoTrainingError
         about = {"model": "resnet20_cifar", "dataset": source, "train_samples": 9}

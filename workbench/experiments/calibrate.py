@@ -1,8 +1,8 @@
 """Constants that a paper leaves open, fitted on what it states.
 
-Claims are met or missed, so a misfit comes in steps and its least value lies at an edge, where a
-claim is all but missed. A search finds it; each constant is then moved to the middle of the
-interval in which no more is missed.
+Claims are met or missed, so the misfit is a step function and a search ends at an edge, where a
+claim is all but missed. Each constant is then moved to the middle of the interval in which no more
+claims are missed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Values = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Search:
-    """Which constants are sought, and how finely.
+    """A search for constants.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Search:
     population
         Points for each constant, and generations, of the search.
     step, steps
-        How far a constant is varied in finding its interval: by ``step ** steps`` up and down.
+        An interval is explored up to a factor of ``step ** steps`` up and down.
     """
 
     ranges: Mapping[str, tuple[float, float]]
@@ -36,11 +36,11 @@ class Search:
     seed: int = 1
 
     def least(self, misfit: Callable[[Values], float]) -> dict[str, float]:
-        """Return the constants with the least misfit found, by differential evolution."""
+        """Return the constants with the least misfit, by differential evolution."""
         from scipy.optimize import differential_evolution
 
         def values(logarithms: Sequence[float]) -> dict[str, float]:
-            # Three digits while searching, too: orders hold on one side of a bound alone.
+            # Rounded in the search, too, since rounding can carry a value across a claim's bound.
             return {
                 name: _rounded(math.exp(logarithm))
                 for name, logarithm in zip(self.ranges, logarithms, strict=True)
@@ -65,7 +65,7 @@ class Search:
     ) -> dict[str, float]:
         """Move each constant to the geometric middle of its `plateau`.
 
-        One after the other, in `rounds`, since the intervals depend on each other.
+        The intervals depend on each other, so this is repeated in several `rounds`.
         """
         values = dict(values)
         for name in [*self.ranges] * rounds:
@@ -75,20 +75,20 @@ class Search:
     def plateau(
         self, values: Values, name: str, misses: Callable[[Values], float]
     ) -> tuple[float, float]:
-        """Least and largest value of a constant, around its own, up to which no more is missed."""
-        before, here = misses(values), values[name]
+        """Return the least and the largest value of a constant up to which no more is missed."""
+        least_misses, centre = misses(values), values[name]
         low, high = self.ranges[name]
 
-        def last(step: float) -> float:
-            kept = here
-            for number in range(1, self.steps + 1):
-                value = here * step**number
-                if not low <= value <= high or misses({**values, name: value}) > before:
+        def end(step: float) -> float:
+            reached = centre
+            for power in range(1, self.steps + 1):
+                value = centre * step**power
+                if not low <= value <= high or misses({**values, name: value}) > least_misses:
                     break
-                kept = value
-            return kept
+                reached = value
+            return reached
 
-        return last(1 / self.step), last(self.step)
+        return end(1 / self.step), end(self.step)
 
 
 def _rounded(value: float) -> float:

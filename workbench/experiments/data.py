@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Callable
 from functools import lru_cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -26,10 +25,10 @@ def data_set(
 ) -> str:
     """Name the data set to learn from, for `workbench.datasets.load`.
 
-    At ``smoke`` digits; at ``default`` `at_default`, if nothing is said the cluttered digits, on
-    which accuracies can be told apart; at ``paper`` the paper's own, which `load` fetches, or
-    refuses with what to do. Copies on this machine change nothing, so that every machine gets the
-    same results.
+    At ``smoke`` the digits; at ``default`` `at_default`, usually the cluttered digits, on which
+    accuracies can be told apart; at ``paper`` the paper's own, which `load` fetches, or refuses
+    with what to do. Copies on this machine change nothing, so that every machine gets the same
+    results.
 
     Parameters
     ----------
@@ -40,21 +39,22 @@ def data_set(
     choice
         What the user asks for, at any scale: a name or a path; ``"auto"`` for the above.
     """
-    automatic = Scaled(smoke="digits", default=at_default, paper=paper).at(scale)
-    return automatic if choice == AUTO else choice
+    of_scale = Scaled(smoke="digits", default=at_default, paper=paper).at(scale)
+    return of_scale if choice == AUTO else choice
 
 
-def loaded_once(load: Callable[P, T]) -> Callable[P, T]:
-    """Keep what a function of a `source` last loaded; an own file that changed is read again."""
-    taken = inspect.signature(load)
-    kept: Callable[..., T] = lru_cache(maxsize=2)(
-        lambda changed_ns, *given, **named: load(*given, **named)
+def loaded_once(load: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str, P], T]:
+    """Keep what a function of a data set last returned; a user's file that changed is read again.
+
+    Its first argument is the data set's name or path.
+    """
+    cached: Callable[..., T] = lru_cache(maxsize=2)(
+        lambda changed_ns, source, *rest, **named: load(source, *rest, **named)
     )
 
     @wraps(load)
-    def loaded(*given: P.args, **named: P.kwargs) -> T:
-        source = taken.bind(*given, **named).arguments["source"]
-        return kept(_changed_ns(source), *given, **named)
+    def loaded(source: str, /, *rest: P.args, **named: P.kwargs) -> T:
+        return cached(_changed_ns(source), source, *rest, **named)
 
     return loaded
 
@@ -62,15 +62,15 @@ def loaded_once(load: Callable[P, T]) -> Callable[P, T]:
 @loaded_once
 def digest(source: str) -> str:
     """Return the SHA-256 of a data set's images and labels."""
-    sha, whole = hashlib.sha256(), datasets.load(source)
-    for array in (whole.x_train, whole.y_train, whole.x_test, whole.y_test):
+    sha, loaded = hashlib.sha256(), datasets.load(source)
+    for array in (loaded.x_train, loaded.y_train, loaded.x_test, loaded.y_test):
         sha.update(f"{array.dtype} {array.shape}".encode())
         sha.update(np.ascontiguousarray(array).data)
     return sha.hexdigest()
 
 
 def digest_here(source: str) -> str | None:
-    """Return the same of what can be had without a network, else None."""
+    """Return the digest of a data set that is on this machine; None for another or a broken one."""
     if not source.endswith(".npz") and source not in datasets.available():
         return None
     try:
@@ -80,5 +80,5 @@ def digest_here(source: str) -> str | None:
 
 
 def _changed_ns(source: str) -> int:
-    own = expanded(source)
-    return own.stat().st_mtime_ns if source.endswith(".npz") and own.is_file() else 0
+    path = expanded(source)
+    return path.stat().st_mtime_ns if source.endswith(".npz") and path.is_file() else 0

@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 
 Rows = Callable[[pl.DataFrame], pl.DataFrame]
 Answering = Callable[..., Answer | None]
-"""Our value for a claim by the frames of one figure or of several; None if they have none."""
+"""A function of one figure's frame or several that returns our value for a claim, or None."""
 
 RUNNING = ("processes", "folder")
-"""Parameters of `compute` that say how points are computed, as for `sweep`."""
+"""Parameters of `Figure.compute` that say where points are computed; as for `sweep`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure or table of a paper, or an experiment of our own beside them.
+    """A figure or table of a paper, or an experiment beside them.
 
     Attributes
     ----------
     id
         Of its frame and its files: small letters, digits and underscores.
     compute
-        Makes the frame. Its parameters are those that a user may set, those in `sizes`, and
-        ``scale`` and `RUNNING` if it asks for them; a figure `of` others takes their frames.
+        Makes the frame. Its parameters are those that a user may set, those in `sizes`, and, where
+        it needs them, ``scale`` and `RUNNING`; a figure `of` others takes their frames.
     chart
         Draws the frame; None for a table.
     of
-        The figures from whose frames this one is computed, alone, none of them `of` others; the
-        first one's parameters are those of all.
+        Figures whose frames are all that this one is computed from; none of them is `of` others,
+        and the parameters of the first are those of all.
     sizes
         Arguments of `compute` that the scale decides.
     answers
@@ -46,13 +46,13 @@ class Figure:
     causes
         Claim -> why it is missed.
     at_paper
-        Leaves those rows of the frame that the paper's claims are about.
+        Selects the rows of the frame that the paper's claims are about.
     recorded
         Whether `workbench record` offers it, since it takes long.
     data
-        What it learns from at scale ``paper``.
+        Data sets that it trains on at scale ``paper``.
     data_at_default
-        And at ``default``.
+        The data set that it trains on at scale ``default``.
     judged_by_accuracy
         Whether claims are about how well it learns from `data`, so that they take several seeds;
         False where it learns only to be timed, watched or compared for equality.
@@ -82,43 +82,37 @@ class Figure:
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        """Whose frames its answers take: its own alone."""
+        """Figures whose frames its answers take."""
         return (self,)
 
     @property
     def bases(self) -> tuple[Figure, ...]:
-        """The figures whose frames are computed for it: itself, unless it is `of` others."""
+        """Figures that are computed for it: itself, unless it is `of` others."""
         return self.of or (self,)
 
-    def frame(self, scale: str = "default", **given: Any) -> pl.DataFrame:
-        """Compute the frame at a scale, with the parameters given by name.
+    def frame(self, scale: str = "default", **arguments: Any) -> pl.DataFrame:
+        """Compute the frame at a scale.
 
-        `RUNNING`, where and in how many processes points are computed, may be given to any figure.
+        `arguments` are parameters by name, and `RUNNING`, which say where and in how many
+        processes points are computed and may be given to any figure.
         """
         if self.of:
-            return self.compute(*(one.frame(scale, **given) for one in self.of))
-        taken = inspect.signature(self.compute).parameters
+            return self.compute(*(figure.frame(scale, **arguments) for figure in self.of))
         sizes = {name: size.at(scale) for name, size in self.sizes.items()}
-        if "scale" in taken:
-            sizes["scale"] = scale
-        unused = {name for name in RUNNING if name not in taken}
-        own = {name: value for name, value in given.items() if name not in unused}
-        return self.compute(**{**sizes, **own})
+        accepted = inspect.signature(self.compute).parameters
+        unused = {"scale", *RUNNING}.difference(accepted)
+        values = {**sizes, "scale": scale, **arguments}
+        return self.compute(**{name: values[name] for name in values if name not in unused})
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters that a user may set, with their defaults."""
-        if self.of:
-            return self.of[0].parameters()
-        taken = inspect.signature(self.compute).parameters
-        return {
-            name: parameter.default
-            for name, parameter in taken.items()
-            if name not in self.sizes and name not in ("scale", *RUNNING)
-        }
+        accepted = inspect.signature(self.bases[0].compute).parameters
+        decided = {"scale", *RUNNING, *self.bases[0].sizes}
+        return {name: accepted[name].default for name in accepted if name not in decided}
 
     @property
     def learns(self) -> bool:
-        """Whether its rows say how well was learnt."""
+        """Whether its rows say how well a model was trained."""
         return bool(self.data) and self.judged_by_accuracy
 
 

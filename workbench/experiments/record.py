@@ -1,14 +1,11 @@
 """Runs a figure of hours once and keeps its rows with their provenance.
 
-Every finished point is kept at once, in a hidden folder beside the results, by commit and data, so
-a recording that was stopped can be resumed, and what other figures have computed is not computed
-again. A recording of more seeds adds them to the rows of one of fewer, on this machine or another.
+Finished points are kept in a hidden folder beside the recordings, by commit and data, so that a
+recording that was stopped goes on and figures share points.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 import sys
 import time
@@ -22,7 +19,7 @@ import polars as pl
 from workbench import results, systems
 from workbench.experiments.data import data_set, digest
 from workbench.experiments.figure import Figure
-from workbench.experiments.recorded import FOLDER, UNTRACEABLE, Recorded, load
+from workbench.experiments.recordings import FOLDER, UNTRACEABLE, Recording, load, load_all
 from workbench.store import provenance
 from workbench.store.folder import partial_folder, put_in_place, sole_writer, writable
 from workbench.store.manifest import NAME as MANIFEST
@@ -40,7 +37,7 @@ def unrecorded(system: str, folder: Path = FOLDER) -> list[str]:
 def check_arguments(
     system: str, names: Iterable[str], scale: str, seeds: int | None, options: Mapping[str, str]
 ) -> None:
-    """Refuse, before any of these figures runs, what one of them does not take."""
+    """Refuse arguments that one of these figures does not take, before any of them runs."""
     system = results.system_named(system)
     for name in names:
         _arguments(system, systems.recordable(system)[name], scale, seeds, options)
@@ -61,30 +58,27 @@ def record(
 
     Parameters
     ----------
-    system
-        ``"edgegossip"``, or its notebook, ``"03_edgegossip"``.
-    name
-        Of a figure that can be recorded, such as ``"fig13"``.
+    system, name
+        ``"edgegossip"``, or its notebook, ``"03_edgegossip"``; a figure, such as ``"fig13"``.
     seeds
-        Trainings of each kind; the scale's by default. Rows of the first of them that are recorded,
-        from the same data, are kept.
+        Trainings of each kind; the scale's by default. To a recording of fewer seeds, of the same
+        data, the others are added.
     processes
-        Processes that compute points; one per core by default. Timed points run one after the other
-        in any case.
+        Processes that compute points; one per core by default. Points that measure time run one
+        after the other in any case.
     options
         Parameters of the figure, as the user writes them.
     force
         Replace a recording: one of other arguments, or one that is finished.
     folder
-        Of all recorded results. Returned is the one in it that holds rows and manifest.
+        The folder of all recordings. Returned is the folder in it that holds rows and manifest.
 
     Raises
     ------
     UserError
-        A value that is not allowed; a folder that cannot be written, or that holds a recording of
-        other arguments.
+        A value that is not allowed, or a recording of other arguments.
     ExperimentInterrupted
-        Ctrl-C; what is finished is kept for the next run.
+        Ctrl-C; finished points are kept for the next run.
     """
     system = results.system_named(system)
     figure = choose("experiment", name, systems.recordable(system))
@@ -92,18 +86,14 @@ def record(
         raise UserError(f"--processes {processes}: must be at least 1")
     arguments = _arguments(system, figure, scale, seeds, options or {})
     if instruction_set.late:
-        late = ", ".join(f"{name} is {how}" for name, how in instruction_set.late.items())
+        late = ", ".join(f"{library} is {how}" for library, how in instruction_set.late.items())
         raise UserError(f"{late}: rows would have other bits; use the command `workbench record`")
+    data = _digests(figure, arguments)
     home = folder / system
-    asked = {
-        data_set(scale, source, arguments["dataset"], at_default=figure.data_at_default)
-        for source in figure.data
-    }
-    data = {source: digest(source) for source in sorted(asked)}
     with sole_writer(home, [name], lock=f".{name}.lock", instead=""):
-        earlier = _recorded(system, name, folder)
-        replaces = earlier is not None and _replaces(earlier, arguments)
-        if replaces and not force:
+        earlier = load_all(system, [name], folder)[0].get(name)  # none that is damaged
+        replaces_another = earlier is not None and not _may_follow(earlier, arguments)
+        if replaces_another and not force:
             raise UserError(
                 f"{home / name} holds another recording: {earlier}; --force replaces it"
             )
@@ -111,15 +101,25 @@ def record(
         if same and not force:
             print(f"{name} is already recorded; nothing was run", file=sys.stderr)
             return home / name
-        first = None if force else _of_fewer_seeds(earlier, arguments, data)
         revision, dirty = provenance.revision(files.ROOT, "data/recorded")
         if revision is None or dirty:
             print(f"{name} will be {UNTRACEABLE}: commit first", file=sys.stderr)
-        points = home / ".points" / _points_of(revision, dirty, data)
-        if force and not replaces:
+        points = home / ".points" / provenance.digest([revision, dirty, data])[:16]
+        is_repeated = force and not replaces_another
+        if is_repeated:
             points = points / f"{name} again"
         writable(points)
-        frame, seconds = _computed(figure, arguments, first, processes, points)
+        first = None if force else _first_seeds(earlier, arguments, data)
+        left, extended_at = dict(arguments), None
+        if first is not None:
+            left["seed"] += len(first.manifest.seeds)
+            left["seeds"] -= len(first.manifest.seeds)
+        frame, seconds = _computed(figure, left, processes, points)
+        if first is not None:
+            frame, seconds = pl.concat([first.frame, frame]), seconds + first.manifest.seconds
+            same_commit = revision == first.manifest.revision
+            extended_at = first.manifest.extended_at if same_commit else revision
+            revision = first.manifest.revision
         with partial_folder(home, name) as partial:
             path = partial / f"{name}.parquet"
             files.write_parquet(path, frame)
@@ -128,8 +128,8 @@ def record(
                 system=system,
                 arguments=arguments,
                 made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-                seconds=round(seconds + (first.manifest.seconds if first else 0), 1),
-                revision=first.manifest.revision if first else revision,
+                seconds=round(seconds, 1),
+                revision=revision,
                 dirty=dirty,
                 versions=provenance.all_versions(),
                 instruction_set=instruction_set.record(),
@@ -139,107 +139,86 @@ def record(
                 seeds=_seeds(frame, arguments),
                 learns=figure.learns,
                 processes=processes,
-                extended_at=_extended_at(first, revision),
+                extended_at=extended_at,
             )
             files.write_text(partial / MANIFEST, manifest.to_json())
             put_in_place(partial, home, name)
-        if force and not replaces:
+        if is_repeated:
             shutil.rmtree(points)
     return home / name
-
-
-def _extended_at(first: Recorded | None, revision: str | None) -> str | None:
-    """Return the later revision by which seeds were added, now or before."""
-    if first is None:
-        return None
-    return first.manifest.extended_at if revision == first.manifest.revision else revision
-
-
-def _recorded(system: str, name: str, folder: Path) -> Recorded | None:
-    """Return what is recorded; None where that is nothing, or damaged."""
-    try:
-        return load(system, name, folder)
-    except ValueError:
-        return None
-
-
-def _points_of(revision: str | None, dirty: bool | None, data: Mapping[str, str]) -> str:
-    """Name the folder of points that one commit computes from some data sets."""
-    about = json.dumps([revision, dirty, dict(data)], sort_keys=True)
-    return hashlib.sha256(about.encode()).hexdigest()[:16]
-
-
-def _computed(
-    figure: Figure,
-    arguments: Mapping[str, Any],
-    first: Recorded | None,
-    processes: int | None,
-    points: Path,
-) -> tuple[pl.DataFrame, float]:
-    """Return a figure's rows, its first seeds' as recorded, and the seconds over all runs."""
-    spent = points / f"{figure.id}.seconds"
-    before_s = float(spent.read_text()) if spent.exists() else 0.0
-    began_s = time.monotonic()
-    wanted = dict(arguments)
-    if first is not None:
-        number = len(first.manifest.seeds)
-        wanted |= {"seed": wanted["seed"] + number, "seeds": wanted["seeds"] - number}
-    try:
-        frame = figure.frame(**wanted, processes=processes, folder=points)
-    finally:
-        seconds = before_s + time.monotonic() - began_s
-        files.write_text(spent, str(seconds))
-    spent.unlink()
-    return frame if first is None else pl.concat([first.frame, frame]), seconds
-
-
-def _replaces(there: Recorded, arguments: Mapping[str, Any]) -> bool:
-    """Whether what is recorded is neither the same, nor of fewer seeds or a smaller scale."""
-    kept, wanted = dict(there.manifest.arguments), dict(arguments)
-    if there.scale != "paper" and wanted["scale"] == "paper":
-        return False
-    if (wanted.get("seeds") or 0) >= len(there.manifest.seeds):
-        kept.pop("seeds", None)
-        wanted.pop("seeds", None)
-    return kept != wanted
-
-
-def _of_fewer_seeds(
-    there: Recorded | None,
-    arguments: Mapping[str, Any],
-    data: Mapping[str, str],
-) -> Recorded | None:
-    """Return what is recorded if its arguments lack nothing but the last seeds."""
-    if there is None or (wanted := arguments.get("seeds")) is None:
-        return None
-    made = there.manifest
-    same = {**made.arguments, "seeds": wanted} == arguments and made.dirty is False
-    first, number = arguments["seed"], len(made.seeds)
-    begun = list(made.seeds) == list(range(first, first + number))
-    return there if same and made.data == data and begun and number < wanted else None
 
 
 def _arguments(
     system: str, figure: Figure, scale: str, seeds: int | None, options: Mapping[str, str]
 ) -> dict[str, Any]:
-    taken, known = figure.parameters(), systems.parameters(system)
-    arguments = {"scale": known["scale"].check(scale), **taken}
+    """Return the figure's arguments with what the user gives in place of their defaults."""
+    defaults, known = figure.parameters(), systems.parameters(system)
+    arguments = {"scale": known["scale"].check(scale), **defaults}
     for name, text in options.items():
         if name == "scale":
             raise UserError(f"-p scale={text}: give the scale as --scale {text}")
-        check_name(f"parameter of {figure.id}", name, [own for own in taken if own in known])
+        check_name(
+            f"parameter of {figure.id}", name, [option for option in defaults if option in known]
+        )
         arguments[name] = known[name].parse(text)
     if seeds is not None:
-        if "seeds" not in taken:
+        if "seeds" not in defaults:
             raise UserError(
                 f"--seeds {seeds}: {figure.id} runs once; give its seed by -p seed=1"
-                if "seed" in taken
+                if "seed" in defaults
                 else f"--seeds {seeds}: there is no chance in {figure.id}"
             )
         if seeds < 1:
             raise UserError(f"--seeds {seeds}: must be at least 1")
         arguments["seeds"] = seeds
     return arguments
+
+
+def _digests(figure: Figure, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digests of the data sets that a figure trains on, by name or path."""
+    sources = {
+        data_set(arguments["scale"], paper, arguments["dataset"], at_default=figure.data_at_default)
+        for paper in figure.data
+    }
+    return {source: digest(source) for source in sorted(sources)}
+
+
+def _may_follow(earlier: Recording, arguments: Mapping[str, Any]) -> bool:
+    """Whether a recording may replace an earlier one unasked: more seeds, or the paper's size."""
+    if earlier.scale != "paper" and arguments["scale"] == "paper":
+        return True
+    before, seeds = dict(earlier.manifest.arguments), arguments.get("seeds")
+    if seeds is not None and seeds >= len(earlier.manifest.seeds):
+        before["seeds"] = seeds
+    return before == arguments
+
+
+def _first_seeds(
+    earlier: Recording | None, arguments: Mapping[str, Any], data: Mapping[str, str]
+) -> Recording | None:
+    """Return an earlier recording if it lacks nothing but the last of the seeds."""
+    if earlier is None or arguments.get("seeds") is None:
+        return None
+    made, seed, seeds = earlier.manifest, arguments["seed"], list(earlier.manifest.seeds)
+    is_same = {**made.arguments, "seeds": arguments["seeds"]} == arguments and made.data == data
+    is_start = seeds == list(range(seed, seed + len(seeds))) and len(seeds) < arguments["seeds"]
+    return earlier if is_same and is_start and made.dirty is False else None
+
+
+def _computed(
+    figure: Figure, arguments: Mapping[str, Any], processes: int | None, points: Path
+) -> tuple[pl.DataFrame, float]:
+    """Return a figure's rows, and the seconds of this run and of those that were stopped."""
+    file = points / f"{figure.id}.seconds"
+    before_s = float(file.read_text()) if file.exists() else 0.0
+    began_s = time.monotonic()
+    try:
+        frame = figure.frame(**arguments, processes=processes, folder=points)
+    except BaseException:
+        files.write_text(file, str(before_s + time.monotonic() - began_s))
+        raise
+    file.unlink(missing_ok=True)
+    return frame, before_s + time.monotonic() - began_s
 
 
 def _seeds(frame: pl.DataFrame, arguments: Mapping[str, Any]) -> list[int]:

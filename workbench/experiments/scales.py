@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar
 
-from workbench.utils.checks import check_name, check_whole
+from workbench.parameters import SCALES
+from workbench.utils.checks import check_name, check_whole, choose
 
 T = TypeVar("T")
-
-
-def seeds_from(first: int, count: int | None, usual: int) -> range:
-    """Return `count` seeds from `first` on; as many as is `usual` at the scale, if None.
-
-    Raises ValueError: no seed, or a number that is not whole.
-    """
-    number = usual if count is None else check_whole("seeds", count, 1)
-    return range(first, first + number)
 
 
 class Scaled(NamedTuple, Generic[T]):
@@ -31,12 +23,19 @@ class Scaled(NamedTuple, Generic[T]):
 
     def at(self, scale: str) -> T:
         """Return the size at a scale."""
-        return cast(T, getattr(self, check_name("scale", scale, self._fields)))
+        sizes = {"smoke": self.smoke, "default": self.default, "paper": self.paper}
+        return choose("scale", scale, sizes)
+
+
+def seeds_from(first: int, count: int | None, usual: int) -> range:
+    """Return `count` seeds from `first` on; as many as is `usual` at the scale, if None.
+
+    Raises ValueError: no seed, or a number that is not whole.
+    """
+    number = usual if count is None else check_whole("seeds", count, 1)
+    return range(first, first + number)
 
 
 def processes_at(scale: str, processes: int | None = None) -> int | None:
-    """Return the processes that trainings run in: one at ``smoke``, else as asked for.
-
-    None is one for each core.
-    """
-    return 1 if check_name("scale", scale, Scaled._fields) == "smoke" else processes
+    """Return the processes to train in: one at ``smoke``, else `processes` (None: one a core)."""
+    return 1 if check_name("scale", scale, SCALES) == "smoke" else processes

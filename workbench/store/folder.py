@@ -16,7 +16,7 @@ from workbench.utils.files import check_not_installed
 
 
 def writable(folder: Path) -> None:
-    """Make a folder, if need be, and try to write there; raises UserError if that fails."""
+    """Make a folder if there is none, and try to write there; raises UserError if that fails."""
     check_not_installed(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -38,10 +38,10 @@ def sole_writer(
 ) -> Iterator[None]:
     """Be the only run that writes these names to `output`, and `clean` it before and after.
 
-    The operating system frees the file `lock` when this process ends, however it does. `instead` is
-    what else than waiting the error advises.
+    The operating system frees the file `lock` when this process ends, however it does. `instead`
+    ends the error's advice to wait.
 
-    Raises ValueError: nothing can be written there, or another run is writing.
+    Raises UserError: nothing can be written there, or another run is writing.
     """
     writable(output)
     try:
@@ -75,22 +75,25 @@ def sole_writer(
 def clean(output: Path, names: Collection[str]) -> None:
     """Remove what dead runs have left, restoring a result that was about to be replaced.
 
-    Nothing but leftovers of these notebooks is touched: `output` may be any folder of the user's.
+    Only leftovers of these names are touched, since `output` may be any folder of the user's.
     """
     for name in names:
         old = _old(output, name)
         if old.exists() and not (output / name).exists():
             old.rename(output / name)
-        _remove(old)
-        for hidden, rest in ((_partial(name), "*"), (f".{name}.failed.ipynb.", "*.part")):
-            for path in output.glob(glob.escape(hidden) + rest):
-                _remove(path)
+        hidden = glob.escape(f".{name}")
+        for path in (
+            old,
+            *output.glob(f"{hidden}.partial-*"),
+            *output.glob(f"{hidden}.failed.ipynb.*.part"),
+        ):
+            _remove(path)
 
 
 @contextlib.contextmanager
 def partial_folder(output: Path, name: str) -> Iterator[Path]:
-    """Yield a hidden folder for a notebook's results until they are put in place."""
-    partial = Path(tempfile.mkdtemp(prefix=_partial(name), dir=output))
+    """Yield a hidden folder for results until they are put in place."""
+    partial = Path(tempfile.mkdtemp(prefix=f".{name}.partial-", dir=output))
     try:
         partial.chmod(0o755)
         yield partial
@@ -99,7 +102,7 @@ def partial_folder(output: Path, name: str) -> Iterator[Path]:
 
 
 def put_in_place(partial: Path, output: Path, name: str) -> None:
-    """Replace a notebook's earlier results by its new ones, as a whole."""
+    """Replace earlier results by new ones, as a whole."""
     final = output / name
     old = _old(output, name)
     if final.exists():
@@ -112,10 +115,6 @@ def put_in_place(partial: Path, output: Path, name: str) -> None:
 def failed_copy(output: Path, name: str) -> Path:
     """Return where the executed copy of a notebook that failed is kept."""
     return output / f"{name}.failed.ipynb"
-
-
-def _partial(name: str) -> str:
-    return f".{name}.partial-"
 
 
 def _old(output: Path, name: str) -> Path:

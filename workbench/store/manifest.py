@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import types
-from collections import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
+
+from workbench.store.provenance import digest
 
 NAME = "manifest.json"
 FORMAT = 5
@@ -48,9 +48,9 @@ class Manifest:
     seeds
         In the rows.
     learns
-        Of a recording, whether its rows say how well was learnt.
+        Whether the rows of a recording say how well a model was trained.
     processes
-        Processes that computed points; None for one a core.
+        Processes that computed points (None: one a core).
     extended_at
         A later revision, by which the last of the seeds were added.
     """
@@ -86,14 +86,11 @@ class Manifest:
 
     def altered(self, folder: Path) -> list[str]:
         """Return the outputs in `folder` that are missing or were changed after the run."""
-        return [
-            name for name, digest in self.outputs.items() if file_digest(folder / name) != digest
-        ]
+        return [name for name, sha in self.outputs.items() if file_digest(folder / name) != sha]
 
     def to_json(self) -> str:
         """Return readable JSON, ending in a newline, with a SHA-256 of what it says."""
-        content = {"format": FORMAT, **dataclasses.asdict(self)}
-        return json.dumps(content | {"sha256": _digest(content)}, indent=2) + "\n"
+        return sealed({"format": FORMAT, **dataclasses.asdict(self)})
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
@@ -102,40 +99,30 @@ class Manifest:
         Raises `OtherVersionError` if it is of another format, and ValueError if it is damaged.
         """
         try:
-            content: Any = json.loads((folder / NAME).read_text(encoding="utf-8"))
-            if content.get("format") != FORMAT:
+            text = (folder / NAME).read_text(encoding="utf-8")
+            if json.loads(text).get("format") != FORMAT:
                 raise OtherVersionError(f"{folder / NAME} is of another version of the workbench")
-            if content.pop("sha256", None) != _digest(content):
-                raise ValueError(f"{folder / NAME} is no longer what was written")
-            del content["format"]
-            manifest = cls(**content)
+            fields = unsealed(text)
+            del fields["format"]
+            return cls(**fields)
         except FileNotFoundError:
             raise
         except (OSError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(str(error)) from error
-        hints = get_type_hints(cls)
-        if wrong := [
-            name for name, hint in hints.items() if not _is(getattr(manifest, name), hint)
-        ]:
-            raise ValueError(f"of another type: {', '.join(wrong)}")
-        return manifest
+            raise ValueError(f"{folder / NAME}: {error}") from error
 
 
-def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def sealed(content: Mapping[str, Any], default: Callable[[Any], Any] | None = None) -> str:
+    """Return readable JSON with a SHA-256 of what it says; `default` is as for `json.dumps`."""
+    plain = json.loads(json.dumps(content, default=default))
+    return json.dumps(plain | {"sha256": digest(plain)}, indent=2) + "\n"
 
 
-def _is(value: object, hint: Any) -> bool:
-    """Whether a value from JSON is of a field's type."""
-    inner = get_args(hint)
-    match get_origin(hint):
-        case abc.Mapping:
-            return isinstance(value, dict) and all(_is(part, inner[1]) for part in value.values())
-        case abc.Sequence:
-            return isinstance(value, list) and all(_is(part, inner[0]) for part in value)
-        case types.UnionType:
-            return any(_is(value, part) for part in inner)
-    return hint is Any or type(value) is hint or (hint is float and type(value) is int)
+def unsealed(text: str) -> dict[str, Any]:
+    """Return what `sealed` was given; ValueError if a letter of it has changed."""
+    content = json.loads(text)
+    if not isinstance(content, dict) or content.pop("sha256", None) != digest(content):
+        raise ValueError("the file is no longer what was written")
+    return content
 
 
 def file_digest(path: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""What results were made with: versions, commit and machine."""
+"""Versions, commit and machine that results were made with."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def all_versions() -> dict[str, str]:
 
 
 def revision(root: Path, *unread: str) -> tuple[str | None, bool | None]:
-    """Return git's revision of `root`, and whether what a run reads differs from it.
+    """Return git's revision of `root`, and whether the files that a run reads differ from it.
 
-    Both are None outside git, or where a commit of another repository lacks `root`, such as an
-    ignored folder in it. No run reads ``figures/``; `unread` are other such folders.
+    Both are None outside git, and for a folder that another repository ignores. Runs do not read
+    ``figures/``, nor the folders in `unread`.
     """
     try:
         _git(root, "rev-parse", "HEAD:./")
@@ -61,7 +61,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def machine() -> dict[str, str]:
-    """Return what is known of this machine."""
+    """Return the processor, cores, memory and operating system of this machine."""
     import psutil
 
     gib = psutil.virtual_memory().total / 2**30
@@ -78,10 +78,10 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return platform.processor()
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor())
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor())
 
 
 def digest(value: object) -> str:
-    """Return the SHA-256 of what JSON can say."""
+    """Return the SHA-256 of a value as JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from workbench.experiments import grid, recorded, sweep
+from workbench.experiments import grid, recordings, sweep
 from workbench.experiments.figure import Figure
 from workbench.experiments.scales import Scaled
 from workbench.runtime import SimulationError
@@ -67,7 +67,6 @@ def runs(of_each: int | None, repetitions: int, folder: Path | None = None) -> p
             points,
             SCHEMA,
             title="Measured",
-            timed=True,
             folder=folder,
             failures=(SimulationError, TrainingError),
         )
@@ -143,7 +142,7 @@ FIGURES = (RUNS,)
 
 def recorded_runs() -> pl.DataFrame:
     """The recorded runs; prints what they are."""
-    found = recorded.load("three_ways", RUNS.id)
+    found = recordings.load("three_ways", RUNS.id)
     if found is None:
         raise UserError("no runs are recorded; `workbench record three_ways runs` records them")
     print(found)

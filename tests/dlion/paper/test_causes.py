@@ -20,7 +20,7 @@ from workbench.dlion.paper.accuracy import final
 from workbench.dlion.paper.compared import gains
 from workbench.dlion.paper.figures import FIGURES
 from workbench.dlion.paper.hop import COMPARED_IN, pace
-from workbench.experiments import recorded
+from workbench.experiments import recordings
 from workbench.experiments.figure import answers_of
 from workbench.profiles import profile_model
 from workbench.utils.files import ROOT
@@ -40,7 +40,7 @@ CAUSES = {
 
 @cache
 def frames() -> dict[str, pl.DataFrame]:
-    found, faults = recorded.load_all("dlion", systems.recordable("dlion"))
+    found, faults = recordings.load_all("dlion", systems.recordable("dlion"))
     assert not faults
     kept = {name: one for name, one in found.items() if one.scale == "paper" and one.traceable}
     return {name: one.frame for name, one in kept.items()}

@@ -14,7 +14,7 @@ from workbench.dlion.paper.accuracy import final
 from workbench.dlion.paper.cases import LEARNING
 from workbench.dlion.paper.compared import MOBILE
 from workbench.dlion.paper.explanations import FIRST_WEIGHTS, in_use
-from workbench.experiments import recorded
+from workbench.experiments import recordings
 
 FIGURES = systems.figures("dlion")
 TRAINED = [
@@ -45,7 +45,7 @@ def test_it_says_what_learnt_what(name: str, smoke: Smoke) -> None:
 
 
 def test_first_weights_of_the_constants_in_use_alone() -> None:
-    of = recorded.load("dlion", "candidates")
+    of = recordings.load("dlion", "candidates")
     assert of is not None
     assert FIRST_WEIGHTS.chart is not None
     svg = figures.svg(FIRST_WEIGHTS.chart(in_use(of.frame)), "double")

@@ -12,7 +12,7 @@ from workbench.edgegossip.aggregation.techniques import PAPER
 from workbench.edgegossip.paper.aggregating import _SLOW
 from workbench.edgegossip.paper.figures import FIGURES
 from workbench.edgegossip.paper.trainings import Mean, final
-from workbench.experiments import recorded
+from workbench.experiments import recordings
 
 KEPT = Stored("edgegossip", FIGURES)
 STORED, answers, value = KEPT.frames, KEPT.answers, KEPT.value
@@ -335,7 +335,7 @@ def test_figure_13_can_hold_and_fail(frame: Callable[[], pl.DataFrame], holds: b
 def test_causes_are_as_recorded() -> None:
     kept = {}
     for name in ("fig3_times", "fig13"):
-        found = recorded.load("edgegossip", name)
+        found = recordings.load("edgegossip", name)
         assert found is not None
         kept[name] = found.frame
     times = dict(kept["fig3_times"].select("technique", "total_s").iter_rows())

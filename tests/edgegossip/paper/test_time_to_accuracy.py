@@ -9,7 +9,7 @@ from workbench.edgegossip.paper.trainings import (
     seconds_to_accuracy,
     seconds_until,
 )
-from workbench.experiments import recorded
+from workbench.experiments import recordings
 
 ABOUT = {"model": "m", "learner": "m", "platforms": 4, "imbalance": 1.0, "kept": 0.5}
 PLAIN = {"method": "gosgd", "technique": None, "ratio": None, "strategy": None, "order": None}
@@ -69,7 +69,7 @@ def test_cases_are_told_apart() -> None:
 
 
 def test_ranking_takes_longer_than_gossip_and_random_points_as_recorded() -> None:
-    found = recorded.load("edgegossip", "strategies")
+    found = recordings.load("edgegossip", "strategies")
     assert found is not None
     seconds = {
         (strategy, order): reached

@@ -10,7 +10,7 @@ from tests.conftest import Smoke
 from tests.expectations import stored_frames
 from workbench import figures
 from workbench.claims import verdicts
-from workbench.experiments import recorded
+from workbench.experiments import recordings
 from workbench.hiertrain import PLANNERS, iteration
 from workbench.hiertrain.paper import calibration, constants, learning, planning_time
 from workbench.hiertrain.paper.iteration_time import (
@@ -58,7 +58,7 @@ def test_more_bandwidth_slows_nobody(model: str) -> None:
 
 
 def test_what_is_recorded_differs_in_time_and_by_chance_alone() -> None:
-    found = recorded.load("hiertrain", "accuracy")
+    found = recordings.load("hiertrain", "accuracy")
     assert found is not None
     ends_s = found.frame.filter(epoch=50).group_by("planner").agg(pl.col("at_s").mean())
     assert dict(ends_s.iter_rows())["hiertrain"] < 0.7 * dict(ends_s.iter_rows())["all_edge"]

@@ -25,7 +25,7 @@ from workbench.claims import paper_value
 from workbench.clusters.testbeds import calibration_toml, write_calibration
 from workbench.dlion.paper.compared import OTHERS, gains
 from workbench.dlion.paper.testbed import CANDIDATES, EXPLANATION, FIRST_WEIGHTS, Constants
-from workbench.experiments import recorded
+from workbench.experiments import recordings
 
 FITTED_ON = tuple(
     f"dlion.{setting}.{system}"
@@ -100,7 +100,7 @@ code; the candidates: `CANDIDATES`."""
 
 def main() -> None:
     """Pick, write the file and print it."""
-    found = recorded.load("dlion", "candidates")
+    found = recordings.load("dlion", "candidates")
     if found is None:
         raise SystemExit("no candidates are recorded; `workbench record dlion candidates` does so")
     text = to_toml(found.frame)

@@ -13,7 +13,7 @@ from workbench.dlion import training
 from workbench.dlion.paper.cases import AT_DEFAULT, LEARNING, Case, Learning, run
 from workbench.experiments import Scaled, sweep
 from workbench.experiments.figure import Figure
-from workbench.experiments.kept_points import Rows
+from workbench.experiments.points import Rows
 from workbench.experiments.scales import processes_at, seeds_from
 from workbench.training import TrainingError
 

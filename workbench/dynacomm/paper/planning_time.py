@@ -46,9 +46,7 @@ def planning_times(repeats: int, batch_size: int = 32, folder: Path | None = Non
     """
     points = grid(model=MODELS, planner=("dynacomm", "ibatch"), direction=DIRECTIONS)
     shared = {"batch_size": batch_size, "repeats": repeats}
-    return sweep(
-        _planning, points, PLANNING_TIMES, title="Table I", shared=shared, timed=True, folder=folder
-    )
+    return sweep(_planning, points, PLANNING_TIMES, title="Table I", shared=shared, folder=folder)
 
 
 def _planning(
@@ -88,7 +86,6 @@ def times_by_layers(
         TIMES_BY_LAYERS,
         title="Figure 12",
         shared=shared,
-        timed=True,
         folder=folder,
     )
 

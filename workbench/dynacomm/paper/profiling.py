@@ -45,7 +45,6 @@ def profiling_costs(
         PROFILING_COSTS,
         title="Table II",
         shared=shared,
-        timed=True,
         with_steps=True,
         folder=folder,
     )

@@ -86,7 +86,7 @@ def _timed(
     models = dict.fromkeys(point["model"] for point in points)
     sources = {model: source_of(scale, model, dataset) for model in models}
     shared = {"sources": sources, "seed": seed}
-    return sweep(_measured, points, TIMED, title=title, shared=shared, timed=True, folder=folder)
+    return sweep(_measured, points, TIMED, title=title, shared=shared, folder=folder)
 
 
 def _measured(
@@ -98,7 +98,7 @@ def _measured(
     count: int,
     seed: int,
 ) -> dict[str, object]:
-    name, images, x, y = _images(model, sources[model], count)
+    name, images, x, y = _images(sources[model], model, count)
     timed_aggregate(np.arange(8.0).reshape(4, 2), [0, 0, 1, 1], technique, 2)  # late imports
     made, times = timed_aggregate(x, y, technique, ratio, seed)
     return {
@@ -113,7 +113,7 @@ def _measured(
 
 
 @loaded_once
-def _images(model: str, source: str, count: int) -> tuple[str, int, FloatArray, Indices]:
+def _images(source: str, model: str, count: int) -> tuple[str, int, FloatArray, Indices]:
     """Where images come from, how many of them are there, and `count` of them with their classes.
 
     Means fill up what lacks. Shifted images would not do: their singular values and histograms are

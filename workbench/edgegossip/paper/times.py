@@ -21,7 +21,7 @@ from workbench.edgegossip.paper.testbed import (
 )
 from workbench.edgegossip.paper.titles import METHOD_TITLES, MODEL_TITLES, ratio_axis
 from workbench.edgegossip.paper.trainings import seconds_until
-from workbench.experiments import grid, recorded, sweep
+from workbench.experiments import grid, recordings, sweep
 from workbench.experiments.figure import Figure, at
 from workbench.figures import parts
 
@@ -103,7 +103,7 @@ def _speedup(fig6: pl.DataFrame) -> Answer:
 
 def _until_accuracies() -> str:
     """How long ranking takes to reach accuracies, beside GoSGD and random points, as recorded."""
-    strategies = recorded.load("edgegossip", "strategies")
+    strategies = recordings.load("edgegossip", "strategies")
     if strategies is None:
         return ""
     seconds = {

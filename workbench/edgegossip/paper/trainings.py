@@ -27,8 +27,8 @@ from workbench.edgegossip.paper.cases import (
     learning_at,
     train,
 )
-from workbench.experiments import computed, keeping, processes_at, seeds_from, whole
-from workbench.experiments.kept_points import Rows
+from workbench.experiments import processes_at, seeds_from, sweep, whole
+from workbench.experiments.points import Rows
 from workbench.profiles import profile_model
 from workbench.training import TrainingError
 from workbench.utils.checks import check_name
@@ -134,30 +134,31 @@ def trainings(
             "model": each.learning.learner,
             "method": each.method,
             "seed": each.case.seed,
+            "number": number,
             "training": each,
         }
-        for each in wanted
+        for number, each in enumerate(wanted)
     ]
-    curves: dict[Training, pl.DataFrame] = {}
 
-    def frame() -> pl.DataFrame:
+    def of_all_cases(learnt: pl.DataFrame) -> pl.DataFrame:
+        by_number = learnt.partition_by("number", as_dict=True, include_key=False)
+        curves = {wanted[number]: curve for (number,), curve in by_number.items()}
         finished = [each for each in asked if each.learnt_as in curves]
         rows = [_about(each, curves[each.learnt_as]) for each in finished]
         return then(pl.concat([pl.DataFrame(schema=_ABOUT | CURVE), *rows]))
 
-    with keeping(frame):
-        for at, rows in computed(
-            one_curve,
-            points,
-            title=title,
-            labels=("model", "method", "seed"),
-            processes=processes_at(scale, processes),
-            folder=folder,
-            cache=TRAINED,
-            failures=TrainingError,
-        ):
-            curves[wanted[at]] = pl.DataFrame(rows, schema=CURVE)
-    return frame()
+    return sweep(
+        one_curve,
+        points,
+        {"number": pl.Int64} | CURVE,
+        title=title,
+        labels=("model", "method", "seed", "number"),
+        processes=processes_at(scale, processes),
+        folder=folder,
+        cache=TRAINED,
+        failures=TrainingError,
+        then=of_all_cases,
+    )
 
 
 def _about(training: Training, curve: pl.DataFrame) -> pl.DataFrame:

@@ -28,7 +28,7 @@ from workbench.edgegossip.prediction.co_runners import (
 from workbench.edgegossip.prediction.host_counters import Source, between, host_counters
 from workbench.edgegossip.prediction.monitor import report, timed
 from workbench.edgegossip.prediction.predictor import RESOURCES, SECONDS
-from workbench.experiments import keeping
+from workbench.experiments import interruptible
 from workbench.runtime import progress
 from workbench.utils.checks import UserError, check_name, check_number, check_whole
 
@@ -100,7 +100,7 @@ def profiling_runs(
     shuffled = random.Random(seed)
     rows: list[tuple[object, ...]] = []
     with (
-        keeping(lambda: pl.DataFrame(rows, schema=SCHEMA, orient="row")),
+        interruptible(lambda: pl.DataFrame(rows, schema=SCHEMA, orient="row")),
         _bench() as bench,
         progress.steps("Profiling runs", repeats * len(points)) as begin,
     ):

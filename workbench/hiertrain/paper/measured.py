@@ -74,7 +74,6 @@ def measured(
             MEASURED,
             title="Fig. 6",
             shared=shared,
-            timed=True,
             with_steps=True,
             folder=folder,
         )

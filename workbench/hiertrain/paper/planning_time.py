@@ -52,7 +52,6 @@ def planning_times(
         TIMES,
         title="Table II",
         shared=shared,
-        timed=True,
         folder=folder,
     )
 

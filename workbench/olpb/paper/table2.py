@@ -244,7 +244,6 @@ def seconds(models: Sequence[str], repeats: int, folder: Path | None = None) -> 
         TIMED,
         title="Table II, times",
         shared=shared,
-        timed=True,
         folder=folder,
     )
 

@@ -126,7 +126,6 @@ def trade_times(
         RAN,
         title="Trade, times",
         shared=shared,
-        timed=True,
         folder=folder,
         failures=BudgetError,
     )
