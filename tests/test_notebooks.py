@@ -21,7 +21,7 @@ from tests.conftest import Smoke
 from tests.test_explorers import explorer
 from workbench import parameters, systems
 from workbench.claims import VERDICTS, load_claims
-from workbench.experiments import recorded
+from workbench.experiments import recordings
 from workbench.experiments.figure import Figure
 from workbench.figures import COLUMNS
 from workbench.reproduction.notebooks import read_notebook
@@ -108,7 +108,7 @@ def kept_names(path: Path) -> tuple[set[str], set[str]]:
 def count_of_pictures(path: Path) -> int:
     """Figures, the explorer's own, and what is recorded beside what was run."""
     figures = [one for kind in ("show", "table") for one in calls(path, kind)]
-    found = [recorded.load(system_of(path.stem), one.id) for one in figures]
+    found = [recordings.load(system_of(path.stem), one.id) for one in figures]
     beside = [one for one in found if one is not None and one.scale == "paper"]
     explorer = {"explorer"} if "explor" in "".join(sources(path, "code")) else set()
     return len(kept_names(path)[1] | explorer) + len(beside)

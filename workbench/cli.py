@@ -263,11 +263,11 @@ def record(
 
     What was interrupted goes on.
     """
-    from workbench.experiments import ExperimentInterrupted, recorded
+    from workbench.experiments import ExperimentInterrupted, recordings
     from workbench.experiments.record import check_arguments, unrecorded
     from workbench.experiments.record import record as run
 
-    home, options = output or recorded.FOLDER, _assignments(parameter or ())
+    home, options = output or recordings.FOLDER, _assignments(parameter or ())
     names = unrecorded(system, home) if experiment is None else [experiment]
     if not names:
         typer.echo(f"all experiments of {system} are recorded; name one to record it again")
@@ -285,7 +285,7 @@ def record(
                 force=force,
                 folder=home,
             )
-            typer.echo(f"{folder}: {recorded.load(folder.parent.name, name, home)}")
+            typer.echo(f"{folder}: {recordings.load(folder.parent.name, name, home)}")
     except ExperimentInterrupted as stopped:
         rows = _counted(len(stopped.frame), "row")
         typer.echo(f"stopped with {rows} finished; the same command goes on", err=True)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.experiments import recorded
+from workbench.experiments import recordings
 from workbench.parameters import TRAININGS
 from workbench.reproduction import tables
 from workbench.results import FIGURES, TIMINGS
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
     from workbench.experiments.figure import Figure
-    from workbench.experiments.recorded import Recorded
+    from workbench.experiments.recordings import Recording
 
 Column = Literal["single", "double"]
 
@@ -77,7 +77,7 @@ class Shown:
         return self.drawing._repr_mimebundle_(**options)
 
 
-def _chart(figure: Figure, frame: pl.DataFrame, recording: Recorded | None) -> ChartType:
+def _chart(figure: Figure, frame: pl.DataFrame, recording: Recording | None) -> ChartType:
     """Draw rows of a figure; recorded timings say of which processor they are."""
     assert figure.chart is not None
     chart = figure.chart(frame)
@@ -115,7 +115,7 @@ class Results:
         output: str | Path = "",
         trainings: str = "one",
         *,
-        recordings: Path = recorded.FOLDER,
+        recordings: Path = recordings.FOLDER,
         **shared: Any,
     ) -> None:
         self.system = system
@@ -193,7 +193,7 @@ class Results:
 
     def _rows(
         self, figure: Figure, given: Mapping[str, Any]
-    ) -> tuple[pl.DataFrame, Recorded | None, bool]:
+    ) -> tuple[pl.DataFrame, Recording | None, bool]:
         """Return a figure's rows, its recording, and whether the rows were made here."""
         if figure.of:
             frames, here = self._sources(figure.of, given)
@@ -232,14 +232,14 @@ class Results:
         known = {"scale", *figure.parameters()}
         return {name: value for name, value in self.shared.items() if name in known} | dict(given)
 
-    def _stands_for(self, recording: Recorded, asked: Mapping[str, Any]) -> bool:
+    def _stands_for(self, recording: Recording, asked: Mapping[str, Any]) -> bool:
         return self.trainings == "one" and recording.answers(asked)
 
-    def _recorded(self, figure: Figure) -> Recorded | None:
+    def _recorded(self, figure: Figure) -> Recording | None:
         if not figure.recorded:
             return None
         try:
-            return recorded.load(self.system, figure.id, self.recordings)
+            return recordings.load(self.system, figure.id, self.recordings)
         except ValueError as error:
             print(error)
             return None

@@ -20,7 +20,7 @@ from workbench.utils.files import ROOT
 
 RECORDABLE = {
     f"{system} {name}": figure
-    for system in systems.SYSTEMS
+    for system in systems.TITLES
     for name, figure in systems.recordable(system).items()
 }
 SEEDED = {key: figure for key, figure in RECORDABLE.items() if "seeds" in figure.parameters()}
@@ -57,14 +57,14 @@ def test_a_figure_takes_at_least_one_seed(key: str) -> None:
             SEEDED[key].frame("smoke", seeds=seeds)
 
 
-@pytest.mark.parametrize("system", [*systems.SYSTEMS, *systems.ROOMS])
+@pytest.mark.parametrize("system", [*systems.TITLES, "three_ways"])
 def test_what_the_scale_decides_can_be_set(system: str) -> None:
     for figure in systems.recordable(system).values():
         by_scale = {name for name, default in figure.parameters().items() if default is None}
         assert by_scale - {"seeds"} <= set(systems.parameters(system)), figure.id
 
 
-@pytest.mark.parametrize("system", systems.SYSTEMS)
+@pytest.mark.parametrize("system", systems.TITLES)
 def test_what_can_be_recorded_is_shown_or_judged(system: str) -> None:
     judged = [
         figure

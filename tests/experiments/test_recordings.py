@@ -130,7 +130,7 @@ def test_a_data_set_has_one_content() -> None:
         assert len(digests | ({here[source]} - {None})) == 1, source
 
 
-@pytest.mark.parametrize("system", systems.SYSTEMS)
+@pytest.mark.parametrize("system", systems.TITLES)
 def test_committed_rows_are_of_their_data_and_of_one_figure(system: str) -> None:
     found, faults = recordings.load_all(system, systems.recordable(system))
     assert not faults

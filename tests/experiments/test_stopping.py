@@ -18,13 +18,15 @@ RECORD = """\
 import os, sys
 from pathlib import Path
 import workbench
+from tests import toys
 from tests.experiments import toy
 from workbench import systems
 from workbench.experiments.record import record
 from workbench.store import provenance
 
 folder, number = sys.argv[1], int(sys.argv[2])
-systems.SYSTEMS["toy"] = toy.SYSTEM
+systems.TITLES["toy"] = "Toy"
+sys.modules.update(toys.modules("toy", toy.figures, toy.Setting))
 provenance.revision = lambda *_: ("a" * 40, False)
 
 def stopped_at(moment):

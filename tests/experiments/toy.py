@@ -7,9 +7,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from workbench.system import SystemInfo
 
-from workbench import datasets, systems
+from tests import toys
+from workbench import datasets
 from workbench.dynacomm.explorer import Setting
 from workbench.experiments import Scaled, data, data_set, recordings, sweep
 from workbench.experiments.figure import Figure
@@ -75,18 +75,15 @@ MEAN = Figure(
     id="mean", compute=mean, sizes={"usual": Scaled(2, 2, 2)}, recorded=True, data=("cifar10",)
 )
 FLEET = Figure(id="fleet", compute=fleet, recorded=True)
-SYSTEM = SystemInfo(
-    title="Toy",
-    algorithms={},
-    setup=lambda: object,
-    setting=lambda: Setting,
-    figures=lambda: (MEAN, FLEET, Figure(id="quick", compute=fleet)),
-)
+
+
+def figures() -> tuple[Figure, ...]:
+    return MEAN, FLEET, Figure(id="quick", compute=fleet)
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the workbench know the system, at a commit."""
-    monkeypatch.setitem(systems.SYSTEMS, "toy", SYSTEM)
+    toys.install(monkeypatch, "toy", figures, Setting)
     at_revision(monkeypatch, "a" * 40, dirty=False)
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import toys
 from tests.scorecard.helpers import Toy
-from workbench import systems
 from workbench.utils import files
 
 
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
     made = Toy(tmp_path)
-    monkeypatch.setitem(systems.TITLES, "toy", made.info)
+    toys.install(monkeypatch, "toy", made.all_figures)
     monkeypatch.setattr(files, "DATA", tmp_path)
     return made

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from workbench.system import SystemInfo
 
 from tests.store.helpers import MADE
 from workbench.claims import Answer
 from workbench.experiments.figure import Figure, JointClaims
-from workbench.experiments.recorded import Recorded
+from workbench.experiments.recordings import Recording
 from workbench.notebook import Results
-from workbench.parameters import Parameters
 from workbench.scorecard import Row, Scorecard, of_frames, of_results
 from workbench.store import provenance
 from workbench.store.manifest import NAME, file_digest
@@ -70,13 +68,9 @@ class Toy:
         self.together = JointClaims(
             (), {"toy.fig3.accuracy": lambda: Answer(not_run="needs the training runtime")}
         )
-        self.info = SystemInfo(
-            title="Toy",
-            algorithms={},
-            setup=lambda: object,
-            setting=lambda: Parameters,
-            figures=lambda: (*self.figures.values(), self.together),
-        )
+
+    def all_figures(self) -> tuple[Figure | JointClaims, ...]:
+        return (*self.figures.values(), self.together)
 
     def change(self, figure: str, **fields: Any) -> None:
         """Replace fields of a figure; its answers and causes are added to."""
@@ -118,7 +112,7 @@ def recording(
     data: str = "mnist",
     seeds: Sequence[int] = (1, 2, 3),
     dirty: bool = False,
-) -> dict[str, Recorded]:
+) -> dict[str, Recording]:
     """A recording of a figure of the toy."""
     made = replace(
         MADE,
@@ -129,7 +123,7 @@ def recording(
         revision="a" * 40,
         dirty=dirty,
     )
-    return {name: Recorded(frame, made)}
+    return {name: Recording(frame, made)}
 
 
 def by_name(card: Scorecard) -> dict[str, Row]:

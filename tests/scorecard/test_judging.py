@@ -14,9 +14,8 @@ from tests.conftest import Smoke
 from tests.scorecard.helpers import FIG1, Toy, by_name, order, recording
 from workbench import systems
 from workbench.claims import Answer, Cause, claims_of
-from workbench.experiments import recorded
 from workbench.experiments.figure import Figure, JointClaims
-from workbench.experiments.recorded import Recorded
+from workbench.experiments.recordings import Recording
 from workbench.scorecard import fitted_on, of_results
 from workbench.utils.checks import UnknownNameError
 
@@ -28,7 +27,7 @@ AGAIN = "run `workbench reproduce toy`"
 def record(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Put recordings in place of those in ``data/recorded``, with why others cannot be read."""
 
-    def put(kept: dict[str, Recorded], **faults: str) -> None:
+    def put(kept: dict[str, Recording], **faults: str) -> None:
         monkeypatch.setattr(recorded, "load_all", lambda *_: (kept, faults))
 
     return put

@@ -9,7 +9,7 @@ import pytest
 
 from workbench import systems
 from workbench.claims import claims_of
-from workbench.experiments import recorded
+from workbench.experiments import recordings
 from workbench.reproduction.notebooks import find, notebooks_folder
 from workbench.scorecard.one_claim import claims_named, commands, one_claim
 from workbench.utils.checks import UnknownNameError
@@ -52,7 +52,7 @@ def test_claims_that_match_a_pattern() -> None:
 
 
 def test_what_is_learnt_is_made_again_at_the_scale_that_it_is_judged_at() -> None:
-    kept = recorded.load("dlion", "fig12")
+    kept = recordings.load("dlion", "fig12")
     assert kept is not None
     assert kept.scale == "default"
     assert commands("dlion.fig12.homo_c.hop") == ["workbench record dlion fig12 --force"]

@@ -31,7 +31,7 @@ from typing import Any
 import polars as pl
 
 from workbench import results
-from workbench.experiments.joined import joined
+from workbench.experiments.sweep import joined
 from workbench.parameters import DRIVER_PARAMETER, Parameter, Value
 from workbench.reproduction.execution import Outcome, Task
 from workbench.reproduction.notebooks import (

@@ -12,8 +12,8 @@ from workbench import results as stored_results
 from workbench import systems
 from workbench.claims import MISSES, Answer, Cause, Claim, accepted, claims_of, judge, load_claims
 from workbench.clusters.testbeds import load_calibration
-from workbench.experiments import recorded
 from workbench.experiments.figure import Answers, Figure, answers_of
+from workbench.experiments.recordings import UNTRACEABLE, load_all
 from workbench.scorecard.card import Row, Scorecard
 from workbench.store import manifest, provenance
 from workbench.utils import files
@@ -193,7 +193,7 @@ def _recordings(system: str) -> tuple[list[Evidence], list[str]]:
     """Return what is recorded, together what may be compared, and what is wrong with the rest."""
     import polars as pl
 
-    recordings, faults = recorded.load_all(system, systems.recordable(system))
+    recordings, faults = load_all(system, systems.recordable(system))
     notes = [f"{system} {name}: {fault}" for name, fault in faults.items()]
     comparable: dict[tuple[object, ...], dict[str, pl.DataFrame]] = defaultdict(dict)
     for name, recording in recordings.items():
@@ -202,7 +202,7 @@ def _recordings(system: str) -> tuple[list[Evidence], list[str]]:
             alike = (recording.scale, tuple(sorted(made.data.items())), tuple(made.seeds))
             comparable[alike][name] = recording.frame
         else:
-            notes.append(f"{system} {name}: {recorded.UNTRACEABLE}")
+            notes.append(f"{system} {name}: {UNTRACEABLE}")
     evidence = []
     for frames in comparable.values():
         made = recordings[next(iter(frames))].manifest

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workbench.claims import accepted, load_claims
-from workbench.experiments import recorded
+from workbench.experiments import recordings
 from workbench.experiments.figure import Figure
 from workbench.scorecard.card import ROLES, Row
 from workbench.scorecard.judging import PAPER, figures_of, of_results, reproduce_command
@@ -61,7 +61,7 @@ def _described(row: Row) -> Iterator[str]:
         ("but", row.answer.caveat),
     ]
     for figure in _computed(claim.id):
-        if recording := recorded.load(claim.system, figure.id):
+        if recording := recordings.load(claim.system, figure.id):
             made = recording.manifest
             later = f", its last seeds at {made.extended_at[:12]}" if made.extended_at else ""
             commit = f"{(made.revision or 'no commit')[:12]}{later}"
@@ -104,7 +104,7 @@ def _computed(claim: str) -> list[Figure]:
 
 def _command(system: str, figure: Figure) -> str:
     """Return the command for a figure: a recording is made with the arguments it has now."""
-    recording = recorded.load(system, figure.id) if figure.recorded else None
+    recording = recordings.load(system, figure.id) if figure.recorded else None
     needs_paper_scale = figure.needs_paper_size or figure.live
     is_judged = recording and (recording.scale == PAPER or not needs_paper_scale)
     if not (is_judged or figure.needs_paper_size or (figure.recorded and not figure.live)):
