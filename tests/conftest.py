@@ -18,10 +18,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from workbench.utils import instruction_set
 from workbench.utils.files import ROOT
 
 if TYPE_CHECKING:
     from workbench.runtime.measured.sessions import Session
+
+# Stored values are compared bit for bit; nothing has imported NumPy or PyTorch yet.
+instruction_set.fix()
 
 # Tests run beside each other; one that is about several processes asks for them.
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from threadpoolctl import threadpool_limits
-from typer.testing import CliRunner
 
+from tests.reproduction.helpers import write_notebook
 from tests.short_trainings import TRAININGS, digest
-from workbench.cli import app
+from workbench.profiles import LayerTimes
 from workbench.utils import instruction_set
 from workbench.utils.files import ROOT
-from workbench.utils.instruction_set import AVX2, VARIABLE
+from workbench.utils.instruction_set import CHOICE, VARIABLES
 from workbench.utils.parallel import as_finished
 
 # SHA-256 of the weights of `tests.short_trainings`, with AVX2 kernels. They change with PyTorch's
@@ -32,19 +31,18 @@ WEIGHTS = {
     "olpb": "b200e0b668403fcf0db1cafd85b70d9e754158a4679fefb8eba2a813fa0f8d9f",
 }
 FIXED = {"torch": "avx2", "numpy": "avx2"}
-NAMES = [name for variables in AVX2.values() for name in variables]
 
 needs_avx2 = pytest.mark.skipif(
-    instruction_set.record(new_process=True) != FIXED,
-    reason=f"kernels are not fixed: {instruction_set.record(new_process=True)}",
+    instruction_set.record() != FIXED, reason=f"kernels are not fixed: {instruction_set.record()}"
 )
 
 
-def fresh(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a process in which nothing of ours is set but these variables."""
-    kept = {name: value for name, value in os.environ.items() if name not in (*NAMES, VARIABLE)}
+def fresh(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in an environment in which nothing of ours is set but these variables."""
+    ours = (*VARIABLES, CHOICE, "OMP_WAIT_POLICY")
+    kept = {name: value for name, value in os.environ.items() if name not in ours}
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, *command],
         cwd=ROOT,
         env={**kept, **variables},
         capture_output=True,
@@ -53,11 +51,10 @@ def fresh(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def found(code: str, **variables: str) -> Any:
-    """What the code prints as JSON."""
-    ended = fresh(code, **variables)
+def printed(code: str, **variables: str) -> str:
+    ended = fresh("-c", code, **variables)
     assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout)
+    return ended.stdout.strip()
 
 
 # --- Weights ------------------------------------------------------------------------------------
@@ -90,21 +87,28 @@ def test_parallel_processes_end_in_the_stored_weights() -> None:
 
 @needs_avx2
 def test_other_kernels_end_in_other_weights() -> None:
-    code = "import json\nfrom tests.short_trainings import digest\n"
-    code += "print(json.dumps(digest('hiertrain')))"
+    code = "from tests.short_trainings import digest; print(digest('hiertrain'))"
     default = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"}
-    assert found(code, **{VARIABLE: "native"}, **default) != WEIGHTS["hiertrain"]
+    assert printed(code, **default) != WEIGHTS["hiertrain"]
 
 
 # --- What is set --------------------------------------------------------------------------------
 
-RECORD = "import json, workbench.utils.instruction_set as one\nprint(json.dumps(one.record()))"
+FIX = "from workbench.utils import instruction_set as one; one.fix()\n"
+
+
+def test_importing_changes_nothing() -> None:
+    code = "import os; before = dict(os.environ); import workbench, workbench.cli, sys\n"
+    code += "assert dict(os.environ) == before and not {'torch', 'numpy'} & set(sys.modules)\n"
+    code += "import torch; print(torch.backends.cpu.get_cpu_capability())"
+    own = printed("import torch; print(torch.backends.cpu.get_cpu_capability())")
+    assert printed(code) == own
 
 
 @needs_avx2
-def test_pytest_itself_imports_workbench_in_time() -> None:
-    assert instruction_set.record() == FIXED
+def test_tests_use_the_fixed_kernels() -> None:
     assert torch.backends.cpu.get_cpu_capability() == "AVX2"
+    assert instruction_set.kernels().startswith("AVX2 (limited by the environment), ")
     features = np._core._multiarray_umath.__cpu_features__  # type: ignore[attr-defined]
     assert features["AVX2"]
     assert not features["X86_V4"]
@@ -112,75 +116,58 @@ def test_pytest_itself_imports_workbench_in_time() -> None:
 
 @needs_avx2
 def test_openblas_takes_the_kernels_of_haswell() -> None:
-    code = "import json, workbench, numpy, scipy.linalg, threadpoolctl\n"
-    code += "print(json.dumps([one.get('architecture') for one in threadpoolctl.threadpool_info()"
-    code += " if one['user_api'] == 'blas']))"
-    assert found(code) == ["Haswell", "Haswell"]
+    code = FIX + "import numpy, scipy.linalg, threadpoolctl\n"
+    code += "print([one.get('architecture') for one in threadpoolctl.threadpool_info()"
+    code += " if one['user_api'] == 'blas'])"
+    assert printed(code) == "['Haswell', 'Haswell']"
+
+
+CELL = """\
+import os
+from workbench.utils.parallel import as_finished
+
+def found(at):
+    import torch
+    return torch.backends.cpu.get_cpu_capability()
+
+assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+assert {found(0), *dict(as_finished(found, [(0,), (1,)], 2)).values()} == {"AVX2"}
+"""
 
 
 @needs_avx2
-def test_a_choice_made_before_import_is_recorded_for_each_library() -> None:
-    assert found(RECORD) == FIXED
-    assert found(f"import torch\n{RECORD}") == {
-        "torch": "avx2",  # it chooses when it first computes
-        "numpy": "native: imported before workbench",
-    }
-    already = {name: value for variables in AVX2.values() for name, value in variables.items()}
-    assert found(f"import numpy\n{RECORD}", **already) == FIXED
-    computed = "import os, torch\nos.environ['ATEN_CPU_CAPABILITY'] = 'default'\n"
-    computed += "torch.rand(2).sum()\ndel os.environ['ATEN_CPU_CAPABILITY']\n"
-    late = found(computed + RECORD)
-    assert late["torch"] == "default: computed before workbench was imported"
+def test_a_notebook_of_reproduce_and_its_processes_use_avx2(tmp_path: Path) -> None:
+    write_notebook(tmp_path / "01_dynacomm.ipynb", CELL)
+    where = ("--notebooks", str(tmp_path), "--output", str(tmp_path / "out"))
+    ended = fresh("-m", "workbench.cli", "reproduce", "01", *where)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 @needs_avx2
-def test_what_the_user_sets_stays_and_is_recorded() -> None:
-    own = {"ATEN_CPU_CAPABILITY": "default", "OPENBLAS_CORETYPE": "Zen"}
-    assert found(RECORD, **own) == {
-        "torch": "avx2, ATEN_CPU_CAPABILITY=default",
-        "numpy": "avx2, OPENBLAS_CORETYPE=Zen",
-    }
-    assert found(f"import workbench, numpy\n{RECORD}", NPY_ENABLE_CPU_FEATURES="X86_V3") == {
-        "torch": "avx2",
-        "numpy": "avx2, NPY_ENABLE_CPU_FEATURES=X86_V3",
-    }
+def test_a_user_may_choose_otherwise() -> None:
+    code = FIX + "import numpy\nprint(one.record())"
+    assert printed(code) == str(FIXED)
+    assert printed(code, **{CHOICE: "native"}) == "{'torch': 'native', 'numpy': 'native'}"
+    own = printed(code, MKL_CBWR="AVX2", NPY_ENABLE_CPU_FEATURES="X86_V3")
+    assert "MKL_CBWR=AVX2" in own
+    assert "'numpy': 'OPENBLAS_CORETYPE=Haswell'" in own
+    refused = fresh("-m", "workbench.cli", "reproduce", **{CHOICE: "avx"})
+    assert refused.returncode == 2
+    assert refused.stderr == f"workbench: {CHOICE} is 'avx'; give 'avx2' or 'native'\n"
 
 
-def test_it_can_be_switched_off() -> None:
-    code = f"import os, workbench\nassert not {set(NAMES)!r} & set(os.environ)\n{RECORD}"
-    assert found(code, **{VARIABLE: "native"}) == {"torch": "native", "numpy": "native"}
-    refused = fresh(RECORD, **{VARIABLE: "avx"}).stderr
-    assert f"{VARIABLE} is 'avx'; give 'avx2' or 'native'" in refused
-
-
-@needs_avx2
-def test_native_processes_are_not_limited_unless_the_user_said_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with instruction_set.native():
-        assert not set(NAMES) & set(os.environ)
-        assert set(instruction_set.record(new_process=True).values()) == {"native"}
-    assert instruction_set.record() == FIXED
-    monkeypatch.setenv(VARIABLE, "avx2")
-    with instruction_set.native():
-        assert instruction_set.record(new_process=True) == FIXED
-
-
-@needs_avx2
-def test_profiles_are_measured_with_the_machines_own_kernels() -> None:
-    runner = CliRunner(env={VARIABLE: ""})
-    shown = runner.invoke(app, ["profile", "lenet5", "--measure"])
-    assert "cpu, kernels: native" in shown.stdout
-
-
-def test_a_machine_without_avx2_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_limited_without_avx2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instruction_set, "_has_avx2", lambda: False)
-    for name in NAMES:
+    for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     instruction_set.fix()
-    assert not set(NAMES) & set(os.environ)
-    said = instruction_set.record(new_process=True)
-    assert all(one.startswith("native: no AVX2") for one in said.values())
-    monkeypatch.setenv(VARIABLE, "avx2")
-    with pytest.raises(ValueError, match="which this machine lacks; give 'native'"):
-        instruction_set.fix()
+    assert not VARIABLES.keys() & os.environ.keys()
+
+
+def test_a_measured_profile_names_its_kernels(tmp_path: Path) -> None:
+    saved = tmp_path / "board.parquet"
+    asked = ["-m", "workbench.cli", "profile", "lenet5", "--measure", "--save", str(saved)]
+    shown = fresh(*asked, OMP_NUM_THREADS="1")
+    own = printed("import torch; print(torch.backends.cpu.get_cpu_capability())")
+    assert LayerTimes.load(saved).kernels == f"{own}, 1 thread", shown.stderr
+    assert f"this machine's cpu; kernels: {own}, 1 thread" in shown.stdout

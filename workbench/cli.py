@@ -9,7 +9,6 @@ import errno
 import inspect
 import io
 import math
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,15 +23,14 @@ import workbench
 from workbench.utils import instruction_set
 from workbench.utils.checks import UserError, check_name, check_whole
 from workbench.utils.files import check_output, expanded, write_text
-from workbench.utils.numbers import bytes_as_text, three_digits
-from workbench.zoo.own_model import load_model
+from workbench.utils.numbers import batch_as_text, counted, shape_as_text
+from workbench.utils.terminal import console, show, table
+from workbench.zoo.own_model import named_model
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.status import Status
 
-    from workbench.datasets import Dataset
-    from workbench.profiles import LayerTimes, ModelProfile
+    from workbench.profiles import LayerTimes
 
 WRONG_INPUT = 2
 """Exit status when the user gave something that cannot be."""
@@ -77,40 +75,29 @@ Folder = partial(typer.Option, metavar="DIR", parser=expanded)
 File = partial(typer.Option, metavar="FILE", parser=expanded)
 Number = partial(typer.Option, metavar="N")
 Name = partial(typer.Option, metavar="NAME")
+Seconds = partial(typer.Option, metavar="SECONDS")
 
+Notebook = Annotated[str, typer.Argument(help="01_dynacomm, dynacomm or 01; or a path of yours.")]
 Notebooks = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[NAMES]...", help="Notebooks: 01_dynacomm, dynacomm or 01.  \\[default: all]"
-    ),
+    typer.Argument(metavar="[NAMES]...", help="01_dynacomm, dynacomm or 01.  \\[default: all]"),
 ]
-ResultsFolder = Annotated[
+System = Annotated[str | None, Name(help="Of one system only: dynacomm, 01, …")]
+Results = Annotated[
     Path | None, Folder("--results", help="Stored results.  \\[default: data/results]")
 ]
-Parameter = partial(typer.Option, "--parameter", "-p")
-Assignments = Annotated[
+Parameters = Annotated[
     list[str] | None,
-    Parameter(metavar="NAME=VALUE", help="Set a parameter by name; repeatable."),
-]
-Scale = Annotated[
-    str | None,
-    typer.Option(metavar="SCALE", help="smoke, default or paper.  \\[default: default]"),
-]
-Values = Annotated[
-    list[str] | None,
-    Parameter(
-        metavar="NAME=VALUES",
-        help="Values of a parameter: 10,100,1000 or 1..5; one fixes it; repeatable.",
-    ),
-]
-Processes = Annotated[int | None, Number(help="Processes in parallel.  \\[default: one per core]")]
-Address = Annotated[
-    str | None,
     typer.Option(
-        metavar="ADDRESS",
-        help="Of a Ray cluster to run on: auto or ray://HOST:PORT.  \\[default: this machine]",
+        *("--parameter", "-p"),
+        metavar="NAME=VALUE",
+        help="Set a parameter; repeatable. Several values, as 10,100 or 1..5, for sweep and share.",
     ),
 ]
+Scale = Annotated[str | None, Name(help="smoke, default or paper.")]
+Force = Annotated[bool, typer.Option("--force", help="Also do again what is finished.")]
+Processes = Annotated[int | None, Number(help="Processes in parallel.  \\[default: one per core]")]
+Address = Annotated[str | None, Name(help="A Ray cluster to run on: auto or ray://HOST:PORT.")]
 Model = Annotated[
     str,
     typer.Argument(
@@ -126,18 +113,11 @@ Inputs = Annotated[
         "several in their order, or by name: input_ids=int64[128],attention_mask=int64[128].",
     ),
 ]
-BatchSize = Annotated[
-    str,
-    typer.Option(
-        metavar="N", help="Samples in a batch; at most 65536. Several, as 1,8,32, give a table."
-    ),
-]
+BatchSize = Annotated[str, Number(help="Samples in a batch. Several, as 1,8,32, give a table.")]
 
 
 def main() -> None:
     """Run the command `workbench`."""
-    # As for notebooks (`reproduce.execution`): threads that wait must not take the cores.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal, pipe or file, of any encoding
             stream.reconfigure(errors="replace")
@@ -150,15 +130,13 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+VersionOption = typer.Option(
+    "--version", callback=_version, is_eager=True, help="Print the version."
+)
+
+
 @app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
-) -> None:
+def _options(version: Annotated[bool, VersionOption] = False) -> None:
     pass
 
 
@@ -168,18 +146,12 @@ def reproduce(
     *,
     scale: Scale = None,
     trainings: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHICH",
-            help="one of each system, the others shown as recorded; or all.  \\[default: one]",
-        ),
+        str | None, Name(help="one of each system, others as recorded; or all.  \\[default: one]")
     ] = None,
-    parameter: Assignments = None,
-    output: Annotated[
-        Path | None, Folder(help="Where results go.  \\[default: data/results]")
-    ] = None,
+    parameter: Parameters = None,
+    output: Annotated[Path | None, Folder(help="For results.  \\[default: data/results]")] = None,
     jobs: Annotated[
-        int | None, Number(help="How many notebooks run at once.  \\[default: 2, or 1 core]")
+        int | None, Number(help="Notebooks at once.  \\[default: 2, or 1 core]")
     ] = None,
     figures: Annotated[Path | None, Folder(help="Also copy all SVG figures here.")] = None,
     notebooks: Annotated[
@@ -187,6 +159,7 @@ def reproduce(
     ] = None,
 ) -> None:
     """Run notebooks and keep what they make: executed copies, figures, tables, a manifest."""
+    instruction_set.fix()
     from workbench.reproduction.reproduce import reproduce as run
 
     report = run(
@@ -203,26 +176,20 @@ def reproduce(
 
 @app.command()
 def sweep(
-    notebook: Annotated[
-        str,
-        typer.Argument(metavar="NOTEBOOK", help="01_dynacomm, dynacomm or 01; or a path of yours."),
-    ],
+    notebook: Notebook,
     *,
-    parameter: Values = None,
+    parameter: Parameters = None,
     scale: Scale = None,
     processes: Processes = None,
     address: Address = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Run also points that are finished.")
-    ] = False,
-    output: Annotated[
-        Path | None, Folder(help="Where results go.  \\[default: data/sweeps/NOTEBOOK]")
-    ] = None,
+    force: Force = False,
+    output: Annotated[Path | None, Folder(help=" \\[default: data/sweeps/NOTEBOOK]")] = None,
 ) -> None:
     """Run a notebook at every point of a grid: what it keeps in one frame, a row for each failure.
 
     Finished points are not run again; what was interrupted goes on.
     """
+    instruction_set.fix()
     from workbench.reproduction.notebook_sweep import sweep as run
 
     swept = run(
@@ -241,28 +208,21 @@ def sweep(
 def record(
     system: Annotated[str, typer.Argument(help="A system or its notebook: edgegossip, 03, …")],
     experiment: Annotated[
-        str | None,
-        typer.Argument(help="What to run: fig13, …  \\[default: all that has no recording]"),
+        str | None, typer.Argument(help="fig13, …  \\[default: all that has no recording]")
     ] = None,
     *,
-    scale: Annotated[str, typer.Option(metavar="SCALE", help="smoke, default or paper.")] = "paper",
-    seeds: Annotated[
-        int | None, Number(help="Trainings of each kind.  \\[default: the scale's]")
-    ] = None,
+    scale: Annotated[str, Name(help="smoke, default or paper.")] = "paper",
+    seeds: Annotated[int | None, Number(help="Of a training.  \\[default: the scale's]")] = None,
     processes: Processes = None,
-    parameter: Assignments = None,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Replace another recording, or do again what is finished."),
-    ] = False,
-    output: Annotated[
-        Path | None, Folder(help="Where it goes.  \\[default: data/recorded]")
-    ] = None,
+    parameter: Parameters = None,
+    force: Force = False,
+    output: Annotated[Path | None, Folder(help=" \\[default: data/recorded]")] = None,
 ) -> None:
     """Run an experiment of hours and keep its rows, for notebooks and scorecard to show.
 
     What was interrupted goes on.
     """
+    instruction_set.fix()
     from workbench.experiments import ExperimentInterrupted, recordings
     from workbench.experiments.record import check_arguments, unrecorded
     from workbench.experiments.record import record as run
@@ -287,7 +247,7 @@ def record(
             )
             typer.echo(f"{folder}: {recordings.load(folder.parent.name, name, home)}")
     except ExperimentInterrupted as stopped:
-        rows = _counted(len(stopped.frame), "row")
+        rows = counted(len(stopped.frame), "row")
         typer.echo(f"stopped with {rows} finished; the same command goes on", err=True)
         raise typer.Exit(INTERRUPTED) from None
 
@@ -295,18 +255,13 @@ def record(
 @app.command()
 def scorecard(
     *,
-    system: Annotated[str | None, Name(help="Of one system only: dynacomm, 01, …")] = None,
+    system: System = None,
     claim: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CLAIM", help="A claim, a beginning or a pattern (dlion.*.ako), with evidence."
-        ),
+        str | None, Name(help="A claim, a beginning or a pattern (dlion.*.ako), with evidence.")
     ] = None,
-    format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="table, json or markdown.")
-    ] = "table",
+    format: Annotated[str, Name(help="table, json or markdown.")] = "table",
     picture: Annotated[Path | None, File(help="Also draw it, as SVG, into this file.")] = None,
-    results: ResultsFolder = None,
+    results: Results = None,
 ) -> None:
     """Print each claim of the papers beside what the stored results say; nothing is run."""
     from workbench import scorecard as judged
@@ -335,12 +290,10 @@ def figures(
         ),
     ] = None,
     *,
-    format: Annotated[str, typer.Option(metavar="FORMAT", help="svg, pdf or png.")] = "svg",
-    column: Annotated[
-        str, typer.Option(metavar="COLUMN", help="single (3.5 in) or double (7.16 in).")
-    ] = "double",
+    format: Annotated[str, Name(help="svg, pdf or png.")] = "svg",
+    column: Annotated[str, Name(help="single (3.5 in) or double (7.16 in).")] = "double",
     output: Annotated[Path | None, Folder(help="Where they go.  \\[default: figures]")] = None,
-    results: ResultsFolder = None,
+    results: Results = None,
 ) -> None:
     """Export stored figures in the size and format of a paper; nothing is run.
 
@@ -364,22 +317,17 @@ def figures(
     if written and format in latex.FORMATS:
         typer.echo(str(latex.write(written, home, folder, column, format)))
     if failed:
-        drawn = f"{len(written)} of {_counted(len(chosen), 'figure')} written"
+        drawn = f"{len(written)} of {counted(len(chosen), 'figure')} written"
         raise UserError("\n".join([f"{drawn}, but not:", *failed]))
 
 
 @app.command()
 def share(
-    notebook: Annotated[
-        str | None,
-        typer.Argument(metavar="NOTEBOOK", help="Whose explorer: 01_dynacomm, dynacomm or 01."),
-    ] = None,
+    notebook: Annotated[str | None, typer.Argument(help="01_dynacomm, dynacomm or 01.")] = None,
     *,
-    every: Annotated[
-        bool, typer.Option("--all", help="Those of all notebooks, into a folder: -o DIR.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Those of all notebooks: -o DIR.")] = False,
     output: Annotated[Path | None, File("-o", "--output", help="Where the page goes.")] = None,
-    parameter: Values = None,
+    parameter: Parameters = None,
     processes: Processes = None,
 ) -> None:
     """Write a notebook's explorer as a page of sliders that needs neither kernel nor network."""
@@ -392,8 +340,6 @@ def share(
         raise UserError("-p is for one notebook's page, not for --all")
     if output is None:
         raise UserError("say where the page goes: -o NAME.html, or -o DIR with --all")
-    if every and output.suffix == ".html":
-        raise UserError(f"-o {output}: --all writes several pages; give a folder")
     if every:
         writable(output)
     else:
@@ -417,12 +363,12 @@ def models() -> None:
     """List the models of the zoo."""
     from workbench.zoo import MODELS
 
-    table = _table("model", "parameters", "input")
+    rows = table(texts=["model"], numbers=["parameters", "input"])
     for model in MODELS.values():
-        taken, dtype = _shape(model.input_shape), model.input_dtype
+        taken, dtype = shape_as_text(model.input_shape), model.input_dtype
         taken = taken if dtype == "float32" else f"{dtype}[{taken}]"
-        table.add_row(model.name, f"{model.parameters:,}", taken)
-    _print(table)
+        rows.add_row(model.name, f"{model.parameters:,}", taken)
+    show(rows)
 
 
 @app.command()
@@ -462,21 +408,12 @@ def profile(
     inputs: Inputs = None,
     batch_size: BatchSize = "1",
     by: Annotated[
-        str,
-        typer.Option(
-            metavar="WAY", help="How layers are found: in the graph, or by modules in their order."
-        ),
+        str, Name(help="How layers are found: in the graph, or by modules in their order.")
     ] = "graph",
     measure: Annotated[
-        bool,
-        typer.Option(
-            "--measure",
-            help="Also measure seconds per layer on this machine, with its own instruction set.",
-        ),
+        bool, typer.Option("--measure", help="Also measure seconds per layer on this machine.")
     ] = False,
-    device: Annotated[
-        str, typer.Option(metavar="DEVICE", help="Where to measure: cpu or cuda.")
-    ] = "cpu",
+    device: Annotated[str, Name(help="Where to measure: cpu or cuda.")] = "cpu",
     save: Annotated[Path | None, File(help="Also write the profile here (parquet).")] = None,
 ) -> None:
     """Print what each layer of a model costs."""
@@ -486,20 +423,32 @@ def profile(
     sizes = _batch_sizes(batch_size)
     if save is not None and measure and len(sizes) > 1:
         raise UserError(f"--save {save}: it takes the times of one batch size")
-    module, taken = _model(model, inputs)
+    module, taken = named_model(model, inputs)
+
+    from rich.console import Console
 
     from workbench import profiles
-    from workbench.profiles import measured
+    from workbench.profiles import measured, tables
 
     check_name("way", by, ("graph", "modules"))
     measured.check_device(device)
     with _traced("profile it module by module, which runs it: --by modules"):
         costs = profiles.profile_model(module, taken, by=by)  # type: ignore[arg-type]
-    times = {size: _measured(model, inputs, size, device, by) for size in sizes if measure}
+    times: dict[int, LayerTimes] = {}
+    for size in sizes if measure else ():
+        with Console(stderr=True).status("measuring") as status:
+            times[size] = profiles.measure_layer_times(
+                module,
+                size,
+                taken,
+                device=device,
+                by=by,  # type: ignore[arg-type]
+                progress=lambda what, done, total: status.update(f"{what}, {done + 1} of {total}"),
+            )
     if len(sizes) > 1:
-        _print(_batches_table(costs, sizes, times))
+        show(tables.by_batch_size(costs, sizes, times))
     else:
-        _print(_profile_table(costs, sizes[0], times.get(sizes[0])))
+        show(tables.by_layer(costs, sizes[0], times.get(sizes[0])))
     if save is not None:
         times.get(sizes[0], costs).save(save)
 
@@ -507,18 +456,13 @@ def profile(
 @app.command()
 def measure(
     *,
-    check: Annotated[
-        bool, typer.Option("--check", help="Say what this machine, or a Ray cluster, carries.")
-    ] = False,
     nodes: Annotated[int, Number(help="Processes that try their links.")] = 3,
     address: Address = None,
 ) -> None:
-    """Check what measured runs can do here: links, clock, cores, versions."""
-    from workbench.runtime.measured.check import check as run
+    """Check what measured runs can do on this machine or a Ray cluster: links, clock, versions."""
+    from workbench.runtime.measured.check import check
 
-    if not check:
-        raise UserError("give --check; programs are measured from Python, by runtime.measured")
-    run(typer.echo, nodes=check_whole("nodes", nodes, 2), address=address)
+    check(typer.echo, nodes=check_whole("nodes", nodes, 2), address=address)
 
 
 @app.command()
@@ -532,24 +476,15 @@ def memory(
     ] = False,
     budget: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Also plan within this memory: 64MB, 64 MiB, or 50% of what plain "
-            "execution takes, by computing again what does not fit.",
-        ),
+        typer.Option(metavar="SIZE", help="Also plan within 64MB, 64 MiB, or 50% of plain memory."),
     ] = None,
     optimizer: Annotated[str, Name(help="sgd, momentum, adam or adamw: its state counts.")] = "sgd",
     planner: Annotated[
-        str | None,
-        Name(help="Only this planner; workbench planners lists them.  \\[default: all]"),
+        str | None, Name(help="Only this, of workbench planners olpb.  \\[default: all]")
     ] = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="That a planner which searches may take. The plan then depends on the machine. "
-            " \\[default: a fixed number of rounds]",
-        ),
+        Seconds(help="For a planner that searches, in the place of a number of rounds."),
     ] = None,
 ) -> None:
     """Print what memory a model needs, its results by each planner, and what less would cost."""
@@ -561,7 +496,7 @@ def memory(
     if optimizer in ("momentum", "adam", "adamw") and not training:
         raise UserError(f"--optimizer {optimizer}: only training has its state; add --training")
     sizes = _batch_sizes(batch_size)
-    module, taken = _model(model, inputs)
+    module, taken = named_model(model, inputs)
     what = "a step of training" if training else "inference"
     survey = partial(
         report.survey,
@@ -575,12 +510,12 @@ def memory(
     )
     with _traced("its memory cannot be planned before its operators are known"):
         if len(sizes) > 1:
-            _print(report.by_batch(survey, sizes, f"{model}: {what}", budget))
+            show(report.by_batch(survey, sizes, f"{model}: {what}", budget))
             return
         found = survey(batch_size=sizes[0])
     shapes = [one.shape for one in taken] if taken else [MODELS[model].input_shape]
-    batch, operators = _batch(sizes[0], shapes), _counted(len(found.flow.steps), "operator")
-    _print(report.table(found, f"{model}: {what}, {batch}, {operators}"))
+    batch, operators = batch_as_text(sizes[0], shapes), counted(len(found.flow.steps), "operator")
+    show(report.table(found, f"{model}: {what}, {batch}, {operators}"))
     print(report.total(found))
     if found.refusal:
         raise UserError(found.refusal)
@@ -595,85 +530,29 @@ def compare(
     batch_size: BatchSize = "32",
     times: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NODE=FILE",
-            help="Layer times that `workbench profile --measure --save FILE` has measured on a "
-            "node, in place of its gflops; once for each node or group.",
-        ),
+        typer.Option(metavar="NODE=FILE", help="Measured layer times of a node; repeatable."),
     ] = None,
-    epochs: Annotated[
-        int, Number(help="Length of the training: rates are means over it, and --train takes it.")
-    ] = 10,
+    epochs: Annotated[int, Number(help="Length of the training that rates are means over.")] = 10,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Also run each way's programs, without learning.")
     ] = False,
     measure: Annotated[
         bool,
-        typer.Option(
-            "--measure",
-            help="Also run the best ways as real processes on this machine, without learning.",
-        ),
+        typer.Option("--measure", help="Also run the best as real processes, without learning."),
     ] = False,
-    measure_at_most: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="Measure no way that takes longer.  \\[default: 60]",
-        ),
-    ] = None,
     train: Annotated[
         bool,
-        typer.Option(
-            "--train",
-            help="Train in every way, with true learning in virtual time, and rank by the time to "
-            "a test loss.",
-        ),
+        typer.Option("--train", help="Train in virtual time; rank by the time to a test loss."),
     ] = False,
-    way: Annotated[
-        list[str] | None,
-        Name(
-            help="Train only in this way, or measure it; repeatable.  \\[default: train in all, "
-            "measure the best]"
-        ),
-    ] = None,
+    way: Annotated[list[str] | None, Name(help="Measure or train only this; repeatable.")] = None,
     data: Annotated[
         str | None,
-        Name(
-            help="Data set to train on: a name, or a path.  \\[default: markov for texts, else "
-            "digits]"
-        ),
+        Name(help="To train on, a name or a path.  \\[default: markov for texts, else digits]"),
     ] = None,
     samples: Annotated[
-        int | None,
-        Number(
-            help="Training samples, drawn at random, and a quarter as many to test on."
-            "  \\[default: 2000]"
-        ),
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="Virtual seconds that every way trains for."
-            "  \\[default: the slowest's for its epochs, capped]",
-        ),
+        int | None, Number(help="To train on; a quarter to test on.  \\[default: 2000]")
     ] = None,
     seeds: Annotated[int | None, Number(help="Trainings of each way.  \\[default: 3]")] = None,
-    learning_rate: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="RATE",
-            help="For a batch of one worker; of several, each way counts with its best."
-            "  \\[default: 0.1]",
-        ),
-    ] = None,
-    until_loss: Annotated[
-        float | None,
-        typer.Option(
-            metavar="LOSS",
-            help="Test loss to rank by.  \\[default: 90 % of what the best SGD improves]",
-        ),
-    ] = None,
     csv: Annotated[
         Path | None, File(help="Also write all columns here; with --train, all evaluations.")
     ] = None,
@@ -684,24 +563,20 @@ def compare(
     from workbench.comparison import measured as measuring
 
     check_output("--csv", csv)
-    machines = load_cluster(cluster)
     sizes = _batch_sizes(batch_size)
-    module, taken = _model(model, inputs)
-    shown = {"--train": train, "--measure": measure, "--simulate": simulate, "--csv": csv}
-    _refuse(shown if len(sizes) > 1 else {}, "takes one batch size")
+    one_size = {"--train": train, "--measure": measure, "--simulate": simulate, "--csv": csv}
+    of_training = {"--data": data, "--samples": samples, "--seeds": seeds}
+    _refuse(len(sizes) > 1, one_size, "takes one batch size")
+    _refuse(not train, of_training, "counts with --train alone; add --train")
+    _refuse(not (train or measure), {"--way": way}, "counts with --train or --measure alone")
     for name in way or ():
         check_name("way", name, WAYS)
-    measured = text.parse_times(times or (), machines)
-    of_training: dict[str, Any] = {"--data": data, "--samples": samples, "--seeds": seeds}
-    of_training |= {"--seconds": seconds}
-    of_training |= {"--learning-rate": learning_rate, "--until-loss": until_loss}
-    of_measuring, of_both = {"--measure-at-most": measure_at_most}, {"--way": way}
-    _refuse({} if train else of_training, "counts with --train alone; add --train")
-    _refuse({} if measure else of_measuring, "counts with --measure alone; add --measure")
-    _refuse({} if train or measure else of_both, "counts with --train or --measure alone")
-    dataset = None
+    machines = load_cluster(cluster)
+    layer_times = text.parse_times(times or (), machines)
+    module, taken = named_model(model, inputs)
     if train:
-        data, dataset = _to_train_on(data, module, taken, 2000 if samples is None else samples)
+        samples = 2000 if samples is None else samples
+        data, dataset = learning.data_for(module, taken, data, samples)
     with _traced("profile it module by module: workbench profile --by modules"):
         answers = {
             size: answer(
@@ -709,88 +584,56 @@ def compare(
                 machines,
                 size,
                 input_shape=taken,
-                times=measured,
+                times=layer_times,
                 epochs=epochs,
                 simulate=simulate,
                 measure=measure and (way or True),
-                measure_at_most_s=(
-                    measuring.AT_MOST_S if measure_at_most is None else measure_at_most
-                ),
                 say=partial(typer.echo, err=True),
             )
             for size in sizes
         }
     if len(sizes) > 1:
-        _print(text.by_batch(answers, f"{model}: {len(machines)} nodes, {epochs} epochs"))
+        show(text.by_batch(answers, f"{model}: {len(machines)} nodes, {epochs} epochs"))
         return
     found = answers[sizes[0]]
+    frame, interrupted = found.frame, False
     about = f"{model}: {len(machines)} nodes, a batch of {sizes[0]} a worker, {epochs} epochs"
-    for each in text.tables(found.frame, about, _console().width):
-        _print(each)
-    interrupted = False
+    for each in text.tables(frame, about, console().width):
+        show(each)
     if measure:
-        for each in text.measured(found.frame):
-            _print(each)
-        interrupted = measuring.INTERRUPTED in found.frame["measured_note"]
-    _print(str(found))
-    trained = None
-    if dataset is not None:
+        for each in text.measured(frame):
+            show(each)
+        interrupted = measuring.INTERRUPTED in frame["measured_note"]
+    show(str(found))
+    if train:
         trained = learning.train_ways(
             module,
             machines,
             dataset,
             sizes[0],
             epochs=epochs,
-            seconds=seconds,
             seeds=3 if seeds is None else seeds,
-            learning_rates=learning_rate or learning.LEARNING_RATES,
-            until_loss=until_loss,
             ways=way,
-            times=measured,
+            times=layer_times,
         )
         about = (
             f"{model} on {len(dataset.y_train):,} samples of {data}: true learning, every way for "
             f"{trained.seconds:.3g} virtual seconds"
         )
         for each in learning.tables(trained, about):
-            _print(each)
-        _print(str(trained))
+            show(each)
+        show(str(trained))
+        frame, interrupted = trained.evaluations, interrupted or trained.interrupted
     if csv is not None:
-        frame = found.frame if trained is None else trained.evaluations
         write_text(csv, frame.write_csv())
-    if interrupted or (trained is not None and trained.interrupted):
+    if interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
-def _to_train_on(data: str | None, model: Any, taken: Any, samples: int) -> tuple[str, Dataset]:
-    """The name of a data set, and as many of its samples; by default one that the model takes."""
-    from workbench import datasets
-    from workbench.graphs.inputs import inputs_of
-    from workbench.training.models import check_model
-    from workbench.training.objective import objective_of
-
-    given, *others = inputs_of(model, taken)
-    is_text = not others and given.dtype == "int64" and len(given.shape) == 1
-    data = data or ("markov" if is_text else "digits")
-    as_long = data == "markov" and is_text
-    dataset = datasets.markov.load(length=given.shape[0]) if as_long else datasets.load(data)
-    dataset = dataset.limit(samples, max(1, samples // 4))
-    shapes = [one.shape for one in taken or dataset.inputs]
-    if not others and len(given.shape) == 3:
-        dataset = dataset.fitted(given.shape)
-    elif shapes != [one.shape for one in dataset.inputs]:
-        raise UserError(
-            f"{data} has {', '.join(map(str, dataset.inputs))} a sample, and --inputs is "
-            f"{', '.join(map(str, taken))}; give both alike"
-        )
-    check_model(model, dataset, 0, objective_of(None, dataset))
-    return data, dataset
-
-
-def _refuse(options: dict[str, Any], why: str) -> None:
-    """Refuse the first of these options that is set."""
+def _refuse(refused: bool, options: dict[str, Any], why: str) -> None:
+    """Refuse the first of these options that is set, where that cannot be."""
     for option, value in options.items():
-        if not (value is None or value is False or value == []):
+        if refused and value:
             raise UserError(f"{option} {why}")
 
 
@@ -805,183 +648,11 @@ def _traced(otherwise: str) -> Iterator[None]:
         raise UserError(f"{error.reason}; {otherwise}") from None
 
 
-def _model(name: str, inputs: str | None) -> tuple[Any, Any]:
-    """Return the name of a model of the zoo or the user's own module, and what it takes.
-
-    That is None where the zoo knows it.
-    """
-    from workbench.zoo import MODELS
-
-    is_own = ":" in name or name.endswith(".py")
-    model = load_model(name) if is_own else name
-    if inputs is None:
-        if is_own:
-            raise UserError(
-                f"{name}: give what it takes, as in --inputs 3,224,224 or --inputs 'int64[128]'"
-            )
-        return model, None
-    from workbench.graphs.inputs import read_inputs
-
-    known = MODELS.get(name)
-    return model, read_inputs("--inputs", inputs, known.input_dtype if known else "float32")
-
-
 def _batch_sizes(text: str) -> tuple[int, ...]:
     from workbench.parameters import PARAMETERS
 
     sizes = (int(PARAMETERS["batch_size"].parse(size)) for size in text.split(","))
     return tuple(dict.fromkeys(sizes))
-
-
-def _measured(*asked: Any) -> LayerTimes:
-    """Measure seconds per layer in a process with the machine's own instruction set."""
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    from workbench.cli import _measured_here  # not of __main__, which that process may not know
-
-    with instruction_set.native(), ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return pool.submit(_measured_here, *asked).result()
-
-
-def _measured_here(
-    model: str, inputs: str | None, batch_size: int, device: str, by: Any
-) -> LayerTimes:
-    """Measure seconds per layer; progress goes to standard error."""
-    from rich.console import Console
-
-    from workbench import profiles
-
-    module, shape = _model(model, inputs)
-    with Console(stderr=True).status("measuring") as status:
-        return profiles.measure_layer_times(
-            module,
-            batch_size,
-            shape,
-            device=device,
-            by=by,
-            progress=lambda what, done, total: status.update(f"{what}, {done + 1} of {total}"),
-        )
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    # file.py:Name is no emoji, layer[0] no style, and no number a highlight
-    console = Console(emoji=False, markup=False, highlight=False)
-    if not console.is_terminal:
-        console.width = 160  # a file or pipe takes whole rows
-    return console
-
-
-def _print(what: Any) -> None:
-    """Print a table, or a sentence, which wraps in a terminal alone."""
-    console = _console()
-    console.print(what, soft_wrap=isinstance(what, str) and not console.is_terminal)
-
-
-def _profile_table(profile: ModelProfile, batch_size: int, times: LayerTimes | None) -> Any:
-    columns = ["layer", "tensors", "parameters\nMB", "output\nMB", "forward\nGFLOP"]
-    columns += ["backward\nGFLOP"]
-    rows: list[list[float]] = [
-        [
-            row["param_tensors"],
-            row["param_bytes"] / 1e6,
-            row["output_bytes"] * batch_size / 1e6,
-            row["forward_flops"] * batch_size / 1e9,
-            row["backward_flops"] * batch_size / 1e9,
-        ]
-        for row in profile.table.iter_rows(named=True)
-    ]
-    caption = "1 MB = 10⁶ bytes; a multiply-add is 2 FLOP"
-    if any(profile.frozen_bytes):
-        frozen = bytes_as_text(sum(profile.frozen_bytes))
-        caption += f"\na further {frozen} of parameters are frozen, and never sent"
-    if times is not None:
-        columns += ["forward\nms", "backward\nms", "update\nms"]
-        seconds = times.table.select("forward_s", "backward_s", "update_s").iter_rows()
-        for row, layer_s in zip(rows, seconds, strict=True):
-            row += [one_s * 1e3 for one_s in layer_s]
-        caption += _measured_on(times.device)
-        if times.iteration_s is not None and times.layers_over_iteration is not None:
-            caption += (
-                f"\nforward and backward measured in one piece: {times.iteration_s * 1e3:,.1f} ms; "
-                f"the layers' sum is {times.layers_over_iteration:.0%} of it"
-            )
-
-    table = _table(*columns)
-    layers, batch = _counted(len(profile), "layer"), _batch(batch_size, profile.input_shape)
-    table.title = f"{profile.name}: {layers}, {batch}"
-    table.caption = caption
-    table.show_footer = True
-    for name, row in zip(profile.layers, rows, strict=True):
-        table.add_row(name, *_cells(row))
-    totals = [sum(column) for column in zip(*rows, strict=True)]
-    for column, text in zip(table.columns, ["total", *_cells(totals)], strict=True):
-        column.footer = text
-    return table
-
-
-def _batches_table(
-    profile: ModelProfile, sizes: Sequence[int], times: dict[int, LayerTimes]
-) -> Any:
-    columns = ["samples", "outputs\nMB", "forward\nGFLOP", "backward\nGFLOP"]
-    if times:
-        columns += ["forward\nms", "backward\nms", "update\nms", "samples\n/s"]
-    table = _table(*columns)
-    inputs = _shape(profile.input_shape)
-    table.title = f"{profile.name}: {_counted(len(profile), 'layer')}, samples of {inputs}"
-    table.caption = (
-        f"{bytes_as_text(profile.param_bytes)} of parameters; 1 MB = 10⁶ bytes; "
-        "a multiply-add is 2 FLOP"
-    )
-    made = int(profile.table["output_bytes"].sum()) / 1e6
-    for size in sizes:
-        flops = (profile.forward_flops, profile.backward_flops)
-        row = [size, size * made, *(size * each / 1e9 for each in flops)]
-        if size in times:
-            measured = times[size].table.select("forward_s", "backward_s", "update_s")
-            seconds = [float(column.sum()) for column in measured]
-            row += [*(1e3 * each_s for each_s in seconds), size / sum(seconds)]
-        table.add_row(*_cells(row))
-    if times:
-        table.caption += _measured_on(times[sizes[0]].device)
-    return table
-
-
-def _measured_on(device: str) -> str:
-    with instruction_set.native():
-        kernels = instruction_set.record(new_process=True)["torch"]
-    return f"; medians on this machine's {device}, kernels: {kernels}"
-
-
-def _cells(row: Sequence[float]) -> list[str]:
-    return [f"{row[0]:,}", *map(three_digits, row[1:])]
-
-
-def _table(first: str, *numbers: str) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
-    table.add_column(first, overflow="fold")
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
-def _shape(shape: Sequence[int] | Sequence[Sequence[int]]) -> str:
-    """Return a readable shape: ``3×224×224``; several joined by ``and``."""
-    several = [one for one in shape if isinstance(one, Sequence)]
-    return " and ".join(map(_shape, several)) or "×".join(map(str, shape))
-
-
-def _batch(size: int, shape: Any) -> str:
-    return f"{f'a batch of {size}' if size > 1 else 'one sample'} of {_shape(shape)}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _stored(folder: Path | None) -> Path:

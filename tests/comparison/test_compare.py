@@ -308,10 +308,10 @@ class TestCommand:
     def test_trains_and_writes_all_evaluations(self, file: Path) -> None:
         csv = file.with_suffix(".csv")
         size = ("--samples", 40, "--epochs", 1, "--seeds", 1, "--batch-size", 8)
-        ways = ("--way", "all-reduce", "--way", "hiertrain", "--until-loss", 2.265)
+        ways = ("--way", "all-reduce", "--way", "hiertrain")
         result = self.run("lenet5", "--cluster", file, "--train", *size, *ways, "--csv", csv)
         assert result.exit_code == 0, result.output
-        assert "all-reduce reaches a test loss of 2.27 first" in result.stdout.splitlines()[-1]
+        assert "all-reduce reaches a test loss of " in result.stdout.splitlines()[-1]
         assert "device, edge and cloud need three nodes" in result.stdout
         assert pl.read_csv(csv)["way"].unique().to_list() == ["all-reduce"]
 
@@ -329,8 +329,6 @@ class TestCommand:
             *(
                 (["lenet5", option, value], f"{option} counts with --train alone; add --train")
                 for option, value in (
-                    ("--until-loss", "0"),
-                    ("--learning-rate", "0.1"),
                     ("--data", "digits"),
                     ("--samples", "2000"),
                     ("--seeds", "3"),
@@ -346,8 +344,6 @@ class TestCommand:
             (["lenet5", "--train", "--way", "gosip"], "Did you mean 'gossip'"),
             (["lenet5", "--train", "--way", "one nod"], "Known: one node; one node, samples"),
             (["lenet5", "--way", "gossip"], "--way counts with --train or --measure alone"),
-            (["lenet5", "--measure-at-most", "5"], "--measure-at-most counts with --measure alone"),
-            (["lenet5", "--measure", "--measure-at-most", "0"], "measure_at_most_s is 0; give"),
             (["lenet5", "--measure", "--way", "gosip"], "Did you mean 'gossip'"),
             (["lenet5", "--train", "--samples", "0"], "at least one sample"),
             (["lenet5", "--train", "--seeds", "0"], "seeds is 0"),

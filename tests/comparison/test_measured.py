@@ -91,7 +91,7 @@ class TestTrial:
         assert shorter.count == measured.FEWEST
         said = reason(mesh(), "all-reduce", 1e-3)
         assert "2 iterations, with those before them, take" in said
-        assert "a way may take 0.001 s (--measure-at-most)" in said
+        assert "a way may take 0.001 s (measure_at_most_s)" in said
 
     def test_every_device_has_its_turn(self) -> None:
         assert trial(Question(LENET, mesh(6, mbps=1), 256), "hiertrain", 1e9).count >= 6

@@ -20,7 +20,6 @@ from workbench.experiments import ExperimentInterrupted, recordings
 from workbench.experiments.record import record
 from workbench.store.folder import sole_writer
 from workbench.store.manifest import FORMAT, NAME
-from workbench.utils import instruction_set
 from workbench.utils.checks import UserError
 
 
@@ -213,14 +212,6 @@ def test_each_recording_has_a_lock_of_its_own(tmp_path: Path) -> None:
         record_fleet(tmp_path)
         with pytest.raises(UserError, match=r"wait for it to end$"):
             record_mean(tmp_path)
-
-
-def test_other_kernels_than_a_new_process_has_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(instruction_set.late, "numpy", "native: imported before workbench")
-    with pytest.raises(UserError, match="numpy is native: imported before workbench"):
-        record_fleet(tmp_path)
 
 
 @pytest.mark.parametrize(

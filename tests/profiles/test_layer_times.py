@@ -57,11 +57,11 @@ test_from_flops_refused = refusals(
 
 @pytest.mark.parametrize("iteration", [(None, None), (0.1 + 0.2, 1e-17)])
 def test_round_trip(iteration: tuple[float | None, float | None], tmp_path: Path) -> None:
-    saved = LayerTimes("m", 4, "cuda", times(forward_s=[0.1, 1 / 3]), *iteration)
+    saved = LayerTimes("m", 4, "cuda", times(forward_s=[0.1, 1 / 3]), *iteration, "H100")
     saved.save(tmp_path / "times.parquet")
     loaded = LayerTimes.load(tmp_path / "times.parquet")
     assert loaded == saved
-    assert (loaded.iteration_s, loaded.iteration_iqr_s) == iteration
+    assert (loaded.iteration_s, loaded.iteration_iqr_s, loaded.kernels) == (*iteration, "H100")
     profile_model("lenet5").save(tmp_path / "profile.parquet")
     with pytest.raises(ValueError, match="holds not a table of layer times but a model profile"):
         LayerTimes.load(tmp_path / "profile.parquet")

@@ -79,7 +79,7 @@ def test_the_manifest_says_how_results_came_about(finished: Finished) -> None:
     assert set(manifest.outputs) >= {"01_good.ipynb", "fig1.parquet", "figures/fig1.svg"}
     assert {"python", "workbench", "polars", "altair", "torch"} <= set(manifest.versions)
     assert manifest.versions["python"] == sys.version.split()[0]
-    assert manifest.instruction_set == instruction_set.record(new_process=True)
+    assert manifest.instruction_set == instruction_set.record()
     assert str(dict(manifest.instruction_set)) in (root / "out/01_good/01_good.ipynb").read_text()
     assert 0 < manifest.seconds < 60
 

@@ -28,7 +28,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Put recordings in place of those in ``data/recorded``, with why others cannot be read."""
 
     def put(kept: dict[str, Recording], **faults: str) -> None:
-        monkeypatch.setattr(recorded, "load_all", lambda *_: (kept, faults))
+        monkeypatch.setattr("workbench.scorecard.judging.load_all", lambda *_: (kept, faults))
 
     return put
 

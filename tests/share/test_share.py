@@ -43,7 +43,6 @@ def test_values_that_are_given_take_the_place_of_its_own() -> None:
         ("share -o x.html", "name one notebook, or take --all"),
         ("share dynacomm --all -o x", "name one notebook, or take --all"),
         ("share dynacomm", "say where the page goes"),
-        ("share --all -o x.html", "--all writes several pages; give a folder"),
         ("share --all -o x -p workers=1,2", "-p is for one notebook's page"),
         ("share dynacomm -o nowhere/x.html", "there is no folder"),
         ("share 00_start_here -o x.html", "has no explorer to share; these have: dynacomm,"),

@@ -170,7 +170,7 @@ class Trial:
                 return cls(option, count, simulated, plan, note)
         raise UserError(
             f"{fewest} iterations, with those before them, take {plan.seconds:,.0f} s, and a way "
-            f"may take {at_most_s:g} s (--measure-at-most)"
+            f"may take {at_most_s:g} s (measure_at_most_s)"
         )
 
     def measure(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import polars as pl
 from workbench.clusters import Cluster
 from workbench.comparison.ways.way import EQUAL
 from workbench.profiles import LayerTimes
+from workbench.utils import terminal
 from workbench.utils.checks import UserError
 from workbench.utils.files import expanded
 from workbench.utils.numbers import three_digits
@@ -72,20 +73,6 @@ LEAST_WANTED = (
 IF_KNOWN = ("simulated_samples_per_s", "joules_per_1000_samples", "price_per_1000_samples")
 
 
-def left_aligned(title: str, padding: tuple[int, int] | int = (0, 1)) -> Table:
-    """An empty table with a line below its head."""
-    from rich import box
-    from rich.table import Table
-
-    return Table(
-        box=box.SIMPLE_HEAD,
-        title=title,
-        title_justify="left",
-        caption_justify="left",
-        padding=padding,
-    )
-
-
 def tables(frame: pl.DataFrame, title: str, width: int = 100) -> Iterator[Table]:
     """Tables of ways that are equal to SGD, of the others, and of those that cannot be used.
 
@@ -111,7 +98,7 @@ def tables(frame: pl.DataFrame, title: str, width: int = 100) -> Iterator[Table]
                 numbered = ", ".join(map(str, numbers))
                 column.append(numbered if name == "notes" else _cell(name, row))
         widths = _widths(cells, width)
-        table = left_aligned(heading, padding=0)
+        table = terminal.table(heading, padding=0)
         for name, characters in widths.items():
             numeric = name in rows.schema and rows.schema[name].is_numeric()
             table.add_column(
@@ -135,7 +122,7 @@ def measured(frame: pl.DataFrame) -> Iterator[Table]:
     rows = frame.filter(has_rate)
     if len(rows):
         about = "Measured on this machine: samples a second of real processes"
-        table = left_aligned(about, padding=0)
+        table = terminal.table(about, padding=0)
         table.add_column("way", width=25)
         for heading in MEASURED:
             table.add_column(heading, justify="right")
@@ -160,7 +147,7 @@ def refusals(frame: pl.DataFrame, title: str) -> Iterator[Table]:
     """A table of the ways that have a reason not to be used; none if there are none."""
     refused = frame.filter(pl.col("reason").is_not_null())
     if len(refused):
-        table = left_aligned(title)
+        table = terminal.table(title)
         table.add_column("way", no_wrap=True)
         table.add_column("why")
         for reason, ways in refused.group_by("reason", maintain_order=True).agg("way").iter_rows():
@@ -215,7 +202,7 @@ def _cell(name: str, row: Mapping[str, Any]) -> str:
 
 def by_batch(answers: Mapping[int, Answer], title: str) -> Table:
     """The fastest way by the samples in a batch."""
-    table = left_aligned(title)
+    table = terminal.table(title)
     for name in ("a batch\nof", "samples\n/s"):
         table.add_column(name, justify="right")
     for name in ("fastest of those equal to SGD", "limited by"):

@@ -85,9 +85,6 @@ def record(
     if processes is not None and processes < 1:
         raise UserError(f"--processes {processes}: must be at least 1")
     arguments = _arguments(system, figure, scale, seeds, options or {})
-    if instruction_set.late:
-        late = ", ".join(f"{library} is {how}" for library, how in instruction_set.late.items())
-        raise UserError(f"{late}: rows would have other bits; use the command `workbench record`")
     data = _digests(figure, arguments)
     home = folder / system
     with sole_writer(home, [name], lock=f".{name}.lock", instead=""):

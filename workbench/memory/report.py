@@ -16,11 +16,13 @@ from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.process import OPTIMIZERS, Needs, beside_bytes, needs
 from workbench.memory.recomputation import BudgetError
 from workbench.memory.stored_dataflows import stored_dataflow
+from workbench.utils import terminal
 from workbench.utils.checks import check_name, parse_budget, parse_bytes
 from workbench.utils.numbers import bytes_as_text, three_digits
 
 if TYPE_CHECKING:
     import torch
+    from rich.table import Table
 
 
 BESIDE = "beside these: imported libraries, and what the C library keeps to use again"
@@ -136,9 +138,11 @@ def _up(size_bytes: int) -> str:
     return bytes_as_text(size_bytes, up=True)
 
 
-def table(survey: Survey, title: str) -> Any:
-    """A table of rich: a row for each planner; below, what lies beside, and the budget."""
-    rows = _table(title, ["planner", "order"], ["MB", "over the bound", "of plain execution"])
+def table(survey: Survey, title: str) -> Table:
+    """A row for each planner; below, what lies beside, and the budget."""
+    rows = terminal.table(
+        title, texts=["planner", "order"], numbers=["MB", "over the bound", "of plain execution"]
+    )
     for name, plan in survey.plans.items():
         share = plan.total_bytes / survey.plain_bytes if survey.plain_bytes else 1.0
         over = plan.total_bytes / survey.bound_bytes if survey.bound_bytes else 1.0
@@ -159,12 +163,12 @@ def table(survey: Survey, title: str) -> Any:
 
 def by_batch(
     survey: Callable[..., Survey], sizes: Sequence[int], title: str, budget: str | None
-) -> Any:
-    """A table of rich: a row for each batch size, ``survey(batch_size=…)`` of each.
+) -> Table:
+    """A row for each batch size, ``survey(batch_size=…)`` of each.
 
     Where no plan within the budget is found, the row says so.
     """
-    rows = _table(title, [], ["samples", "plain\nMB", "results\nMB", "process\nMB"])
+    rows = terminal.table(title, numbers=["samples", "plain\nMB", "results\nMB", "process\nMB"])
     if budget is not None:
         rows.add_column("within the budget")
     for size in sizes:
@@ -179,16 +183,6 @@ def by_batch(
         "plain: results, nothing overwritten; results: by the workbench's plan, or the chosen "
         "one; process: all that training or inference needs by it\n1 MB = 10⁶ bytes"
     )
-    return rows
-
-
-def _table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    rows = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", caption_justify="left")
-    for name in (*texts, *numbers):
-        rows.add_column(name, justify="right" if name in numbers else "left", no_wrap=True)
     return rows
 
 

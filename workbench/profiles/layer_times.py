@@ -38,6 +38,9 @@ class LayerTimes(LayerTable):
     iteration_s, iteration_iqr_s
         Forward and backward of the whole model, measured without looking at layers; None where
         nothing was measured.
+    kernels
+        What PyTorch computed with, such as ``"AVX512, 2 threads"``, or the GPU's name; empty where
+        nothing was measured.
     """
 
     SCHEMA = SCHEMA
@@ -49,6 +52,7 @@ class LayerTimes(LayerTable):
     table: pl.DataFrame
     iteration_s: float | None = None
     iteration_iqr_s: float | None = None
+    kernels: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "batch_size", check_whole("batch_size", self.batch_size, 1))

@@ -13,6 +13,7 @@ from workbench.graphs import By, find_layers, follow, inputs_of
 from workbench.graphs.inputs import InputShape, arguments, make_inputs
 from workbench.graphs.tracing import check_by
 from workbench.profiles.layer_times import SCHEMA, LayerTimes
+from workbench.utils import instruction_set
 from workbench.utils.checks import UserError, check_whole
 from workbench.zoo import build
 
@@ -44,9 +45,9 @@ def measure_layer_times(
     interquartile ranges are over all of them, and so show how busy the machine was.
 
     PyTorch computes with as many threads as it is set to; nodes of a training with one, so that a
-    profile for their times is taken within ``training.fixed_threads()``. Its kernels are those of
-    this process (`workbench.utils.instruction_set`), by default of AVX2, which may take up to twice
-    as long as the machine's own: start Python with ``WORKBENCH_INSTRUCTION_SET=native`` for these.
+    profile for their times is taken within ``training.fixed_threads()``. Its kernels are the
+    machine's own, unless the environment limits them, as commands that reproduce do
+    (`workbench.utils.instruction_set`); `LayerTimes.kernels` says which they were.
 
     Parameters
     ----------
@@ -109,7 +110,25 @@ def measure_layer_times(
     iteration_s, iteration_iqr_s = np.median(whole_s[quiet]), _iqr(whole_s)
     columns = [layers.names, *medians.tolist(), *spreads.tolist()]
     table = pl.DataFrame(dict(zip(SCHEMA, columns, strict=True)), schema=SCHEMA)
-    return LayerTimes(title, batch_size, device, table, float(iteration_s), float(iteration_iqr_s))
+    return LayerTimes(
+        title,
+        batch_size,
+        device,
+        table,
+        float(iteration_s),
+        float(iteration_iqr_s),
+        kernels_of(device),
+    )
+
+
+def kernels_of(device: str) -> str:
+    """Return what PyTorch computes with on a device: kernels and threads, or the GPU's name."""
+    if not device.startswith("cuda"):
+        return instruction_set.kernels()
+
+    import torch
+
+    return torch.cuda.get_device_name(device)
 
 
 def check_device(device: str) -> None:

@@ -318,6 +318,6 @@ def _manifest(task: Task, folder: Path, wall_s: float) -> Manifest:
         dirty=task.dirty,
         machine=provenance.machine(),
         versions=task.versions,
-        instruction_set=instruction_set.record(new_process=True),
+        instruction_set=instruction_set.record(),
         outputs={path.relative_to(folder).as_posix(): file_digest(path) or "" for path in written},
     )

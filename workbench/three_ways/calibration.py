@@ -9,7 +9,7 @@ from workbench.profiles import LayerTimes, measure_layer_times
 from workbench.store import provenance
 from workbench.three_ways.unpadded import BATCH_SIZE, HALF_BATCH, MODEL
 from workbench.training.repeatable import fixed_threads
-from workbench.utils import files
+from workbench.utils import files, instruction_set
 
 WARMUP, REPEATS = 5, 41
 HEADING = f"""\
@@ -38,4 +38,5 @@ def take() -> str:
 
 
 if __name__ == "__main__":
+    instruction_set.fix()  # as the runs that it predicts were recorded
     files.write_text(files.DATA / "calibration" / "three_ways.toml", take())

@@ -15,8 +15,9 @@
 
 The same seed gives the same weights, bit for bit, in any process and on any x86 machine with AVX2:
 numbers are drawn from generators of their own, `fixed_threads` keeps PyTorch from splitting sums
-differently, and `workbench.utils.instruction_set` from choosing other kernels. Another PyTorch may
-round differently. PyTorch itself is imported when one of these functions needs it.
+differently, and commands that reproduce fix its kernels (`workbench.utils.instruction_set`).
+Another PyTorch may round differently. PyTorch itself is imported when one of these functions needs
+it.
 """
 
 from workbench.training.batches import batches

@@ -25,8 +25,6 @@ class UserError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        if len(message) > MOST_WORDS:  # the advice comes last
-            message = f"{message[: MOST_WORDS // 2]} … {message[-MOST_WORDS // 2 :]}"
         super().__init__(as_text(message))
 
 
@@ -65,8 +63,6 @@ def choose(kind: str, name: str, options: Mapping[str, T]) -> T:
 
 
 MOST_BYTES = 10**18
-MOST_WORDS = 20_000
-"""Characters of an error's message."""
 
 _UNITS = {"": 1, "b": 1, "byte": 1, "bytes": 1}
 _UNITS |= {f"{letter}b": 1000**n for n, letter in enumerate("kmgt", 1)}

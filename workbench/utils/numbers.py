@@ -1,6 +1,7 @@
 """Numbers as text."""
 
 import math
+from collections.abc import Sequence
 
 
 def three_digits(value: float) -> str:
@@ -34,3 +35,32 @@ def bytes_as_text(size_bytes: float, *, up: bool = False) -> str:
     size = step * ((size + (step - 1 if up else step // 2)) // step)
     number = min(4, (len(str(size)) - 1) // 3)
     return f"{three_digits(size / 1000**number)} {' kMGT'[number]}B"
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun.
+
+    >>> counted(1, "layer"), counted(1200, "layer")
+    ('1 layer', '1,200 layers')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def shape_as_text(shape: Sequence[int] | Sequence[Sequence[int]]) -> str:
+    """Write a tensor's shape, or several.
+
+    >>> shape_as_text((3, 224, 224)), shape_as_text(((3, 8), (4,)))
+    ('3×224×224', '3×8 and 4')
+    """
+    several = [part for part in shape if isinstance(part, Sequence)]
+    return " and ".join(map(shape_as_text, several)) or "×".join(map(str, shape))
+
+
+def batch_as_text(size: int, shape: Sequence[int] | Sequence[Sequence[int]]) -> str:
+    """Write a batch of samples of this shape.
+
+    >>> batch_as_text(32, (1, 28, 28)), batch_as_text(1, (8,))
+    ('a batch of 32 of 1×28×28', 'one sample of 8')
+    """
+    samples = f"a batch of {size}" if size > 1 else "one sample"
+    return f"{samples} of {shape_as_text(shape)}"

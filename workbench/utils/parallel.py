@@ -10,10 +10,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from multiprocessing import resource_tracker
 from pickle import PicklingError
 from typing import Any, TypeVar
@@ -28,8 +27,6 @@ ONE_CORE = dict.fromkeys((THREADS_VARIABLE, "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 """The environment of a process that others run beside."""
 AHEAD = 2
 """Calls submitted ahead for each process, so that none waits for the caller's loop."""
-IDLE_S = 300.0
-"""Seconds without a call after which a process ends."""
 
 
 def as_finished(
@@ -49,7 +46,8 @@ def as_finished(
     Other processes import the function, or get it by value if it is of a notebook's cell; its
     errors are raised here. There are as many `processes` as cores by default, or as the environment
     variable ``LOKY_MAX_CPU_COUNT`` says; one process, and a single call, run in this process unless
-    `in_other_process`.
+    `in_other_process`. Processes that have no call for five minutes end.
+
     `address` is that of a Ray cluster whose machines compute instead, ``"auto"`` or
     ``"ray://HOST:PORT"``.
 
@@ -72,34 +70,39 @@ def as_finished(
         for at, arguments in enumerate(calls):
             yield at, function(*arguments)
         return
-    from joblib.externals.loky import get_reusable_executor
-
-    executor = get_reusable_executor(
-        max_workers=count,
-        timeout=IDLE_S,
-        env=ONE_CORE,
-        initializer=_end_with,
-        initargs=(os.getpid(),),
+    tasks = (
+        joblib.delayed(_numbered)(at, function, arguments) for at, arguments in enumerate(calls)
     )
-    left = iter(enumerate(calls))
-    running: dict[Future[T], int] = {}
+    results: Any = None
     try:
-        while True:
-            with _ctrl_c_later():
-                for at, arguments in islice(left, AHEAD * count - len(running)):
-                    running[executor.submit(function, *arguments)] = at
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                at = running.pop(future)
-                yield at, _result(future)
+        with (
+            _ctrl_c_later(),
+            joblib.parallel_config(
+                "loky", inner_max_num_threads=1, initializer=_begin, initargs=(os.getpid(),)
+            ),
+        ):
+            results = joblib.Parallel(
+                max(count, 2),  # joblib computes in this process if it has one; see `pre_dispatch`
+                return_as="generator_unordered",
+                batch_size=1,
+                pre_dispatch=AHEAD * count if count > 1 else 1,
+                max_nbytes=None,  # each call has arrays of its own, which it may change
+            )(tasks)
+        with _in_words():
+            for numbered in results:  # noqa: UP028 - closed below, where its warning is not shown
+                yield numbered
     finally:
-        if running:
-            _give_up(executor, running)
+        if results is not None:
+            _give_up(results)
 
 
-def _end_with(parent: int) -> None:
-    """End this process within a second of the one that started it, even of its `kill -9`."""
+def _numbered(at: int, function: Callable[..., T], arguments: tuple[Any, ...]) -> tuple[int, T]:
+    return at, function(*arguments)
+
+
+def _begin(parent: int) -> None:
+    """Prepare a process; it ends within a second of the one that started it, even of `kill -9`."""
+    os.environ.update(ONE_CORE)
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -109,12 +112,20 @@ def _end_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _result(future: Future[T]) -> T:
-    """Return a call's result, or raise what it raised."""
+def _give_up(results: Generator[Any, None, None]) -> None:
+    """End the processes of calls that are left; joblib would warn that there are some."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results.close()
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Say what a user can do where joblib fails."""
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     try:
-        return future.result()
+        yield
     except PicklingError as error:
         reason = str(error.__cause__ or error).strip('"\n ').rpartition("\n")[2]
         raise UserError(
@@ -126,17 +137,6 @@ def _result(future: Future[T]) -> T:
             "a process died: out of memory, or by a crash in compiled code; fewer processes beside "
             "each other need less memory"
         ) from error
-
-
-def _give_up(executor: Any, running: Collection[Future[Any]]) -> None:
-    """End the processes at once.
-
-    Not before each call has left the executor's own queue, which it does within a moment: its
-    thread fails with a traceback where it finds a cancelled call there.
-    """
-    while not all(future.running() or future.done() for future in running):
-        time.sleep(0.001)
-    executor.shutdown(kill_workers=True)
 
 
 @contextmanager

@@ -49,8 +49,7 @@ def as_finished(
     environment
         Of the processes, beside the limits of numerical kernels that this process has.
     """
-    kernels = {name for variables in instruction_set.AVX2.values() for name in variables}
-    own = {name: os.environ[name] for name in kernels if name in os.environ}
+    own = {name: os.environ[name] for name in instruction_set.VARIABLES if name in os.environ}
     with connected(address) as ray:
         cores = int(ray.cluster_resources().get("CPU", 0))
         if cores < 1:

@@ -20,6 +20,26 @@ if TYPE_CHECKING:
     import torch
 
 
+def named_model(name: str, inputs: str | None) -> tuple[Any, Any]:
+    """Return the name of a model of the zoo, or the user's own module, and what it takes.
+
+    `inputs` is written as in ``--inputs``; None where the zoo knows what its model takes.
+    """
+    from workbench.graphs.inputs import read_inputs
+    from workbench.zoo import MODELS
+
+    is_own = ":" in name or name.endswith(".py")
+    model = load_model(name) if is_own else name
+    if inputs is not None:
+        known = MODELS.get(name)
+        return model, read_inputs("--inputs", inputs, known.input_dtype if known else "float32")
+    if is_own:
+        raise UserError(
+            f"{name}: give what it takes, as in --inputs 3,224,224 or --inputs 'int64[128]'"
+        )
+    return model, None
+
+
 def load_model(named: str) -> torch.nn.Module:
     """Return the module of a name; a class or a function is called, without arguments.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +11,19 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from workbench import datasets
 from workbench.comparison.question import Question
 from workbench.datasets import partition
 from workbench.datasets.dataset import check_dataset
+from workbench.graphs.inputs import Input, inputs_of
 from workbench.training import Sgd
 from workbench.training.models import check_model
 from workbench.training.objective import objective_of
 from workbench.utils.checks import UserError, check_number, check_whole
 
 if TYPE_CHECKING:
+    import torch
+
     from workbench.datasets import Dataset
     from workbench.training.models import Model
 
@@ -114,3 +118,30 @@ class Task:
         2017, Sec. 2.2), which exchanges of gradients among peers do not have.
         """
         return Sgd(self.learning_rate * math.sqrt(workers))
+
+
+def data_for(
+    model: str | torch.nn.Module, inputs: Sequence[Input] | None, data: str | None, samples: int
+) -> tuple[str, Dataset]:
+    """Return the name of a data set, and as many of its samples, with a quarter to test on.
+
+    By default it is one that the model takes: `markov` for texts, else `digits`.
+    """
+    first, *others = inputs_of(model, inputs)
+    is_text = not others and first.dtype == "int64" and len(first.shape) == 1
+    name = data or ("markov" if is_text else "digits")
+    if name == "markov" and is_text:
+        dataset = datasets.markov.load(length=first.shape[0])
+    else:
+        dataset = datasets.load(name)
+    dataset = dataset.limit(samples, max(1, samples // 4))
+    shapes = [each.shape for each in inputs or dataset.inputs]
+    if not others and len(first.shape) == 3:
+        dataset = dataset.fitted(first.shape)
+    elif shapes != [each.shape for each in dataset.inputs]:
+        raise UserError(
+            f"{name} has {', '.join(map(str, dataset.inputs))} a sample, and --inputs is "
+            f"{', '.join(map(str, inputs or ()))}; give both alike"
+        )
+    check_model(model, dataset, 0, objective_of(None, dataset))
+    return name, dataset

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from workbench.comparison.text import left_aligned, refusals
+from workbench.comparison.text import refusals
 from workbench.training.objective import Metric
+from workbench.utils import terminal
 from workbench.utils.numbers import three_digits
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def tables(trained: TrainedWays, title: str) -> Iterator[Table]:
     cells_of = [_cells(row, trained) for row in rows.iter_rows(named=True)]
     columns = zip(*cells_of, strict=True)
     shown = [(head, cells) for head, cells in zip(headings, columns, strict=False) if any(cells)]
-    table = left_aligned(title, padding=0)
+    table = terminal.table(title, padding=0)
     for heading, _ in shown:
         justify: JustifyMethod = "left" if heading == "way" else "right"
         text = heading.replace("{target}", f"{trained.target_loss:.3g}")
@@ -58,7 +59,7 @@ def _over_time(trained: TrainedWays) -> Table:
     """The metric, or else the loss, after parts of the time."""
     name = trained.objective.shown
     metric = trained.objective.metrics[name] if name is not None else Metric(title="loss")
-    table = left_aligned(f"Test {metric.heading} after virtual seconds, by way")
+    table = terminal.table(f"Test {metric.heading} after virtual seconds, by way")
     frame = trained.over_time
     for column in frame.columns:
         table.add_column(column, justify="left" if column == "way" else "right")
