@@ -61,7 +61,7 @@ lab: set-up ## open the notebooks in JupyterLab, for this machine only
 	    $$([ "$$(id -u)" = 0 ] && echo --allow-root) $(ARGS)
 
 docs: set-up ## build the documentation, which opens from disk: docs/_build/html/index.html
-	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -j auto $(ARGS) docs docs/_build/html
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -j auto $(ARGS) --conf-dir docs . docs/_build/html
 	@echo "docs: open docs/_build/html/index.html"
 
 set-up: .venv/.installed ## create .venv and install the locked packages

@@ -1,4 +1,4 @@
-"""Sphinx's settings. Pages that follow from code, figures and notebooks: `extensions`."""
+"""Sphinx's settings. The source folder is the repository, so that links are those of the files."""
 
 from __future__ import annotations
 
@@ -19,43 +19,48 @@ extensions = [
     "myst_nb",
     "numpydoc",
     "sphinx.ext.autodoc",
-    "extensions.generated",
-    "extensions.mathml",
-    "extensions.references",
+    "sphinx.ext.autosummary",
+    "sphinxcontrib.typer",
+    "generated_pages",
+]
+root_doc = "docs/index"
+include_patterns = [
+    *("ARCHITECTURE.md", "ARTIFACT.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
+    "docs/**",
+    "notebooks/*.ipynb",
 ]
 exclude_patterns = [
-    "_build",
-    "extensions",
-    "static",
-    "pages",
-    "generated/front.md",
-]  # front.md: see index.md
-suppress_warnings = ["myst.strikethrough"]
-
-# References that lead nowhere are warnings, where they name something of ours.
-nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!workbench\.).*")]
+    *(".*", "data", "workbench", "docs/_build", "docs/pages", "docs/templates"),
+    "docs/generated/causes.md",  # which a page includes
+]
+templates_path = ["docs/templates"]
+suppress_warnings = [
+    "myst.strikethrough",
+    "ref.python",  # a short name in a signature, such as `bytes`, may also be a method's
+]
 default_role = "py:obj"
 
-myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["attrs_block", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # notebooks stand here as `make reproduce` ran them
 nb_merge_streams = True
+nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # from the network
+nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
 
-maximum_signature_line_length = 100
+autosummary_ignore_module_all = False
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
+maximum_signature_line_length = 100
 numpydoc_show_class_members = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = project
 html_static_path = ["static"]
-html_extra_path = ["pages"] if (HERE / "pages").is_dir() else []  # of `workbench share`
+html_extra_path = ["static/index.html", *(["pages"] if (HERE / "pages").is_dir() else [])]
 html_css_files = ["workbench.css"]
 html_js_files = [("workbench.js", {"defer": "defer"})]
-html_search_scorer = str(HERE / "extensions" / "search.js")
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -70,7 +75,3 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-
-# Pages open from disk: no script, font or style comes from elsewhere.
-nb_ipywidgets_js: dict[str, dict[str, str]] = {}
-html_math_renderer = "mathml"

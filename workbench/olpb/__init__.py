@@ -82,3 +82,8 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     return getattr(importlib.import_module(_WITH_TORCH[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List these names, too: for completion and the reference."""
+    return __all__

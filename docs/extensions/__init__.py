@@ -1,1 +1,0 @@
-"""What this documentation adds to Sphinx."""
