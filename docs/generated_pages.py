@@ -11,8 +11,8 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-from workbench import results, systems
-from workbench.claims import CAUSES
+from workbench.reproduction import results, systems
+from workbench.reproduction.claims import CAUSES
 from workbench.utils.files import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
@@ -45,8 +45,8 @@ def _by_number(figure: Path) -> list[tuple[str, int]]:
 
 def causes() -> Iterator[str]:
     """Yield the lines of a text on known causes, by system: what figures say of their claims."""
-    for system, info in systems.SYSTEMS.items():
-        yield f"## {info.title}\n"
+    for system, title in systems.TITLES.items():
+        yield f"## {title}\n"
         known = [item for figure in systems.judged(system) for item in figure.causes.items()]
         known.sort(key=lambda item: (item[1].kind, item[1].why))
         for cause, claims in groupby(known, key=lambda item: item[1]):

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 from tests.conftest import Smoke
-from workbench import results
-from workbench.claims import Answer
-from workbench.experiments import Scaled
-from workbench.experiments.figure import Figure, JointClaims, answers_of
+from workbench.reproduction import results
+from workbench.reproduction.claims import Answer
+from workbench.reproduction.figure import Figure, JointClaims, answers_of
+from workbench.reproduction.scales import Scaled
 from workbench.runtime import progress
 
 

@@ -22,8 +22,8 @@ from tests.runtime.runtimes import EARLY_S
 from tests.test_parallel import squared, wait_for
 from workbench.clusters import Cluster, Node
 from workbench.clusters.cluster import Name
-from workbench.experiments import grid, sweep
 from workbench.reproduction.notebook_sweep import sweep as sweep_notebook
+from workbench.reproduction.sweep import grid, sweep
 from workbench.runtime import Context, Message, SimulationError
 from workbench.runtime.measured import measure, session
 from workbench.training.repeatable import generator
@@ -35,7 +35,7 @@ from workbench.utils.ray_cluster import connected
 SLOW = """\
 import os, time
 from pathlib import Path
-from workbench.experiments import grid, sweep
+from workbench.reproduction.sweep import grid, sweep
 
 def slow(seed, folder):
     (Path(folder) / f"{seed} {os.getpid()}").touch()
@@ -155,7 +155,8 @@ def uneven_row(number: int) -> dict[str, int]:
 
 
 def test_a_notebook_at_every_point(address: str, tmp_path: Path) -> None:
-    cell = "import polars as pl\nfrom workbench.notebook import Results\nassert seed != 2, 'two'\n"
+    cell = "import polars as pl\nfrom workbench.reproduction.notebook import Results\n"
+    cell += "assert seed != 2, 'two'\n"
     cell += "Results('x', output).keep('rows', pl.DataFrame({'x': [seed]}))"
     path = write_notebook(
         tmp_path / "notebooks" / "01_x.ipynb", cell, parameters="seed: int = 1\noutput: str = ''"

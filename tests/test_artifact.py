@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
-from workbench.reproduce.notebooks import find, notebooks_folder
 
 from workbench.cli import app
-from workbench.experiments import recorded
-from workbench.experiments.record import check_arguments
-from workbench.results import system_of
-from workbench.scorecard.one_claim import claims_named
-from workbench.systems import SYSTEMS
+from workbench.reproduction import recordings
+from workbench.reproduction.notebook_files import find, notebooks_folder
+from workbench.reproduction.record import check_arguments
+from workbench.reproduction.results import system_of
+from workbench.reproduction.scorecard.one_claim import claims_named
+from workbench.reproduction.systems import TITLES
 from workbench.utils.files import ROOT
 
 PAGE = (ROOT / "ARTIFACT.md").read_text("utf-8")
@@ -42,8 +42,8 @@ def test_commands_of_the_table_exist_and_make_every_recording() -> None:
         check_arguments(system, [name], options["scale"], options["seeds"], parameters)
         assert figure == f"{system} {name}"
         made.add((system, name))
-    assert made == {(path.parent.name, path.name) for path in recorded.FOLDER.glob("*/*")}
-    assert [system_of(path.stem) for path in notebooks] == list(SYSTEMS)
+    assert made == {(path.parent.name, path.name) for path in recordings.FOLDER.glob("*/*")}
+    assert [system_of(path.stem) for path in notebooks] == list(TITLES)
 
 
 def test_commands_to_try_first_exist() -> None:

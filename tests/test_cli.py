@@ -14,12 +14,13 @@ from typer.testing import CliRunner, Result
 
 import workbench
 from tests.reproduction.helpers import write_notebook
-from tests.test_results import store
-from workbench import cli, profiles, systems
+from tests.reproduction.test_results import store
+from workbench import cli, profiles
 from workbench.datasets import load as load_data
 from workbench.memory import report, stored_dataflow
 from workbench.memory.process import beside_bytes
 from workbench.profiles import ModelProfile
+from workbench.reproduction import systems
 from workbench.utils.parallel import as_finished
 from workbench.zoo import MODELS
 

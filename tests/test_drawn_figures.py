@@ -9,11 +9,12 @@ import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
-from workbench import figures, systems
+from workbench import figures
+from workbench.reproduction import systems
 
 DRAWN = [
     pytest.param(system, name, id=f"{system}-{name}")
-    for system in systems.SYSTEMS
+    for system in systems.TITLES
     for name, figure in systems.figures(system).items()
     if figure.chart
 ]

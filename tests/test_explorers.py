@@ -12,8 +12,9 @@ from typing import Any
 import altair as alt
 import pytest
 
-from workbench import figures, systems
+from workbench import figures
 from workbench.dynacomm import explorer as dynacomm
+from workbench.reproduction import systems
 from workbench.utils.checks import UnknownNameError
 from workbench.widgets import Control, Menu, Slider, controls
 from workbench.widgets.live_chart import split
@@ -26,7 +27,7 @@ SAID = {
     "olpb": "BPPSA",
 }
 
-every_explorer = pytest.mark.parametrize("system", systems.SYSTEMS)
+every_explorer = pytest.mark.parametrize("system", systems.TITLES)
 
 
 def explorer(system: str) -> ModuleType:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.helpers import MADE, flipped
-from workbench.experiments.points import PointFolder
+from tests.reproduction.manifests import MADE, flipped
 from workbench.profiles import LayerTimes, ModelProfile, synthetic_profile
+from workbench.reproduction.folder import writable
+from workbench.reproduction.manifest import NAME, Manifest
+from workbench.reproduction.points import PointFolder
 from workbench.runtime.trace import Trace
-from workbench.store.folder import writable
-from workbench.store.manifest import NAME, Manifest
 from workbench.utils import files
 from workbench.utils.checks import UserError
 

@@ -19,14 +19,13 @@ from nbconvert import exporters
 
 from tests.conftest import Smoke
 from tests.test_explorers import explorer
-from workbench import parameters, systems
-from workbench.claims import VERDICTS, load_claims
-from workbench.experiments import recordings
-from workbench.experiments.figure import Figure
 from workbench.figures import COLUMNS
-from workbench.reproduction.notebooks import read_notebook
-from workbench.results import read_manifest, system_of
-from workbench.store.manifest import NAME
+from workbench.reproduction import parameters, recordings, systems
+from workbench.reproduction.claims import VERDICTS, load_claims
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.manifest import NAME
+from workbench.reproduction.notebook_files import read_notebook
+from workbench.reproduction.results import read_manifest, system_of
 from workbench.utils.files import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -20,7 +20,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from workbench.systems import SYSTEMS
+from workbench.reproduction.systems import TITLES
 from workbench.utils.files import ROOT
 
 EXPLORER = "from workbench.{} import explorer; explorer.draw(explorer.Setting())"
@@ -266,7 +266,7 @@ class TestWheel:
         assert "samples sent once" in ended.stdout, ended.stderr
 
     def test_every_explorer_draws_its_chart(self, run: Run) -> None:
-        code = "; ".join(map(EXPLORER.format, SYSTEMS))
+        code = "; ".join(map(EXPLORER.format, TITLES))
         ended = run("python", "-c", f"import workbench; print(workbench.__file__); {code}")
         assert ended.returncode == 0, ended.stderr
         assert str(ROOT) not in ended.stdout
@@ -323,8 +323,8 @@ LIGHT = {
     "import workbench.datasets, workbench.training": "torch sklearn pooch requests scipy",
     "import workbench.figures, workbench.widgets": "altair IPython ipywidgets polars torch "
     "vl_convert",
-    "import workbench.scorecard": "workbench.reproduction papermill torch altair ipywidgets",
-    "; ".join(map(EXPLORER.format, SYSTEMS)): "torch",
+    "import workbench.reproduction.scorecard": "papermill torch altair ipywidgets",
+    "; ".join(map(EXPLORER.format, TITLES)): "torch",
 }
 """What runs without which packages."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_readme import GUIDES
-from workbench.systems import SYSTEMS
+from workbench.reproduction.systems import TITLES
 from workbench.utils.files import ROOT
 
 NAME = re.compile(r"`(workbench(?:\.\w+)+)[`(]")
@@ -44,7 +44,7 @@ def is_there(name: str) -> bool:
 
 
 def test_examples_import_from_a_systems_public_face() -> None:
-    within = re.compile(rf"from workbench\.(?:{'|'.join(SYSTEMS)})\.\S+")
+    within = re.compile(rf"from workbench\.(?:{'|'.join(TITLES)})\.\S+")
     for page in (ROOT / "README.md", *GUIDES):
         assert within.findall(page.read_text("utf-8")) == [], page
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from workbench.clusters import load_constants
-from workbench.systems import TITLES
+from workbench.reproduction.systems import TITLES
 from workbench.utils.checks import UnknownNameError
 from workbench.utils.files import DATA, ROOT
 

@@ -223,9 +223,10 @@ def record(
     What was interrupted goes on.
     """
     instruction_set.fix()
-    from workbench.experiments import ExperimentInterrupted, recordings
-    from workbench.experiments.record import check_arguments, unrecorded
-    from workbench.experiments.record import record as run
+    from workbench.reproduction import recordings
+    from workbench.reproduction.record import check_arguments, unrecorded
+    from workbench.reproduction.record import record as run
+    from workbench.reproduction.sweep import ExperimentInterrupted
 
     home, options = output or recordings.FOLDER, _assignments(parameter or ())
     names = unrecorded(system, home) if experiment is None else [experiment]
@@ -264,8 +265,8 @@ def scorecard(
     results: Results = None,
 ) -> None:
     """Print each claim of the papers beside what the stored results say; nothing is run."""
-    from workbench import scorecard as judged
-    from workbench.store.folder import writable
+    from workbench.reproduction import scorecard as judged
+    from workbench.reproduction.folder import writable
 
     if picture is not None:
         writable(picture.parent)
@@ -299,10 +300,10 @@ def figures(
 
     Beside PDF and PNG, figures.tex shows them in LaTeX, with captions and the claims they answer.
     """
-    from workbench.reproduction.notebooks import find, notebooks_folder
-    from workbench.results import export_figures, stored, stored_figures
-    from workbench.scorecard import latex
-    from workbench.systems import TITLES
+    from workbench.reproduction.notebook_files import find, notebooks_folder
+    from workbench.reproduction.results import export_figures, stored, stored_figures
+    from workbench.reproduction.scorecard import latex
+    from workbench.reproduction.systems import TITLES
     from workbench.utils import files
 
     folder = _stored(results)
@@ -332,7 +333,7 @@ def share(
 ) -> None:
     """Write a notebook's explorer as a page of sliders that needs neither kernel nor network."""
     from workbench import share as sharing
-    from workbench.store.folder import writable
+    from workbench.reproduction.folder import writable
 
     if (notebook is None) is not every:
         raise UserError("name one notebook, or take --all")
@@ -378,8 +379,8 @@ def planners(
     ] = None,
 ) -> None:
     """List what each system plans or exchanges with: planners, strategies, systems."""
-    from workbench import results
-    from workbench.systems import ALGORITHMS
+    from workbench.reproduction import results
+    from workbench.reproduction.systems import ALGORITHMS
 
     chosen = list(ALGORITHMS)
     if system is not None:
@@ -649,14 +650,14 @@ def _traced(otherwise: str) -> Iterator[None]:
 
 
 def _batch_sizes(text: str) -> tuple[int, ...]:
-    from workbench.parameters import PARAMETERS
+    from workbench.reproduction.parameters import PARAMETERS
 
     sizes = (int(PARAMETERS["batch_size"].parse(size)) for size in text.split(","))
     return tuple(dict.fromkeys(sizes))
 
 
 def _stored(folder: Path | None) -> Path:
-    from workbench.results import default_folder
+    from workbench.reproduction.results import default_folder
 
     if folder is not None and not folder.is_dir():
         raise UserError(f"--results {folder}: there is no such folder")

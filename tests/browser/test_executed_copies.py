@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.harness import Lab, assert_nothing_strange, pictures_in
 from tests.conftest import Smoke
-from workbench.claims import load_claims
+from workbench.reproduction.claims import load_claims
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import vl_convert
 from playwright.sync_api import Browser, Page
 
 from workbench import figures
-from workbench.parameters import Value
+from workbench.reproduction.parameters import Value
 from workbench.share import EXPLORERS, share
 from workbench.share.explorers import Described, described, grid
 from workbench.share.page import MOST_BYTES

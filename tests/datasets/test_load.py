@@ -19,8 +19,8 @@ from workbench.datasets import (
     mnist,
     title,
 )
-from workbench.experiments.data import AUTO
-from workbench.parameters import DATASETS
+from workbench.reproduction.data import AUTO
+from workbench.reproduction.parameters import DATASETS
 from workbench.utils.checks import UnknownNameError
 from workbench.utils.files import DATA, ROOT
 

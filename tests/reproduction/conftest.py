@@ -14,7 +14,7 @@ FIGURE = """\
 import altair as alt
 import polars as pl
 from workbench.utils import instruction_set
-from workbench.notebook import Results
+from workbench.reproduction.notebook import Results
 print(instruction_set.record())
 results = Results("good", output)
 frame = pl.DataFrame({"x": [1, 2], "y": [batch_size, seed]})

@@ -27,7 +27,7 @@ batch_size: int = 32
 bandwidth_mbps: float = 1000
 output: str = ""
 """
-KEPT = "from workbench.notebook import Results\nimport polars as pl\n"
+KEPT = "from workbench.reproduction.notebook import Results\nimport polars as pl\n"
 KEPT += 'Results("x", output).keep("early", pl.DataFrame({"x": [1]}))'
 Finished = tuple[Path, Report, str]
 

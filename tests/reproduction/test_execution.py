@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.reproduction.helpers import KEPT, hidden, write_notebook
-from workbench.reproduction import execution
+from workbench.reproduction import execution, provenance
 from workbench.reproduction.execution import Task, bring_home, duration, run, run_elsewhere
-from workbench.reproduction.notebooks import read_notebook
-from workbench.store import provenance
+from workbench.reproduction.notebook_files import read_notebook
 
 
 def task(root: Path, *cells: str) -> Task:

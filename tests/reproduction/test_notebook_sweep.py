@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from tests.reproduction.helpers import PARAMETERS, gone, kernels_below, stuck, write_notebook
 from workbench.reproduction import notebook_sweep as module
+from workbench.reproduction.notebook_files import Notebook, read_notebook
 from workbench.reproduction.notebook_sweep import MOST_POINTS, NotebookSweep, grid, sweep
-from workbench.reproduction.notebooks import Notebook, read_notebook
 from workbench.utils.checks import UserError
 
 # Each run adds a line to a file; seed 3 fails, and seed 4 waits until it is let go.
@@ -26,7 +26,7 @@ CELL = """\
 import os, time
 from pathlib import Path
 import polars as pl
-from workbench.notebook import Results
+from workbench.reproduction.notebook import Results
 here = Path(os.environ["SWEEP_HERE"])
 with (here / f"{seed} {bandwidth_mbps:g} {note}").open("a") as done:
     done.write("." + os.environ["OMP_NUM_THREADS"])
@@ -175,9 +175,8 @@ def test_a_notebook_that_keeps_no_frame_says_so(tmp_path: Path) -> None:
 
 
 def test_frames_that_differ_too_much_are_left_out_with_the_reason(tmp_path: Path) -> None:
-    cell = (
-        'import polars as pl\nfrom workbench.notebook import Results\nk = Results("x", output).keep'
-    )
+    cell = "import polars as pl\nfrom workbench.reproduction.notebook import Results\n"
+    cell += 'k = Results("x", output).keep'
     cell += '\nk("a", pl.DataFrame({"x": [1 if seed == 1 else [2]]}))'
     cell += '\nk("b", pl.DataFrame({"x": [1] if seed == 1 else [2.5]}))'
     path = write_notebook(

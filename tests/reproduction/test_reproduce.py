@@ -28,8 +28,7 @@ from tests.reproduction.helpers import (
     write_notebook,
 )
 from tests.test_parallel import wait_for
-from workbench import results
-from workbench.reproduction import reproduce
+from workbench.reproduction import reproduce, results
 from workbench.reproduction.execution import Outcome
 from workbench.reproduction.reproduce import one_interrupt
 from workbench.utils import instruction_set

@@ -47,10 +47,11 @@ def test_long_frame_says_how_many_rows_it_leaves_out() -> None:
 
 
 def test_notebook_shows_frames_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    shell = InteractiveShell()
+    shell = InteractiveShell()  # type: ignore[no-untyped-call]
     monkeypatch.setattr(getipython, "get_ipython", lambda: shell)
     tables.format_frames()
     frame = pl.DataFrame({"plan": ["<ours>"], "iteration_s": [1.23456]})
+    assert shell.display_formatter is not None
     data, _ = shell.display_formatter.format(frame)
     assert "iteration (s)" in data["text/html"]
     assert "<td>1.23</td>" in data["text/html"]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from workbench.dynacomm import PLANNERS
-from workbench.systems import SYSTEMS
+from workbench.reproduction.systems import TITLES
 from workbench.three_ways import Case, cases, dynacomm, edgegossip, gossip, hiertrain, olpb
 from workbench.three_ways.dlion import hetero_sys_a
 from workbench.three_ways.live import LIVE, Setting
@@ -24,7 +24,7 @@ def test_every_case_has_a_name_of_its_own_and_places_enough() -> None:
 
 def test_every_system_and_every_planner_at_three_bandwidths_is_there() -> None:
     systems = {case.system for case in cases().values()}
-    assert systems == {"gossip", *SYSTEMS}
+    assert systems == {"gossip", *TITLES}
     compared: dict[str, set[str]] = {}
     for case in cases().values():
         if case.system == "dynacomm" and case.arm == "padded":

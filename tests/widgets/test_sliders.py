@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from nbconvert import exporters
 
 from tests.refusals import refusals
-from workbench.notebook import drawing
-from workbench.parameters import Parameter, Parameters
+from workbench.reproduction.notebook import drawing
+from workbench.reproduction.parameters import Parameter, Parameters
 from workbench.widgets import Control, Menu, Slider, controls, explorer
 from workbench.widgets.live_chart import LiveChart
 

@@ -16,8 +16,8 @@ from workbench.comparison.question import Question
 from workbench.comparison.use import limit
 from workbench.comparison.ways import WAYS, Option, usable
 from workbench.figures import stacked
-from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.profiles import profile_model
+from workbench.reproduction.parameters import PARAMETERS, Parameter, Parameters
 from workbench.widgets import Shared, Slider
 
 WORKER_GFLOPS, EDGE_GFLOPS, CLOUD_GFLOPS = 8.0, 200.0, 5000.0

@@ -20,8 +20,8 @@ from workbench.dlion.costs.environments import ENVIRONMENTS
 from workbench.dlion.costs.iteration import Iteration, Workload, iteration
 from workbench.dlion.paper.testbed import LOCAL_BATCH, STATED, paper_testbed
 from workbench.figures import parts
-from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.profiles import profile_model
+from workbench.reproduction.parameters import PARAMETERS, Parameter, Parameters
 from workbench.utils.numbers import three_digits
 from workbench.widgets import Shared, Slider
 

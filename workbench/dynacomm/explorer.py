@@ -13,7 +13,7 @@ from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import LayerCosts, iteration, timeline
 from workbench.dynacomm.paper import titles
 from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, Constants, variant
-from workbench.parameters import PARAMETERS, Parameters
+from workbench.reproduction.parameters import PARAMETERS, Parameters
 from workbench.runtime import Trace
 from workbench.widgets import Shared, Slider
 

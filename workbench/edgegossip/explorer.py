@@ -23,7 +23,7 @@ from workbench.edgegossip.paper.testbed import (
 )
 from workbench.edgegossip.paper.titles import MODEL_TITLES
 from workbench.edgegossip.prediction.predictor import Contention
-from workbench.parameters import PARAMETERS, Parameter, Parameters
+from workbench.reproduction.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
 from workbench.runtime.trace import Span
 from workbench.widgets import Shared, Slider

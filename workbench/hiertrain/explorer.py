@@ -28,7 +28,7 @@ from workbench.hiertrain.paper.testbed import (
 )
 from workbench.hiertrain.paper.titles import MODEL_TITLES, PLANNER_TITLES
 from workbench.hiertrain.programs.network import SOURCE
-from workbench.parameters import PARAMETERS, Parameter, Parameters
+from workbench.reproduction.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
 from workbench.runtime.gantt import PHASES
 from workbench.widgets import Shared, Slider

@@ -32,7 +32,7 @@ from workbench.olpb.paper.testbed import (
     variant,
 )
 from workbench.olpb.paper.titles import PLANNER_TITLES, megabytes
-from workbench.parameters import PARAMETERS, Parameter, Parameters
+from workbench.reproduction.parameters import PARAMETERS, Parameter, Parameters
 from workbench.utils.numbers import three_digits
 from workbench.widgets import Shared, Slider
 

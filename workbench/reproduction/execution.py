@@ -19,13 +19,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from workbench import results
-from workbench.parameters import DRIVER_PARAMETER, Value
-from workbench.reproduction.notebooks import Notebook
-from workbench.store import provenance
-from workbench.store.folder import failed_copy, partial_folder, put_in_place
-from workbench.store.manifest import NAME as MANIFEST
-from workbench.store.manifest import Manifest, file_digest
+from workbench.reproduction import provenance, results
+from workbench.reproduction.folder import failed_copy, partial_folder, put_in_place
+from workbench.reproduction.manifest import NAME as MANIFEST
+from workbench.reproduction.manifest import Manifest, file_digest
+from workbench.reproduction.notebook_files import Notebook
+from workbench.reproduction.parameters import DRIVER_PARAMETER, Value
 from workbench.utils import files, instruction_set
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class Task:
     output
         The folder that gets ``NOTEBOOK/``.
     versions, revision, dirty
-        From `workbench.store.provenance`.
+        From `workbench.reproduction.provenance`.
     environment
         Of the kernel; by default that of the process that runs the task.
     """

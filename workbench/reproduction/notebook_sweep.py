@@ -30,11 +30,16 @@ from typing import Any
 
 import polars as pl
 
-from workbench import results
-from workbench.experiments.sweep import joined
-from workbench.parameters import DRIVER_PARAMETER, Parameter, Value
+from workbench.reproduction import provenance, results
 from workbench.reproduction.execution import Outcome, Task
-from workbench.reproduction.notebooks import (
+from workbench.reproduction.folder import (
+    clean,
+    failed_copy,
+    partial_folder,
+    put_in_place,
+    sole_writer,
+)
+from workbench.reproduction.notebook_files import (
     Notebook,
     check_declared,
     find,
@@ -42,9 +47,9 @@ from workbench.reproduction.notebooks import (
     read_notebook,
     resolve,
 )
+from workbench.reproduction.parameters import DRIVER_PARAMETER, Parameter, Value
 from workbench.reproduction.reproduce import carry_out, near, one_interrupt
-from workbench.store import provenance
-from workbench.store.folder import clean, failed_copy, partial_folder, put_in_place, sole_writer
+from workbench.reproduction.sweep import joined
 from workbench.utils import files, parallel
 from workbench.utils.checks import UserError
 from workbench.utils.files import expanded

@@ -15,11 +15,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workbench import results
+from workbench.reproduction import provenance, results
 from workbench.reproduction.execution import Outcome, Task, bring_home, duration, run, run_elsewhere
-from workbench.reproduction.notebooks import find, notebook_paths, notebooks_folder, resolve
-from workbench.store import provenance
-from workbench.store.folder import sole_writer, writable
+from workbench.reproduction.folder import sole_writer, writable
+from workbench.reproduction.notebook_files import find, notebook_paths, notebooks_folder, resolve
 from workbench.utils import files, parallel
 from workbench.utils.checks import UserError
 from workbench.utils.files import expanded

@@ -35,8 +35,8 @@ def format_frames() -> None:
     """Have the running notebook show polars frames by `as_html`; do nothing outside IPython."""
     from IPython.core.getipython import get_ipython
 
-    shell = get_ipython()  # type: ignore[no-untyped-call]
-    if shell is not None:
+    shell = get_ipython()
+    if shell is not None and shell.display_formatter is not None:
         shell.display_formatter.formatters["text/html"].for_type(pl.DataFrame, as_html)
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from workbench import results
-from workbench.parameters import Parameters, Value, check_known, declared
+from workbench.reproduction import results
 from workbench.reproduction.notebook_sweep import values_of
-from workbench.systems import TITLES
+from workbench.reproduction.parameters import Parameters, Value, check_known, declared
+from workbench.reproduction.systems import TITLES
 from workbench.utils.checks import UserError
 from workbench.widgets import Shared
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from string import Template
 
 import workbench
-from workbench.parameters import Value
+from workbench.reproduction.parameters import Value
+from workbench.reproduction.provenance import revision
 from workbench.share.explorers import Described
 from workbench.share.payload import Split, payload
-from workbench.store.provenance import revision
 from workbench.utils import files
 from workbench.utils.checks import UserError
 from workbench.utils.numbers import bytes_as_text

@@ -6,7 +6,7 @@ It is taken before the runs that it predicts, and stored in ``data/calibration/t
 from __future__ import annotations
 
 from workbench.profiles import LayerTimes, measure_layer_times
-from workbench.store import provenance
+from workbench.reproduction import provenance
 from workbench.three_ways.unpadded import BATCH_SIZE, HALF_BATCH, MODEL
 from workbench.training.repeatable import fixed_threads
 from workbench.utils import files, instruction_set

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import polars as pl
 
-from workbench.parameters import Parameter, Parameters
+from workbench.reproduction.parameters import Parameter, Parameters
 from workbench.three_ways import dlion, dynacomm, gossip, hiertrain
 from workbench.three_ways.case import Case
 from workbench.three_ways.charts import TITLES, draw_clocks

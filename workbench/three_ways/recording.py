@@ -15,9 +15,10 @@ from typing import Any
 
 import polars as pl
 
-from workbench.experiments import grid, recordings, sweep
-from workbench.experiments.figure import Figure
-from workbench.experiments.scales import Scaled
+from workbench.reproduction import recordings
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep
 from workbench.runtime import SimulationError
 from workbench.runtime.measured import MeasuredRun, session
 from workbench.three_ways.case import Case, Outcome

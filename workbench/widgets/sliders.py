@@ -2,7 +2,8 @@
 
 The chart is a pure function of the controls' values, so it can be tested, timed and drawn
 without a browser; `explorer` only connects it. Nothing here needs the network. A system's explorer
-declares its controls as the fields of `workbench.parameters.Parameters`; see `controls`.
+declares its controls as the fields of `workbench.reproduction.parameters.Parameters`; see
+`controls`.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.parameters import Parameters, Value, annotated, declared
+from workbench.reproduction.parameters import Parameters, Value, annotated, declared
 from workbench.utils.checks import UserError, check_name
 
 if TYPE_CHECKING:
     import ipywidgets
     from altair.typing import ChartType
 
-    from workbench.notebook import Drawing
+    from workbench.reproduction.notebook import Drawing
     from workbench.widgets.live_chart import LiveChart
 
     Draw = Callable[..., ChartType]
@@ -222,7 +223,7 @@ class Explorer:
     picture: Drawing | None = None
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        from workbench.notebook import drawing
+        from workbench.reproduction.notebook import drawing
 
         text = "An explorer: run this cell to move its sliders."
         picture = self.picture

@@ -10,12 +10,12 @@ import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
-from workbench.claims import Answer, claims_of
 from workbench.dlion.paper.controllers import LEAST_ITERATIONS
 from workbench.dlion.paper.figures import FIGURES
 from workbench.dlion.paper.trainings import ABOUT, CURVE
-from workbench.experiments.figure import answers_of
-from workbench.scorecard import of_frames
+from workbench.reproduction.claims import Answer, claims_of
+from workbench.reproduction.figure import answers_of
+from workbench.reproduction.scorecard import of_frames
 
 SYSTEMS = ("baseline", "hop", "gaia", "ako", "dlion")
 LEARNT = "cipher on 50,000 of cifar10"

@@ -9,11 +9,11 @@ from dataclasses import fields
 import polars as pl
 import pytest
 
-from workbench.claims import claims_of, paper_value
 from workbench.dlion.paper.calibration import FITTED_ON, PICKED, differences, pick, to_toml
 from workbench.dlion.paper.compared import OTHERS
 from workbench.dlion.paper.testbed import CANDIDATES, EXPLANATION, FIRST_WEIGHTS, Constants
-from workbench.scorecard import fitted_on
+from workbench.reproduction.claims import claims_of, paper_value
+from workbench.reproduction.scorecard import fitted_on
 from workbench.utils import files
 
 NAMES = list(CANDIDATES)

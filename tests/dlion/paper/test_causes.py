@@ -11,8 +11,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from workbench import systems
-from workbench.claims import Answer, claims_of, paper_value, tolerance, verdicts
 from workbench.clusters import load_testbed
 from workbench.dlion.algorithms.max_n import max_n
 from workbench.dlion.paper import compared, hop
@@ -20,9 +18,10 @@ from workbench.dlion.paper.accuracy import final
 from workbench.dlion.paper.compared import gains
 from workbench.dlion.paper.figures import FIGURES
 from workbench.dlion.paper.hop import COMPARED_IN, pace
-from workbench.experiments import recordings
-from workbench.experiments.figure import answers_of
 from workbench.profiles import profile_model
+from workbench.reproduction import recordings, systems
+from workbench.reproduction.claims import Answer, claims_of, paper_value, tolerance, verdicts
+from workbench.reproduction.figure import answers_of
 from workbench.utils.files import ROOT
 
 STATED = load_testbed("dlion")

@@ -9,12 +9,12 @@ import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
-from workbench import figures, systems
+from workbench import figures
 from workbench.dlion.paper.accuracy import final
 from workbench.dlion.paper.cases import LEARNING
 from workbench.dlion.paper.compared import MOBILE
 from workbench.dlion.paper.explanations import FIRST_WEIGHTS, in_use
-from workbench.experiments import recordings
+from workbench.reproduction import recordings, systems
 
 FIGURES = systems.figures("dlion")
 TRAINED = [

@@ -13,7 +13,6 @@ import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
-from workbench import systems
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
 from workbench.dlion.algorithms import COMPARED, SYSTEMS
 from workbench.dlion.algorithms.synchronisation import Bounded, Progress, synchronous
@@ -24,8 +23,9 @@ from workbench.dlion.paper.compared import FIG11, FIG12
 from workbench.dlion.paper.cost_model import statements
 from workbench.dlion.paper.testbed import CANDIDATES, FIRST_WEIGHTS, STATED, Learner
 from workbench.dlion.paper.trainings import ABOUT, CURVE, INSTANTS, SEEDS
-from workbench.experiments.figure import Figure
-from workbench.parameters import SCALES
+from workbench.reproduction import systems
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.parameters import SCALES
 
 FIGURES = systems.figures("dlion")
 ADDED: Mapping[str, Mapping[str, Any]] = {

@@ -7,11 +7,11 @@ import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import Stored
-from workbench.claims import paper_value
 from workbench.dynacomm.paper import planning_time, saved_time, speedup
 from workbench.dynacomm.paper.figures import FIGURES
 from workbench.dynacomm.paper.testbed import MODELS
-from workbench.experiments.figure import Figure
+from workbench.reproduction.claims import paper_value
+from workbench.reproduction.figure import Figure
 
 KEPT = Stored("dynacomm", FIGURES)
 STORED = KEPT.frames

@@ -23,8 +23,8 @@ from workbench.dynacomm.paper import (
 from workbench.dynacomm.paper.testbed import MODELS
 from workbench.dynacomm.paper.titles import PARTS
 from workbench.dynacomm.training import Setup, train
-from workbench.experiments import ExperimentInterrupted
-from workbench.experiments.figure import Figure
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.sweep import ExperimentInterrupted
 
 TIMED = ("at_s", "predicted_s", "difference_percent")
 Frames = dict[str, pl.DataFrame]

@@ -16,8 +16,8 @@ from workbench.dynacomm.paper import replanning, speedup
 from workbench.dynacomm.paper.testbed import paper_testbed, variant
 from workbench.dynacomm.replanning import mobile_trace
 from workbench.dynacomm.replanning.clairvoyant import WITHIN_S
-from workbench.experiments import ExperimentInterrupted
-from workbench.experiments.figure import Figure
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.sweep import ExperimentInterrupted
 from workbench.runtime import Run, simulate
 
 SIZES = replanning.REPLANNING.sizes

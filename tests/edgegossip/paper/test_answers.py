@@ -12,7 +12,7 @@ from workbench.edgegossip.aggregation.techniques import PAPER
 from workbench.edgegossip.paper.aggregating import _SLOW
 from workbench.edgegossip.paper.figures import FIGURES
 from workbench.edgegossip.paper.trainings import Mean, final
-from workbench.experiments import recordings
+from workbench.reproduction import recordings
 
 KEPT = Stored("edgegossip", FIGURES)
 STORED, answers, value = KEPT.frames, KEPT.answers, KEPT.value

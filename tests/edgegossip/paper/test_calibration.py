@@ -4,7 +4,6 @@ from statistics import fmean
 
 import pytest
 
-from workbench.claims import paper_value
 from workbench.clusters import load_calibration
 from workbench.edgegossip.paper.calibration import (
     EXPLANATIONS,
@@ -13,6 +12,7 @@ from workbench.edgegossip.paper.calibration import (
     to_toml,
 )
 from workbench.edgegossip.paper.testbed import EXPLANATION, Constants, Testbed, settings
+from workbench.reproduction.claims import paper_value
 from workbench.utils import files
 
 STORED = load_calibration("edgegossip")

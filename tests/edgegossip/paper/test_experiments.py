@@ -11,8 +11,7 @@ import pytest
 from tests.conftest import Smoke
 from tests.expectations import assert_tells_every_step, resized, stored_frames
 from tests.long import usually
-from workbench import systems, training
-from workbench.claims import paper_value, tolerance
+from workbench import training
 from workbench.datasets import DatasetError
 from workbench.edgegossip.aggregation.reducers import single_svd
 from workbench.edgegossip.algorithms import STRATEGIES
@@ -22,7 +21,10 @@ from workbench.edgegossip.paper.calibration import EXPLANATIONS
 from workbench.edgegossip.paper.cases import Case, source_of
 from workbench.edgegossip.paper.testbed import EPOCHS, IMBALANCES, MODELS, PLATFORMS, Constants
 from workbench.edgegossip.paper.trainings import final
-from workbench.experiments import ExperimentInterrupted, Scaled
+from workbench.reproduction import systems
+from workbench.reproduction.claims import paper_value, tolerance
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import ExperimentInterrupted
 
 TRAINED = ("fig5", "fig6_accuracy", "fig12", "fig13", "strategies")
 Frames = dict[str, pl.DataFrame]

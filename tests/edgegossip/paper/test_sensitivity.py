@@ -14,7 +14,7 @@ from workbench.edgegossip.paper.testbed import (
     Constants,
     Testbed,
 )
-from workbench.experiments import ExperimentInterrupted
+from workbench.reproduction.sweep import ExperimentInterrupted
 
 STANDS = (
     *(STATED["assumed"][name] for name in room.ASSUMED),

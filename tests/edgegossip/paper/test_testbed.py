@@ -16,8 +16,8 @@ from workbench.edgegossip.paper.testbed import (
     paper_testbed,
 )
 from workbench.edgegossip.prediction.predictor import Contention
-from workbench.parameters import SCALES
 from workbench.profiles import profile_model
+from workbench.reproduction.parameters import SCALES
 
 QUIET = Testbed(Constants(host_ms=0.2, intensity=0.0))
 

@@ -9,7 +9,7 @@ from workbench.edgegossip.paper.trainings import (
     seconds_to_accuracy,
     seconds_until,
 )
-from workbench.experiments import recordings
+from workbench.reproduction import recordings
 
 ABOUT = {"model": "m", "learner": "m", "platforms": 4, "imbalance": 1.0, "kept": 0.5}
 PLAIN = {"method": "gosgd", "technique": None, "ratio": None, "strategy": None, "order": None}

@@ -38,7 +38,7 @@ from workbench.edgegossip.prediction.co_runners import (
 from workbench.edgegossip.prediction.host_counters import host_counters
 from workbench.edgegossip.prediction.monitor import Monitor, read_reports
 from workbench.edgegossip.prediction.profiling_runs import SCHEMA, profiling_runs
-from workbench.experiments import ExperimentInterrupted
+from workbench.reproduction.sweep import ExperimentInterrupted
 from workbench.runtime import progress
 from workbench.utils.files import ROOT
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from workbench.claims import MET, Answer, verdicts
 from workbench.clusters import load_calibration
 from workbench.hiertrain.paper import calibration
 from workbench.hiertrain.paper.calibration import (
@@ -19,6 +18,7 @@ from workbench.hiertrain.paper.calibration import (
     to_toml,
 )
 from workbench.hiertrain.paper.testbed import EXPLANATION, STATED, Constants
+from workbench.reproduction.claims import MET, Answer, verdicts
 from workbench.utils import files
 
 STORED = load_calibration("hiertrain")

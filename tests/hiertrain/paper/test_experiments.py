@@ -9,8 +9,6 @@ import pytest
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
 from workbench import figures
-from workbench.claims import verdicts
-from workbench.experiments import recordings
 from workbench.hiertrain import PLANNERS, iteration
 from workbench.hiertrain.paper import calibration, constants, learning, planning_time
 from workbench.hiertrain.paper.iteration_time import (
@@ -28,6 +26,8 @@ from workbench.hiertrain.paper.testbed import (
     Constants,
     Testbed,
 )
+from workbench.reproduction import recordings
+from workbench.reproduction.claims import verdicts
 
 Frames = dict[str, pl.DataFrame]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from workbench.claims import Answer
-from workbench.experiments.figure import answers_of
 from workbench.hiertrain.paper.measured import FIG6_MEASURED, MEASURED, draw_measured, farthest
 from workbench.hiertrain.paper.testbed import BATCH_SIZE, MODELS, PAPER
+from workbench.reproduction.claims import Answer
+from workbench.reproduction.figure import answers_of
 
 CLAIM = "hiertrain.fig6.validity"
 

@@ -6,10 +6,10 @@ from torch import Tensor, nn
 
 from tests.graphs.modules import Calling
 from workbench import zoo
-from workbench.claims import load_claims
 from workbench.olpb.costs.arithmetic import network_elements
 from workbench.olpb.costs.backward import UNITS, subtasks
 from workbench.olpb.costs.library import library_graph
+from workbench.reproduction.claims import load_claims
 
 STATED = dict(load_claims().filter(system="olpb").select("id", "value").iter_rows())
 

@@ -10,8 +10,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from workbench.claims import MET, MISSES, accepted, claims_of, paper_value, verdicts
-from workbench.experiments.figure import answers_of
 from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
 from workbench.olpb.costs.backward import MOVES
 from workbench.olpb.paper import calibration, constants
@@ -28,6 +26,8 @@ from workbench.olpb.paper.testbed import (
     stated_fig11_ms,
     variant,
 )
+from workbench.reproduction.claims import MET, MISSES, accepted, claims_of, paper_value, verdicts
+from workbench.reproduction.figure import answers_of
 
 CAUSES = {claim: cause for figure in FIGURES for claim, cause in figure.causes.items()}
 

@@ -7,9 +7,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from workbench.claims import paper_value
 from workbench.olpb import optimise
 from workbench.olpb.paper import graphs as paper
+from workbench.reproduction.claims import paper_value
 
 
 def test_the_lenet_like_network_is_the_papers() -> None:

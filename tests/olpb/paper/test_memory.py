@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from tests.graphs.modules import Calling
 from workbench import figures
-from workbench.claims import claims_of
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb import PLANNERS, plan_memory
@@ -18,6 +17,7 @@ from workbench.olpb.costs.library import library_graph
 from workbench.olpb.paper import memory, titles
 from workbench.olpb.paper import trade as trades
 from workbench.olpb.paper.table2 import TABLE2, TABLE2_TIMES, counted, stated_table2
+from workbench.reproduction.claims import claims_of
 from workbench.utils.checks import UnknownNameError
 
 SMALL = "squeezenet_cifar"

@@ -3,9 +3,7 @@
 import polars as pl
 import pytest
 
-from workbench.claims import MET, claims_of, verdicts
 from workbench.clusters import load_calibration
-from workbench.experiments.figure import answers_of
 from workbench.olpb.paper import calibration, paying
 from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12, TABLE1
 from workbench.olpb.paper.testbed import (
@@ -17,6 +15,8 @@ from workbench.olpb.paper.testbed import (
     paper_testbed,
     variant,
 )
+from workbench.reproduction.claims import MET, claims_of, verdicts
+from workbench.reproduction.figure import answers_of
 
 STORED = load_calibration("olpb")
 FIGURES = (TABLE1, FIG9, FIG10, FIG11, FIG12)

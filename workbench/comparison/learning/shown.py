@@ -9,7 +9,7 @@ from workbench.comparison.learning.ranking import TrainedWays
 from workbench.comparison.learning.stress import SHOWN, stress
 from workbench.comparison.learning.train import train_ways
 from workbench.comparison.ways import WAYS
-from workbench.experiments.scales import Scaled, processes_at
+from workbench.reproduction.scales import Scaled, processes_at
 
 if TYPE_CHECKING:
     import polars as pl

@@ -19,7 +19,7 @@ from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.train import LEARNING_RATES, option_of, tasks_of, way_names
 from workbench.comparison.learning.trial import Trial, among
 from workbench.comparison.ways import WAYS, Option, Way
-from workbench.experiments.sweep import sweep
+from workbench.reproduction.sweep import sweep
 from workbench.runtime import (
     Crash,
     DeadlockError,

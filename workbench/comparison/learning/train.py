@@ -24,8 +24,8 @@ from workbench.comparison.learning.trial import Trial
 from workbench.comparison.question import MOST_S, Question
 from workbench.comparison.ways import WAYS, Option, Way, options
 from workbench.datasets.dataset import check_dataset
-from workbench.experiments.sweep import ExperimentInterrupted, sweep
 from workbench.profiles import LayerTimes, profile_model
+from workbench.reproduction.sweep import ExperimentInterrupted, sweep
 from workbench.training import DivergedError, TrainingError
 from workbench.training.models import check_model, make_model
 from workbench.training.objective import objective_of

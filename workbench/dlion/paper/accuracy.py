@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from workbench.claims import Answer
 from workbench.dlion.paper.trainings import CURVE
+from workbench.reproduction.claims import Answer
 
 STATED_TARGET = 0.7
 """Accuracy that Figs. 9a and 14 wait for."""

@@ -14,8 +14,8 @@ from workbench.dlion.paper.accuracy import final
 from workbench.dlion.paper.cases import Case
 from workbench.dlion.paper.titles import SYSTEM_TITLES, final_percents, learnt_title, values
 from workbench.dlion.paper.trainings import SIZES, Trained, trained
-from workbench.experiments import Scaled
 from workbench.figures import parts
+from workbench.reproduction.scales import Scaled
 
 
 def draw_all_systems(frame: pl.DataFrame) -> alt.Chart:

@@ -21,11 +21,11 @@ from statistics import fmean
 
 import polars as pl
 
-from workbench.claims import paper_value
 from workbench.clusters.testbeds import calibration_toml, write_calibration
 from workbench.dlion.paper.compared import OTHERS, gains
 from workbench.dlion.paper.testbed import CANDIDATES, EXPLANATION, FIRST_WEIGHTS, Constants
-from workbench.experiments import recordings
+from workbench.reproduction import recordings
+from workbench.reproduction.claims import paper_value
 
 FITTED_ON = tuple(
     f"dlion.{setting}.{system}"

@@ -27,8 +27,8 @@ from workbench.dlion.paper.testbed import (
     paper_testbed,
 )
 from workbench.dlion.training import Trained, train
-from workbench.experiments import Scaled, data_set
-from workbench.experiments.data import loaded_once
+from workbench.reproduction.data import data_set, loaded_once
+from workbench.reproduction.scales import Scaled
 from workbench.utils.checks import UserError, choose
 from workbench.zoo import MODELS as ZOO
 

@@ -11,7 +11,6 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from workbench.claims import Answer, Cause
 from workbench.dlion.algorithms import COMPARED
 from workbench.dlion.paper import hop
 from workbench.dlion.paper.accuracy import (
@@ -28,8 +27,9 @@ from workbench.dlion.paper.hop import COMPARED_IN
 from workbench.dlion.paper.testbed import GPU_ENVIRONMENTS, SECONDS, STATED, Learner
 from workbench.dlion.paper.titles import SYSTEM_TITLES, curves, learnt_title, panels
 from workbench.dlion.paper.trainings import SIZES, Learnt, trained
-from workbench.experiments import Scaled
-from workbench.experiments.figure import Figure
+from workbench.reproduction.claims import Answer, Cause
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled
 
 OTHERS = COMPARED[:-1]
 """Than DLion."""

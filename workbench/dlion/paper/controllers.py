@@ -12,7 +12,6 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.claims import Answer
 from workbench.clusters.schedule import Schedule
 from workbench.dlion.algorithms.global_batch import CONSTANT
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
@@ -21,10 +20,11 @@ from workbench.dlion.paper.cases import AT_DEFAULT, LEARNING, Case, Learning, sy
 from workbench.dlion.paper.testbed import STATED, paper_testbed
 from workbench.dlion.paper.titles import WORKERS
 from workbench.dlion.training import Trained, train
-from workbench.experiments import sweep
-from workbench.experiments.figure import Figure, JointClaims
 from workbench.figures import parts
 from workbench.profiles import profile_model
+from workbench.reproduction.claims import Answer
+from workbench.reproduction.figure import Figure, JointClaims
+from workbench.reproduction.sweep import sweep
 
 BATCHES: dict[str, Any] = {
     "at_s": pl.Float64,

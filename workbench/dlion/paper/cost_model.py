@@ -14,7 +14,6 @@ from typing import Any
 
 import polars as pl
 
-from workbench.claims import Answer
 from workbench.clusters.schedule import Schedule
 from workbench.decentralised.gradient_exchange.gradient import Accumulated
 from workbench.dlion.algorithms import COMPARED, SYSTEMS, synchronisation
@@ -23,9 +22,11 @@ from workbench.dlion.costs.iteration import Workload, first_iterations
 from workbench.dlion.paper.cases import LEARNING, Case, system_of
 from workbench.dlion.paper.testbed import STATED, paper_testbed
 from workbench.dlion.training import train
-from workbench.experiments import Scaled, sweep
-from workbench.experiments.figure import Figure
 from workbench.profiles import profile_model
+from workbench.reproduction.claims import Answer
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import sweep
 
 SENT = ("gaia", "max10")
 """Systems of which a prediction is told what share of the bytes they send."""

@@ -15,7 +15,7 @@ from workbench.dlion.paper import testbed
 from workbench.dlion.paper.cases import MAX_10, Case
 from workbench.dlion.paper.titles import panels
 from workbench.dlion.paper.trainings import Group, Trained, trained
-from workbench.experiments.figure import Figure
+from workbench.reproduction.figure import Figure
 
 
 def _changed(**changes: Any) -> list[Case]:

@@ -12,9 +12,9 @@ import polars as pl
 from workbench.dlion.paper.cases import Case, Learning, run
 from workbench.dlion.paper.titles import SYSTEM_TITLES, curves, learnt_title, values
 from workbench.dlion.paper.trainings import ABOUT, CURVE, Trained, about, curve
-from workbench.experiments import sweep
-from workbench.experiments.scales import processes_at, seeds_from
 from workbench.figures import parts
+from workbench.reproduction.scales import processes_at, seeds_from
+from workbench.reproduction.sweep import sweep
 from workbench.runtime import Crash, Fault, LinkDown, Restart
 from workbench.training import TrainingError
 

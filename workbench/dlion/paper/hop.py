@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from workbench.claims import Cause, paper_value, tolerance
 from workbench.dlion.paper.accuracy import slashed
 from workbench.dlion.paper.testbed import SECONDS, STATED
-from workbench.experiments.figure import Figure
+from workbench.reproduction.claims import Cause, paper_value, tolerance
+from workbench.reproduction.figure import Figure
 
 
 class Pace(NamedTuple):

@@ -9,7 +9,6 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from workbench.claims import Answer
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
 from workbench.dlion.paper.accuracy import (
     by,
@@ -24,6 +23,7 @@ from workbench.dlion.paper.accuracy import (
 from workbench.dlion.paper.cases import Case
 from workbench.dlion.paper.titles import bars, curves, learnt_title
 from workbench.dlion.paper.trainings import Group, Learnt, trained
+from workbench.reproduction.claims import Answer
 
 ALIKE = 0.02
 """Fractions of samples that accuracies may differ by and be alike."""

@@ -8,7 +8,6 @@ from itertools import combinations, product
 import altair as alt
 import polars as pl
 
-from workbench.claims import Answer
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
 from workbench.dlion.paper.accuracy import (
     learnt_from,
@@ -21,8 +20,9 @@ from workbench.dlion.paper.cases import Case
 from workbench.dlion.paper.testbed import CPU_ENVIRONMENTS, DYNAMIC
 from workbench.dlion.paper.titles import ENVIRONMENT_TITLES, curves, learnt_title, panels, values
 from workbench.dlion.paper.trainings import SIZES, Learnt, Trained, trained
-from workbench.experiments import Scaled
 from workbench.figures import parts
+from workbench.reproduction.claims import Answer
+from workbench.reproduction.scales import Scaled
 
 
 def draw_speed_ups(frame: pl.DataFrame) -> alt.FacetChart:

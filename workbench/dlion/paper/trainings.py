@@ -11,10 +11,10 @@ import polars as pl
 
 from workbench.dlion import training
 from workbench.dlion.paper.cases import AT_DEFAULT, LEARNING, Case, Learning, run
-from workbench.experiments import Scaled, sweep
-from workbench.experiments.figure import Figure
-from workbench.experiments.points import Rows
-from workbench.experiments.scales import processes_at, seeds_from
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.points import Rows
+from workbench.reproduction.scales import Scaled, processes_at, seeds_from
+from workbench.reproduction.sweep import sweep
 from workbench.training import TrainingError
 
 INSTANTS = 15  # at which a curve has a row

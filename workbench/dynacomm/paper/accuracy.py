@@ -9,14 +9,16 @@ import altair as alt
 import polars as pl
 
 from workbench import datasets
-from workbench.claims import Answer
 from workbench.clusters import Link
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import iteration
 from workbench.dynacomm.paper.titles import PLANNER_TITLES, agreement, model_title, titled
-from workbench.experiments import ExperimentInterrupted, Scaled, data_set, grid, sweep
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
+from workbench.reproduction.claims import Answer
+from workbench.reproduction.data import data_set
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import ExperimentInterrupted, grid, sweep
 from workbench.runtime.progress import Steps
 from workbench.training import TrainingError, batches
 from workbench.utils.checks import check_whole
@@ -65,8 +67,8 @@ def learning(
     ``difference_percent`` (simulated over predicted, minus one). A training that diverged is one
     row with its ``reason``.
 
-    Of the data set, which is chosen as `workbench.experiments.data_set` does, `samples` are drawn
-    by the seed; None are all. If it cannot be had, no other is taken in its place.
+    Of the data set, which is chosen as `workbench.reproduction.data.data_set` does, `samples` are
+    drawn by the seed; None are all. If it cannot be had, no other is taken in its place.
     """
     shared = {
         "model": model,

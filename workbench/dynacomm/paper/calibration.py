@@ -16,12 +16,12 @@ from functools import cache, partial
 import numpy as np
 import polars as pl
 
-from workbench.claims import load_claims, paper_value
 from workbench.clusters.testbeds import calibration_toml, load_calibration, write_calibration
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import FloatArray, iteration
 from workbench.dynacomm.paper.testbed import EXPLANATION, Constants, Testbed, stated_testbed
 from workbench.profiles import profile_model
+from workbench.reproduction.claims import load_claims, paper_value
 from workbench.utils.checks import choose
 
 # Search ranges: a decade or so around what is plausible.

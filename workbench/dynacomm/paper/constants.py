@@ -8,8 +8,8 @@ import polars as pl
 from workbench import figures
 from workbench.dynacomm.paper import calibration
 from workbench.dynacomm.paper.testbed import Constants, stated_testbed
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
+from workbench.reproduction.figure import Figure
 
 
 def explanations() -> pl.DataFrame:

@@ -12,16 +12,17 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from workbench.claims import Answer
 from workbench.dynacomm.algorithms import bellman
 from workbench.dynacomm.algorithms.dynacomm import optimal_cuts
 from workbench.dynacomm.algorithms.ibatch import backward_cuts, forward_cuts
 from workbench.dynacomm.costs.iteration import Direction, LayerCosts
 from workbench.dynacomm.paper.testbed import MODELS, paper_testbed
 from workbench.dynacomm.paper.titles import MODEL_TITLES, PLANNER_TITLES
-from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
+from workbench.reproduction.claims import Answer
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep
 
 DIRECTIONS = ("forward", "backward")
 

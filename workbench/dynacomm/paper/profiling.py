@@ -8,11 +8,12 @@ from pathlib import Path
 
 import polars as pl
 
-from workbench.claims import Answer, Cause
 from workbench.dynacomm.paper.testbed import MODELS
-from workbench.experiments import Scaled, sweep
-from workbench.experiments.figure import Figure
 from workbench.profiles import measure_layer_times
+from workbench.reproduction.claims import Answer, Cause
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import sweep
 from workbench.runtime.progress import Steps
 
 PROFILING_COSTS = {

@@ -19,9 +19,10 @@ from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, serve
 from workbench.dynacomm.replanning.clairvoyant import Clairvoyant
 from workbench.dynacomm.replanning.mobile_trace import TRACE
 from workbench.dynacomm.replanning.profiling import EPOCH, Profile, Rate, Replanned
-from workbench.experiments import Scaled, grid, sweep, whole
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep, whole
 from workbench.runtime import simulate
 from workbench.runtime.progress import Steps
 

@@ -10,7 +10,6 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from workbench.claims import Answer, Cause
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import iteration
 from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, MODELS, WORKERS, variant
@@ -23,9 +22,11 @@ from workbench.dynacomm.paper.titles import (
     model_title,
     titled,
 )
-from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Answering, Figure, JointClaims, at
 from workbench.figures import parts
+from workbench.reproduction.claims import Answer, Cause
+from workbench.reproduction.figure import Answering, Figure, JointClaims, at
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep
 
 PLANNED = {
     "model": pl.String,

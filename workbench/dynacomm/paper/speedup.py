@@ -11,15 +11,16 @@ import numpy as np
 import polars as pl
 
 from workbench import figures
-from workbench.claims import Answer
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import LayerCosts, iteration
 from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, iteration_ends_s, variant
 from workbench.dynacomm.paper.titles import agreement, held, line_order, model_title, titled
 from workbench.dynacomm.programs.worker_and_server import Fixed, server, worker
-from workbench.experiments import Scaled, grid, sweep, whole
-from workbench.experiments.figure import Figure, at
 from workbench.figures import parts
+from workbench.reproduction.claims import Answer
+from workbench.reproduction.figure import Figure, at
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep, whole
 from workbench.runtime import Program, simulate
 from workbench.runtime.progress import Steps
 from workbench.utils.checks import UserError

@@ -7,7 +7,6 @@ from pathlib import Path
 import altair as alt
 import polars as pl
 
-from workbench.claims import Answer, Cause, paper_value
 from workbench.edgegossip.aggregation.costs import SELECTED
 from workbench.edgegossip.paper.cases import Case
 from workbench.edgegossip.paper.testbed import DEPLOYMENTS, MODELS
@@ -30,8 +29,9 @@ from workbench.edgegossip.paper.trainings import (
     of_enough_seeds,
     trainings,
 )
-from workbench.experiments import Scaled
-from workbench.experiments.figure import Figure, JointClaims
+from workbench.reproduction.claims import Answer, Cause, paper_value
+from workbench.reproduction.figure import Figure, JointClaims
+from workbench.reproduction.scales import Scaled
 from workbench.utils.checks import check_whole
 
 ALL_TECHNIQUES = Scaled(smoke=MODELS[3:], default=MODELS[3:], paper=MODELS)

@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from workbench import figures
-from workbench.claims import Answer, Cause
 from workbench.edgegossip.aggregation import TECHNIQUES, aggregate, operations, timed_aggregate
 from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
 from workbench.edgegossip.aggregation.costs import SELECTED
@@ -27,10 +26,12 @@ from workbench.edgegossip.paper.titles import (
     ratio_axis,
 )
 from workbench.edgegossip.paper.trainings import Mean, learnt_data, of_enough_seeds
-from workbench.experiments import Scaled, grid, processes_at, seeds_from, sweep
-from workbench.experiments.data import loaded_once
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
+from workbench.reproduction.claims import Answer, Cause
+from workbench.reproduction.data import loaded_once
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled, processes_at, seeds_from
+from workbench.reproduction.sweep import grid, sweep
 from workbench.training.repeatable import SHUFFLE
 from workbench.zoo import MODELS as ZOO
 

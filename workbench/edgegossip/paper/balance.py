@@ -11,7 +11,6 @@ from statistics import fmean
 import altair as alt
 import polars as pl
 
-from workbench.claims import Answer, Cause
 from workbench.edgegossip.algorithms.balancer import BALANCERS
 from workbench.edgegossip.costs.course import selecting_share, total_s
 from workbench.edgegossip.paper.cases import Case, deployed
@@ -26,8 +25,9 @@ from workbench.edgegossip.paper.trainings import (
     of_enough_seeds,
     trainings,
 )
-from workbench.experiments import grid, sweep
-from workbench.experiments.figure import Figure
+from workbench.reproduction.claims import Answer, Cause
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.sweep import grid, sweep
 
 BALANCED = {
     "imbalance": pl.Float64,

@@ -13,7 +13,6 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from workbench.claims import paper_value
 from workbench.clusters.testbeds import calibration_toml, write_calibration
 from workbench.edgegossip.costs.course import selecting_share, total_s
 from workbench.edgegossip.paper.testbed import (
@@ -28,6 +27,7 @@ from workbench.edgegossip.paper.testbed import (
     Testbed,
     settings,
 )
+from workbench.reproduction.claims import paper_value
 from workbench.utils.checks import choose
 
 FITTED_ON = "edgegossip.speedup"

@@ -33,9 +33,9 @@ from workbench.edgegossip.paper.testbed import (
     forward_share,
     paper_testbed,
 )
-from workbench.experiments import Scaled, data_set
-from workbench.experiments.data import loaded_once
 from workbench.profiles import profile_model
+from workbench.reproduction.data import data_set, loaded_once
+from workbench.reproduction.scales import Scaled
 from workbench.training import Sgd
 from workbench.training.repeatable import DEAL, derive
 from workbench.zoo import MODELS as ZOO

@@ -22,9 +22,9 @@ from workbench.edgegossip.paper.testbed import (
     Constants,
     Testbed,
 )
-from workbench.experiments import grid, sweep
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.sweep import grid, sweep
 
 
 def explanations() -> pl.DataFrame:

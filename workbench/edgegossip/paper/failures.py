@@ -13,9 +13,10 @@ from workbench.edgegossip.paper.cases import Case, deployed, learning_at
 from workbench.edgegossip.paper.testbed import MODELS
 from workbench.edgegossip.paper.titles import by_method, data_title, model_title
 from workbench.edgegossip.paper.trainings import CURVE, TRAINED, Training, one_curve
-from workbench.experiments import processes_at, sweep
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import processes_at
+from workbench.reproduction.sweep import sweep
 from workbench.runtime import Crash, Restart, SlowDown
 from workbench.training import TrainingError
 

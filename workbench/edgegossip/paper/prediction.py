@@ -14,7 +14,6 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.claims import Answer, Cause
 from workbench.edgegossip.prediction.predictor import (
     FORMS,
     RESOURCES,
@@ -24,9 +23,11 @@ from workbench.edgegossip.prediction.predictor import (
     fit,
 )
 from workbench.edgegossip.prediction.profiling_runs import ALONE, SCHEMA, profiling_runs
-from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
+from workbench.reproduction.claims import Answer, Cause
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep
 from workbench.utils import files
 from workbench.utils.checks import UserError
 from workbench.utils.files import DATA

@@ -12,7 +12,7 @@ from workbench.edgegossip.paper.cases import Case
 from workbench.edgegossip.paper.testbed import MODELS
 from workbench.edgegossip.paper.titles import learnt_title, lines, means, spread
 from workbench.edgegossip.paper.trainings import trainings
-from workbench.experiments.figure import Figure
+from workbench.reproduction.figure import Figure
 
 
 def strategies(

@@ -8,7 +8,6 @@ from statistics import fmean
 import altair as alt
 import polars as pl
 
-from workbench.claims import Answer
 from workbench.edgegossip.costs.course import selecting_share, total_s
 from workbench.edgegossip.paper.testbed import (
     EPOCHS,
@@ -21,9 +20,11 @@ from workbench.edgegossip.paper.testbed import (
 )
 from workbench.edgegossip.paper.titles import METHOD_TITLES, MODEL_TITLES, ratio_axis
 from workbench.edgegossip.paper.trainings import seconds_until
-from workbench.experiments import grid, recordings, sweep
-from workbench.experiments.figure import Figure, at
 from workbench.figures import parts
+from workbench.reproduction import recordings
+from workbench.reproduction.claims import Answer
+from workbench.reproduction.figure import Figure, at
+from workbench.reproduction.sweep import grid, sweep
 
 TIMES = {
     "model": pl.String,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from workbench.claims import Answer, tolerance
 from workbench.edgegossip.paper.cases import (
     SEEDS,
     Case,
@@ -27,9 +26,11 @@ from workbench.edgegossip.paper.cases import (
     learning_at,
     train,
 )
-from workbench.experiments import processes_at, seeds_from, sweep, whole
-from workbench.experiments.points import Rows
 from workbench.profiles import profile_model
+from workbench.reproduction.claims import Answer, tolerance
+from workbench.reproduction.points import Rows
+from workbench.reproduction.scales import processes_at, seeds_from
+from workbench.reproduction.sweep import sweep, whole
 from workbench.training import TrainingError
 from workbench.utils.checks import check_name
 
@@ -112,7 +113,7 @@ def trainings(
     """Train each case with EdgeGossip and, once for those of equal times, with GoSGD.
 
     Each case is trained with `seeds` seeds (the scale's number by default) from `seed` on;
-    `dataset` is as for `data_set`, `then` as for `workbench.experiments.sweep`.
+    `dataset` is as for `data_set`, `then` as for `workbench.reproduction.sweep`.
 
     A row per evaluated epoch of each training: ``model, learner, dataset, train_samples,
     test_samples, platforms, method`` (``gosgd``, ``edgegossip``), ``technique`` (null of GoSGD),

@@ -28,7 +28,7 @@ from workbench.edgegossip.prediction.co_runners import (
 from workbench.edgegossip.prediction.host_counters import Source, between, host_counters
 from workbench.edgegossip.prediction.monitor import report, timed
 from workbench.edgegossip.prediction.predictor import RESOURCES, SECONDS
-from workbench.experiments import interruptible
+from workbench.reproduction.sweep import interruptible
 from workbench.runtime import progress
 from workbench.utils.checks import UserError, check_name, check_number, check_whole
 
@@ -90,7 +90,7 @@ def profiling_runs(
     ------
     RuntimeError
         The training or a job failed.
-    workbench.experiments.ExperimentInterrupted
+    workbench.reproduction.sweep.ExperimentInterrupted
         At Ctrl-C, with the points that were measured.
     """
     points = _points(sizes, workloads)

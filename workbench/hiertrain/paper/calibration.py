@@ -21,10 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 
-from workbench.claims import MET, Answer, paper_value, verdicts
 from workbench.clusters.testbeds import calibration_toml, write_calibration
-from workbench.experiments.calibrate import Search, Values
-from workbench.experiments.figure import answers_of
 from workbench.hiertrain.paper import cores, iteration_time
 from workbench.hiertrain.paper.cores import by_cores
 from workbench.hiertrain.paper.iteration_time import by_bandwidth
@@ -39,6 +36,9 @@ from workbench.hiertrain.paper.testbed import (
     Constants,
     Testbed,
 )
+from workbench.reproduction.calibrate import Search, Values
+from workbench.reproduction.claims import MET, Answer, paper_value, verdicts
+from workbench.reproduction.figure import answers_of
 from workbench.utils.checks import choose
 
 ALEXNET = (

@@ -7,9 +7,6 @@ from dataclasses import replace
 import altair as alt
 import polars as pl
 
-from workbench.claims import MET, paper_value, tolerance, verdicts
-from workbench.experiments import grid, sweep
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.hiertrain.paper import calibration
 from workbench.hiertrain.paper.testbed import (
@@ -19,6 +16,9 @@ from workbench.hiertrain.paper.testbed import (
     LOW_MBPS,
     Constants,
 )
+from workbench.reproduction.claims import MET, paper_value, tolerance, verdicts
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.sweep import grid, sweep
 
 EXPLAINED = {
     "explanation": pl.String,

@@ -8,8 +8,6 @@ from dataclasses import replace
 import altair as alt
 import polars as pl
 
-from workbench.claims import Answer, tolerance
-from workbench.experiments.figure import Figure, at
 from workbench.hiertrain.paper.iteration_time import by_bandwidth
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
@@ -23,6 +21,8 @@ from workbench.hiertrain.paper.testbed import (
     variant,
 )
 from workbench.hiertrain.paper.titles import over_bandwidth, title
+from workbench.reproduction.claims import Answer, tolerance
+from workbench.reproduction.figure import Figure, at
 from workbench.utils.checks import choose
 
 

@@ -15,8 +15,6 @@ import numpy as np
 import polars as pl
 
 from workbench import figures
-from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.hiertrain.fleet import (
     Assignment,
@@ -32,6 +30,9 @@ from workbench.hiertrain.fleet import (
     lower_bound,
 )
 from workbench.profiles import profile_model
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep
 
 # What the machines are drawn from, log-uniformly: the orders of magnitude of the paper's testbed
 # (a Raspberry Pi, a small PC, links of some Mbit/s), one to the other edge some times as fast.

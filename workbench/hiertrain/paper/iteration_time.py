@@ -10,8 +10,6 @@ from types import MappingProxyType
 import altair as alt
 import polars as pl
 
-from workbench.claims import Answer, Cause
-from workbench.experiments.figure import Figure, JointClaims, at
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.paper.testbed import (
@@ -27,6 +25,8 @@ from workbench.hiertrain.paper.testbed import (
     variant,
 )
 from workbench.hiertrain.paper.titles import over_bandwidth, present, title, titled
+from workbench.reproduction.claims import Answer, Cause
+from workbench.reproduction.figure import Figure, JointClaims, at
 
 ITERATIONS = {
     **SETTING,

@@ -10,10 +10,6 @@ import altair as alt
 import polars as pl
 
 from workbench import datasets, figures
-from workbench.experiments import Scaled, data_set, grid, sweep, whole
-from workbench.experiments.data import loaded_once
-from workbench.experiments.figure import Figure
-from workbench.experiments.scales import seeds_from
 from workbench.figures import parts
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.algorithms.jalad import chain_at
@@ -22,6 +18,10 @@ from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import Problem
 from workbench.hiertrain.paper.testbed import EDGE_CLOUD_MBPS, FIG11_MBPS, MODELS, variant
 from workbench.hiertrain.paper.titles import MODEL_TITLES, present, titled
+from workbench.reproduction.data import data_set, loaded_once
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled, seeds_from
+from workbench.reproduction.sweep import grid, sweep, whole
 from workbench.runtime.progress import Steps
 from workbench.training import TrainingError
 
@@ -64,8 +64,8 @@ def accuracy(
     """LeNet-5 trained under every planner's policy: accuracy by virtual time, a row per epoch.
 
     From `seed` on, as many `seeds` as asked for or as is usual at the scale. `samples` are those of
-    the `dataset` (see `workbench.experiments.data_set`), None for all; `processes` None is one a
-    core. A training that diverged is one row with its ``reason``.
+    the `dataset` (see `workbench.reproduction.data.data_set`), None for all; `processes` None is one
+    a core. A training that diverged is one row with its ``reason``.
 
     Deviation: below scale ``paper`` other data than CIFAR-10.
     """

@@ -14,9 +14,6 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.claims import Answer, Cause
-from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure, at
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.paper import titles
@@ -32,6 +29,10 @@ from workbench.hiertrain.paper.testbed import (
     variant,
 )
 from workbench.hiertrain.programs.network import cluster_of, programs_of
+from workbench.reproduction.claims import Answer, Cause
+from workbench.reproduction.figure import Figure, at
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep
 
 MEASURED = {
     **SETTING,

@@ -12,14 +12,15 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.claims import Answer, paper_value
-from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure, at
 from workbench.figures import parts
 from workbench.hiertrain.algorithms.hiertrain import hiertrain
 from workbench.hiertrain.paper.testbed import BATCH_SIZE, MODELS, paper_testbed
 from workbench.hiertrain.paper.titles import model_names
 from workbench.profiles import profile_model
+from workbench.reproduction.claims import Answer, paper_value
+from workbench.reproduction.figure import Figure, at
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep
 
 TIMED = {
     MODELS.get(name, name): f"hiertrain.table2.{name}"

@@ -9,8 +9,6 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.experiments import grid, sweep, whole
-from workbench.experiments.figure import Figure, at
 from workbench.figures import parts
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
@@ -29,6 +27,8 @@ from workbench.hiertrain.paper.testbed import (
 )
 from workbench.hiertrain.programs.network import SHARING as WAYS
 from workbench.hiertrain.programs.network import cluster_of, programs_of
+from workbench.reproduction.figure import Figure, at
+from workbench.reproduction.sweep import grid, sweep, whole
 from workbench.runtime import Run, simulate
 
 SIMULATED = {

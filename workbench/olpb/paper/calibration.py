@@ -17,11 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from workbench.claims import MET, Answer, claims_of, verdicts
 from workbench.clusters.testbeds import calibration_toml, write_calibration
-from workbench.experiments import grid
-from workbench.experiments.calibrate import Search, Values
-from workbench.experiments.figure import answers_of
 from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12, OLPB
 from workbench.olpb.paper.testbed import (
     DELAY_FACTORS,
@@ -34,6 +30,10 @@ from workbench.olpb.paper.testbed import (
     Testbed,
     times,
 )
+from workbench.reproduction.calibrate import Search, Values
+from workbench.reproduction.claims import MET, Answer, claims_of, verdicts
+from workbench.reproduction.figure import answers_of
+from workbench.reproduction.sweep import grid
 from workbench.utils.checks import choose
 
 REDUCTION = "olpb.fig9.max_reduction"

@@ -8,12 +8,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from workbench.claims import claims_of, verdicts
-from workbench.experiments import grid, sweep
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.olpb.paper import calibration
 from workbench.olpb.paper.testbed import Constants
+from workbench.reproduction.claims import claims_of, verdicts
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.sweep import grid, sweep
 
 EXPLAINED: dict[str, Any] = {
     **dict.fromkeys(("explanation", "claim", "role", "paper"), pl.String),

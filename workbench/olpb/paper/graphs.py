@@ -10,11 +10,12 @@ import altair as alt
 import polars as pl
 
 from workbench import figures, graphs
-from workbench.claims import Answer, Cause, paper_value
-from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.graphs.operator_graph import OperatorGraph
+from workbench.reproduction.claims import Answer, Cause, paper_value
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep
 
 COUNTS = ("nodes", "edges")
 BATCH_SIZE = 100

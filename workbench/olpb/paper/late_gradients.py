@@ -10,13 +10,13 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.experiments import Scaled, data_set, sweep, whole
-from workbench.experiments.data import loaded_once
-from workbench.experiments.figure import Figure
-from workbench.experiments.scales import seeds_from
 from workbench.figures import parts
 from workbench.olpb.paper.testbed import DPB_MODULES, NODES, variant
 from workbench.olpb.paper.titles import model_title
+from workbench.reproduction.data import data_set, loaded_once
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled, seeds_from
+from workbench.reproduction.sweep import sweep, whole
 from workbench.runtime.progress import Steps
 from workbench.training import TrainingError
 

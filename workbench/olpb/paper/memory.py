@@ -9,8 +9,6 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.orders import quick_order
@@ -25,6 +23,9 @@ from workbench.olpb.paper.titles import (
     model_title,
     phase_title,
 )
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep
 from workbench.utils.checks import choose
 
 

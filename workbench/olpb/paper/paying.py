@@ -10,8 +10,6 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.olpb.algorithms.schedules import Schedule
 from workbench.olpb.costs.arithmetic import as_arithmetic_costs, network_elements
@@ -28,6 +26,9 @@ from workbench.olpb.paper.testbed import (
     variant,
 )
 from workbench.olpb.paper.titles import MODEL_TITLES, TENS
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep
 
 PAID: dict[str, Any] = {
     "network": pl.String,

@@ -12,10 +12,7 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.claims import Answer, Cause, claims_of
 from workbench.clusters import load_calibration
-from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure, Rows
 from workbench.figures import parts
 from workbench.olpb.costs.backward import FREE, MOVES
 from workbench.olpb.costs.library import library_graph
@@ -40,6 +37,10 @@ from workbench.olpb.paper.titles import (
     TENS,
     model_title,
 )
+from workbench.reproduction.claims import Answer, Cause, claims_of
+from workbench.reproduction.figure import Figure, Rows
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep
 
 OLPB = ("olpb_l2", "olpb_l3")
 SCANS = (*OLPB, "bppsa")

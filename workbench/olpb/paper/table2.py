@@ -14,9 +14,6 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from workbench.claims import Answer, Cause, claims_of
-from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.dataflow import Dataflow, Step, dataflow
@@ -25,6 +22,10 @@ from workbench.memory.planning import plan_memory
 from workbench.olpb.costs.library import LibraryGraph, library_graph
 from workbench.olpb.paper.memory import planned
 from workbench.olpb.paper.titles import MB, MODEL_TITLES, model_title
+from workbench.reproduction.claims import Answer, Cause, claims_of
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep
 from workbench.utils.checks import check_name
 
 SIDES: Mapping[str, int] = {"inception_v3": 299, "resnet50": 299, "mask_rcnn": 768}

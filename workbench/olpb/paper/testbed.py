@@ -17,7 +17,6 @@ from typing import Any
 
 import polars as pl
 
-from workbench.claims import claims_of
 from workbench.clusters import load_constants, load_testbed
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.costs.backward import (
@@ -31,6 +30,7 @@ from workbench.olpb.costs.backward import (
 from workbench.olpb.costs.stored_passes import stored_groups
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.costs.timing import DRAWS, Timing, scan_timing
+from workbench.reproduction.claims import claims_of
 from workbench.utils.checks import UserError, check_name, check_number, check_whole
 
 EXPLANATION = "once"

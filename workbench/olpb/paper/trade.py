@@ -12,8 +12,6 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.experiments import Scaled, grid, sweep
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.budgets import extra_work
@@ -23,6 +21,9 @@ from workbench.memory.recomputation import BudgetError
 from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb.paper.memory import planned
 from workbench.olpb.paper.titles import MB, MODEL_TITLES, phase_title
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.sweep import grid, sweep
 
 TRADED: dict[str, Any] = {
     "model": pl.String,

@@ -1,0 +1,24 @@
+"""The papers' numbers against the workbench's: every claim judged, as table, text and picture.
+
+`of_results` judges stored results, `of_frames` the frames of a notebook; neither runs anything.
+"""
+
+from workbench.reproduction.scorecard.card import ROLES, Row, Scorecard
+from workbench.reproduction.scorecard.judging import fitted_on, of_frames, of_results
+from workbench.reproduction.scorecard.one_claim import one_claim
+from workbench.reproduction.scorecard.picture import picture, show, write
+from workbench.reproduction.scorecard.text import render
+
+__all__ = [
+    "ROLES",
+    "Row",
+    "Scorecard",
+    "fitted_on",
+    "of_frames",
+    "of_results",
+    "one_claim",
+    "picture",
+    "render",
+    "show",
+    "write",
+]

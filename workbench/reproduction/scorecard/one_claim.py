@@ -1,0 +1,127 @@
+"""A claim in full: what the paper states, ours, the evidence, and how to make it again."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from workbench.reproduction import recordings
+from workbench.reproduction.claims import accepted, load_claims
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scorecard.card import ROLES, Row
+from workbench.reproduction.scorecard.judging import (
+    PAPER,
+    figures_of,
+    of_results,
+    reproduce_command,
+)
+from workbench.utils.checks import check_name
+
+WIDTH = 100
+
+
+def one_claim(claim: str, results: Path | None = None) -> str:
+    """Return what is known of a claim, as text: value, rule, evidence, cause of a miss, command.
+
+    `claim` is its id, such as ``dlion.fig11.homo_a.gaia``; or the beginning of several, such as
+    ``dlion.fig11``, or a pattern, such as ``dlion.*.ako``. Raises UnknownNameError: there is none.
+    """
+    ids = claims_named(claim)
+    cards = [of_results(results, name) for name in dict.fromkeys(map(_system, ids))]
+    rows = (row for card in cards for row in card.rows if row.claim.id in ids)
+    return "\n\n".join("\n".join([row.claim.id, *_described(row)]) for row in rows)
+
+
+def claims_named(claim: str) -> list[str]:
+    """Return the claim of this id, or those whose ids begin with it up to a dot or match it."""
+    ids = load_claims()["id"].to_list()
+    named = [id for id in ids if f"{id}.".startswith(f"{claim}.") or fnmatch.fnmatch(id, claim)]
+    if not named:
+        of_system = [id for id in ids if _system(id) == _system(claim)]
+        check_name("claim", claim, of_system or dict.fromkeys(map(_system, ids)))
+    return named
+
+
+def _system(claim: str) -> str:
+    return claim.partition(".")[0]
+
+
+def _described(row: Row) -> Iterator[str]:
+    claim = row.claim
+    weaker = f"{row.with_unit(row.weaker)} ({row.weaker_evidence})"
+    lines = [
+        ("states", f"{claim.source}: {claim.metric}{f' ({claim.setting})' * bool(claim.setting)}"),
+        ("paper", row.paper_text),
+        ("ours", row.with_unit(row.answer.ours)),
+        ("verdict", row.verdict),
+        ("rule", _rule(row)),
+        ("role", f"{row.role}: {ROLES[row.role]}"),
+        ("judged by", row.evidence or "nothing yet"),
+        ("weaker", weaker if row.weaker_evidence else ""),
+        ("why", row.reason),
+        ("cause", f"{row.cause.kind}: {row.cause.why}" if row.cause else ""),
+        ("but", row.answer.caveat),
+    ]
+    for figure in _computed(claim.id):
+        if recording := recordings.load(claim.system, figure.id):
+            made = recording.manifest
+            later = f", its last seeds at {made.extended_at[:12]}" if made.extended_at else ""
+            commit = f"{(made.revision or 'no commit')[:12]}{later}"
+            lines.append(("recorded", f"{figure.id}: {recording}; at {commit}"))
+    lines += [("again", command) for command in commands(claim.id)]
+    for label, text in lines:
+        yield from textwrap.wrap(
+            text,
+            WIDTH,
+            initial_indent=f"  {label:<10}",
+            subsequent_indent=" " * 12,
+            break_on_hyphens=False,
+        )
+
+
+def _rule(row: Row) -> str:
+    if row.claim.check == "order":
+        return "the statement is true of ours"
+    if row.claim.check == "input":
+        return "given to the model"
+    low, high = accepted(row.claim)
+    if math.isinf(low):
+        return f"at most {high:g} {row.unit}"
+    if math.isinf(high):
+        return f"at least {low:g} {row.unit}"
+    return f"met from {low:.4g} to {high:.4g} {row.unit}"
+
+
+def commands(claim: str) -> list[str]:
+    """Return the commands that make what a claim is judged by: a recording, or a notebook's run."""
+    made = [_command(_system(claim), figure) for figure in _computed(claim)]
+    return list(dict.fromkeys(made))
+
+
+def _computed(claim: str) -> list[Figure]:
+    """Return the figures that are computed for a claim, not from others' frames."""
+    bases = (base for figure in figures_of(claim) for base in figure.bases)
+    return list({figure.id: figure for figure in bases}.values())
+
+
+def _command(system: str, figure: Figure) -> str:
+    """Return the command for a figure: a recording is made with the arguments it has now."""
+    recording = recordings.load(system, figure.id) if figure.recorded else None
+    needs_paper_scale = figure.needs_paper_size or figure.live
+    is_judged = recording and (recording.scale == PAPER or not needs_paper_scale)
+    if not (is_judged or figure.needs_paper_size or (figure.recorded and not figure.live)):
+        return reproduce_command(system)
+    arguments = dict(recording.manifest.arguments) if recording and is_judged else {}
+    scale, seeds = arguments.pop("scale", PAPER), arguments.pop("seeds", None)
+    usual = figure.parameters()
+    words = [
+        f"workbench record {system} {figure.id}",
+        *([f"--scale {scale}"] if scale != PAPER else []),
+        *([f"--seeds {seeds}"] if seeds else []),
+        *(f"-p {name}={value}" for name, value in arguments.items() if usual.get(name) != value),
+        *(["--force"] if recording else []),
+    ]
+    return " ".join(words)

@@ -1,1 +1,0 @@
-"""How results are kept: whole or not at all, with what made them and what they rest on."""
