@@ -52,7 +52,7 @@ def test_notebook_shows_frames_so(monkeypatch: pytest.MonkeyPatch) -> None:
     tables.format_frames()
     frame = pl.DataFrame({"plan": ["<ours>"], "iteration_s": [1.23456]})
     assert shell.display_formatter is not None
-    data, _ = shell.display_formatter.format(frame)
+    data, _ = shell.display_formatter.format(frame)  # type: ignore[no-untyped-call]
     assert "iteration (s)" in data["text/html"]
     assert "<td>1.23</td>" in data["text/html"]
     assert "&lt;ours&gt;" in data["text/html"]

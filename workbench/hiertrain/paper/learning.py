@@ -64,8 +64,8 @@ def accuracy(
     """LeNet-5 trained under every planner's policy: accuracy by virtual time, a row per epoch.
 
     From `seed` on, as many `seeds` as asked for or as is usual at the scale. `samples` are those of
-    the `dataset` (see `workbench.reproduction.data.data_set`), None for all; `processes` None is one
-    a core. A training that diverged is one row with its ``reason``.
+    the `dataset` (see `workbench.reproduction.data.data_set`), None for all; `processes` None is
+    one a core. A training that diverged is one row with its ``reason``.
 
     Deviation: below scale ``paper`` other data than CIFAR-10.
     """
