@@ -162,10 +162,13 @@ def reproduce(
     instruction_set.fix()
     from workbench.reproduction.reproduce import reproduce as run
 
+    given = _assignments(parameter or ())
+    _refuse("trainings" in given, {"--trainings": trainings}, "is given by -p, too")
+    given |= {"trainings": trainings} if trainings else {}
     report = run(
         names or (),
         scale=scale,
-        given=_assignments(parameter or ()) | ({"trainings": trainings} if trainings else {}),
+        given=given,
         notebooks=notebooks,
         output=output,
         figures=figures,
@@ -268,7 +271,11 @@ def scorecard(
     from workbench.reproduction import scorecard as judged
     from workbench.reproduction.folder import writable
 
+    card_options = {"--system": system, "--picture": picture, "--format": format != "table"}
+    _refuse(claim is not None, card_options, "is of the whole scorecard; leave out --claim")
+    check_name("format", format, judged.FORMATS)
     if picture is not None:
+        judged.check_picture(picture)
         writable(picture.parent)
         check_output("--picture", picture)
     if claim is not None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -167,40 +165,27 @@ def test_another_recording_is_not_replaced_unasked(tmp_path: Path) -> None:
     assert len(points(tmp_path)) == 3  # shared by all of them
 
 
-def test_seeds_are_added_to_those_recorded_elsewhere(
+def test_more_seeds_compute_no_point_again_at_the_same_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def recorded(seeds: int, revision: str, *, force: bool = False) -> recordings.Recording:
-        at_revision(monkeypatch, revision, dirty=False)
-        toy.trained.clear()
-        recording = record_mean(tmp_path, seeds, force=force)
-        shutil.rmtree(tmp_path / "toy" / ".points")  # as in another clone
-        return recording
-
-    first = recorded(1, "a")
-    more = recorded(3, "b")
-    assert toy.trained == [2, 3]
-    made = more.manifest
-    assert (made.revision, made.extended_at, made.seeds) == ("a", "b", [1, 2, 3])
-    assert made.seconds >= first.manifest.seconds
-    whole = recorded(3, "c", force=True)
-    assert (toy.trained, whole.manifest.extended_at) == ([1, 2, 3], None)
-    assert whole.frame.equals(more.frame)
+    record_mean(tmp_path, 1)
+    more = record_mean(tmp_path, 3)
+    assert (toy.trained, more.manifest.seeds) == ([1, 2, 3], [1, 2, 3])
+    at_revision(monkeypatch, "b" * 40, dirty=False)
+    toy.trained.clear()
+    later = record_mean(tmp_path, 3, force=True)
+    assert toy.trained == [1, 2, 3]
+    assert (later.manifest.revision, later.frame.equals(more.frame)) == ("b" * 40, True)
 
 
-@pytest.mark.parametrize("other", [{"dirty": True}, {"data": {}}, {"seeds": [2]}])
-def test_seeds_are_not_added_to_another_kind_of_recording(
-    other: dict[str, Any], tmp_path: Path
-) -> None:
-    made = replace(record_mean(tmp_path, 1).manifest, **other)
-    (tmp_path / "toy" / "mean" / NAME).write_text(made.to_json())
-    shutil.rmtree(tmp_path / "toy" / ".points")
+def test_usual_number_of_seeds_is_the_same_recording(tmp_path: Path) -> None:
+    record_mean(tmp_path)  # two, at this scale
     toy.trained.clear()
     record_mean(tmp_path, 2)
-    assert toy.trained == [1, 2]
+    assert toy.trained == []
 
 
-def test_seeds_added_outside_git_answer_no_claim(
+def test_recording_outside_git_answers_no_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert record_mean(tmp_path, 1).traceable

@@ -224,7 +224,7 @@ def test_refused_in_words(function: Any, options: dict[str, Any], message: str) 
 
 
 CELLS = [
-    "import os\nfrom workbench.reproduction import grid, sweep\nBASE = 10",
+    "import os\nfrom workbench.reproduction.sweep import grid, sweep\nBASE = 10",
     "class Twice:\n    def of(self, x):\n        return BASE + 2 * x",
     "def mine(x):\n    return {'y': Twice().of(x), 'process': os.getpid()}",
     "a = sweep(mine, grid(x=[1, 2, 3]), processes=2, folder='kept')\n"

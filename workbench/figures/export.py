@@ -29,6 +29,7 @@ _PNG_DPI: Final = 300
 _PLOT_PX: Final = 300  # a plot that gives no width
 _LEAST_PLOT_PX: Final = 24
 _SLACK_PX: Final = 4  # cells of a facet are rounded up to whole pixels
+_MOST_DRAWINGS: Final = 5
 _LEGEND_COLUMNS: Final = (None, 4, 3, 2, 1)
 
 
@@ -102,22 +103,27 @@ def _in_pairs(spec: Mapping[str, Any]) -> dict[str, Any]:
 def _fitted(spec: Mapping[str, Any], target_px: float) -> str:
     """Draw a chart with plots so wide that all of it is as wide as a column.
 
-    A picture's width is linear in that of its plots, but for labels that come and go: what two
-    drawings miss the column by gives the third.
+    A picture's width is linear in that of its plots, but for labels that come and go: what a
+    drawing misses the column by gives the next one.
     """
     import vl_convert
 
-    def drawn(factor: float) -> str:
+    def drawn(factor: float) -> tuple[str, float]:
         picture: str = vl_convert.vegalite_to_svg(_scaled(spec, factor))
-        return picture
+        return picture, _width_px(picture)
 
-    wide = target_px / _PLOT_PX
-    wide_px = _width_px(drawn(wide))
-    narrow = wide * target_px / wide_px
-    narrow_px = _width_px(drawn(narrow))
-    if narrow_px == wide_px:
-        return drawn(narrow)
-    return drawn(narrow + (target_px - narrow_px) * (wide - narrow) / (wide_px - narrow_px))
+    before = target_px / _PLOT_PX
+    _, before_px = drawn(before)
+    factor = before * target_px / before_px
+    pictures = []
+    for _ in range(_MOST_DRAWINGS):
+        picture, px = drawn(factor)
+        pictures.append((abs(px - target_px), picture))
+        if abs(px - target_px) <= 1 or px == before_px:
+            break
+        slope = (before - factor) / (before_px - px)
+        before, before_px, factor = factor, px, factor + (target_px - px) * slope
+    return min(pictures)[1]
 
 
 def _scaled(spec: Mapping[str, Any], factor: float) -> dict[str, Any]:

@@ -203,7 +203,7 @@ def duration(seconds: float) -> str:
 def _execute(task: Task, folder: Path, position: _Position) -> str:
     """Execute a notebook into `folder`; return its error, or an empty text."""
     import papermill
-    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    from nbclient.exceptions import DeadKernelError
     from papermill import exceptions as failures
 
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # errors are returned instead
@@ -237,7 +237,9 @@ def _execute(task: Task, folder: Path, position: _Position) -> str:
         lines = failures.strip_color("\n".join(error.traceback)).splitlines()
         summary = f"{error.ename}: {error.evalue}" if error.evalue else str(error.ename)
         return "\n".join([f"{position}: {summary}", *lines[-_TRACEBACK_LINES:]])
-    except (failures.PapermillException, CellTimeoutError, RuntimeError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # whatever papermill and Jupyter raise ends this notebook alone
         why = str(error)
         if isinstance(error, DeadKernelError):
             why = f"the kernel died: out of memory, or a crash in compiled code. {why}"

@@ -72,6 +72,10 @@ class Manifest:
     processes: int | None = None
     extended_at: str | None = None
 
+    def made_by(self, revision: str | None) -> bool:
+        """Whether the code of this commit made the results, without changes."""
+        return revision is not None and self.revision == revision and self.dirty is False
+
     @property
     def scale(self) -> str | None:
         """The scale it ran at; None for a notebook without scales."""

@@ -211,7 +211,8 @@ class Results:
         """Return the rows of figures, and whether they were made here: all of them or none."""
         if len(figures) == 1:
             (figure,) = figures
-            frame, here = self._shown.get(figure.id) or self._rows(figure, given)[::2]
+            shown = None if given else self._shown.get(figure.id)
+            frame, here = shown or self._rows(figure, given)[::2]
             return [frame], here
         asked = [self._asked(figure, given) for figure in figures]
         found = [

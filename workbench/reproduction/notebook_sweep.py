@@ -6,8 +6,8 @@ What the notebook keeps is joined to one frame of all points. A sweep's folder::
     frames/NAME.parquet           a frame that the notebook keeps, of all finished points
     points/KEY/                   results of one point, as `workbench reproduce` keeps them
 
-`KEY` is a hash of the commit, the notebook's cells and all parameters, so a point that is finished
-is found again, and points of other sweeps in the same folder stay.
+`KEY` is a hash of the commit, versions, the notebook's cells and all parameters, so a finished
+point is found again, and points of other sweeps in the same folder stay.
 
 Several values of a parameter stand between commas, ``10,100,1000``; ``1..5`` are the whole numbers
 from 1 to 5. A value that holds a comma stands in double quotes, as in a CSV file. What may be a
@@ -152,7 +152,8 @@ def sweep(
         for at in waiting:
             clean(tasks[at].output, [notebook.name])
         table = _table(points, tasks, outcomes, set(waiting) - outcomes.keys(), output)
-        frames, faults = _frames(points, tasks)
+        finished = table["status"] == "finished"
+        frames, faults = _frames(points, tasks, finished.to_list())
         _write(output, table, frames)
     made = NotebookSweep(table, frames, interrupted)
     _print_report(made, tasks, outcomes, faults, output)
@@ -174,11 +175,11 @@ def _tasks(
     environment: Mapping[str, str],
 ) -> list[Task]:
     versions = provenance.all_versions()
-    revision, dirty = provenance.revision(notebook.path.parent.parent)
+    revision, dirty = provenance.revision(files.ROOT)
     tasks = []
     for point, values in points:
         title = ", ".join(f"{name}={value}" for name, value in point.items())
-        about = json.dumps([revision, notebook.cells, dict(values)], sort_keys=True)
+        about = json.dumps([revision, versions, notebook.cells, dict(values)], sort_keys=True)
         output = folder / hashlib.sha256(about.encode()).hexdigest()[:16]
         tasks.append(Task(title, notebook, values, output, versions, revision, dirty, environment))
     return tasks
@@ -223,17 +224,21 @@ def _table(
 
 
 def _frames(
-    points: Sequence[tuple[Mapping[str, Value], Mapping[str, Value]]], tasks: Sequence[Task]
+    points: Sequence[tuple[Mapping[str, Value], Mapping[str, Value]]],
+    tasks: Sequence[Task],
+    finished: Sequence[bool],
 ) -> tuple[dict[str, pl.DataFrame], list[str]]:
     """Return what finished points have kept, joined by name, and what cannot be joined."""
     parts: dict[str, list[tuple[Mapping[str, Value], pl.DataFrame]]] = {}
-    for (point, _), task in zip(points, tasks, strict=True):
-        for name, frame in results.load(task.output, results.system_of(task.notebook.name)).items():
+    for (point, _), task, is_finished in zip(points, tasks, finished, strict=True):
+        system = results.system_of(task.notebook.name)
+        kept = results.load(task.output, system) if is_finished else {}
+        for name, frame in kept.items():
             parts.setdefault(name, []).append((point, frame))
     frames, faults = dict[str, pl.DataFrame](), list[str]()
-    for name, kept in parts.items():
+    for name, rows in parts.items():
         try:
-            frames[name] = joined(kept, points[0][0])
+            frames[name] = joined(rows, points[0][0])
         except pl.exceptions.PolarsError as error:
             reason = str(error).partition("\n")[0]
             faults.append(f"{name}: its columns differ from point to point: {reason}")

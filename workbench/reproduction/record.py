@@ -60,8 +60,8 @@ def record(
     system, name
         ``"edgegossip"``, or its notebook, ``"03_edgegossip"``; a figure, such as ``"fig13"``.
     seeds
-        Trainings of each kind; the scale's by default. To a recording of fewer seeds, of the same
-        data, the others are added.
+        Trainings of each kind; the scale's by default. They replace a recording of fewer, of which
+        no point is computed again at the same commit.
     processes
         Processes that compute points; one per core by default. Points that measure time run one
         after the other in any case.
@@ -86,6 +86,8 @@ def record(
     arguments = _arguments(system, figure, scale, seeds, options or {})
     data = _digests(figure, arguments)
     home = folder / system
+    revision, dirty = provenance.revision(files.ROOT, "data/recorded")
+    versions = provenance.all_versions()
     with sole_writer(home, [name], lock=f".{name}.lock", instead=""):
         earlier = load_all(system, [name], folder)[0].get(name)  # none that is damaged
         replaces_another = earlier is not None and not _may_follow(earlier, arguments)
@@ -93,29 +95,17 @@ def record(
             raise UserError(
                 f"{home / name} holds another recording: {earlier}; --force replaces it"
             )
-        same = earlier and (earlier.manifest.arguments, earlier.manifest.data) == (arguments, data)
-        if same and not force:
+        if earlier and _is_same(earlier, arguments, data) and not force:
             print(f"{name} is already recorded; nothing was run", file=sys.stderr)
             return home / name
-        revision, dirty = provenance.revision(files.ROOT, "data/recorded")
         if revision is None or dirty:
             print(f"{name} will be {UNTRACEABLE}: commit first", file=sys.stderr)
-        points = home / ".points" / provenance.digest([revision, dirty, data])[:16]
+        points = home / ".points" / provenance.digest([revision, dirty, data, versions])[:16]
         is_repeated = force and not replaces_another
         if is_repeated:
             points = points / f"{name} again"
         writable(points)
-        first = None if force else _first_seeds(earlier, arguments, data)
-        left, extended_at = dict(arguments), None
-        if first is not None:
-            left["seed"] += len(first.manifest.seeds)
-            left["seeds"] -= len(first.manifest.seeds)
-        frame, seconds = _computed(figure, left, processes, points)
-        if first is not None:
-            frame, seconds = pl.concat([first.frame, frame]), seconds + first.manifest.seconds
-            same_commit = revision == first.manifest.revision
-            extended_at = first.manifest.extended_at if same_commit else revision
-            revision = first.manifest.revision
+        frame, seconds = _computed(figure, arguments, processes, points)
         with partial_folder(home, name) as partial:
             path = partial / f"{name}.parquet"
             files.write_parquet(path, frame)
@@ -127,7 +117,7 @@ def record(
                 seconds=round(seconds, 1),
                 revision=revision,
                 dirty=dirty,
-                versions=provenance.all_versions(),
+                versions=versions,
                 instruction_set=instruction_set.record(),
                 machine=provenance.machine(),
                 outputs={path.name: file_digest(path) or ""},
@@ -135,7 +125,6 @@ def record(
                 seeds=_seeds(frame, arguments),
                 learns=figure.learns,
                 processes=processes,
-                extended_at=extended_at,
             )
             files.write_text(partial / MANIFEST, manifest.to_json())
             put_in_place(partial, home, name)
@@ -179,6 +168,13 @@ def _digests(figure: Figure, arguments: Mapping[str, Any]) -> dict[str, str]:
     return {source: digest(source) for source in sorted(sources)}
 
 
+def _is_same(earlier: Recording, arguments: Mapping[str, Any], data: Mapping[str, str]) -> bool:
+    """Whether a recording is of these arguments and data; its number of seeds may be the usual."""
+    made = earlier.manifest
+    usual = {"seeds": len(made.seeds)} if made.arguments.get("seeds", 0) is None else {}
+    return made.data == data and arguments in (made.arguments, {**made.arguments, **usual})
+
+
 def _may_follow(earlier: Recording, arguments: Mapping[str, Any]) -> bool:
     """Whether a recording may replace an earlier one unasked: more seeds, or the paper's size."""
     if earlier.scale != "paper" and arguments["scale"] == "paper":
@@ -189,23 +185,11 @@ def _may_follow(earlier: Recording, arguments: Mapping[str, Any]) -> bool:
     return before == arguments
 
 
-def _first_seeds(
-    earlier: Recording | None, arguments: Mapping[str, Any], data: Mapping[str, str]
-) -> Recording | None:
-    """Return an earlier recording if it lacks nothing but the last of the seeds."""
-    if earlier is None or arguments.get("seeds") is None:
-        return None
-    made, seed, seeds = earlier.manifest, arguments["seed"], list(earlier.manifest.seeds)
-    is_same = {**made.arguments, "seeds": arguments["seeds"]} == arguments and made.data == data
-    is_start = seeds == list(range(seed, seed + len(seeds))) and len(seeds) < arguments["seeds"]
-    return earlier if is_same and is_start and made.dirty is False else None
-
-
 def _computed(
     figure: Figure, arguments: Mapping[str, Any], processes: int | None, points: Path
 ) -> tuple[pl.DataFrame, float]:
     """Return a figure's rows, and the seconds of this run and of those that were stopped."""
-    file = points / f"{figure.id}.seconds"
+    file = points / f"{figure.id}_{provenance.digest(arguments)[:8]}.seconds"
     before_s = float(file.read_text()) if file.exists() else 0.0
     began_s = time.monotonic()
     try:

@@ -84,16 +84,17 @@ def reproduce(
     output = (output or results.default_folder(notebooks and folder.parent)).resolve()
     if figures is not None:
         writable(figures)
-    versions, (revision, dirty) = provenance.all_versions(), provenance.revision(folder.parent)
+    versions, (revision, dirty) = provenance.all_versions(), provenance.revision(files.ROOT)
     tasks = [
         Task(book.name, book, values[book.name], output, versions, revision, dirty, {**os.environ})
         for book in chosen
     ]
     chosen_scale = scale or (given or {}).get("scale", "default")
-    print(announcement(len(tasks), chosen_scale, (given or {}).get("trainings", "one")), flush=True)
+    text = announcement(len(tasks), chosen_scale, (given or {}).get("trainings", "one"))
     outcomes = [Outcome("stopped")] * len(tasks)
     copied = []
     with one_interrupt(), sole_writer(output, notebook_paths(folder)):
+        print(text, flush=True)
         try:
             for at, outcome in carry_out(tasks, jobs):
                 outcomes[at] = outcome

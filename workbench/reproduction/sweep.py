@@ -20,13 +20,14 @@ import math
 from collections.abc import (
     Callable,
     Collection,
+    Generator,
     Iterable,
     Iterator,
     Mapping,
     MutableMapping,
     Sequence,
 )
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -184,11 +185,12 @@ def sweep(
             processes=processes,
             address=address,
         )
-        for number, outcome in outcomes:
-            at = missing[number]
-            if store is not None and outcome.final:
-                store[names[at]] = outcome.rows
-            finished[at] = outcome.rows
+        with closing(outcomes):
+            for number, outcome in outcomes:
+                at = missing[number]
+                if store is not None and outcome.final:
+                    store[names[at]] = outcome.rows
+                finished[at] = outcome.rows
     return frame()
 
 
@@ -215,7 +217,7 @@ def _outcomes(
     title: str,
     processes: int | None,
     address: str | None,
-) -> Iterator[tuple[int, _Outcome]]:
+) -> Generator[tuple[int, _Outcome]]:
     """Yield the number and the outcome of each task as soon as it is finished."""
     with progress.steps(title, len(tasks)) as steps:
         if address is None and (processes == 1 or len(tasks) <= 1):
@@ -229,9 +231,10 @@ def _outcomes(
                 yield at, outcome
             return
         calls = [(task,) for task in tasks]
-        for at, outcome in parallel.as_finished(_outcome, calls, processes, address):
-            yield at, outcome
-            steps(texts[at])
+        with closing(parallel.as_finished(_outcome, calls, processes, address)) as finished:
+            for at, outcome in finished:
+                yield at, outcome
+                steps(texts[at])
 
 
 def _outcome(task: _Task, steps: progress.Steps | None = None) -> _Outcome:
@@ -313,13 +316,16 @@ def _with_inferred_columns(
     rows: Sequence[tuple[Point, Rows]], points: Sequence[Point]
 ) -> pl.DataFrame:
     """Return a frame of rows without a schema; ``reason`` is its last column."""
-    parts = [
-        (_plain(point), pl.DataFrame([_plain(row) for row in of_point], infer_schema_length=None))
-        for point, of_point in rows
-    ]
     try:
+        parts = [
+            (
+                _plain(point),
+                pl.DataFrame([_plain(row) for row in of_point], infer_schema_length=None),
+            )
+            for point, of_point in rows
+        ]
         frame = joined(parts, [name for point in points for name in point])
-    except pl.exceptions.PolarsError as error:
+    except (TypeError, pl.exceptions.PolarsError) as error:
         raise UserError(f"points or rows have values of no common type: {error}") from error
     if "reason" not in frame.columns:
         frame = frame.with_columns(pl.Series("reason", [None] * len(frame)))

@@ -12,9 +12,12 @@ from typing import Any
 
 import polars as pl
 
+from workbench.utils.numbers import three_digits
+
 MOST_ROWS = 60
 """Longer frames show their first and last rows."""
 _ENDS = 10
+_INFINITE = {math.inf: "∞", -math.inf: "-∞"}
 
 UNITS = {
     "s": "s",
@@ -89,17 +92,9 @@ def cell(value: Any) -> str:
         case int():
             text = f"{value:,}" if abs(value) >= 10_000 else str(value)
         case float():
-            text = _number(value)
+            text = three_digits(value) if math.isfinite(value) else _INFINITE.get(value, "nan")
         case list() | pl.Series():
             text = ", ".join(map(cell, value))
         case _:
             text = str(value)
     return text
-
-
-def _number(value: float) -> str:
-    if math.isnan(value):
-        return "not a number"
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from workbench.reproduction import recordings, systems
 from workbench.reproduction.claims import claims_of
 from workbench.reproduction.notebook_files import find, notebooks_folder
+from workbench.reproduction.recordings import load_all
 from workbench.reproduction.scorecard.one_claim import claims_named, commands, one_claim
 from workbench.utils.checks import UnknownNameError
 
@@ -76,3 +80,14 @@ def test_what_is_judged_by_a_recording_is_made_again_by_recording() -> None:
 def test_unknown_claim_is_refused_with_those_nearby(name: str, known: str) -> None:
     with pytest.raises(UnknownNameError, match=re.escape(known)):
         claims_named(name)
+
+
+def test_damaged_recording_is_said_and_hides_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(recordings.FOLDER / "dlion", tmp_path / "dlion")
+    (tmp_path / "dlion" / "fig11" / "fig11.parquet").write_bytes(b"PAR1")
+    module = sys.modules[one_claim.__module__]
+    monkeypatch.setattr(module, "load_all", partial(load_all, folder=tmp_path))
+    text = one_claim("dlion.fig11")
+    assert "fig11.parquet is missing or no longer what was recorded" in " ".join(text.split())

@@ -6,13 +6,15 @@
 from workbench.reproduction.scorecard.card import ROLES, Row, Scorecard
 from workbench.reproduction.scorecard.judging import fitted_on, of_frames, of_results
 from workbench.reproduction.scorecard.one_claim import one_claim
-from workbench.reproduction.scorecard.picture import picture, show, write
-from workbench.reproduction.scorecard.text import render
+from workbench.reproduction.scorecard.picture import check_picture, picture, show, write
+from workbench.reproduction.scorecard.text import FORMATS, render
 
 __all__ = [
+    "FORMATS",
     "ROLES",
     "Row",
     "Scorecard",
+    "check_picture",
     "fitted_on",
     "of_frames",
     "of_results",

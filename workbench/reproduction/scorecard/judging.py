@@ -52,7 +52,7 @@ def of_results(results: Path | None = None, system: str | None = None) -> Scorec
     chosen = list(dict.fromkeys(load_claims()["system"]))
     if system is not None:
         chosen = [check_name("system", stored_results.system_named(system), chosen)]
-    revision, _ = provenance.revision(files.ROOT)
+    revision, dirty = provenance.revision(files.ROOT)
     cards = []
     for name in chosen:
         made = stored_results.manifest(folder, name)
@@ -61,7 +61,7 @@ def of_results(results: Path | None = None, system: str | None = None) -> Scorec
             stored_results.load(folder, name),
             scale=made.scale if made else None,
             damaged=stored_results.damaged(folder, name),
-            same_code=made is not None and revision is not None and made.revision == revision,
+            same_code=made is not None and not dirty and made.made_by(revision),
         )
         cards.append(card)
     return Scorecard(
@@ -97,7 +97,7 @@ def of_frames(
     damaged
         Other stored files that were altered after the run.
     same_code
-        Whether the present commit made the frames; others may lack rows that answers look for.
+        Whether the present code made the frames; other code may lack rows that answers look for.
     """
     claims, sources = claims_of(system), systems.judged(system)
     for source in sources:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 import math
+import shlex
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench.reproduction import recordings
 from workbench.reproduction.claims import accepted, load_claims
 from workbench.reproduction.figure import Figure
+from workbench.reproduction.recordings import Recording, load_all
 from workbench.reproduction.scorecard.card import ROLES, Row
 from workbench.reproduction.scorecard.judging import (
     PAPER,
@@ -66,7 +67,10 @@ def _described(row: Row) -> Iterator[str]:
         ("but", row.answer.caveat),
     ]
     for figure in _computed(claim.id):
-        if recording := recordings.load(claim.system, figure.id):
+        recording, fault = _recording(claim.system, figure)
+        if fault:
+            lines.append(("recorded", fault))
+        if recording:
             made = recording.manifest
             later = f", its last seeds at {made.extended_at[:12]}" if made.extended_at else ""
             commit = f"{(made.revision or 'no commit')[:12]}{later}"
@@ -107,9 +111,15 @@ def _computed(claim: str) -> list[Figure]:
     return list({figure.id: figure for figure in bases}.values())
 
 
+def _recording(system: str, figure: Figure) -> tuple[Recording | None, str]:
+    """Return the recording of a figure, and why it cannot be read."""
+    found, faults = load_all(system, [figure.id] if figure.recorded else [])
+    return found.get(figure.id), faults.get(figure.id, "")
+
+
 def _command(system: str, figure: Figure) -> str:
     """Return the command for a figure: a recording is made with the arguments it has now."""
-    recording = recordings.load(system, figure.id) if figure.recorded else None
+    recording, _ = _recording(system, figure)
     needs_paper_scale = figure.needs_paper_size or figure.live
     is_judged = recording and (recording.scale == PAPER or not needs_paper_scale)
     if not (is_judged or figure.needs_paper_size or (figure.recorded and not figure.live)):
@@ -121,7 +131,11 @@ def _command(system: str, figure: Figure) -> str:
         f"workbench record {system} {figure.id}",
         *([f"--scale {scale}"] if scale != PAPER else []),
         *([f"--seeds {seeds}"] if seeds else []),
-        *(f"-p {name}={value}" for name, value in arguments.items() if usual.get(name) != value),
+        *(
+            f"-p {shlex.quote(f'{name}={value}')}"
+            for name, value in arguments.items()
+            if usual.get(name) != value
+        ),
         *(["--force"] if recording else []),
     ]
     return " ".join(words)

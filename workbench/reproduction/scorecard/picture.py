@@ -62,10 +62,15 @@ def picture(card: Scorecard, *, timed: bool = True) -> Any:
     return figures.stacked(*views, title=title, independent=())
 
 
-def write(card: Scorecard, path: Path) -> Path:
-    """Draw the claims that are the same on every machine to an SVG file."""
+def check_picture(path: Path) -> None:
+    """Refuse a file for the picture that is not SVG."""
     if path.is_dir() or path.suffix.lower() != ".svg":
         raise UserError(f"{path}: the picture is SVG; give a file that ends in .svg")
+
+
+def write(card: Scorecard, path: Path) -> Path:
+    """Draw the claims that are the same on every machine to an SVG file."""
+    check_picture(path)
     return figures.save(picture(card, timed=False), path)
 
 
