@@ -50,7 +50,7 @@ WATCH = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def tiny(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     with lab.opened(notebook(tmp_path_factory.mktemp("tiny"), EXPLORER, COUNT)):
         lab.run_cell(0)
@@ -62,37 +62,37 @@ def test_make_lab_asks_nothing_at_first_start(lab: Lab) -> None:
     assert lab.page.locator(".Toastify__toast").all_inner_texts() == []
 
 
-def test_explorer_shows_an_error_and_keeps_the_last_chart(tiny: Lab) -> None:
-    tiny.press("workers", "ArrowRight", times=3)
-    assert "the testbed has 6 workers" in tiny.status("alert")
-    assert tiny.setting("workers") == "8"
-    kept = tiny.marks()
-    tiny.press("workers", "ArrowLeft", times=4)
-    tiny.wait_for_other_marks(kept)
-    assert "answered in" in tiny.status()
-    assert tiny.problems == []
+class TestExplorer:
+    def test_shows_an_error_and_keeps_the_last_chart(self, tiny: Lab) -> None:
+        tiny.press("workers", "ArrowRight", times=3)
+        assert "the testbed has 6 workers" in tiny.status("alert")
+        assert tiny.setting("workers") == "8"
+        kept = tiny.marks()
+        tiny.press("workers", "ArrowLeft", times=4)
+        tiny.wait_for_other_marks(kept)
+        assert "answered in" in tiny.status()
+        assert tiny.problems == []
 
-
-def test_explorer_keeps_up_and_never_goes_blank(tiny: Lab) -> None:
-    before = tiny.settled()
-    tiny.page.evaluate(WATCH)
-    started_s = time.monotonic()
-    tiny.press("bandwidth (Mbps)", "ArrowLeft", times=100)  # 0.1 s each, if all were drawn
-    pressed_s = time.monotonic() - started_s
-    tiny.wait_for_other_marks(before)
-    tiny.page.wait_for_timeout(1000)
-    settled = tiny.marks()
-    frames = tiny.page.evaluate("window.frames_seen")
-    tiny.page.wait_for_timeout(1000)
-    assert tiny.marks() == settled
-    assert float(tiny.setting("bandwidth")) == 1
-    assert any("M" in mark for mark in settled)
-    tiny.run_cell(1)
-    drawn = [float(value) for value in (tiny.folder / "count").read_text().split()]
-    assert drawn[-1] == 1
-    assert len(drawn) * 0.1 < pressed_s + 2.5  # with those of the test before
-    assert frames["empty"] == 0 < frames["all"]
-    assert tiny.problems == []
+    def test_keeps_up_and_never_goes_blank(self, tiny: Lab) -> None:
+        before = tiny.settled()
+        tiny.page.evaluate(WATCH)
+        started_s = time.monotonic()
+        tiny.press("bandwidth (Mbps)", "ArrowLeft", times=100)  # 0.1 s each, if all were drawn
+        pressed_s = time.monotonic() - started_s
+        tiny.wait_for_other_marks(before)
+        tiny.page.wait_for_timeout(1000)
+        settled = tiny.marks()
+        frames = tiny.page.evaluate("window.frames_seen")
+        tiny.page.wait_for_timeout(1000)
+        assert tiny.marks() == settled
+        assert float(tiny.setting("bandwidth")) == 1
+        assert any("M" in mark for mark in settled)
+        tiny.run_cell(1)
+        drawn = [float(value) for value in (tiny.folder / "count").read_text().split()]
+        assert drawn[-1] == 1
+        assert len(drawn) * 0.1 < pressed_s + 2.5  # with those of the test before
+        assert frames["empty"] == 0 < frames["all"]
+        assert tiny.problems == []
 
 
 def test_a_notebooks_explorer_changes_its_drawing_in_place(lab: Lab, tmp_path: Path) -> None:
