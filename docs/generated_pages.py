@@ -88,7 +88,7 @@ def as_run(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Connect all of them to a build."""
+    """Connect these functions to Sphinx."""
     app.connect("builder-inited", write)
     app.connect("autodoc-skip-member", skip_elsewhere)
     app.connect("source-read", as_run)

@@ -37,7 +37,7 @@ WRONG_INPUT = 2
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
 HOOKS = ("select", "generate_partial_gradients", "exchange_models")
-"""By what an algorithm that is a value is described: the first of these that it has."""
+"""Methods whose docstring describes an algorithm object; the first that it has counts."""
 
 
 class _Commands(TyperGroup):
@@ -314,7 +314,7 @@ def figures(
     from workbench.utils import files
 
     folder = _stored(results)
-    if not stored(folder):  # a wrong name is told before that
+    if not stored(folder):  # refuse a wrong name first
         of_figures = tuple(f"{system}_" for system in TITLES)
         find(notebooks_folder(None), [one for one in names or () if not one.startswith(of_figures)])
     home = output or files.home() / "figures"

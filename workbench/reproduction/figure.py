@@ -30,7 +30,7 @@ class Figure:
     Attributes
     ----------
     id
-        Of its frame and its files: small letters, digits and underscores.
+        Name of its frame and files: small letters, digits and underscores.
     compute
         Makes the frame. Its parameters are those that a user may set, those in `sizes`, and, where
         it needs them, ``scale`` and `RUNNING`; a figure `of` others takes their frames.

@@ -36,7 +36,7 @@ def sole_writer(
     lock: str = ".lock",
     instead: str = ", or choose another folder with --output DIR",
 ) -> Iterator[None]:
-    """Be the only run that writes these names to `output`, and `clean` it before and after.
+    """Lock `output` for these names, and `clean` it before and after.
 
     The operating system frees the file `lock` when this process ends, however it does. `instead`
     ends the error's advice to wait.

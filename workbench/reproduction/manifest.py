@@ -46,7 +46,7 @@ class Manifest:
     data
         SHA-256 of the images and labels of each data set that was asked for, by name or path.
     seeds
-        In the rows.
+        Seeds that the rows hold.
     learns
         Whether the rows of a recording say how well a model was trained.
     processes

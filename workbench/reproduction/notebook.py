@@ -95,8 +95,8 @@ class Results:
     output
         The folder to keep them in; empty (a notebook used by hand) shows them only.
     trainings
-        ``"one"``: figures that are recorded are drawn so, but for those that run `live`. ``"all"``:
-        all run here; what is recorded at scale ``paper`` is drawn as well.
+        ``"one"``: recorded figures are shown from their recording, except `live` ones. ``"all"``:
+        all are computed here; what is recorded at scale ``paper`` is drawn as well.
     recordings
         The folder of what is recorded.
     shared
@@ -196,14 +196,14 @@ class Results:
         """Return a figure's rows, its recording, and whether the rows were made here."""
         if figure.of:
             frames, here = self._sources(figure.of, given)
-            return self._seen(figure, figure.compute(*frames), here), None, here
-        asked = self._asked(figure, given)
+            return self._remember(figure, figure.compute(*frames), here), None, here
+        arguments = self._arguments(figure, given)
         recording = self._recorded(figure)
-        if recording and not figure.live and self._stands_for(recording, asked):
+        if recording and not figure.live and self._can_replace(recording, arguments):
             print(recording)
             print("set trainings='all' to run it here")
-            return self._seen(figure, recording.frame, False), recording, False
-        return self._seen(figure, figure.frame(**asked), True), recording, True
+            return self._remember(figure, recording.frame, False), recording, False
+        return self._remember(figure, figure.frame(**arguments), True), recording, True
 
     def _sources(
         self, figures: Sequence[Figure], given: Mapping[str, Any]
@@ -214,26 +214,31 @@ class Results:
             shown = None if given else self._shown.get(figure.id)
             frame, here = shown or self._rows(figure, given)[::2]
             return [frame], here
-        asked = [self._asked(figure, given) for figure in figures]
-        found = [
+        arguments = [self._arguments(figure, given) for figure in figures]
+        recorded = [
             recording
-            for figure, its in zip(figures, asked, strict=True)
-            if (recording := self._recorded(figure)) and self._stands_for(recording, its)
+            for figure, own in zip(figures, arguments, strict=True)
+            if (recording := self._recorded(figure)) and self._can_replace(recording, own)
         ]
-        kinds = {(one.scale, *one.manifest.data.items(), *one.manifest.seeds) for one in found}
-        if len(found) < len(figures) or len(kinds) > 1:
-            return [figure.frame(**its) for figure, its in zip(figures, asked, strict=True)], True
-        for figure, recording in zip(figures, found, strict=True):
+        kinds = {
+            (recording.scale, *recording.manifest.data.items(), *recording.manifest.seeds)
+            for recording in recorded
+        }
+        if len(recorded) < len(figures) or len(kinds) > 1:
+            return [
+                figure.frame(**own) for figure, own in zip(figures, arguments, strict=True)
+            ], True
+        for figure, recording in zip(figures, recorded, strict=True):
             print(f"{figure.id}: {recording}")
         print("set trainings='all' to run them here")
-        return [recording.frame for recording in found], False
+        return [recording.frame for recording in recorded], False
 
-    def _asked(self, figure: Figure, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _arguments(self, figure: Figure, given: Mapping[str, Any]) -> dict[str, Any]:
         known = {"scale", *figure.parameters()}
         return {name: value for name, value in self.shared.items() if name in known} | dict(given)
 
-    def _stands_for(self, recording: Recording, asked: Mapping[str, Any]) -> bool:
-        return self.trainings == "one" and recording.answers(asked)
+    def _can_replace(self, recording: Recording, arguments: Mapping[str, Any]) -> bool:
+        return self.trainings == "one" and recording.answers(arguments)
 
     def _recorded(self, figure: Figure) -> Recording | None:
         if not figure.recorded:
@@ -244,6 +249,6 @@ class Results:
             print(error)
             return None
 
-    def _seen(self, figure: Figure, frame: pl.DataFrame, here: bool) -> pl.DataFrame:
+    def _remember(self, figure: Figure, frame: pl.DataFrame, here: bool) -> pl.DataFrame:
         self._shown[figure.id] = frame, here
         return frame

@@ -53,6 +53,7 @@ from workbench.reproduction.sweep import joined
 from workbench.utils import files, parallel
 from workbench.utils.checks import UserError
 from workbench.utils.files import expanded
+from workbench.utils.numbers import counted
 
 MOST_POINTS = 10_000
 _PRINTED_FAILURES = 10
@@ -279,7 +280,7 @@ def _print_report(
         print("no point has kept a frame: Results(NAME, output).keep keeps one")
     print(f"{finished} of {len(tasks)} points finished: {near(output / 'points.parquet')}")
     for name, frame in made.frames.items():
-        rows = f"{len(frame):,} row{'' if len(frame) == 1 else 's'}"
+        rows = counted(len(frame), "row")
         print(f"  {near(output / 'frames' / f'{name}.parquet')}  {rows}")
         for column in frame.columns:
             if column.startswith("swept_"):

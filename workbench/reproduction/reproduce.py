@@ -22,6 +22,7 @@ from workbench.reproduction.notebook_files import find, notebook_paths, notebook
 from workbench.utils import files, parallel
 from workbench.utils.checks import UserError
 from workbench.utils.files import expanded
+from workbench.utils.numbers import counted
 
 MINUTES = {"smoke": 4, "default": 15}
 """What all notebooks take on two quiet cores, by scale, as measured; with one training each."""
@@ -112,13 +113,13 @@ def reproduce(
     )
     _print_report(report, output)
     if copied and figures is not None:
-        print(f"{len(copied)} figure{'' if len(copied) == 1 else 's'} in {near(figures)}")
+        print(f"{counted(len(copied), 'figure')} in {near(figures)}")
     return report
 
 
 def announcement(count: int, scale: str, trainings: str) -> str:
     """Say what runs, and how long all notebooks take where that is known."""
-    text = f"{count} notebook{'' if count == 1 else 's'} to run at scale {scale}"
+    text = f"{counted(count, 'notebook')} to run at scale {scale}"
     if trainings != "one":
         return text
     text += "; one training of each system runs here, others are shown as recorded"

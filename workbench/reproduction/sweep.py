@@ -204,7 +204,7 @@ class _Task(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """Rows of a point, and whether they stand, so that it need not be computed again."""
+    """Rows of a point, and whether to keep them, so that it is not computed again."""
 
     rows: Rows
     final: bool

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from workbench.utils.checks import UserError
+from workbench.utils.numbers import counted
 
 CHOICE: Final = "WORKBENCH_INSTRUCTION_SET"
 """``native`` leaves the choice to the processor; by default ``avx2``, where there is AVX2."""
@@ -70,7 +71,7 @@ def kernels() -> str:
     if limits != "native":
         capability += " (limited by the environment)"
     threads = torch.get_num_threads()
-    return f"{capability}, {threads} thread{'' if threads == 1 else 's'}"
+    return f"{capability}, {counted(threads, 'thread')}"
 
 
 def _limits(variables: Mapping[str, str]) -> str:
@@ -81,7 +82,7 @@ def _limits(variables: Mapping[str, str]) -> str:
 
 
 def _has_avx2() -> bool:
-    """Whether Linux says so; elsewhere nothing is fixed."""
+    """Whether the processor has AVX2, by ``/proc/cpuinfo``; False where there is none."""
     try:
         with Path("/proc/cpuinfo").open(encoding="ascii", errors="replace") as lines:
             flags = next((line for line in lines if line.startswith("flags")), "")

@@ -23,7 +23,7 @@ def link_rate(mbps: float) -> str:
 
 
 def bytes_as_text(size_bytes: float, *, up: bool = False) -> str:
-    """Three significant digits with a unit; `up` never says less, for what is to be given.
+    """Three significant digits with a unit, rounded up if `up`.
 
     >>> bytes_as_text(459_751_424), bytes_as_text(459_751_424, up=True), bytes_as_text(12)
     ('460 MB', '460 MB', '12 bytes')

@@ -36,7 +36,7 @@ def table(
 
 
 def console() -> Console:
-    """Return standard output: ``file.py:Name`` is no emoji there, ``layer[0]`` no style."""
+    """Return a console for standard output that prints ``:x:`` and ``[x]`` as they are."""
     from rich.console import Console
 
     output = Console(emoji=False, markup=False, highlight=False)

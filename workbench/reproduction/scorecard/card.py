@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.reproduction.claims import VERDICTS, Answer, Cause, Claim
+from workbench.utils.numbers import three_digits
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,12 +109,12 @@ class Row:
 
 
 def text_of(value: float | bool | None) -> str:
-    """Write a value with three significant digits, all of a whole number: 0.084, 42.9, 1,097."""
+    """Write a value of ours: three significant digits, a truth value, or a dash for none."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return three_digits(value)
 
 
 @dataclass(frozen=True, repr=False)

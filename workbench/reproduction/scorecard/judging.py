@@ -26,6 +26,7 @@ from workbench.reproduction.recordings import UNTRACEABLE, load_all
 from workbench.reproduction.scorecard.card import Row, Scorecard
 from workbench.utils import files
 from workbench.utils.checks import check_name
+from workbench.utils.numbers import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -221,7 +222,7 @@ def _recordings(system: str) -> tuple[list[Evidence], list[str]]:
                 except pl.exceptions.PolarsError as error:
                     notes.append(f"{system} {figure.id}: of rows that other code made ({error})")
         seeds = len(made.seeds)
-        trained = [f"{seeds} seed{'s' * (seeds > 1)}"] if seeds else []
+        trained = [counted(seeds, "seed")] if seeds else []
         data = [Path(source).stem for source in made.data]
         name = ", ".join([f"recorded at {made.scale}", *trained, *data])
         answers = answers_of(systems.judged(system), frames, same_code=False)

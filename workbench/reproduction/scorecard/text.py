@@ -123,7 +123,7 @@ def _styled(text: str, **style: Any) -> str:
 
 
 def _why(row: Row, explained: dict[str, str]) -> list[str]:
-    """Return why a claim is missed; a cause that another claim has told names that one."""
+    """Return why a claim is missed; a cause that is printed already is named by its claim."""
     lines = []
     if row.cause:
         states = f"{row.claim.metric}: " if row.claim.check == "order" else ""
