@@ -79,7 +79,7 @@ def test_mean_error_of_percent_claims_is_by_role(toy: Toy, tmp_path: Path) -> No
     (tmp_path / "calibration").mkdir()
     (tmp_path / "calibration" / "toy.toml").write_text('fitted_on = ["toy.fig1.second"]\n')
     text = render(toy.judge({"fig1": FIG1}))
-    assert "fit 1 points (n = 1), predicted 10 points (n = 1)" in text
+    assert "fit 1 points (n = 1), predicted 10 points (n = 1)" in " ".join(text.split())
 
 
 def test_json_is_a_list_of_objects(tmp_path: Path) -> None:

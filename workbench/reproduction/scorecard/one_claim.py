@@ -83,6 +83,7 @@ def _described(row: Row) -> Iterator[str]:
             initial_indent=f"  {label:<10}",
             subsequent_indent=" " * 12,
             break_on_hyphens=False,
+            break_long_words=False,
         )
 
 
