@@ -131,3 +131,19 @@ def test_functions_and_rows_that_cannot_be_kept(
 ) -> None:
     with pytest.raises(UserError, match=message):
         sweep(function, grid(n=[1, 2]), folder=tmp_path)
+
+
+def test_a_changed_default_computes_its_points_again(tmp_path: Path) -> None:
+    def rows(factor: int) -> list[int]:
+        def scaled(n: int, factor: int = factor) -> dict[str, int]:
+            return {"y": n * factor}
+
+        return sweep(scaled, grid(n=[1, 2]), folder=tmp_path)["y"].to_list()
+
+    assert (rows(1), rows(2), rows(1)) == ([1, 2], [2, 4], [1, 2])
+
+
+def test_an_argument_that_is_not_utf8_is_kept(tmp_path: Path) -> None:
+    points = grid(value=["a\udc80"])
+    computed, kept = (sweep(of_any, points, folder=tmp_path) for _ in range(2))
+    assert kept["text"].to_list() == computed["text"].to_list() == ["'a\\udc80'"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import math
 import os
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -82,6 +84,33 @@ def ended(seed: int) -> dict[str, int]:
 
 def unlike(seed: int) -> dict[str, Any]:
     return {"x": seed if seed else [seed]}
+
+
+def text(seed: int) -> dict[str, str]:
+    return {"y": f"number {seed}"}
+
+
+def fractions(seed: int) -> Iterator[dict[str, float]]:
+    yield {"y": 1 / seed}
+
+
+def same(x: float) -> dict[str, float]:
+    return {"x": x}
+
+
+def of_reason(reason: int) -> dict[str, int]:
+    return {"x": reason}
+
+
+class TwoPartError(Exception):
+    """It cannot be unpickled."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first)
+
+
+def unpicklable_error(seed: int) -> None:
+    raise TwoPartError("one", "two")
 
 
 def test_the_last_axis_changes_first() -> None:
@@ -215,12 +244,33 @@ test_refused = refusals(
         ),
         (ended, {"processes": 2}, "a process died: out of memory, or"),
         (unlike, {}, "values of no common type"),
+        (text, {"schema": {"y": pl.Float64}}, "rows do not fit the columns"),
+        (
+            unpicklable_error,
+            {"schema": {"y": pl.Float64}, "processes": 2},
+            "cannot be sent back from another process: .*Raise errors that pickle",
+        ),
         (number, {"address": "127.0.0.1:1"}, "is not installed|no Ray cluster|uses another Ray"),
     ],
 )
 def test_refused_in_words(function: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         sweep(function, grid(seed=[1, 0, 2]), **options)
+
+
+def test_generator_that_fails_is_a_row() -> None:
+    frame = sweep(fractions, grid(seed=[1, 0, 2]))
+    assert frame["y"].to_list() == [1.0, None, 0.5]
+    assert frame["reason"].to_list() == [None, "ZeroDivisionError: float division by zero", None]
+
+
+def test_nan_of_a_point_and_of_its_row_are_the_same() -> None:
+    assert sweep(same, [{"x": math.nan}, {"x": 1.0}]).columns == ["x", "reason"]
+
+
+def test_no_value_of_a_point_is_called_reason() -> None:
+    with pytest.raises(UserError, match="'reason', as is why one failed: rename it"):
+        sweep(of_reason, grid(reason=[1, 2]))
 
 
 CELLS = [

@@ -23,6 +23,8 @@ from workbench.reproduction import tables
             (math.inf, "∞"),
             (math.nan, "nan"),
             (999.7, "1,000"),
+            (1.23e12, "1.23e+12"),
+            (-0.0, "0"),
         ),
         *(("a<b", "a<b"), ([1, 2.345], "1, 2.35")),
     ],

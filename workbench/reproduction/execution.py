@@ -98,7 +98,7 @@ def run(task: Task) -> Outcome:
                 executed = (partial / f"{name}.ipynb").read_text(encoding="utf-8")
         except OSError as failure:
             wall_s, executed = time.monotonic() - began_s, task.notebook.text
-            error = f"{position}: reading or writing failed: {failure.strerror}"
+            error = f"{position}: reading or writing failed: {failure.strerror or failure}"
     copy = failed_copy(task.output, name)
     with contextlib.suppress(OSError):  # where one file cannot be written, this cannot either
         copy.unlink(missing_ok=True)

@@ -1,7 +1,8 @@
 """Finished points of a sweep, by function and arguments, so that none is computed twice.
 
-A point's name holds the function's name and source, and its arguments. What the function calls is
-not in it: after a change there, take another folder.
+A point's name holds the function's name and source, as it stands in its file, and its arguments
+with their defaults. What the function calls is not in it: after a change there, take another
+folder.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ class PointFolder:
 
 def point_names(function: Callable[..., object], calls: Sequence[Call]) -> list[str]:
     """Name the calls of a function; the same call has the same name in every process."""
-    source = _sha256(_source(function) or "")
-    arguments = (", ".join(f"{key}={call[key]!r}" for key in sorted(call)) for call in calls)
+    source, defaults = _sha256(_source(function) or ""), _defaults(function)
+    wholes = ({**defaults, **call} for call in calls)
+    arguments = (", ".join(f"{key}={call[key]!r}" for key in sorted(call)) for call in wholes)
     name = f"{function.__module__}.{function.__qualname__}"
     return [f"{name}({text}) of source {source}" for text in arguments]
 
@@ -66,7 +68,9 @@ def check_nameable(function: Callable[..., object], calls: Sequence[Call]) -> No
             "give a function of a file or a notebook's cell, made by def, that takes all that it "
             "needs as arguments, some of them by shared="
         )
-    for argument, value in (item for call in calls for item in call.items()):
+    for argument, value in (
+        item for call in (_defaults(function), *calls) for item in call.items()
+    ):
         if not _has_whole_repr(value):
             raise UserError(
                 f"{argument} is {value!r}: kept points are found by their arguments, so give "
@@ -79,6 +83,19 @@ def _source(function: Callable[..., object]) -> str | None:
         return inspect.getsource(function)
     except (OSError, TypeError):
         return None
+
+
+def _defaults(function: Callable[..., object]) -> dict[str, Any]:
+    """Return the defaults of a function's arguments, without `steps`, which shows progress."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # a function of C's
+        return {}
+    return {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.default is not parameter.empty and parameter.name != "steps"
+    }
 
 
 def _has_whole_repr(value: object) -> bool:
@@ -103,4 +120,4 @@ def _plain(value: Any) -> Any:
 
 
 def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()

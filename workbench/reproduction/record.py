@@ -142,9 +142,10 @@ def _arguments(
     for name, text in options.items():
         if name == "scale":
             raise UserError(f"-p scale={text}: give the scale as --scale {text}")
-        check_name(
-            f"parameter of {figure.id}", name, [option for option in defaults if option in known]
-        )
+        options_of_figure = [option for option in defaults if option in known]
+        if not options_of_figure:
+            raise UserError(f"-p {name}={text}: {figure.id} has no parameters to set")
+        check_name(f"parameter of {figure.id}", name, options_of_figure)
         arguments[name] = known[name].parse(text)
     if seeds is not None:
         if "seeds" not in defaults:
@@ -188,17 +189,17 @@ def _may_follow(earlier: Recording, arguments: Mapping[str, Any]) -> bool:
 def _computed(
     figure: Figure, arguments: Mapping[str, Any], processes: int | None, points: Path
 ) -> tuple[pl.DataFrame, float]:
-    """Return a figure's rows, and the seconds of this run and of those that were stopped."""
-    file = points / f"{figure.id}_{provenance.digest(arguments)[:8]}.seconds"
+    """Return a figure's rows, and the seconds of all runs that its points come from."""
+    about = {name: value for name, value in arguments.items() if name != "seeds"}
+    file = points / f"{figure.id}_{provenance.digest(about)[:8]}.seconds"
     before_s = float(file.read_text()) if file.exists() else 0.0
     began_s = time.monotonic()
     try:
         frame = figure.frame(**arguments, processes=processes, folder=points)
-    except BaseException:
-        files.write_text(file, str(before_s + time.monotonic() - began_s))
-        raise
-    file.unlink(missing_ok=True)
-    return frame, before_s + time.monotonic() - began_s
+    finally:
+        seconds = before_s + time.monotonic() - began_s
+        files.write_text(file, str(seconds))
+    return frame, seconds
 
 
 def _seeds(frame: pl.DataFrame, arguments: Mapping[str, Any]) -> list[int]:

@@ -159,6 +159,8 @@ def sweep(
         check_whole("processes", processes, 1)
     shared, points = shared or {}, list(points)
     calls = _calls(measure, points, shared, labels, with_steps)
+    if schema is None and any("reason" in point for point in points):
+        raise UserError("a point's value is called 'reason', as is why one failed: rename it")
     store: PointFolder | MutableMapping[str, Rows] | None = cache
     if folder is not None:
         writable(expanded(folder))
@@ -242,6 +244,8 @@ def _outcome(task: _Task, steps: progress.Steps | None = None) -> _Outcome:
     options = {"steps": steps or _silent()} if task.with_steps else {}
     try:
         result = task.measure(**task.call, **options)
+        if isinstance(result, Iterator):
+            result = list(result)
     except task.failures as error:
         is_expected = task.failures is not Exception
         is_clear = is_expected or isinstance(error, UserError)
@@ -309,7 +313,10 @@ def _with_schema(rows: Iterable[tuple[Point, Rows]], schema: Mapping[str, Any]) 
         for point, of_point in rows
         for row in of_point
     ]
-    return pl.DataFrame(values, schema=schema, orient="row")
+    try:
+        return pl.DataFrame(values, schema=schema, orient="row")
+    except (TypeError, pl.exceptions.PolarsError) as error:
+        raise UserError(f"rows do not fit the columns {schema}: {error}") from error
 
 
 def _with_inferred_columns(
@@ -371,10 +378,17 @@ def joined(parts: Sequence[Part], parameters: Iterable[str] = ()) -> pl.DataFram
     return pl.concat(frames, how="diagonal_relaxed")
 
 
+def _same(value: Any, other: Any) -> bool:
+    """Whether two values are equal; NaN equals NaN."""
+    if isinstance(value, float) and isinstance(other, float) and math.isnan(value):
+        return math.isnan(other)
+    return bool(value == other)
+
+
 def _title(name: str, columns: set[str], parts: Sequence[Part]) -> str:
     """Return the name of a parameter's column, which must not hide another one."""
     if all(
-        value == point.get(name)
+        _same(value, point.get(name))
         for point, frame in parts
         if name in frame.columns
         for value in frame[name].to_list()

@@ -92,9 +92,13 @@ def cell(value: Any) -> str:
         case int():
             text = f"{value:,}" if abs(value) >= 10_000 else str(value)
         case float():
-            text = three_digits(value) if math.isfinite(value) else _INFINITE.get(value, "nan")
+            text = _INFINITE.get(value) or _number(value)
         case list() | pl.Series():
             text = ", ".join(map(cell, value))
         case _:
             text = str(value)
     return text
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if math.isnan(value) or abs(value) >= 1e9 else three_digits(value + 0.0)

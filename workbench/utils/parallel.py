@@ -122,7 +122,7 @@ def _give_up(results: Generator[Any, None, None]) -> None:
 @contextmanager
 def _in_words() -> Iterator[None]:
     """Say what a user can do where joblib fails."""
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
+    from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
     try:
         yield
@@ -136,6 +136,12 @@ def _in_words() -> Iterator[None]:
         raise UserError(
             "a process died: out of memory, or by a crash in compiled code; fewer processes beside "
             "each other need less memory"
+        ) from error
+    except BrokenProcessPool as error:
+        reason = str(error.__cause__ or error).strip('"\n ').rpartition("\n")[2]
+        raise UserError(
+            f"a result, or an error, cannot be sent back from another process: {reason}. "
+            "Raise errors that pickle, or use processes=1"
         ) from error
 
 
