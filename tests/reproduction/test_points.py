@@ -143,7 +143,6 @@ def test_a_changed_default_computes_its_points_again(tmp_path: Path) -> None:
     assert (rows(1), rows(2), rows(1)) == ([1, 2], [2, 4], [1, 2])
 
 
-def test_an_argument_that_is_not_utf8_is_kept(tmp_path: Path) -> None:
-    points = grid(value=["a\udc80"])
-    computed, kept = (sweep(of_any, points, folder=tmp_path) for _ in range(2))
-    assert kept["text"].to_list() == computed["text"].to_list() == ["'a\\udc80'"]
+def test_an_argument_that_is_not_utf8_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="points or rows make no frame: .*surrogates"):
+        sweep(of_any, grid(value=["a\udc80"]), folder=tmp_path)

@@ -332,8 +332,8 @@ def _with_inferred_columns(
             for point, of_point in rows
         ]
         frame = joined(parts, [name for point in points for name in point])
-    except (TypeError, pl.exceptions.PolarsError) as error:
-        raise UserError(f"points or rows have values of no common type: {error}") from error
+    except (TypeError, UnicodeError, pl.exceptions.PolarsError) as error:
+        raise UserError(f"points or rows make no frame: {error}") from error
     if "reason" not in frame.columns:
         frame = frame.with_columns(pl.Series("reason", [None] * len(frame)))
     return frame.select(pl.exclude("reason"), pl.col("reason").cast(pl.String))

@@ -235,7 +235,7 @@ def test_the_balancer_that_counts_ranking_keeps_its_pace(stored: Frames) -> None
 
 
 def test_means_of_a_class_fill_up_what_is_timed() -> None:
-    name, images, x, y = aggregating._images("lenet5", "digits", 3000)
+    name, images, x, y = aggregating._images("digits", "lenet5", 3000)
     found = cases.data("digits", 3000, 1)
     assert (name, len(x), len(y)) == ("digits", 3000, 3000)
     assert images == len(found.y_train) < 3000
