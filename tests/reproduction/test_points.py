@@ -144,5 +144,5 @@ def test_a_changed_default_computes_its_points_again(tmp_path: Path) -> None:
 
 
 def test_an_argument_that_is_not_utf8_is_refused_in_words(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="points or rows make no frame: .*surrogates"):
+    with pytest.raises(UserError, match=r"points or rows make no frame: .*surrogates"):
         sweep(of_any, grid(value=["a\udc80"]), folder=tmp_path)
