@@ -279,7 +279,7 @@ class TestWheel:
         assert (kept / "manifest.json").is_file()
 
     def test_recording_into_the_package_is_refused_in_one_line(self, run: Run) -> None:
-        ended = run("workbench", "record", "dynacomm", "table2", "--force", "--allow-dirty")
+        ended = run("workbench", "record", "dynacomm", "table2", "--force")
         assert ended.returncode == 2
         (line,) = ended.stderr.splitlines()
         assert "is part of the installed package: name another folder" in line
