@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench.figures import INK, PALETTE, SHAPES, parts, series, stacked
+from workbench.reproduction import systems
 from workbench.runtime import Trace
 from workbench.three_ways import hiertrain
 from workbench.three_ways.errors import CASE, MEDIAN_BAR, WAYS, by_case, errors, usable
@@ -14,14 +15,7 @@ from workbench.three_ways.errors import CASE, MEDIAN_BAR, WAYS, by_case, errors,
 if TYPE_CHECKING:
     import altair as alt
 
-TITLES = {
-    "dynacomm": "DynaComm",
-    "hiertrain": "HierTrain",
-    "edgegossip": "EdgeGossip",
-    "dlion": "DLion",
-    "olpb": "OLPB",
-    "gossip": "Gossip",
-}
+TITLES = {**systems.TITLES, "gossip": "Gossip"}
 SHOWN = {
     "naive": "bytes over bandwidth plus computing",
     "predicted": "predicted",
