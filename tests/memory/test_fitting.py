@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.graphs.modules import COMPLEX, Calling, complex_module
+from tests.long import usually
 from tests.refusals import refusals
 from workbench import memory
 from workbench.graphs.recorder import tensors_in
@@ -157,7 +158,7 @@ def both(kind: str, share: float = 0.6) -> tuple[nn.Module, Fitted, Tensor, Tens
     return module, fitted(copy.deepcopy(module), x, y, share), x, y
 
 
-@pytest.mark.parametrize("share", [1.2, 0.5, 0.0])
+@pytest.mark.parametrize("share", usually([0.5], [1.2, 0.5, 0.0]))
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_is_plain_pytorchs_and_within_the_budget(kind: str, share: float) -> None:
     plain, ours, x, y = both(kind, share)
@@ -528,7 +529,7 @@ def test_shares_are_of_plain_pytorchs_peak() -> None:
     assert memory.fit(module, x, "1MB").fit.budget_bytes == 10**6
 
 
-@pytest.mark.parametrize("kind", ["perceptron", "convolutional"])
+@pytest.mark.parametrize("kind", usually(["convolutional"], ["perceptron", "convolutional"]))
 def test_the_largest_batch_is_within_the_budget_and_one_more_is_not(kind: str) -> None:
     module, x, _ = made(kind)
     budget = memory.fit(module, x, "75%").fit.budget_bytes
@@ -666,6 +667,20 @@ OTHERS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
 }
 
 
+USUAL = (
+    "random numbers",
+    "views and what is given",
+    "channels last",
+    "encoder",
+    "bfloat16",
+    "LSTM with a projection",
+    "its own gradient",
+    "embedding of bounded norms",
+    "complex outputs",
+    "complex: solved",
+)
+
+
 def squares(returned: Any) -> Tensor:
     outputs = tensors_in(returned)
     real = [torch.view_as_real(one.resolve_conj()) if one.is_complex() else one for one in outputs]
@@ -673,7 +688,7 @@ def squares(returned: Any) -> Tensor:
     return torch.stack(learnt).sum()
 
 
-@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("kind", usually(USUAL, OTHERS))
 def test_modules_of_other_kinds(kind: str) -> None:
     torch.manual_seed(0)
     plain, x = OTHERS[kind]()

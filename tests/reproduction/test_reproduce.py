@@ -277,7 +277,6 @@ def test_interrupt_ends_kernels_and_says_how_to_go_on(
     out = tmp_path / "out"
     with slow(tmp_path) as (process, kernel):
         process.send_signal(first)
-        time.sleep(0.05)
         process.send_signal(second)  # while it tidies up: changes nothing
         text, _ = process.communicate(timeout=120)
         assert process.returncode == 130

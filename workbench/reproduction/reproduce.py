@@ -107,14 +107,14 @@ def reproduce(
             interrupted = True
         else:
             interrupted = False
-    report = Report(
-        {task.notebook.name: outcome for task, outcome in zip(tasks, outcomes, strict=True)},
-        interrupted,
-    )
-    _print_report(report, output)
-    if copied and figures is not None:
-        print(f"{counted(len(copied), 'figure')} in {near(figures)}")
-    return report
+        report = Report(
+            {task.notebook.name: outcome for task, outcome in zip(tasks, outcomes, strict=True)},
+            interrupted,
+        )
+        _print_report(report, output)
+        if copied and figures is not None:
+            print(f"{counted(len(copied), 'figure')} in {near(figures)}")
+        return report
 
 
 def announcement(count: int, scale: str, trainings: str) -> str:

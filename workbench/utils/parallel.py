@@ -113,10 +113,24 @@ def _begin(parent: int) -> None:
 
 
 def _give_up(results: Generator[Any, None, None]) -> None:
-    """End the processes of calls that are left; joblib would warn that there are some."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results.close()
+    """End the processes of calls that are left; joblib would warn that there are some.
+
+    Its thread that hands calls out fails if it comes to one that is given up; by then it has ended
+    the processes, and there is nothing to tell.
+    """
+    told = threading.excepthook
+
+    def tell(failed: threading.ExceptHookArgs) -> None:
+        if failed.exc_type is not KeyError or "ExecutorManager" not in str(failed.thread):
+            told(failed)
+
+    threading.excepthook = tell
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results.close()
+    finally:
+        threading.excepthook = told
 
 
 @contextmanager
