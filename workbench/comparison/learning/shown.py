@@ -21,8 +21,8 @@ FEW = ("parameter server, dynacomm", "gossip")
 
 SAMPLES = Scaled(smoke=96, default=1442, paper=1442)
 TESTED = Scaled(smoke=24, default=200, paper=355)
-EPOCHS = Scaled(smoke=1, default=8, paper=40)
-TRAINED_EPOCHS = Scaled(smoke=1, default=5, paper=20)
+EPOCHS = Scaled(smoke=1, default=5, paper=40)
+TRAINED_EPOCHS = Scaled(smoke=1, default=3, paper=20)
 """Epochs of the slowest way; all run for as long."""
 SEEDS = Scaled(smoke=2, default=3, paper=3)
 TRAINED = Scaled(smoke=FEW, default=SHOWN, paper=tuple(WAYS))

@@ -95,7 +95,7 @@ LEARNING = Scaled(
 )
 """By the model that is timed; `learning_at` adds the data."""
 
-SEEDS = Scaled(smoke=1, default=3, paper=3)
+SEEDS = Scaled(smoke=1, default=1, paper=3)
 """Trainings of each kind."""
 
 

@@ -350,6 +350,5 @@ TABLE2_TIMES = Figure(
         for model, alone in (("inception_v3", 0.4), ("resnet50", 0.77), ("mask_rcnn", 0.73))
     },
     recorded=True,
-    live=True,
     timings=True,
 )
