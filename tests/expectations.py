@@ -38,7 +38,7 @@ def assert_tells_every_step(make: Callable[[], object], monkeypatch: pytest.Monk
 @cache
 def stored_frames(smoke: Smoke, system: str) -> dict[str, pl.DataFrame]:
     """Frames that a system's notebook kept at smoke scale, by name."""
-    return results.load(smoke.results, system)
+    return results.load(smoke.results, system).frames
 
 
 class Stored:

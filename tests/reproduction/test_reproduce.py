@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,7 +65,7 @@ def test_finished_notebook_leaves_all_its_parts(finished: Finished) -> None:
 
 def test_the_manifest_says_how_results_came_about(finished: Finished) -> None:
     root, _, _ = finished
-    manifest = results.manifest(root / "out", "good")
+    manifest = results.load(root / "out", "good").manifest
     assert manifest is not None
     assert manifest.arguments == {
         "scale": "default",

@@ -17,6 +17,7 @@ from workbench.reproduction import results
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.manifest import Manifest, file_digest
 from workbench.reproduction.notebook import Results
+from workbench.utils.checks import UserError
 
 FRAME = pl.DataFrame({"x": [1, 2, 3], "seconds": [1.0, 4.0, 9.0]})
 
@@ -87,19 +88,27 @@ def test_a_name_is_a_plain_word(tmp_path: Path, name: str) -> None:
 
 def test_reads_back_what_was_stored(tmp_path: Path) -> None:
     store(tmp_path)
-    frames = results.load(tmp_path, "toy")
+    manifest, frames, damaged = results.load(tmp_path, "toy")
     assert_frame_equal(frames["fig1"], FRAME)
     assert_frame_equal(frames["table1"], FRAME.head(1))
-    manifest = results.manifest(tmp_path, "toy")
     assert manifest is not None
-    assert (manifest.scale, manifest.seed, manifest.seconds) == ("smoke", 3, 60.0)
+    assert (manifest.scale, manifest.seconds, damaged) == ("smoke", 60.0, [])
     assert manifest.altered(tmp_path / "01_toy") == []
 
 
 def test_nothing_stored_is_no_error(tmp_path: Path) -> None:
-    assert results.load(tmp_path, "toy") == {}
-    assert results.load(tmp_path / "nowhere", "toy") == {}
-    assert results.manifest(tmp_path, "toy") is None
+    assert results.load(tmp_path, "toy") == (None, {}, [])
+    assert results.load(tmp_path / "nowhere", "toy") == (None, {}, [])
+
+
+def test_the_first_of_a_systems_notebooks_stands_for_it(tmp_path: Path) -> None:
+    store(tmp_path, "01_toy")
+    store(tmp_path, "09_toy")
+    manifest = results.load(tmp_path, "toy").manifest
+    assert manifest is not None
+    assert manifest.of == "01_toy"
+    with pytest.raises(UserError, match="'toy' may be any of 01_toy, 09_toy"):
+        results.stored_figures(tmp_path, ["toy"])
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 1}', '{"format": 3}', "[" * 10**5])
@@ -108,8 +117,8 @@ def test_a_spoilt_manifest_is_damage(tmp_path: Path, content: str) -> None:
     path = tmp_path / "01_toy" / "manifest.json"
     path.write_text(content)
     assert results.stored(tmp_path) == {}
-    assert results.damaged(tmp_path, "toy") == [path]
-    assert results.damaged(tmp_path, "other") == []
+    assert results.load(tmp_path, "toy").damaged == [path]
+    assert results.load(tmp_path, "other").damaged == []
     with pytest.raises(ValueError, match="cannot be read: run `workbench reproduce`"):
         export(tmp_path, tmp_path / "out")
 

@@ -10,7 +10,6 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from workbench import datasets
-from workbench.datasets import DatasetError
 from workbench.reproduction.scales import Scaled
 from workbench.utils.files import expanded
 
@@ -67,16 +66,6 @@ def digest(source: str) -> str:
         sha.update(f"{array.dtype} {array.shape}".encode())
         sha.update(np.ascontiguousarray(array).data)
     return sha.hexdigest()
-
-
-def digest_here(source: str) -> str | None:
-    """Return the digest of a data set that is on this machine; None for another or a broken one."""
-    if not source.endswith(".npz") and source not in datasets.available():
-        return None
-    try:
-        return digest(source)
-    except DatasetError:
-        return None
 
 
 def _changed_ns(source: str) -> int:

@@ -110,11 +110,6 @@ class Figure:
         decided = {"scale", *RUNNING, *self.bases[0].sizes}
         return {name: accepted[name].default for name in accepted if name not in decided}
 
-    @property
-    def learns(self) -> bool:
-        """Whether its rows say how well a model was trained."""
-        return bool(self.data) and self.judged_by_accuracy
-
 
 @dataclass(frozen=True)
 class JointClaims:

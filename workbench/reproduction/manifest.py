@@ -82,12 +82,6 @@ class Manifest:
         scale = self.arguments.get("scale")
         return None if scale is None else str(scale)
 
-    @property
-    def seed(self) -> int | None:
-        """The seed it ran with; None where there are no random numbers."""
-        seed = self.arguments.get("seed")
-        return None if seed is None else int(seed)
-
     def altered(self, folder: Path) -> list[str]:
         """Return the outputs in `folder` that are missing or were changed after the run."""
         return [name for name, sha in self.outputs.items() if file_digest(folder / name) != sha]

@@ -233,7 +233,7 @@ def _frames(
     parts: dict[str, list[tuple[Mapping[str, Value], pl.DataFrame]]] = {}
     for (point, _), task, is_finished in zip(points, tasks, finished, strict=True):
         system = results.system_of(task.notebook.name)
-        kept = results.load(task.output, system) if is_finished else {}
+        kept = results.load(task.output, system).frames if is_finished else {}
         for name, frame in kept.items():
             parts.setdefault(name, []).append((point, frame))
     frames, faults = dict[str, pl.DataFrame](), list[str]()

@@ -123,7 +123,7 @@ def record(
                 outputs={path.name: file_digest(path) or ""},
                 data=data,
                 seeds=_seeds(frame, arguments),
-                learns=figure.learns,
+                learns=bool(figure.data) and figure.judged_by_accuracy,
                 processes=processes,
             )
             files.write_text(partial / MANIFEST, manifest.to_json())

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,46 +47,46 @@ def stored(results: Path) -> dict[str, Manifest]:
     return {name: manifest for name, manifest in manifests.items() if manifest is not None}
 
 
-def manifest(results: Path, system: str) -> Manifest | None:
-    """Return the manifest of a system's stored results; None where nothing is stored."""
-    return next((kept for kept in stored(results).values() if kept.system == system), None)
+def by_system(kept: Mapping[str, Manifest]) -> dict[str, Manifest]:
+    """Return the manifest of each system's results: the first of several notebooks."""
+    return {made.system: made for made in reversed([*kept.values()])}
 
 
-def load(results: Path, system: str) -> dict[str, pl.DataFrame]:
-    """Return a system's stored frames by name; empty where nothing is stored.
+class Stored(NamedTuple):
+    """Stored results of a system.
 
-    `results` is the folder that `workbench reproduce` wrote. Frames of `damaged` are left out,
-    since a damaged file may end the process that reads it.
+    Attributes
+    ----------
+    manifest
+        None where nothing is stored.
+    frames
+        By name, without damaged ones, since such a file may end the process that reads it.
+    damaged
+        Frames and manifests that are missing, altered or unreadable.
     """
+
+    manifest: Manifest | None
+    frames: dict[str, pl.DataFrame]
+    damaged: list[Path]
+
+
+def load(results: Path, system: str) -> Stored:
+    """Return what is stored of a system in the folder that `workbench reproduce` wrote."""
     import polars as pl
 
-    left_out = damaged(results, system)
-    return {
-        path.stem: pl.read_parquet(path)
-        for path in _frames(results, system)
-        if path not in left_out
-    }
-
-
-def damaged(results: Path, system: str) -> list[Path]:
-    """Return a system's stored frames and manifests that are missing, altered or unreadable."""
-    frames = _frames(results, system)
     folders = [path for path in results.glob("[!.]*/") if system_of(path.name) == system]
-    broken = [path / MANIFEST for path in folders if read_manifest(path) is None]
-    return [path for path in broken if path.exists()] + [
-        path for path, digest in frames.items() if file_digest(path) != digest
-    ]
-
-
-def _frames(results: Path, system: str) -> dict[Path, str]:
-    kept = manifest(results, system)
-    if kept is None:
-        return {}
-    return {
-        results / kept.of / name: digest
-        for name, digest in kept.outputs.items()
-        if name.endswith(".parquet")
-    }
+    manifests = [path / MANIFEST for path in folders if read_manifest(path) is None]
+    damaged, frames = [path for path in manifests if path.exists()], {}
+    made = by_system(stored(results)).get(system)
+    outputs = (
+        {results / made.of / name: made.outputs[name] for name in made.outputs} if made else {}
+    )
+    for path, digest in outputs.items():
+        if path.suffix == ".parquet" and file_digest(path) != digest:
+            damaged.append(path)
+        elif path.suffix == ".parquet":
+            frames[path.stem] = pl.read_parquet(path)
+    return Stored(made, frames, damaged)
 
 
 def system_of(notebook: str) -> str:
@@ -164,7 +164,7 @@ def stored_figures(results: Path, names: Iterable[str] = ()) -> list[StoredFigur
         ]
         for notebook, made in kept.items()
     }
-    known = figures | {made.system: figures[notebook] for notebook, made in kept.items()}
+    known = {system: figures[made.of] for system, made in by_system(kept).items()} | figures
     alone = {f"{one.system}_{one.name}": [one] for own in figures.values() for one in own}
     chosen = list[StoredFigure]()
     for name in names:

@@ -55,10 +55,16 @@ def answers(**frames: pl.DataFrame) -> dict[str, Answer]:
 HALF = {"baseline": [0.4], "hop": [0.5], "gaia": [0.48], "ako": [0.6], "dlion": [0.6]}
 
 
+@pytest.fixture
+def nothing_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.reproduction.scorecard.judging.load_all", lambda *_: ({}, {}))
+
+
+@pytest.mark.usefixtures("nothing_recorded")
 class TestAllClaims:
     def test_each_is_answered_or_says_what_it_waits_for(self, smoke: Smoke) -> None:
         """Small trainings say nothing of what is learnt; the others answer."""
-        card = of_frames("dlion", stored_frames(smoke, "dlion"), scale="smoke", recorded={})
+        card = of_frames("dlion", stored_frames(smoke, "dlion"), scale="smoke")
         assert len(card.rows) == len(claims_of("dlion")) == 68
         waiting = {row.claim.id for row in card.rows if row.verdict == "not run"}
         assert waiting == {one for one in claims_of("dlion") if not one.startswith("dlion.table1.")}
@@ -116,11 +122,12 @@ class TestGains:
         assert answers(fig11=frame(*rows)) == {}
 
 
+@pytest.mark.usefixtures("nothing_recorded")
 class TestTrainingsThatDoNotCount:
     @pytest.mark.parametrize("scale", ["smoke", "default"])
     def test_small_ones_decide_nothing_of_what_is_learnt(self, scale: str) -> None:
         frames = {"fig11": frame(*compared(HALF))}
-        card = of_frames("dlion", frames, scale=scale, recorded={})
+        card = of_frames("dlion", frames, scale=scale)
         (row,) = [one for one in card.rows if one.claim.id == "dlion.fig11.homo_a.ako"]
         assert row.verdict == "not run"
         assert row.reason == "needs scale paper: `workbench record dlion fig11`"

@@ -15,24 +15,11 @@ from tests.reproduction.scorecard.helpers import FIG1, Toy, by_name, order, reco
 from workbench.reproduction import systems
 from workbench.reproduction.claims import Answer, Cause, claims_of
 from workbench.reproduction.figure import Figure, JointClaims
-from workbench.reproduction.recordings import Recording
 from workbench.reproduction.scorecard import fitted_on, of_results
 from workbench.utils.checks import UnknownNameError
 
 MOST_WORDS = 27  # of a reason: 12 of the rule's, 15 of an answer's
 AGAIN = "run `workbench reproduce toy`"
-
-
-@pytest.fixture
-def record(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Put recordings in place of those in ``data/recorded``, with why others cannot be read."""
-
-    def put(kept: dict[str, Recording], **faults: str) -> None:
-        monkeypatch.setattr(
-            "workbench.reproduction.scorecard.judging.load_all", lambda *_: (kept, faults)
-        )
-
-    return put
 
 
 def test_stored_results_are_judged(toy: Toy) -> None:
@@ -142,10 +129,13 @@ class TestEvidence:
         assert untraceable.startswith("toy fig1: ")
         assert "answers no claim" in untraceable
 
-    def test_what_another_run_timed_is_the_same_on_every_machine(self, toy: Toy) -> None:
+    def test_what_another_run_timed_is_the_same_on_every_machine(
+        self, toy: Toy, record: Callable[..., None]
+    ) -> None:
         toy.change("fig1", answers={"toy.fig2.order": partial(order, timed=True)})
-        here = by_name(toy.judge({"fig1": FIG1}, recorded={}))["fig2.order"]
-        elsewhere = by_name(toy.judge({}, recorded={"fig1": FIG1}))["fig2.order"]
+        here = by_name(toy.judge({"fig1": FIG1}))["fig2.order"]
+        record(recording("fig1"))
+        elsewhere = by_name(toy.judge({}))["fig2.order"]
         assert (here.answer.timed, elsewhere.answer.timed) == (True, False)
 
 

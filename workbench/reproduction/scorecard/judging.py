@@ -56,12 +56,12 @@ def of_results(results: Path | None = None, system: str | None = None) -> Scorec
     revision, dirty = provenance.revision(files.ROOT)
     cards = []
     for name in chosen:
-        made = stored_results.manifest(folder, name)
+        made, frames, damaged = stored_results.load(folder, name)
         card = of_frames(
             name,
-            stored_results.load(folder, name),
+            frames,
             scale=made.scale if made else None,
-            damaged=stored_results.damaged(folder, name),
+            damaged=damaged,
             same_code=made is not None and not dirty and made.made_by(revision),
         )
         cards.append(card)
@@ -76,7 +76,6 @@ def of_frames(
     frames: Mapping[str, pl.DataFrame],
     *,
     scale: str | None = None,
-    recorded: Mapping[str, pl.DataFrame] | None = None,
     damaged: Sequence[Path] = (),
     same_code: bool = True,
 ) -> Scorecard:
@@ -92,9 +91,6 @@ def of_frames(
         By name, as the notebook keeps them; empty where nothing is stored.
     scale
         At which they were made.
-    recorded
-        Frames recorded in one run at scale ``paper``, by the same names; by default those in
-        ``data/recorded``, of every scale.
     damaged
         Other stored files that were altered after the run.
     same_code
@@ -106,10 +102,7 @@ def of_frames(
             check_name("claim", name, claims)
     answers = answers_of(sources, frames, same_code=same_code)
     run = Evidence(f"this run, {scale or 'unknown'} scale", scale, answers)
-    if recorded is None:
-        recordings, notes = _recordings(system)
-    else:
-        recordings, notes = [Evidence("recorded", PAPER, answers_of(sources, recorded))], []
+    recordings, notes = _recordings(system)
     ranked = [
         *(recording for recording in recordings if recording.scale == PAPER),
         run,
