@@ -129,6 +129,8 @@ def test_reproduce_refuses_before_anything_runs(
         ("memory lenet5 --time-limit 0", "--time-limit 0: give seconds above 0"),
         ("memory lenet5 --time-limit inf", "--time-limit inf: give seconds above 0"),
         ("memory lenet5 --inputs 3,32,32", "does not fit"),
+        ("compare lenet5 --cluster x.toml --train --seeds 0", "--seeds is 0; it must be a whole"),
+        ("compare lenet5 --cluster x.toml --seeds 0", "--seeds counts with --train alone"),
     ],
 )
 def test_a_command_refuses(line: str, message: str, tmp_path: Path) -> None:

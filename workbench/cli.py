@@ -573,10 +573,12 @@ def compare(
     check_output("--csv", csv)
     sizes = _batch_sizes(batch_size)
     one_size = {"--train": train, "--measure": measure, "--simulate": simulate, "--csv": csv}
-    of_training = {"--data": data, "--samples": samples, "--seeds": seeds}
+    of_training = {"--data": data, "--samples": samples, "--seeds": seeds is not None}
     _refuse(len(sizes) > 1, one_size, "takes one batch size")
     _refuse(not train, of_training, "counts with --train alone; add --train")
     _refuse(not (train or measure), {"--way": way}, "counts with --train or --measure alone")
+    if seeds is not None:
+        check_whole("--seeds", seeds, 1)
     for name in way or ():
         check_name("way", name, WAYS)
     machines = load_cluster(cluster)

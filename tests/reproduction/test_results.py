@@ -216,5 +216,10 @@ def test_export_refuses_unknown_names(
 
 
 def test_export_of_nothing_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="workbench reproduce"):
+    with pytest.raises(UserError, match="holds no results yet; `workbench reproduce`"):
         export(tmp_path, tmp_path / "out")
+    manifest = store(tmp_path)
+    (tmp_path / "01_toy/manifest.json").write_text(replace(manifest, outputs={}).to_json())
+    for names, whose in ((["toy"], "toy"), ([], "any notebook")):
+        with pytest.raises(UserError, match=f"hold no figures of {whose}; Results.show"):
+            export(tmp_path, tmp_path / "out", names)

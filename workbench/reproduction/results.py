@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -143,12 +143,12 @@ class StoredFigure(NamedTuple):
         return TIMINGS / file if self.path.parent.name == TIMINGS else file
 
 
-def stored_figures(results: Path, names: Iterable[str] = ()) -> list[StoredFigure]:
+def stored_figures(results: Path, names: Sequence[str] = ()) -> list[StoredFigure]:
     """Return the stored figures of these names, by default all.
 
     A name is a notebook's or system's, for all its figures, or a figure's: ``dynacomm_fig5``.
 
-    Raises UserError: nothing is stored, or nothing of such a name.
+    Raises UserError: no figure is stored, or none of such a name.
     """
     kept = stored(results)
     if not kept:
@@ -174,9 +174,14 @@ def stored_figures(results: Path, names: Iterable[str] = ()) -> list[StoredFigur
             chosen += choose("notebook", meant, known)
         else:
             chosen += choose("figure", meant, of)
-    return (
-        list(dict.fromkeys(chosen)) if names else [one for own in figures.values() for one in own]
-    )
+    if not names:
+        chosen = [one for own in figures.values() for one in own]
+    if not chosen:
+        raise UserError(
+            f"results in {results} hold no figures of {', '.join(names) or 'any notebook'}; "
+            "Results.show or Results.draw keeps them in a notebook that `workbench reproduce` runs"
+        )
+    return list(dict.fromkeys(chosen))
 
 
 def export_figures(
