@@ -238,7 +238,9 @@ TRADE_TIMES = Figure(
     compute=trade_times,
     chart=draw_trade_times,
     sizes={
-        "models": Scaled(smoke=("squeezenet_cifar",), default=("squeezenet_cifar",), paper=_NETWORKS),
+        "models": Scaled(
+            smoke=("squeezenet_cifar",), default=("squeezenet_cifar",), paper=_NETWORKS
+        ),
         "shares": Scaled(
             smoke=(1.0, 0.6),
             default=(1.0, 0.6, 0.4),
