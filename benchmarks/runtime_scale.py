@@ -5,8 +5,6 @@ of each decade: 1 is linear, 2 the square. Status 1 if any slope from 100 nodes 
 10,000 nodes take over 20 s (60 s where several bottlenecks of one network depend on each other).
 Where the rates of all transfers change with each that ends, a case goes as far as 1,000 nodes.
 ``python benchmarks/runtime_scale.py 1000`` goes as far as that.
-
-Below, rates of many coupled transfers: in arrays, beside those found one after the other.
 """
 
 from __future__ import annotations
@@ -14,11 +12,9 @@ from __future__ import annotations
 import math
 import sys
 import time
-import timeit
 from collections.abc import Callable
 from itertools import pairwise
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -26,7 +22,6 @@ from workbench.clusters import Cluster, Link, Node, graph, star
 from workbench.clusters.cluster import Name
 from workbench.decentralised import ring
 from workbench.runtime import Context, Message, Program, simulate
-from workbench.runtime.coupled_share import max_min_rates, max_min_rates_of_many
 
 MESSAGES = 5
 SIZES = (10, 100, 1_000, 10_000)
@@ -53,7 +48,6 @@ def main() -> int:
         if max(slopes[1:], default=0.0) > SLOPE_BAR or seconds[-1] > bar_s:
             missed.append(name)
     console.print(table)
-    console.print(solving())
     console.print(f"missed: {', '.join(missed) or 'none'}")
     return 1 if missed else 0
 
@@ -67,29 +61,6 @@ def best_s(case: Case, size: int) -> float:
         simulate(cluster, programs)
         taken.append(time.process_time() - began_s)
     return min(taken)
-
-
-def solving() -> Table:
-    """Microseconds for the rates of two transfers a worker, to two servers, and the ratio."""
-    table = Table("transfers", "one after the other", "in arrays", "ratio")
-    for count in (10, 100, 1_000, 10_000):
-        worker = np.arange(count) // 2
-        crossed = np.array([3 + worker, 1 + np.arange(count) % 2])
-        uplinks_bps = [1e6 * (1 + 4 * (at * 0.6180339887 % 1)) for at in range(count // 2)]
-        capacities_bps = np.array([math.inf, count * 5e5, count * 6e5, *uplinks_bps])
-        caps_bps = np.full(count, 1e9)
-        plain = caps_bps.tolist(), crossed.T.tolist(), capacities_bps.tolist()
-        repeats = max(3, 2_000 // count)
-        plain_us, arrays_us = (
-            1e6 * min(timeit.repeat(solve, number=repeats, repeat=3)) / repeats
-            for solve in (
-                lambda plain=plain: max_min_rates(*plain),
-                lambda many=(caps_bps, crossed, capacities_bps): max_min_rates_of_many(*many),
-            )
-        )
-        ratio = plain_us / arrays_us
-        table.add_row(f"{count:,}", f"{plain_us:,.0f}", f"{arrays_us:,.0f}", f"{ratio:.2f}")
-    return table
 
 
 def equal(node: int) -> float:

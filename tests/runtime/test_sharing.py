@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.oracles.runtime import Carrier, Send, Steps, deliveries, progressive_filling
+from tests.oracles.runtime import (
+    Carrier,
+    Send,
+    Steps,
+    deliveries,
+    progressive_filling,
+    value_at,
+)
 from workbench.clusters import Cluster, Link, Node, Schedule, star
-from workbench.runtime import Context, Message, Program, sharing, simulate
-from workbench.runtime.fair_share import FairShare
-from workbench.runtime.flows import SCALE, Flow, Interface
+from workbench.runtime import Context, Message, Program, simulate
+from workbench.runtime.flows import SCALE, Capacity, Flow
+from workbench.runtime.kernel import Kernel
+from workbench.runtime.sharing import FairSharing
 
 NODES = 4
 PAIRS = [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (3, 0), (3, 1)]  # to two servers, too
@@ -133,61 +141,59 @@ def test_what_ends_at_the_brink_of_an_outage_ends_there(limited: bool) -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_many_transfers_with_limits_of_their_own_share_as_progressive_filling_says(
-    seed: int,
-) -> None:
-    """One interface, joined and left at the same and at other times: its virtual clock."""
-    rng = np.random.default_rng(seed)
-    interface = Interface(Schedule.of(1.0))
-    fair = FairShare(interface, 0.0)
-    now_s, flows = 0.0, dict[Flow, Fraction]()
-    begun = 0
-    for _ in range(40):
-        interface.bps = float(rng.choice([0, 8, 64, 100]))
-        for _ in range(rng.integers(0, 4)):
-            bits = int(rng.integers(0, 90))
-            flow = Flow(math.inf, (interface,), bits, lambda: None)
-            flow.number = begun = begun + 1
-            flow.bps = float(rng.choice([1, 2, 8, math.inf]))
-            fair.join(flow, now_s)
-            flows[flow] = Fraction(bits)
-        if flows and rng.random() < 0.3:
-            gone = list(flows)[rng.integers(len(flows))]
-            fair.leave(gone, now_s)
-            assert gone.left / SCALE == pytest.approx(float(flows.pop(gone)), rel=1e-12, abs=1e-9)
-        due_s = fair.settle(now_s)
-        rates = progressive_filling(
-            [min(flow.bps, 1e9) for flow in flows], [[0]] * len(flows), [interface.bps]
-        )
-        ends_s = [
-            now_s + float(bits / rate) if bits else now_s
-            for bits, rate in zip(flows.values(), rates, strict=True)
-            if rate or not bits
-        ]
-        assert due_s == pytest.approx(min(ends_s, default=math.inf), rel=1e-12)
-        later_s = min(due_s, now_s + float(rng.choice([0, 0.5, 1, 3])))
-        for flow, rate in zip(list(flows), rates, strict=True):
-            flows[flow] -= rate * (Fraction(later_s) - Fraction(now_s))
-        now_s = later_s
-        for flow in fair.pop_ended(now_s) if due_s <= now_s else []:
-            assert float(flows.pop(flow)) == pytest.approx(0, abs=1e-9)
-
-
-@pytest.mark.parametrize("thresholds", [(16, 64), (1, 64), (1, 0), (2, 0)])
-@settings(deadline=None)
 @given(sends=SENDS, links=LINKS, uplinks=INTERFACES, downlinks=INTERFACES)
 def test_messages_arrive_when_the_naive_model_says(
-    thresholds: tuple[int, int],
     sends: list[Send],
     links: dict[tuple[int, int], Carrier],
     uplinks: dict[int, Steps],
     downlinks: dict[int, Steps],
 ) -> None:
-    """However few flows make a hub, or many of them are kept in arrays."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sharing, "_FEW", thresholds[0])
-        patch.setattr(sharing, "MANY", thresholds[1])
-        came, _ = carry(sends, links, uplinks, downlinks)
+    came, _ = carry(sends, links, uplinks, downlinks)
     expected = deliveries(sends, links, uplinks, downlinks)
     assert came == pytest.approx([float(time) for time in expected], rel=1e-12, abs=1e-12)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_flows_across_any_number_of_capacities_share_as_progressive_filling_says(seed: int) -> None:
+    """They come and go at the same and at other times, and capacities change."""
+    rng = np.random.default_rng(seed)
+    values = [[8.0, 16.0, 24.0], [10.0], rng.uniform(1, 100, 5).tolist()][rng.integers(3)]
+    totals: list[Steps] = [
+        [(0, rng.choice(values)), (3, rng.choice([0, *values])), (5, rng.choice(values))]
+        for _ in range(rng.integers(1, 8))
+    ]
+    capacities = [Capacity(Schedule.of(steps)) for steps in totals]
+    env, left = Kernel(), dict[Flow, Fraction]()
+    network = FairSharing(env)
+
+    def end(flow: Flow) -> None:
+        assert float(left.pop(flow)) == pytest.approx(0, abs=1e-9)
+
+    for _ in range(40):
+        for _ in range(rng.integers(0, 4)):
+            count = rng.integers(1, min(len(capacities), 5), endpoint=True)
+            crossed = tuple(capacities[at] for at in rng.permutation(len(capacities))[:count])
+            flow = Flow(crossed, bits := float(rng.choice([1, 10, 37.5, 100])), lambda: None)
+            flow.done = partial(end, flow)
+            network.join(flow)
+            left[flow] = Fraction(bits)
+        if left and rng.random() < 0.3:
+            gone = list(left)[rng.integers(len(left))]
+            network.leave(gone)
+            assert gone.left / SCALE == pytest.approx(float(left.pop(gone)), rel=1e-12, abs=1e-9)
+        while env.queue and env.queue[0][0] <= env.now:
+            env.step()
+        rates = progressive_filling(
+            [1e9] * len(left),
+            [[capacities.index(one) for one in flow.capacities] for flow in left],
+            [float(value_at(steps, Fraction(env.now))) for steps in totals],
+        )
+        assert [flow.rate_bps for flow in left] == pytest.approx(
+            [float(rate) for rate in rates], rel=1e-12
+        )
+        later_s = env.now + float(rng.choice([0, 0.5, 1]))
+        later_s = min(later_s, env.queue[0][0] if env.queue else later_s)
+        for flow, rate in zip(left, rates, strict=True):
+            left[flow] -= rate * (Fraction(later_s) - Fraction(env.now))
+        env.advance(later_s)

@@ -13,10 +13,10 @@ from simpy.events import Timeout
 
 from workbench.clusters import Cluster, Link, Node, Schedule
 from workbench.runtime.faults import LinkDown, Lossy, Purpose, stream
-from workbench.runtime.flows import Flow, Interface
+from workbench.runtime.flows import Capacity, Flow, parts
 from workbench.runtime.kernel import FIRST, Kernel, refuse_endless
 from workbench.runtime.messages import Mailbox, Message, Transfer
-from workbench.runtime.sharing import Sharing
+from workbench.runtime.sharing import FairSharing
 from workbench.runtime.threads import Threads
 from workbench.runtime.trace import Row
 
@@ -47,7 +47,7 @@ class State:
     fault_events: dict[simpy.Event, int | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.sharing = Sharing(self.env)
+        self.sharing = FairSharing(self.env)
 
 
 class Endpoint:
@@ -59,8 +59,8 @@ class Endpoint:
 
     def __init__(self, state: State, index: int, node: Node) -> None:
         self.state, self.index, self.name = state, index, node.name
-        self.uplink = None if node.uplink is None else Interface(node.uplink)
-        self.downlink = None if node.downlink is None else Interface(node.downlink)
+        self.uplink = None if node.uplink is None else Capacity(node.uplink)
+        self.downlink = None if node.downlink is None else Capacity(node.downlink)
         self.mailbox = Mailbox(state.env)
         self.watchers: list[list[Transfer]] = []
         self.up = True
@@ -76,9 +76,9 @@ class Pipe:
     """
 
     __slots__ = (
-        "bandwidth", "busy_s", "bytes", "current", "down", "env", "flow", "interfaces", "lane",
-        "link", "losses", "lost", "messages", "queue", "random", "source", "start_s", "state",
-        "target", "timer",
+        "bandwidth", "busy_s", "bytes", "crossed", "current", "down", "env", "flow", "interfaces",
+        "lane", "link", "losses", "lost", "messages", "queue", "random", "source", "start_s",
+        "state", "target", "timer",
     )  # fmt: skip
 
     def __init__(self, source: Endpoint, target: Endpoint, link: Link) -> None:
@@ -97,6 +97,7 @@ class Pipe:
         self.down = 0
         self.losses: list[Lossy] = []
         self.random: np.random.Generator | None = None
+        self.crossed: tuple[Capacity, ...] | None = None
         self.messages, self.lost, self.bytes, self.busy_s = 0, 0, 0.0, 0.0
 
     def send(self, message: Message) -> None:
@@ -169,7 +170,9 @@ class Pipe:
     def _flow(self, event: simpy.Event) -> None:
         bits: Any = event.value
         self.timer = None
-        self.flow = Flow(self.bandwidth, self.interfaces, bits, self._end)
+        if self.crossed is None:  # not before, as few of many links may carry anything
+            self.crossed = _crossed(self.bandwidth, self.interfaces)
+        self.flow = Flow(self.crossed, bits, self._end)
         self.state.sharing.join(self.flow)
 
     def _end(self, _: simpy.Event | None = None) -> None:
@@ -221,3 +224,13 @@ class Pipe:
             self.target.mailbox.deliver(message)
         else:
             self.lost += 1
+
+
+def _crossed(bandwidth: float | Schedule, interfaces: tuple[Capacity, ...]) -> tuple[Capacity, ...]:
+    """What a flow crosses: interfaces, and its link unless an interface never carries more."""
+    if not isinstance(bandwidth, Schedule) and (
+        bandwidth == math.inf
+        or any(each.schedule is None and each.total <= parts(bandwidth) for each in interfaces)
+    ):
+        return interfaces
+    return (Capacity(bandwidth), *interfaces)

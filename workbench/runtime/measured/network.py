@@ -275,7 +275,7 @@ class PacedPipe(Pipe):
         """Share of the message that is through; by its rate now where others share with it."""
         now_s, bandwidth = self.env.now, self.bandwidth
         if self.flow is not None:
-            rate_bps = self.state.sharing.rate_bps(self.flow)
+            rate_bps = self.flow.rate_bps
             return self.share + self.chunk_s * rate_bps / self.bits
         if isinstance(bandwidth, Schedule):
             return bandwidth.served(self.ready_s, now_s) / self.bits
