@@ -22,7 +22,7 @@ from workbench.comparison.learning.sgd import Batches, Clock, learn, steps
 from workbench.comparison.learning.stress import STRESSES
 from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.trial import Trial
-from workbench.comparison.ways.tiers import problem_of
+from workbench.comparison.ways.tiers import team_of
 from workbench.profiles import profile_model
 from workbench.training import RunOptions, Sgd
 from workbench.training.objective import CLASSES, squared_error
@@ -103,7 +103,8 @@ class TestEqualToSgd:
         question = asked(replace(home, nodes=tuple(nodes)))
         option = WAYS[planner].find(question)
         assert option.dry is not None
-        problem = problem_of(question, tuple(option.dry.nodes))
+        _, edge, cloud = option.dry.nodes
+        problem = team_of(question, edge, cloud).problem
         setup = hiertrain.Setup(
             "lenet5", DIGITS, problem, sharing="interfaces", epochs=2, sgd=Sgd(0.1)
         )
@@ -132,14 +133,10 @@ class TestEqualToSgd:
         drawn = Batches((0, 1, 2), (16,)).draw(task().shards(0), 0)
         assert sorted(np.concatenate([next(drawn) for _ in range(8)])) == list(range(128))
 
-    def test_devices_that_take_turns_draw_from_their_own_samples(self) -> None:
-        shards = (np.arange(16), np.arange(16, 48), np.arange(48, 64))
-        drawn = Batches((0, 1, 2), (4,), turns=(16, 32, 16)).draw(shards, 0)
-        batches = [next(drawn) for _ in range(16)]
-        assert all(any({*batch} <= {*shard} for shard in shards) for batch in batches)
-        assert sorted(np.concatenate(batches)) == list(range(64))
-        question = task().question
-        assert Batches.of(WAYS["hiertrain"], WAYS["hiertrain"].find(question), question).turns
+    def test_a_tier_of_devices_draws_from_the_samples_of_all(self) -> None:
+        question, way = task().question, WAYS["hiertrain"]
+        drawn = Batches.of(way, way.find(question), question)
+        assert drawn == Batches((0, 1, 2), (question.batch_size,))
 
     def test_clock_of_samples_sent_once_is_slow_in_the_first_epoch(self) -> None:
         question = replace(asked(even(), 5), epochs=4)

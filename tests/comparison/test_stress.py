@@ -109,8 +109,7 @@ def test_link_that_halts_delays_messages_that_pass_it_among_others(
     assert ends_s[1] == pytest.approx(1.25 * ends_s[0], rel=0.02)
 
 
-def test_devices_in_turns_miss_the_last_of_them() -> None:
-    """HierTrain's turns are those of all devices, not of the first alone."""
+def test_tier_of_devices_misses_each_of_them() -> None:
     nodes = [Node(f"n{at}", flops_per_s=2e8, samples=10) for at in range(3)]
     edge, cloud = Node("edge", flops_per_s=1e9), Node("cloud", flops_per_s=1e10)
     cluster = star([edge], [*nodes, cloud], LINK)

@@ -1,10 +1,11 @@
-"""HierTrain's tiers in a comparison: their memory, devices in turns, who is edge and cloud."""
+"""HierTrain's tiers in a comparison: their memory, several devices, who is edge and cloud."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -14,16 +15,15 @@ from hypothesis import strategies as st
 
 from tests.comparison.test_memory import of
 from tests.hiertrain.strategies import chains, hybrids
+from tests.long import usually
 from tests.oracles import comparison as oracle
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.comparison import WAYS, Question
 from workbench.comparison.memory import memory_of
 from workbench.comparison.parts import Part, part_memory, parts
-from workbench.comparison.ways.tiers import problem_of
-from workbench.comparison.ways.turns import Turn, Turns, successions
-from workbench.hiertrain import PLANNERS, TIERS, Chain, Hybrid, Policy, Problem
+from workbench.comparison.ways.tiers import team_of
+from workbench.hiertrain import TIERS, Chain, Hybrid, Policy
 from workbench.profiles import profile_model
-from workbench.utils.numbers import bytes_as_text
 
 MODEL, BATCH = "lenet5", 8
 PROFILE = profile_model(MODEL)
@@ -44,6 +44,12 @@ def three(**rooms: float) -> Question:
     return asked([Node(name, flops_per_s=1e9, memory_bytes=rooms.get(name)) for name in TIERS])
 
 
+def one_holder() -> Question:
+    """The same, where the device alone holds samples."""
+    nodes = [Node(name, flops_per_s=1e9, samples=10 * (name == "device")) for name in TIERS]
+    return asked(nodes)
+
+
 def needed_bytes(question: Question, place: int, part: Part) -> float:
     found = part_memory(question, place, part)
     assert found is not None
@@ -52,7 +58,7 @@ def needed_bytes(question: Question, place: int, part: Part) -> float:
 
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
-    problem = problem_of(three(), (0, 1, 2))
+    problem = team_of(one_holder(), 1, 2).problem
     policy: Policy = draw(st.one_of(hybrids(problem), chains(problem)))
     return policy
 
@@ -155,86 +161,71 @@ class TestMemoryOfParts:
         assert rates[0.3] == rates[None]
 
 
-class TestTurns:
-    def test_without_weights_to_hand_over_turns_take_the_mean_by_samples(self) -> None:
-        nodes = boards(100, 300)
-        servers = [Node("edge", flops_per_s=1e11), Node("cloud", flops_per_s=1e10)]
-        mesh = full_mesh([*nodes, *servers], LINK)
-        links = dict(mesh.links)
-        links[1, 2] = links[2, 1] = links[1, 3] = links[3, 1] = Link(1e6)
-        rates = []
-        for holders in ((0, 1), (0,), (1,)):
-            kept = tuple(
-                replace(node, samples=node.samples if at in holders else 0)
-                for at, node in enumerate(mesh.nodes)
-            )
-            question = Question(PROFILE, replace(mesh, nodes=kept, links=links), BATCH)
-            option = WAYS["all_edge"].find(question)
-            assert question.share(option.learns_from) == 1
-            rates.append(option.use.samples_per_s)
-        both, first, second = rates
-        assert 1 / both == pytest.approx(0.25 / first + 0.75 / second)
+ALL_SEEDS = [range(at, at + 20) for at in range(0, 300, 20)]
+BASELINES = ("all_edge", "all_cloud", "jointdnn", "jointdnn_plus")
+SPEEDS = (1e7, 1e8, 1e9, 1e10, 1e12)
 
-    @pytest.mark.parametrize(
-        ("samples", "switches"), [((100, 100), 1.0), ((900, 100), 0.2), ((100, 100, 100), 1.0)]
-    )
-    def test_next_device_gets_the_weights_before_its_turn(
-        self, samples: tuple[int, ...], switches: float
-    ) -> None:
-        """Samples are large and the network is slow: each trains alone and hands over all weights.
 
-        Of ten turns, one is of the device with a tenth of the samples, and one follows it.
-        """
-        network = Link(1e4, overhead_s=0.5)
-        edges = [Node(name, flops_per_s=1e5) for name in ("edge", "cloud")]
-        question = asked([*boards(*samples), *edges], network)
-        option = WAYS["hiertrain"].find(question)
-        handed_s = 0.5 + 8 * question.model_bytes / 1e4
-        expected_s = question.batch_s(0) + switches * handed_s
-        assert option.use.iteration_s == pytest.approx(expected_s)
-        assert option.simulate().iteration_s == pytest.approx(expected_s)
-        assert f"hand over up to {bytes_as_text(question.model_bytes)}" in "; ".join(option.assumes)
+def random_cluster(random: Random) -> Cluster:
+    """1 to 12 devices, equal or not, each linked with the edge and some with others."""
+    count, equal = random.randint(1, 12), random.random() < 0.4
+    edge, cloud = count, count + 1
 
-    def test_layers_that_cost_more_to_hand_over_than_they_save_are_not_on_devices(self) -> None:
-        """Alone a device would train by itself; two have the edge train, to which samples go."""
-        servers = [Node(name, flops_per_s=1e10) for name in ("edge", "cloud")]
-        alone, both = (
-            WAYS["hiertrain"].find(asked([*boards(*samples), *servers], Link(1e7)))
-            for samples in ((100,), (100, 100))
+    def link() -> Link:
+        bandwidth_bps = random.choice([1e5, 1e6, 1e7, 1e8, 1e9])
+        overhead_s, latency_s = random.choice([0, 1e-3, 2e-2]), random.choice([0, 0, 0.005, 0.1])
+        return Link(bandwidth_bps, overhead_s=overhead_s, latency_s=latency_s)
+
+    own, shape = random.choice(SPEEDS), random.choice(["star", "mesh", "tree"])
+    nodes = [
+        Node(
+            f"d{at}",
+            flops_per_s=own if equal else random.choice(SPEEDS),
+            samples=100 if equal else random.choice([1, 100, 1000]),
         )
-        assert both.learns_from == [0, 1]
-        assert both.simulate().samples_per_s == pytest.approx(both.use.samples_per_s, rel=0.01)
-        assert 0 in alone.batches
-        assert not {0, 1} & both.batches.keys()
-        assert both.use.samples_per_s < alone.use.samples_per_s
+        for at in range(count)
+    ]
+    nodes += [Node(name, flops_per_s=random.choice(SPEEDS)) for name in ("edge", "cloud")]
+    links: dict[tuple[int | str, int | str], Link] = {}
 
-    @given(first=policies(), then=policies(), data=st.data())
-    @settings(max_examples=60, deadline=None)
-    def test_every_layer_of_a_turn_is_as_the_last_iteration_left_it(
-        self, first: Policy, then: Policy, data: st.DataObject
-    ) -> None:
-        question = asked([*boards(50, 50), *(Node(n, flops_per_s=1e9) for n in "xyz")])
-        turns = {}
-        for device, policy in enumerate((first, then)):
-            edge, cloud, _ = data.draw(st.permutations([2, 3, 4]))
-            nodes = (device, edge, cloud)
-            turns[device] = Turn(nodes, problem_of(question, nodes), policy, {})
-        taken = Turns(question, turns, {0: 0, 1: 1})
-        oracle.check_versions(taken, [0, 1, 1, 0])
-        assert sum(taken.successions.values()) == pytest.approx(1)
-        taken.dry_run((0, 1)).use()  # ends: nobody waits for what is not sent
+    def both_ways(a: int, b: int, there: Link) -> None:
+        links[a, b] = there
+        links[b, a] = there if equal or random.random() < 0.7 else link()
 
-    @given(samples=st.lists(st.integers(1, 5000), min_size=1, max_size=6))
-    @settings(max_examples=30, deadline=None)
-    def test_turns_are_in_proportion_to_samples(self, samples: list[int]) -> None:
-        shares = successions(tuple(samples))
-        for place, own in enumerate(samples):
-            before, after = (
-                sum(share for pair, share in shares.items() if pair[side] == place)
-                for side in (0, 1)
-            )
-            assert after == pytest.approx(own / sum(samples))
-            assert before == pytest.approx(after, abs=2e-3)
+    both_ways(edge, cloud, link())
+    alike = link()
+    for device in range(count):
+        both_ways(device, edge, alike if equal else link())
+        if shape == "mesh":
+            both_ways(device, cloud, link())
+        if shape == "tree" and device:
+            both_ways(device, random.randrange(device), link())
+    return Cluster(nodes, links)
+
+
+class TestSeveralDevices:
+    @pytest.mark.parametrize("seeds", usually([ALL_SEEDS[0]], ALL_SEEDS))
+    def test_hiertrain_is_never_slower_than_what_it_contains(self, seeds: range) -> None:
+        for seed in seeds:
+            random = Random(seed)
+            cluster = random_cluster(random)
+            question = Question(PROFILE, cluster, random.choice([1, 4, 8, 16]))
+            whole = WAYS["hiertrain"].find(question)
+            for name in BASELINES:
+                part = WAYS[name].find(question)
+                assert whole.use.iteration_s <= part.use.iteration_s * (1 + 1e-9), (seed, name)
+                simulated_s = whole.simulate().iteration_s, part.simulate().iteration_s
+                assert simulated_s[0] <= simulated_s[1] * (1 + 1e-9), (seed, name)
+
+    def test_devices_send_side_by_side(self) -> None:
+        """Each sends its share of the samples over its own link; edge and cloud take no time."""
+        servers = [Node(name, flops_per_s=1e15) for name in ("edge", "cloud")]
+        question = asked([*boards(100, 300), *servers], Link(1e6, overhead_s=0.5))
+        option = WAYS["all_edge"].find(question)
+        sent_s = 0.5 + 8 * 0.75 * BATCH * question.sample_bytes / 1e6
+        assert option.use.iteration_s == pytest.approx(sent_s, rel=1e-3)
+        assert question.share(option.learns_from) == 1
+        assert option.use.samples == BATCH
 
 
 FAR = Link(1e7, latency_s=0.5)
@@ -276,7 +267,7 @@ class TestEdgeAndCloud:
         edge = Node("edge", flops_per_s=1e11)
         assert "since only edge holds none" in self.assumes(*boards(10, 10), edge)
         assert "since all nodes hold some" in self.assumes(*boards(10, 10, 10))
-        assert "edge or cloud of others" not in self.assumes(
+        assert "edge or cloud as well" not in self.assumes(
             *boards(10, 10), edge, Node("cloud", flops_per_s=1e12)
         )
 
@@ -296,18 +287,10 @@ class TestEdgeAndCloud:
         assert option.memory[5].fits is True
 
 
-def test_devices_that_are_alike_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned = []
-    plan = PLANNERS["all_edge"]
-
-    def counted(problem: Problem) -> Policy:
-        planned.append(problem)
-        return plan(problem)
-
-    monkeypatch.setitem(PLANNERS, "all_edge", counted)
+def test_devices_that_are_alike_are_one_kind() -> None:
     servers = [Node("edge", flops_per_s=1e11), Node("cloud", flops_per_s=1e12)]
     question = Question(PROFILE, star(boards(*[10] * 8), servers, LINK), BATCH)
+    assert len({id(problem) for problem, _ in team_of(question, 8, 9).devices}) == 1
     option = WAYS["all_edge"].find(question)
-    assert len(planned) == 2
     sent = [option.use.link_bytes[at, edge] for at in range(8) for edge in option.batches]
     assert np.allclose(sent, sent[0])

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from workbench import training
 from workbench.comparison import Question
-from workbench.comparison.ways.turns import Turns
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy
 from workbench.training.repeatable import SHUFFLE
 
@@ -153,33 +152,6 @@ def _samples_of(policy: Policy, layer: int) -> dict[str, int]:
         else:
             found[o] += samples
     return {tier: samples for tier, samples in found.items() if samples}
-
-
-def check_versions(turns: Turns, order: Sequence[int]) -> None:
-    """Count the iterations that each node's layers have seen; none may lag behind in its turn."""
-    layers = range(turns.turns[order[0]].problem.layers)
-    nodes = range(len(turns.question.cluster))
-    version = {(node, layer): 0 for node in nodes for layer in layers}
-    sizes = turns.question.profile.table["param_bytes"].to_list()
-    for number, device in enumerate(order):
-        turn = turns.turns[device]
-        if number:
-            sent: dict[tuple[int, int], float] = {}
-            for node in turn.nodes:
-                for layer in turn.layers(node):
-                    if version[node, layer] == number or not sizes[layer]:
-                        continue
-                    sources = [one for one in nodes if version[one, layer] == number]
-                    source = next(
-                        one
-                        for one in sources
-                        if turns.handed_over(order[number - 1], device).get((one, node))
-                    )
-                    sent[source, node] = sent.get((source, node), 0.0) + sizes[layer]
-            assert turns.handed_over(order[number - 1], device) == sent
-        for node in turn.nodes:
-            for layer in turn.layers(node):
-                version[node, layer] = number + 1
 
 
 def federated_losses(

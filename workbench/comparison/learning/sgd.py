@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +21,6 @@ from workbench import training
 from workbench.comparison.learning.task import PER_EPOCH, Task
 from workbench.comparison.use import Use, carried
 from workbench.comparison.ways.batches import BY_SPEED
-from workbench.comparison.ways.turns import schedule
 from workbench.comparison.ways.way import EQUAL
 from workbench.runtime import simulate
 from workbench.training.batches import Draw
@@ -58,14 +57,10 @@ class Batches:
     sizes
         Samples of each holder; or one number, of all together: then batches are drawn from the
         samples of all these holders, as where they are sent to one node.
-    turns
-        Samples of each holder, if instead each batch is one holder's, in turns as `schedule` has
-        them; or none.
     """
 
     holders: tuple[int, ...]
     sizes: tuple[int, ...]
-    turns: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, way: Way, option: Option, question: Question) -> Batches:
@@ -73,9 +68,7 @@ class Batches:
         nodes = [node for node in question.holders if node in option.learns_from]
         places = tuple(map(question.holders.index, nodes))
         if way.moves_samples or len(nodes) == 1:
-            takes_turns = way.system == "HierTrain" and len(nodes) > 1
-            turns = tuple(question.samples[node] for node in nodes) if takes_turns else ()
-            batches = cls(places, (question.batch_size,), turns)
+            batches = cls(places, (question.batch_size,))
         else:
             batches = cls(places, tuple(option.batches[node] for node in nodes))
         assert math.isclose(batches.samples, option.use.samples, rel_tol=1e-6), way.name
@@ -83,7 +76,7 @@ class Batches:
 
     def __str__(self) -> str:
         holders, sizes = (", ".join(map(str, numbers)) for numbers in (self.holders, self.sizes))
-        return f"SGD in batches of {sizes} from {holders}{' in turns' if self.turns else ''}"
+        return f"SGD in batches of {sizes} from {holders}"
 
     @property
     def samples(self) -> int:
@@ -93,12 +86,9 @@ class Batches:
     def draw(self, shards: tuple[NDArray[np.int64], ...], seed: int) -> Iterator[NDArray[np.int64]]:
         """Batch after batch: pass after pass over the samples, each in an order of its own."""
         own = [shards[place] for place in self.holders]
-        if len(self.sizes) < len(own) and not self.turns:
+        if len(self.sizes) < len(own):
             own = [np.concatenate(own)]
         draws = [Draw(shard, seed, place) for shard, place in zip(own, self.holders, strict=False)]
-        if self.turns:
-            for place in cycle(schedule(self.turns)):
-                yield draws[place].take(self.samples)
         while True:
             taken = zip(draws, self.sizes, strict=True)
             yield np.concatenate([draw.take(size) for draw, size in taken])

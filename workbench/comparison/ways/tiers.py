@@ -1,42 +1,50 @@
-"""Device, edge and cloud as one worker, under each of HierTrain's planners; devices in turns."""
+"""Devices, edge and cloud as one worker, under each of HierTrain's planners."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import permutations
+from itertools import pairwise, permutations
 from operator import itemgetter
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from workbench.clusters.cluster import some
+from workbench.comparison.memory import NodeMemory
 from workbench.comparison.parts import ASSUMES, part_memory, parts
-from workbench.comparison.question import Pair, Question, UnusableError
-from workbench.comparison.ways.turns import Turn, Turns
+from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
+from workbench.comparison.use import DryRun, Use, within_links
 from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
-from workbench.hiertrain.costs.policy import Policy
-from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
-from workbench.utils.numbers import bytes_as_text, three_digits
+from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
+from workbench.hiertrain.costs.problem import TIERS, Problem
+from workbench.hiertrain.costs.tier import as_one
+from workbench.hiertrain.programs.network import tier_programs
+from workbench.utils.numbers import three_digits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from workbench.profiles import LayerTimes
+    from workbench.runtime import Program
 
 NEAREST = 3
-"""Nodes tried as edge and cloud of a device: those that would learn fastest from what it sends."""
+"""Nodes tried as edge and cloud: those that would learn fastest from what devices send."""
 
 TRIED = 12
-"""Problems that are planned, of all devices that differ; two for each at the least."""
+"""Pairs of nodes that are planned."""
 
 PRICED = 3
 """Plans whose programs are run, those shortest by the planner's own cost model."""
+
+WITHIN = ("all_edge", "all_cloud", "jointdnn", "jointdnn_plus")
+"""Planners whose plans are among those that HierTrain's chooses from."""
 
 UNLIMITED_BPS = 1e18
 """Bandwidth, to a planner, of links that have no limit."""
@@ -45,97 +53,109 @@ QUANTISED = "equal to SGD except for 8-bit features"
 
 
 def plan(question: Question, planner: str) -> Option:
-    """Every holder of samples as a device, in turns, each with its best edge and cloud.
+    """All holders of samples as one tier of devices, with an edge and a cloud.
 
-    A planner assumes that every message has its link to itself (Liu et al. 2020, Eq. 4), and knows
-    no memory. What its plan takes on the cluster, where messages share interfaces and tiers may
-    have to compute again, is found by running its programs.
+    The planner finds a policy for each of the pairs of nodes that may be edge and cloud, by its
+    cost model, in which messages have links to themselves but for what all devices share. The
+    shortest are run on the cluster, where messages share interfaces and tiers may have to compute
+    again, and the fastest is taken. HierTrain's planner chooses among those of `WITHIN` as well.
     """
     if len(question.cluster) < 3:
         raise UnusableError("device, edge and cloud need three nodes")
-    alike = defaultdict[object, list[int]](list)
-    for device in question.holders:
-        alike[_about(question, device)].append(device)
-    most = max(2, TRIED // len(alike)), max(1, PRICED // len(alike))
-    found: dict[int, tuple[float, int, Turn]] = {}
-    for devices in alike.values():
-        planned_s, turn = _best(question, planner, devices[0], *most)
-        for device in devices:
-            its = _turn(question, (device, *turn.nodes[1:]), turn.policy)
-            found[device] = planned_s, devices[0], its
-    turns = {device: found[device][2] for device in question.holders}
-    taken = Turns(question, turns, {device: first for device, (_, first, _) in found.items()})
-    planned_s = sum(question.share([device]) * found[device][0] for device in turns)
-    return _option(question, taken, planned_s)
+    names = (planner, *(WITHIN if planner == "hiertrain" else ()))
+    tried = [trial for name in names for trial in _tried(question, name)]
+    return _option(question, min(tried, key=_order))
 
 
-def _about(question: Question, device: int) -> object:
-    """All that a plan depends on: devices that do not differ in it have the same plan."""
-    node, times = question.kind(device)
-    near = tuple(
-        (other, question.routed.link(device, other), question.routed.link(other, device))
-        for *_, other in _nearest(question, device)
-    )
-    interfaces = question.routed.nodes[device].uplink, question.routed.nodes[device].downlink
-    return replace(node, samples=0), times, interfaces, near, max(0.5, question.share([device]))
+class Trial(NamedTuple):
+    """A policy on nodes of the cluster, and what an iteration takes there."""
+
+    team: Team
+    policy: Policy
+    memory: Mapping[int, NodeMemory]
+    use: Use
+    dry: DryRun
+
+    @property
+    def unfit(self) -> int:
+        """Nodes that lack memory."""
+        return sum(one.fits is False for one in self.memory.values())
 
 
-def _best(
-    question: Question, planner: str, device: int, tried: int, priced: int
-) -> tuple[float, Turn]:
-    """The planner's own seconds, and the turn that fits in the shortest time."""
+class Team(NamedTuple):
+    """Nodes as devices, edge and cloud, and the problem that they have.
+
+    Attributes
+    ----------
+    nodes
+        The devices, the edge, the cloud; a node may be a device and edge or cloud of all.
+    devices
+        Problem and share of all samples of each device.
+    problem
+        Of all devices as one.
+    """
+
+    nodes: tuple[int, ...]
+    devices: Sequence[tuple[Problem, float]]
+    problem: Problem
+
+    @property
+    def roles(self) -> list[tuple[str, int, float]]:
+        """(tier, node, share of the tier's samples)."""
+        *devices, edge, cloud = self.nodes
+        shares = [share for _, share in self.devices]
+        roles = [("device", node, share) for node, share in zip(devices, shares, strict=True)]
+        return [*roles, ("edge", edge, 1.0), ("cloud", cloud, 1.0)]
+
+
+def _order(trial: Trial) -> tuple[int, float]:
+    return trial.unfit, float(f"{trial.use.iteration_s:.9g}")
+
+
+@lru_cache(maxsize=64)
+def _tried(question: Question, planner: str) -> tuple[Trial, ...]:
+    """A planner's policies on pairs of nodes, those shortest by its own cost model; run.
+
+    Of pairs with the same policy and the same seconds, such as pairs of equal nodes, the first.
+    """
+    found = dict[object, tuple[int, float, int, int, Policy]]()
+    for edge, cloud in _pairs(question):
+        problem = team_of(question, edge, cloud).problem
+        policy = PLANNERS[planner](problem)
+        seconds = iteration(problem, policy).total_s
+        memory, _ = _held(question, edge, cloud, policy)
+        unfit = sum(one.fits is False for one in memory.values())
+        found.setdefault((unfit, f"{seconds:.9g}", policy), (unfit, seconds, edge, cloud, policy))
+    shortest = sorted(found.values(), key=itemgetter(0, 1))
+    fitting = [one[2:] for one in shortest if one[0] == shortest[0][0]]
+    return tuple(_trial(question, *one) for one in fitting[:PRICED])
+
+
+@lru_cache(maxsize=256)
+def _trial(question: Question, edge: int, cloud: int, policy: Policy) -> Trial:
+    team = team_of(question, edge, cloud)
+    memory, devices = _held(question, edge, cloud, policy)
+    nodes = list(dict.fromkeys(team.nodes))
+    places = [nodes.index(node) for node in team.nodes]
+
+    def programs(iterations: int) -> list[Program]:
+        return tier_programs(devices, policy, iterations, places)
+
+    cluster = question.part(nodes, [1.0] * len(nodes))
+    servers = {*places[-2:]}  # devices send each other nothing
+    links = {pair: link for pair, link in cluster.links.items() if servers & {*pair}}
+    cluster = replace(cluster, links=links)
+    dry = DryRun(cluster, nodes, programs, question.batch_size, first=2, last=4)
+    return Trial(team, policy, memory, within_links(question, dry.use()), dry)
+
+
+def _pairs(question: Question) -> list[Pair]:
+    """Nodes tried as edge and cloud; all that hold no samples are, where there are two."""
     free = _without_samples(question)
-    near = [node for *_, node in _nearest(question, device)]
+    near = [node for *_, node in _nearest(question)]
     pairs = [pair for pair in permutations(near, 2) if len(free) > 1 or {*free} <= {*pair}]
     pairs.sort(key=lambda pair: sum(map(near.index, pair)))
-    found = []
-    for edge, cloud in pairs[:tried]:
-        nodes = (device, edge, cloud)
-        for policy in _policies(question, planner, nodes):
-            turn = _turn(question, nodes, policy)
-            unfit = sum(one.fits is False for one in turn.memory.values())
-            own_s = iteration(turn.problem, policy).total_s
-            handed_s = _handed_over_s(question, turn)
-            found.append((unfit, own_s + handed_s, handed_s, own_s, turn))
-    found.sort(key=itemgetter(0, 1))
-    fitting = [one[2:] for one in found if one[0] == found[0][0]][:priced]
-
-    def on_cluster_s(one: tuple[float, float, Turn]) -> float:
-        return one[0] + Turns(question, {device: one[2]}, {device: device}).use().iteration_s
-
-    _, own_s, turn = min(fitting, key=on_cluster_s) if len(fitting) > 1 else fitting[0]
-    return own_s, turn
-
-
-def _policies(question: Question, planner: str, nodes: tuple[int, int, int]) -> Iterator[Policy]:
-    """The planner's policy; if devices take turns, also that without layers on the device.
-
-    A planner does not know that these are handed over from turn to turn. It leaves the device alone
-    if each sample takes longer there than a whole iteration under its own policy.
-    """
-    problem = problem_of(question, nodes)
-    policy = PLANNERS[planner](problem)
-    yield policy
-    if len(question.holders) > 1 and policy.held("device", problem.layers):
-        price_s = 1.0 + 2.0 * iteration(problem, policy).total_s
-        dear_s = {"device": problem.layer_s["device"] + price_s}
-        yield PLANNERS[planner](replace(problem, layer_s=dict(problem.layer_s) | dear_s))
-
-
-def _handed_over_s(question: Question, turn: Turn) -> float:
-    """Seconds, about, in which the device gets its layers, if another had its turn before."""
-    device, *others = turn.nodes
-    others = [node for node in question.holders if node != device] or others
-    policy, layers = turn.policy, turn.problem.layers
-    held = [*turn.layers(device)]
-    if len(question.holders) < 2 or not held:
-        return 0.0
-    tiers = {policy.holders(layers)[layer] for layer in held}
-    sources = {turn.nodes[TIERS.index(tier)] for tier in tiers} - {device}
-    size = float(turn.problem.param_bytes[held].sum())
-    share = question.share([device])
-    got_s = [_sent_s(question, (node, device), size) for node in sources or others]
-    return min(1.0, (1 - share) / share) * (max(got_s) if sources else fmean(got_s))
+    return pairs[:TRIED]
 
 
 def _sent_s(question: Question, hop: Pair, size_bytes: float) -> float:
@@ -148,24 +168,23 @@ def _without_samples(question: Question) -> list[int]:
     return [node for node in question.by_name if node not in question.holders]
 
 
-def _nearest(question: Question, device: int) -> list[tuple[bool, float, int]]:
-    """(whether it lacks memory, seconds, node) of nodes to try as edge and cloud of a device.
+def _nearest(question: Question) -> list[tuple[bool, float, int]]:
+    """(whether it lacks memory, seconds, node) of nodes to try as edge and cloud.
 
-    Those that would learn fastest from a batch of it, and have the memory. Holders of samples only
-    where fewer than two other nodes hold none.
+    Those that would learn fastest from a batch of any device, and have the memory. Holders of
+    samples only where fewer than two other nodes hold none.
     """
+    size = question.batch_size * question.sample_bytes
 
     def there(node: int) -> tuple[bool, float, int]:
-        size = question.batch_size * question.sample_bytes
-        sent_s = _sent_s(question, (device, node), size)
+        sent_s = [_sent_s(question, (one, node), size) for one in question.holders if one != node]
         unfit = not question.fits(node, question.batch_size)
-        return unfit, question.batch_s(node) + sent_s, node
+        return unfit, question.batch_s(node) + fmean(sent_s), node
 
     free = _without_samples(question)
-    holders = [node for node in question.holders if node != device]
     if len(free) > 1:
         return sorted(map(there, free), key=itemgetter(0, 1))[:NEAREST]
-    nearest = sorted(map(there, holders), key=itemgetter(0, 1))
+    nearest = sorted(map(there, question.holders), key=itemgetter(0, 1))
     return [*map(there, free), *nearest][:NEAREST]
 
 
@@ -177,18 +196,60 @@ def _arrays(times: LayerTimes) -> tuple[NDArray[np.float64], NDArray[np.float64]
 
 
 @lru_cache(maxsize=128)
-def problem_of(question: Question, nodes: tuple[int, int, int]) -> Problem:
-    """The problem of three nodes of a cluster, a batch on the first of them."""
+def team_of(question: Question, edge: int, cloud: int) -> Team:
+    """All holders of samples as devices, with an edge and a cloud."""
+    bps = {tier: _shared_bps(question, node) for tier, node in (("edge", edge), ("cloud", cloud))}
+    problems = dict[object, Problem]()  # of devices that differ
+    devices = list[tuple[Problem, float]]()
+    for device in question.holders:
+        nodes, own = (device, edge, cloud), {tier: of[device] for tier, of in bps.items()}
+        overhead_s = _overhead_s(question, nodes)
+        key = question.kind(device), tuple(own.values()), overhead_s
+        if key not in problems:
+            problems[key] = _problem(question, nodes, own, overhead_s)
+        devices.append((problems[key], question.share([device])))
+    return Team((*question.holders, edge, cloud), devices, as_one(devices))
+
+
+def _shared_bps(question: Question, to: int) -> dict[int, float]:
+    """Device -> what its path to a node carries, the less of both directions, if all send at once.
+
+    Each hop is shared equally by those whose paths lead over it, and so is the node's interface.
+    """
+    devices = [device for device in question.holders if device != to]
+    found = {to: UNLIMITED_BPS}
+    for pairs in ([(device, to) for device in devices], [(to, device) for device in devices]):
+        hops = Counter(hop for pair in pairs for hop in pairwise(question.paths[pair]))
+        node = question.routed.nodes[to]
+        interface = node.downlink if pairs[0][1] == to else node.uplink
+        limit = UNLIMITED_BPS if interface is None else at_beginning(interface) / len(pairs)
+        for device, pair in zip(devices, pairs, strict=True):
+            shared = [question.hop_bps(hop) / hops[hop] for hop in pairwise(question.paths[pair])]
+            found[device] = min(limit, *shared, found.get(device, UNLIMITED_BPS))
+    return found
+
+
+def _overhead_s(question: Question, nodes: tuple[int, int, int]) -> float:
+    links = [question.routed.link(*way) for way in permutations(dict.fromkeys(nodes), 2)]
+    return max(link.overhead_s + link.latency_s for link in links)
+
+
+def _problem(
+    question: Question,
+    nodes: tuple[int, int, int],
+    bps: Mapping[str, float],
+    overhead_s: float,
+) -> Problem:
+    """The problem of three nodes, the first the device; `bps` from there to edge and cloud."""
     table = question.profile.table
-    by_tier = dict(zip(TIERS, nodes, strict=True))
     layer_s, update_s = {}, {}
-    for tier, node in by_tier.items():
+    for tier, node in zip(TIERS, nodes, strict=True):
         speed = question.speeds[node]
         layer_s[tier], update_s[tier] = (
             one / speed for one in _arrays(question.layer_times(node, 1, again=False))
         )
-    ends = {pair: list(permutations(by_tier[tier] for tier in pair)) for pair in PAIRS}
-    links = [question.routed.link(*way) for ways in ends.values() for way in ways]
+    _, edge, cloud = nodes
+    far_bps = min(question.path_bps(edge, cloud), question.path_bps(cloud, edge))
     return Problem(
         layer_s,
         update_s,
@@ -196,70 +257,107 @@ def problem_of(question: Question, nodes: tuple[int, int, int]) -> Problem:
         table["output_bytes"].to_numpy(),
         question.sample_bytes,
         {
-            pair: min(UNLIMITED_BPS, *(question.path_bps(*way) for way in ways))
-            for pair, ways in ends.items()
+            ("device", "edge"): bps["edge"],
+            ("device", "cloud"): bps["cloud"],
+            ("edge", "cloud"): min(UNLIMITED_BPS, far_bps),
         },
         question.batch_size,
-        overhead_s=max(link.overhead_s + link.latency_s for link in links),
+        overhead_s=overhead_s,
     )
 
 
-def _turn(question: Question, nodes: tuple[int, int, int], policy: Policy) -> Turn:
-    """A turn with what its nodes hold, and the seconds that they compute again so that it fits."""
-    problem = problem_of(question, nodes)
-    layer_s, memory = dict(problem.layer_s), {}
-    for tier, part in parts(policy, problem.output_bytes).items():
-        node = nodes[TIERS.index(tier)]
+@lru_cache(maxsize=256)
+def _held(
+    question: Question, edge: int, cloud: int, policy: Policy
+) -> tuple[dict[int, NodeMemory], list[tuple[Problem, float]]]:
+    """What each node holds, and the devices with what tiers compute again to fit."""
+    team = team_of(question, edge, cloud)
+    devices, outputs = list(team.devices), team.problem.output_bytes
+    of_share = {
+        share: parts(_part_of(policy, share), outputs)
+        for share in {share for *_, share in team.roles}
+    }
+    memory = dict[int, NodeMemory]()
+    for role, (tier, node, share) in enumerate(team.roles):
+        part = of_share[share].get(tier)
+        if part is None or not part.samples.any():
+            continue
         found = part_memory(question, node, part)
         if found is None:
             continue
-        memory[node], again = found
+        held, again = found
         if again is not None:
-            forward_s, backward_s = layer_s[tier].T
+            forward_s, backward_s = devices[min(role, len(devices) - 1)][0].layer_s[tier].T
             more_s = again.forward * forward_s + again.backward * backward_s
-            layer_s[tier] = np.stack([forward_s, backward_s + more_s], axis=1)
-            taken_s = float((more_s * part.samples).sum())
-            memory[node] = memory[node]._replace(recomputation_s=taken_s)
-    return Turn(nodes, replace(problem, layer_s=layer_s), policy, memory)
+            layer_s = np.stack([forward_s, backward_s + more_s], axis=1)
+            held = held._replace(recomputation_s=float((more_s * part.samples).sum()))
+            for at in [role] if tier == "device" else range(len(devices)):
+                one, own = devices[at]
+                devices[at] = replace(one, layer_s={**one.layer_s, tier: layer_s}), own
+        memory[node] = _both(question, node, memory[node], held) if node in memory else held
+    return memory, devices
 
 
-def _option(question: Question, turns: Turns, planned_s: float) -> Option:
-    use, names, devices = turns.use(), question.cluster.names, list(turns.turns)
-    where, assumes = [], []
-    by_tiers = defaultdict[tuple[int, ...], list[int]](list)
-    for device, turn in turns.turns.items():
-        by_tiers[turn.nodes[1:]].append(device)
-    for (edge, cloud), group in by_tiers.items():
-        of = some([names[device] for device in group])
-        tier = "devices" if len(group) > 1 else "device"
-        where.append(f"{tier} = {of}, edge = {names[edge]}, cloud = {names[cloud]}")
+def _part_of(policy: Policy, share: float) -> Policy:
+    """A policy of a share of the samples, in whole ones."""
+    if isinstance(policy, Chain):
+        return replace(policy, batch=_whole(share * policy.batch))
+    assert isinstance(policy, Hybrid)
+    b_o, b_s, b_l = (_whole(share * samples) for samples in (policy.b_o, policy.b_s, policy.b_l))
+    return replace(policy, b_o=b_o, b_s=b_s, b_l=b_l)
+
+
+def _whole(samples: float) -> int:
+    return math.ceil(samples - 1e-9)
+
+
+def _both(question: Question, node: int, one: NodeMemory, other: NodeMemory) -> NodeMemory:
+    """What a node holds as a device and as edge or cloud."""
+    room, needed = question.cluster.nodes[node].memory_bytes, one.needed_bytes + other.needed_bytes
+    return NodeMemory(
+        one.once_bytes + other.once_bytes,
+        needed,
+        None if room is None else needed <= room,
+        one.recomputation_s + other.recomputation_s,
+    )
+
+
+def _option(question: Question, trial: Trial) -> Option:
+    team, names = trial.team, question.cluster.names
+    *devices, edge, cloud = team.nodes
+    tier = "devices" if len(devices) > 1 else "device"
+    of = some([names[device] for device in devices])
+    assumes = []
     if len(devices) > 1:
-        sizes = [sum(turns.handed_over(*pair).values()) for pair in turns.successions]
-        handed = (
-            f", and hand over up to {bytes_as_text(max(sizes))} of weights" if any(sizes) else ""
-        )
-        assumes.append(f"devices take turns of one iteration, by their samples{handed}")
+        assumes.append("devices share each batch, by the samples that they hold")
     if len(free := _without_samples(question)) < 2:
         since = f"only {names[free[0]]} holds none" if free else "all nodes hold some"
-        assumes.append(f"a node that holds samples is edge or cloud of others, since {since}")
+        assumes.append(f"a node that holds samples is edge or cloud as well, since {since}")
     if question.memory is not None:
         assumes.append(ASSUMES)
-    if planned_s < 0.95 * use.iteration_s:
+    planned_s = iteration(team.problem, trial.policy).total_s
+    if planned_s < 0.95 * trial.use.iteration_s:
         rate = question.batch_size / planned_s
-        assumes.append(
-            f"its own cost model, in which no link is shared, predicts {three_digits(rate)}/s"
-        )
+        assumes.append(f"its own cost model predicts {three_digits(rate)}/s")
     return Option(
-        use=use,
-        dry=replace(turns.dry_run(turns.order, turns.nodes), first=1, last=2),
-        again=turns.run,
-        fewest=len(devices),
+        use=trial.use,
+        dry=trial.dry,
         learns_from=devices,
-        batches=turns.batches(),
-        memory=turns.memory() or None,
-        where="; ".join(where),
+        batches=_batches(team, trial.policy),
+        memory=trial.memory or None,
+        where=f"{tier} = {of}, edge = {names[edge]}, cloud = {names[cloud]}",
         assumes=tuple(assumes),
     )
+
+
+def _batches(team: Team, policy: Policy) -> dict[int, int]:
+    """Node -> samples of which it computes something."""
+    found, counts = Counter[int](), dict.fromkeys(TIERS, 0)
+    for tier, _, _, samples in policy.rows(team.problem.layers):
+        counts[tier] = max(counts[tier], samples)
+    for tier, node, share in team.roles:
+        found[node] += _whole(share * counts[tier])
+    return {node: count for node, count in found.items() if count}
 
 
 WAYS = tuple(

@@ -35,6 +35,7 @@ class Path(NamedTuple):
     tiers: tuple[str, ...]
     length_s: float  # computation and messages, without updates
     updates_s: tuple[float, ...]  # for each allowed tier, of the layers that it holds
+    averages: bool = False  # whether several devices have parameters, which they average
 
     @property
     def duration_s(self) -> float:
@@ -50,10 +51,13 @@ def fastest_chain(problem: Problem, allowed: Sequence[str]) -> Chain:
     every tier's update, and whose length with the shortest rest and the longest update so far does
     not exceed the duration of the path that is shortest without updates. Updates are short beside
     all else, so few are kept; where they are not, their number may grow steeply with the layers.
+
+    What several devices average counts with each of their layers, its overheads with the first.
     """
     check_problem(problem)
     step_s = _step_s(problem, allowed)
     update_s = np.stack([problem.update_s[tier] for tier in allowed], axis=1).tolist()
+    averaging_s = 2 * problem.overhead_s if problem.averaging else 0.0
 
     def extended(path: Path, tier: str) -> Path:
         """Put the next layer of a path on a tier."""
@@ -62,7 +66,10 @@ def fastest_chain(problem: Problem, allowed: Sequence[str]) -> Chain:
         updates_s = list(path.updates_s)
         updates_s[own] += update_s[layer][own]
         length_s = path.length_s + step_s[layer][before, tier]
-        return Path((*path.tiers, tier), length_s, tuple(updates_s))
+        averages = averaging_s > 0 and tier == "device" and problem.param_bytes[layer] > 0
+        if averages and not path.averages:
+            length_s += averaging_s
+        return Path((*path.tiers, tier), length_s, tuple(updates_s), path.averages or averages)
 
     empty = Path((), 0.0, (0.0,) * len(allowed))
     to_go_s = _to_go_s(step_s, allowed)
@@ -89,6 +96,10 @@ def _step_s(problem: Problem, allowed: Sequence[str]) -> list[dict[tuple[str | N
     """
     batch = problem.batch
     compute_s = {tier: (batch * problem.layer_s[tier].sum(axis=1)).tolist() for tier in allowed}
+    if problem.averaging:
+        averaging_bps = problem.averaging.bandwidth_bps[problem.averaging.hub]
+        averaged_s = 2 * 8 * problem.param_bytes / averaging_bps
+        compute_s["device"] = (averaged_s + compute_s["device"]).tolist()
     samples_bytes = batch * problem.sample_bytes
     step_s: list[dict[tuple[str | None, str], float]] = [
         {
@@ -123,10 +134,16 @@ def _to_go_s(
 
 
 def _unbeaten(paths: Sequence[Path], tier: str) -> list[Path]:
-    """Paths that end on a tier and that no other such path beats in everything."""
+    """Paths that end on a tier and that no other such path beats in everything.
+
+    One that has still to pay the overheads of averaging beats none that has paid them.
+    """
     kept: list[Path] = []
     ending = (path for path in paths if path.tiers[-1] == tier)
     for path in sorted(ending, key=lambda path: (path.length_s, path.updates_s, path.tiers)):
-        if not any(all(map(le, other.updates_s, path.updates_s)) for other in kept):
+        if not any(
+            all(map(le, other.updates_s, path.updates_s)) and other.averages >= path.averages
+            for other in kept
+        ):
             kept.append(path)
     return kept

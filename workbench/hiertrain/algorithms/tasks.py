@@ -118,19 +118,26 @@ def all_tasks(problem: Problem) -> Tasks:
     else:
         setups = [nothing] * len(slopes)
 
-    sizes = problem.param_sum_bytes
-    weightgrad_s = [2 * sizes[m_s] * per_byte_s[s, o], 2 * sizes[m_l] * per_byte_s[l, o]]
-    s_weightgrad_s, l_weightgrad_s = (way_s + 2 * setup_s(way_s) for way_s in weightgrad_s)
-    sums_s = problem.update_sum_s
-    updates_s = np.maximum(np.maximum(sums_s[s, m_s], sums_s[l, m_l]), sums_s[o, layers])
-    fixed_s = problem.batch * (f_3 + g_3) + updates_s + np.maximum(s_weightgrad_s, l_weightgrad_s)
+    workers, lasts = np.stack([o, s, l]), np.stack([np.full_like(m_s, layers), m_s, m_l])
+    hubs = np.array([TIERS.index(problem.hub(order[0])) for order in ORDERS])[order]
+    averaging_s = _per_byte_s(problem, averaging=True)[workers, hubs]
+    sent_s = 2 * problem.param_sum_bytes[lasts] * averaging_s
+    weightgrads_s = (sent_s + 2 * setup_s(sent_s)).max(axis=0)
+    updates_s = problem.update_sum_s[workers, lasts].max(axis=0)
+    fixed_s = problem.batch * (f_3 + g_3) + updates_s + weightgrads_s
     return Tasks(problem.batch, order, m_s, m_l, np.stack(slopes), np.stack(setups), fixed_s)
 
 
-def _per_byte_s(problem: Problem) -> FloatArray:
-    """[a, b]: seconds per byte between two tiers, by their places in `TIERS`. Shape (3, 3)."""
+def _per_byte_s(problem: Problem, *, averaging: bool = False) -> FloatArray:
+    """[a, b]: seconds per byte between two tiers, by their places in `TIERS`. Shape (3, 3).
+
+    Of samples and features, or of gradients to be averaged.
+    """
     per_byte_s = np.zeros((len(TIERS), len(TIERS)))
-    for (a, b), bandwidth_bps in problem.bandwidth_bps.items():
+    links = dict(problem.bandwidth_bps)
+    if averaging and problem.averaging:
+        links |= {("device", to): bps for to, bps in problem.averaging.bandwidth_bps.items()}
+    for (a, b), bandwidth_bps in links.items():
         ends = TIERS.index(a), TIERS.index(b)
         per_byte_s[ends] = per_byte_s[ends[::-1]] = 8 / bandwidth_bps
     return per_byte_s

@@ -41,7 +41,8 @@ class HybridIteration(Iteration):
 
     ``{o,s,l}_input_s``, ``{s,l}_output_s``, ``{s,l}_grad_s``, ``{s,l}_weightgrad_s`` are the
     messages; ``forward_{1,2,3}_s``, ``backward_{1,2,3}_s`` the phases, each as long as the worker
-    that takes longest; ``{o,s,l}_update_s`` the updates of the weights.
+    that takes longest; ``{o,s,l}_update_s`` the updates of the weights. ``o_weightgrad_s`` is 0
+    unless several devices are worker o.
     """
 
     o_input_s: float
@@ -60,6 +61,7 @@ class HybridIteration(Iteration):
     o_update_s: float
     s_update_s: float
     l_update_s: float
+    o_weightgrad_s: float
     s_weightgrad_s: float
     l_weightgrad_s: float
 
@@ -81,7 +83,7 @@ class HybridIteration(Iteration):
     def update_s(self) -> float:
         """Eq. (11)."""
         updates_s = max(self.o_update_s, self.s_update_s, self.l_update_s)
-        return updates_s + max(self.s_weightgrad_s, self.l_weightgrad_s)
+        return updates_s + max(self.o_weightgrad_s, self.s_weightgrad_s, self.l_weightgrad_s)
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ class ChainIteration(Iteration):
         Features from layer l to l+1 and gradients back, 0 within a tier. Shape (N-1,).
     tier_update_s
         For device, edge and cloud, the update of the layers that they hold; all at once.
+    averaging_s
+        Several devices average the gradients of their layers.
     """
 
     samples_s: float
@@ -106,6 +110,7 @@ class ChainIteration(Iteration):
     forward_cut_s: tuple[float, ...]
     backward_cut_s: tuple[float, ...]
     tier_update_s: tuple[float, ...]
+    averaging_s: float
 
     @property
     def forward_s(self) -> float:
@@ -120,7 +125,7 @@ class ChainIteration(Iteration):
     @property
     def update_s(self) -> float:
         """The tier whose update takes longest, as in Eq. (11)."""
-        return max(self.tier_update_s)
+        return max(self.tier_update_s) + self.averaging_s
 
 
 @overload
@@ -162,6 +167,10 @@ def _hybrid(problem: Problem, policy: Hybrid) -> HybridIteration:
         worker: problem.seconds(samples * problem.sample_bytes, "device", worker)
         for worker, samples in ((o, b_o), (s, b_s), (l, b_l))
     }
+    averaging_s = [
+        problem.averaging_s(problem.param_sum_bytes[last], worker, problem.hub(o))
+        for worker, last in ((o, layers), (s, m_s), (l, m_l))
+    ]
     tasks = (s, m_s, b_s), (l, m_l, b_l)
     s_output_s, l_output_s = (crossing_s(problem.output_bytes, *task) for task in tasks)
     s_grad_s, l_grad_s = (crossing_s(problem.gradient_bytes, *task) for task in tasks)
@@ -196,8 +205,9 @@ def _hybrid(problem: Problem, policy: Hybrid) -> HybridIteration:
         o_update_s=updates_s[o][layers],  # Eq. (3), m_o = N
         s_update_s=updates_s[s][m_s],
         l_update_s=updates_s[l][m_l],
-        s_weightgrad_s=2 * problem.seconds(problem.param_sum_bytes[m_s], o, s),
-        l_weightgrad_s=2 * problem.seconds(problem.param_sum_bytes[m_l], o, l),
+        o_weightgrad_s=averaging_s[0],
+        s_weightgrad_s=averaging_s[1],
+        l_weightgrad_s=averaging_s[2],
     )
 
 
@@ -220,4 +230,7 @@ def _chain(problem: Problem, policy: Chain) -> ChainIteration:
         forward_cut_s=cuts_s(back=False),
         backward_cut_s=cuts_s(back=True),
         tier_update_s=tuple(policy.update_s(problem, tier) for tier in TIERS),
+        averaging_s=problem.averaging_s(
+            policy.param_bytes(problem, "device"), "device", problem.hub("device")
+        ),
     )

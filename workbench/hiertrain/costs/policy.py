@@ -224,6 +224,11 @@ class Chain(Policy):
         updates_s = zip(self.tiers, problem.update_s[tier], strict=True)
         return sum(float(update_s) for holder, update_s in updates_s if holder == tier)
 
+    def param_bytes(self, problem: Problem, tier: str) -> float:
+        """Bytes of the parameters that a tier holds."""
+        sizes = zip(self.tiers, problem.param_bytes, strict=True)
+        return sum(float(size) for holder, size in sizes if holder == tier)
+
     def bits_between(self, a: str, b: str, *, back: bool = False) -> int:
         """Bits per value of features, or of gradients coming `back`; 32 for values as they are."""
         if {a, b} != {"edge", "cloud"}:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,21 @@ Pair = tuple[str, str]
 
 TIERS = ("device", "edge", "cloud")
 PAIRS: tuple[Pair, ...] = (("device", "edge"), ("edge", "cloud"), ("device", "cloud"))
+
+
+class Averaging(NamedTuple):
+    """How several devices average the gradients of what they train.
+
+    Attributes
+    ----------
+    hub
+        Tier that averages if the devices are worker o.
+    bandwidth_bps
+        Of a device to edge and cloud, by tier; a problem's own is for a share of the samples.
+    """
+
+    hub: str
+    bandwidth_bps: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -49,6 +65,8 @@ class Problem:
     overhead_s
         Seconds that each message costs beside its bytes. A message of no bytes is not sent.
         Deviation: Eq. (4) has none; 0 is the paper's model.
+    averaging
+        Where the device stands for several; see `costs.tier`.
     """
 
     layer_s: Mapping[str, FloatArray]
@@ -59,6 +77,7 @@ class Problem:
     bandwidth_bps: Mapping[Pair, float]
     batch: int
     overhead_s: float
+    averaging: Averaging | None
 
     def __init__(  # noqa: PLR0917 - Table I in its order
         self,
@@ -71,6 +90,7 @@ class Problem:
         batch: int,
         *,
         overhead_s: float = 0.0,
+        averaging: Averaging | None = None,
     ) -> None:
         def keep(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -83,6 +103,7 @@ class Problem:
         keep("bandwidth_bps", _per_pair(bandwidth_bps))
         keep("batch", check_whole("batch", batch, 1))
         keep("overhead_s", _number("overhead_s", overhead_s))
+        keep("averaging", averaging)
         lengths = {f"layer_s of {tier}": len(self.layer_s[tier]) for tier in TIERS}
         lengths |= {f"update_s of {tier}": len(self.update_s[tier]) for tier in TIERS}
         lengths |= {name: len(getattr(self, name)) for name in ("param_bytes", "output_bytes")}
@@ -107,7 +128,21 @@ class Problem:
         if a == b and a in TIERS:
             return 0.0
         bandwidth_bps = self.bandwidth_bps[_pair(a, b)]
+        return self._sent_s(size_bytes, bandwidth_bps)
+
+    def _sent_s(self, size_bytes: float, bandwidth_bps: float) -> float:
         return self.overhead_s + 8 * size_bytes / bandwidth_bps if size_bytes > 0 else 0.0
+
+    def hub(self, tier: str) -> str:
+        """Tier that averages what a tier trains: itself, unless it has several devices."""
+        return self.averaging.hub if self.averaging and tier == "device" else tier
+
+    def averaging_s(self, size_bytes: float, a: str, b: str) -> float:
+        """Seconds in which gradients go to a tier that averages them, and their mean comes back."""
+        if self.averaging and "device" in (a, b) and a != b:
+            (tier,) = {a, b} - {"device"}
+            return 2 * self._sent_s(size_bytes, self.averaging.bandwidth_bps[tier])
+        return 2 * self.seconds(size_bytes, a, b)
 
     @cached_property
     def span_s(self) -> FloatArray:

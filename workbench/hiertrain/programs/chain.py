@@ -2,33 +2,37 @@
 
 As JointDNN, JointDNN+ and JALAD do. The phases follow each other as in the cost model: the weights
 are updated when the last gradient is there, on all tiers at once, and the next iteration begins
-when all have finished; these notifications are free.
+when all have finished; these notifications are free. Several devices compute side by side, each
+its own samples, and average the gradients of their layers before the update.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from workbench.hiertrain.costs.policy import Chain
 from workbench.hiertrain.costs.problem import TIERS
-from workbench.hiertrain.programs.worker import Worker, send
+from workbench.hiertrain.programs.worker import Team, Worker, average
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
 
-def chain_program(policy: Chain, worker: Worker) -> Program:
-    """Program of a tier; one that holds no layers ends at once."""
+def chain_program(policy: Chain, worker: Worker, team: Team, hub: Worker) -> Program:
+    """Program of a worker; one that holds no layers, and averages none, ends at once."""
     problem, batch, tier, learner = worker.problem, policy.batch, worker.tier, worker.learner
     runs = [(holder, (first, last or 0)) for holder, first, last, _ in policy.rows()]
     mine = [index for index, (holder, _) in enumerate(runs) if holder == tier]
-    head = runs[0][0]
-    others = [other for other in TIERS if other != head and other in policy.tiers]
-    update_s = policy.update_s(problem, tier)
+    update = _updating(policy, worker, team, hub)
 
-    def narrow(tensors: Any, to: str, *, back: bool) -> Any:
-        bits = policy.bits_between(tier, to, back=back)
-        return learner.quantise(tensors, bits) if bits < 32 else tensors
+    def pass_on(context: Context, topic: str, tensors: Any, to: str, cut: int) -> None:
+        """Send features of layer `cut`, or their gradient."""
+        back = topic == "gradient"
+        if (bits := policy.bits_between(tier, to, back=back)) < 32:
+            tensors = learner.quantise(tensors, bits)
+        size_bytes = policy.crossing_bytes(problem, cut, back=back)
+        worker.send(context, team[to], topic, tensors, size_bytes)
 
     async def forward(context: Context, iteration: int) -> Any:
         """Features behind the last layer; only its tier uses them."""
@@ -37,43 +41,61 @@ def chain_program(policy: Chain, worker: Worker) -> Program:
             if index == 0:
                 features = await worker.take_samples(context, iteration, range(batch))
             else:
-                before = TIERS.index(runs[index - 1][0])
-                features = (await context.receive("features", sender=before)).payload
+                before = team[runs[index - 1][0]]
+                features, *_ = await worker.receive(context, before, "features")
             layers = runs[index][1]
             features = await worker.run(context, "forward", layers, batch, features)
             if index + 1 < len(runs):
-                to, size_bytes = runs[index + 1][0], policy.crossing_bytes(problem, layers[1])
-                send(context, to, "features", narrow(features, to, back=False), size_bytes)
+                pass_on(context, "features", features, runs[index + 1][0], layers[1])
         return features
 
     async def backward(context: Context, gradient: Any) -> None:
         for index in reversed(mine):
             if index + 1 < len(runs):
-                behind = TIERS.index(runs[index + 1][0])
-                gradient = (await context.receive("gradient", sender=behind)).payload
+                behind = team[runs[index + 1][0]]
+                gradient, *_ = await worker.receive(context, behind, "gradient")
             layers = runs[index][1]
             gradient = await worker.run(context, "backward", layers, batch, gradient)
             if index > 0:
-                to = runs[index - 1][0]
-                size_bytes = policy.crossing_bytes(problem, layers[0] - 1, back=True)
-                send(context, to, "gradient", narrow(gradient, to, back=True), size_bytes)
-
-    async def update(context: Context) -> None:
-        if tier != head:
-            await context.receive("backward done", sender=TIERS.index(head))
-        for other in others if tier == head else ():
-            send(context, other, "backward done", None, 0)
-        await worker.update(context, None, update_s)
-        if tier != head:
-            send(context, head, "updated", None, 0)
-        for other in others if tier == head else ():
-            await context.receive("updated", sender=TIERS.index(other))
+                pass_on(context, "gradient", gradient, runs[index - 1][0], layers[0] - 1)
 
     async def program(context: Context) -> None:
-        for iteration in range(worker.iterations if mine else 0):
+        for iteration in range(worker.iterations):
             learner.begin(iteration)
             features = await forward(context, iteration)
             await backward(context, learner.loss(features) if runs[-1][0] == tier else None)
             await update(context)
 
-    return program
+    async def helping(context: Context) -> None:
+        for _ in range(worker.iterations if worker is hub else 0):
+            await update(context)
+
+    return program if mine else helping
+
+
+def _updating(
+    policy: Chain, worker: Worker, team: Team, hub: Worker
+) -> Callable[[Context], Awaitable[None]]:
+    """What follows the last gradient; a hub without layers only averages."""
+    problem, tiers = worker.problem, policy.tiers
+    heads = team[tiers[0]]
+    others = [one for tier in TIERS if tier in tiers and tier != tiers[0] for one in team[tier]]
+    averaged_bytes = policy.param_bytes(problem, "device")
+    devices = dict.fromkeys(team["device"], (problem.layers, averaged_bytes))
+    averages = averaged_bytes > 0 and hub not in devices and (worker is hub or worker in devices)
+
+    async def update(context: Context) -> None:
+        if worker in heads:
+            worker.send(context, others, "backward done", None, 0)
+        elif worker in others:
+            await worker.receive(context, heads, "backward done")
+        if averages:
+            await average(context, worker, hub, devices)
+        if worker in heads or worker in others:
+            await worker.update(context, None, policy.update_s(problem, worker.tier))
+        if worker in heads:
+            await worker.receive(context, others, "updated")
+        elif worker in others:
+            worker.send(context, heads, "updated", None, 0)
+
+    return update

@@ -4,19 +4,25 @@ Forward, worker s computes layers 1..m_s and worker l layers 1..m_l, each of its
 worker o takes their features further with its own. Backward, it returns each the gradient of its
 features at once. Then it adds up the gradients of the parameters, layer by layer those of all who
 have the layer, and every worker updates its own layers.
+
+Of several devices each is a worker with its share of the samples; as worker o they do this for the
+features of their own samples, and edge or cloud adds up (`costs.tier`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.hiertrain.costs.policy import Hybrid
 from workbench.hiertrain.costs.problem import TIERS
-from workbench.hiertrain.programs.worker import Worker, send
+from workbench.hiertrain.programs.worker import Team, Worker, average
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
+
+Passes = Callable[["Context", int], Awaitable[None]]
+"""Forward and backward of an iteration."""
 
 
 class Task(NamedTuple):
@@ -28,49 +34,59 @@ class Task(NamedTuple):
     blocks: tuple[tuple[int, int], ...]
 
 
-def hybrid_programs(policy: Hybrid, workers: Sequence[Worker]) -> list[Program]:
-    """Programs of device, edge and cloud; o, s and l take the samples of a batch in this order."""
+def hybrid_program(policy: Hybrid, worker: Worker, team: Team, hub: Worker) -> Program:
+    """Program of a worker; o, s and l take the samples of a batch in this order."""
     o, s, l = policy.order  # noqa: E741
-    behind_o = policy.b_o + policy.b_s
+    behind_o, layers = policy.b_o + policy.b_s, worker.problem.layers
     short = Task(s, policy.m_s, range(policy.b_o, behind_o), ((1, policy.m_s),))
     blocks = ((1, policy.m_s), (policy.m_s + 1, policy.m_l))
     long = Task(l, policy.m_l, range(behind_o, policy.batch_size), blocks)
-    of = dict(zip(TIERS, workers, strict=True))
-    programs = {
-        o: _original(policy, of[o], short, long),
-        s: _helper(short, TIERS.index(o), of[s]),
-        l: _helper(long, TIERS.index(o), of[l]),
+    lasts = {s: short.last, l: long.last, o: layers}
+    members = {
+        member: (last, float(worker.problem.param_sum_bytes[last]))
+        for tier, last in lasts.items()
+        for member in team[tier]
+        if last and member is not hub
     }
-    return [programs[tier] for tier in TIERS]
-
-
-def _helper(task: Task, o: int, worker: Worker) -> Program:
-    """Program of worker s or l, with worker o on node `o`; ends at once without layers."""
-    problem, learner, samples = worker.problem, worker.learner, len(task.samples)
-    update_s = float(problem.update_sum_s[TIERS.index(task.tier), task.last])
+    last = lasts[worker.tier]
+    if worker.tier == o:
+        step = _original(policy, worker, short, long, team)
+    else:
+        step = _helper(short if worker.tier == s else long, worker, team[o])
+    update_s = float(worker.problem.update_sum_s[TIERS.index(worker.tier), last])
 
     async def program(context: Context) -> None:
-        for iteration in range(worker.iterations if task.last else 0):
-            learner.begin(iteration)
-            features = await worker.take_samples(context, iteration, task.samples)
-            for layers in task.blocks:
-                features = await worker.run(context, "forward", layers, samples, features)
-            if samples:
-                size_bytes = samples * problem.output_bytes[task.last - 1]
-                send(context, TIERS[o], "features", features, size_bytes)
-                gradient = (await context.receive("gradient", sender=o)).payload
-                for layers in reversed(task.blocks):
-                    gradient = await worker.run(context, "backward", layers, samples, gradient)
-            weight_bytes = problem.param_sum_bytes[task.last]
-            send(context, TIERS[o], "weight gradients", learner.gradients(task.last), weight_bytes)
-            averaged = (await context.receive("averaged gradients", sender=o)).payload
-            await worker.update(context, averaged, update_s)
+        for iteration in range(worker.iterations if last or worker is hub else 0):
+            worker.learner.begin(iteration)
+            await step(context, iteration)
+            averaged = await average(context, worker, hub, members)
+            if last:
+                await worker.update(context, averaged, update_s)
 
     return program
 
 
-def _original(policy: Hybrid, worker: Worker, short: Task, long: Task) -> Program:
-    """Program of worker o.
+def _helper(task: Task, worker: Worker, originals: Sequence[Worker]) -> Passes:
+    """Passes of worker s or l."""
+    problem, samples = worker.problem, len(task.samples)
+
+    async def step(context: Context, iteration: int) -> None:
+        features = await worker.take_samples(context, iteration, task.samples)
+        for layers in task.blocks:
+            features = await worker.run(context, "forward", layers, samples, features)
+        if not samples:
+            return
+        size_bytes = samples * problem.output_bytes[task.last - 1]
+        worker.send(context, originals, "features", features, size_bytes)
+        gradient, *_ = await worker.receive(context, originals, "gradient")
+        for layers in reversed(task.blocks):
+            gradient = await worker.run(context, "backward", layers, samples, gradient)
+
+    return step
+
+
+def _original(policy: Hybrid, worker: Worker, short: Task, long: Task, team: Team) -> Passes:
+    """Passes of worker o.
 
     Its own samples come first in what it computes, then those of s, then those of l.
     """
@@ -79,40 +95,26 @@ def _original(policy: Hybrid, worker: Worker, short: Task, long: Task) -> Progra
     samples = (policy.b_o, policy.b_o + policy.b_s, policy.batch_size)
     joining = (None, short, long)  # whose features join before each block
     parts = list(zip(blocks, samples, joining, strict=True))
-    helpers = [task for task in (short, long) if task.last]
-    update_s = float(problem.update_sum_s[TIERS.index(worker.tier), layers])
 
     async def forward(context: Context, iteration: int) -> Any:
         features = await worker.take_samples(context, iteration, range(policy.b_o))
         for block, count, task in parts:
             if task is not None and task.samples:
-                arrived = await context.receive("features", sender=TIERS.index(task.tier))
-                features = learner.join([features, arrived.payload])
+                arrived = await worker.receive(context, team[task.tier], "features")
+                features = learner.join([features, *arrived])
             features = await worker.run(context, "forward", block, count, features)
         return features
 
     async def backward(context: Context, gradient: Any) -> None:
         for block, count, task in reversed(parts):
             gradient = await worker.run(context, "backward", block, count, gradient)
-            if task is not None and task.samples:
-                gradient, its = learner.split(gradient, len(task.samples))
-                size_bytes = len(task.samples) * problem.gradient_bytes[task.last - 1]
-                send(context, task.tier, "gradient", its, size_bytes)
+            if task is not None and (count := len(task.samples)):
+                gradient, its = learner.split(gradient, count)
+                size_bytes = count * problem.gradient_bytes[task.last - 1]
+                worker.send(context, team[task.tier], "gradient", its, size_bytes)
 
-    async def program(context: Context) -> None:
-        for iteration in range(worker.iterations):
-            learner.begin(iteration)
-            features = await forward(context, iteration)
-            await backward(context, learner.loss(features))
-            gradients = []
-            for task in helpers:
-                sender = TIERS.index(task.tier)
-                gradients.append((await context.receive("weight gradients", sender=sender)).payload)
-            averaged = learner.average(gradients)
-            for task in helpers:
-                part = learner.part(averaged, task.last)
-                size_bytes = problem.param_sum_bytes[task.last]
-                send(context, task.tier, "averaged gradients", part, size_bytes)
-            await worker.update(context, averaged, update_s)
+    async def step(context: Context, iteration: int) -> None:
+        features = await forward(context, iteration)
+        await backward(context, learner.loss(features))
 
-    return program
+    return step

@@ -1,21 +1,23 @@
-"""Device, edge and cloud as nodes of the simulated network, and the programs that they run.
+"""Devices, edge and cloud as nodes of the simulated network, and the programs that they run.
 
-Every tier runs a program: of worker o, s or l (`hybrid`) under a `Hybrid` policy, of some runs of
-layers (`chain`) under a `Chain`. A node serves the samples, each worker's on request at the start
-of its iteration. Labels travel with samples and features, at no cost (Liu et al. 2020, IV-B).
+Every worker runs a program: of worker o, s or l (`hybrid`) under a `Hybrid` policy, of some runs of
+layers (`chain`) under a `Chain`. A node serves a device's samples, on request at the start of an
+iteration. Labels travel with samples and features, at no cost (Liu et al. 2020, IV-B).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from workbench.clusters import Cluster, Link, Node
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
+from workbench.hiertrain.costs.tier import Devices, as_one
 from workbench.hiertrain.programs.chain import chain_program
-from workbench.hiertrain.programs.hybrid import hybrid_programs
+from workbench.hiertrain.programs.hybrid import hybrid_program
 from workbench.hiertrain.programs.worker import Idle, Learning, Request, Samples, Worker
 from workbench.runtime import Message
 from workbench.utils.checks import UserError, check_name
@@ -76,31 +78,87 @@ def programs_of(
     policy.check(problem)
     if iterations < 1:
         raise UserError(f"iterations is {iterations}; there is at least one")
-    source = TIERS.index("device") if sharing == "interfaces" else len(TIERS)
-    workers = [
-        Worker(tier, learner, problem, iterations, source)
-        for tier, learner in zip(TIERS, learners or [Idle() for _ in TIERS], strict=True)
-    ]
+    source = 0 if sharing == "interfaces" else len(TIERS)
+    return tier_programs(
+        [(problem, 1.0)],
+        policy,
+        iterations,
+        range(3),
+        sources=[source],
+        learners=learners,
+        samples=samples,
+    )
+
+
+def tier_programs(
+    devices: Devices,
+    policy: Policy,
+    iterations: int,
+    nodes: Sequence[int],
+    *,
+    sources: Sequence[int] | None = None,
+    learners: Sequence[Learning] | None = None,
+    samples: Samples | None = None,
+) -> list[Program]:
+    """Programs of nodes that are devices, the edge or the cloud, in their order.
+
+    Parameters
+    ----------
+    nodes
+        Of the devices, the edge and the cloud. A device may be edge or cloud as well.
+    sources
+        Nodes that hold the samples of each device; by default it holds them itself.
+    learners
+        Of the devices, the edge and the cloud. With several devices only bytes move.
+    """
+    sources = sources or nodes[: len(devices)]
+    problems, shares = zip(*devices, strict=True)
+    team: dict[str, list[Worker]] = {tier: [] for tier in TIERS}
+    programs: dict[int, list[Program]] = {node: [] for node in (*nodes, *sources)}
+    for place, node in enumerate(nodes):
+        tier = TIERS[max(0, place - len(devices) + 1)]
+        is_device = tier == "device"
+        team[tier].append(
+            Worker(
+                tier,
+                node,
+                problem=problems[place if is_device else 0],
+                learner=learners[place] if learners else Idle(),
+                iterations=iterations,
+                sources=sources[place : place + 1] if is_device else sources,
+                share=shares[place] if is_device else 1.0,
+                has_neighbour=list(nodes).count(node) > 1,
+            )
+        )
+    whole = as_one(devices)
     if isinstance(policy, Hybrid):
-        programs = hybrid_programs(policy, workers)
-        asking = sum(count > 0 for count in (policy.b_o, policy.b_s, policy.b_l))
+        (hub, *_) = team[whole.hub(policy.order[0])]
+        counts = dict(zip(policy.order, (policy.b_o, policy.b_s, policy.b_l), strict=True))
+        make = partial(hybrid_program, policy)
     else:
         assert isinstance(policy, Chain)
-        programs, asking = [chain_program(policy, worker) for worker in workers], 1
-    serving = _serve(problem, asking * iterations, samples)
-    if sharing == "none":
-        return [*programs, serving]
-    return [_both(programs[source], serving), *programs[source + 1 :]]
+        (hub, *_) = team[whole.hub("device")]
+        counts = {policy.tiers[0]: policy.batch}
+        make = partial(chain_program, policy)
+    workers = [worker for of in team.values() for worker in of]
+    for worker in workers:
+        programs[worker.node].append(make(worker, team, hub))
+    for source, share, problem in zip(sources, shares, problems, strict=True):
+        asking = sum(
+            source in worker.sources and counts.get(worker.tier, 0) > 0 for worker in workers
+        )
+        programs[source].append(_serve(problem, asking * iterations, share, samples))
+    return [_together(programs[node]) for node in sorted(programs)]
 
 
-def _serve(problem: Problem, requests: int, samples: Samples | None) -> Program:
-    """Program of the node that holds the samples: answers this number of requests."""
+def _serve(problem: Problem, requests: int, share: float, samples: Samples | None) -> Program:
+    """Program of a node that holds a share of the samples: answers this number of requests."""
 
     async def program(context: Context) -> None:
         for _ in range(requests):
             asked = await context.receive("request")
             wanted: Request = asked.payload
-            size_bytes = (wanted.last - wanted.first) * problem.sample_bytes
+            size_bytes = share * (wanted.last - wanted.first) * problem.sample_bytes
             batch = None if samples is None else samples(wanted)
             free = size_bytes == 0
             message = Message(context.node, "samples", batch, size_bytes, control=free)
@@ -109,13 +167,16 @@ def _serve(problem: Problem, requests: int, samples: Samples | None) -> Program:
     return program
 
 
-def _both(program: Program, beside: Program) -> Program:
-    """Program that runs two, until both have ended."""
+def _together(programs: Sequence[Program]) -> Program:
+    """Program that runs several, until all have ended."""
+    first, *others = programs
+    if not others:
+        return first
 
-    async def together(context: Context) -> Any:
-        task = context.spawn(beside(context))
-        result = await program(context)
-        await task
-        return result
+    async def together(context: Context) -> None:
+        tasks = [context.spawn(other(context)) for other in others]
+        await first(context)
+        for task in tasks:
+            await task
 
     return together

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
@@ -43,35 +43,61 @@ Learning = Union["TierLearner", Idle]
 
 @dataclass(frozen=True, eq=False)
 class Worker:
-    """A tier in a training: what its program computes and sends."""
+    """A device, the edge or the cloud in a training: what its program computes and sends.
+
+    Attributes
+    ----------
+    tier, node
+        What it is, and where it runs.
+    problem
+        Its seconds and the model's bytes; a device's as if it had all samples.
+    sources
+        Nodes that hand out samples: its own of a device, those of all devices of edge and cloud.
+    share
+        Of its tier's samples: 1, or less for each of several devices.
+    has_neighbour
+        Whether its node runs two workers, a device and the edge or the cloud.
+    """
 
     tier: str
+    node: int
     learner: Learning
     problem: Problem
     iterations: int
-    source: int  # the node that hands out samples
+    sources: Sequence[int]
+    share: float = 1.0
+    has_neighbour: bool = False
 
     async def take_samples(self, context: Context, iteration: int, samples: range) -> Any:
-        """Request samples of an iteration's batch, and wait for them; none for none."""
+        """Request samples of an iteration's batch, and wait for them; none for none.
+
+        Each source sends its share of them.
+        """
         if not samples:
             return None
         wanted = Request(iteration, samples.start, samples.stop)
-        context.send(self.source, Message(context.node, "request", wanted, control=True))
-        return (await context.receive("samples", sender=self.source)).payload
+        for source in self.sources:
+            context.send(source, Message(context.node, "request", wanted, control=True))
+        arrived = [await context.receive("samples", sender=source) for source in self.sources]
+        return self.learner.join([message.payload for message in arrived])
 
     async def run(
         self, context: Context, direction: str, layers: tuple[int, int], samples: int, tensors: Any
     ) -> Any:
-        """Run layers ``"forward"`` or ``"backward"``; without layers or samples, at once."""
+        """Run layers ``"forward"`` or ``"backward"`` of its share of the samples.
+
+        Without layers or samples, at once.
+        """
         first, last = layers
         if first > last or not samples:
             return tensors
         place = DIRECTIONS.index(direction), TIERS.index(self.tier)
+        own = self.share * samples
         return await context.compute(
             partial(getattr(self.learner, direction), first, last, tensors),
-            cost_s=float(samples * self.problem.span_s[*place, first - 1, last]),
+            cost_s=float(own * self.problem.span_s[*place, first - 1, last]),
             lane=direction,
-            label=f"layers {first}-{last}, {samples} samples",
+            label=f"layers {first}-{last}, {own:g} samples",
         )
 
     async def update(self, context: Context, averaged: Any, cost_s: float) -> None:
@@ -84,10 +110,58 @@ class Worker:
             label="weights",
         )
 
+    def send(
+        self,
+        context: Context,
+        to: Sequence[Worker],
+        topic: str,
+        payload: Any,
+        size_bytes: float,
+        *,
+        shared: bool = True,
+    ) -> None:
+        """Send to each worker of a tier, by its share of the samples or the whole size.
 
-def send(context: Context, tier: str, topic: str, payload: Any, size_bytes: float) -> None:
-    """Send to a tier; what has no bytes is free, as in the cost model."""
-    context.send(
-        TIERS.index(tier),
-        Message(context.node, topic, payload, float(size_bytes), control=size_bytes == 0),
-    )
+        What has no bytes is free, as in the cost model.
+        """
+        for other in to:
+            size = float(self.share * other.share * size_bytes if shared else size_bytes)
+            name = self._topic(topic, other)
+            context.send(other.node, Message(context.node, name, payload, size, control=size == 0))
+
+    async def receive(self, context: Context, senders: Sequence[Worker], topic: str) -> list[Any]:
+        """Wait for what each worker of a tier sends."""
+        return [
+            (await context.receive(other._topic(topic, self), sender=other.node)).payload
+            for other in senders
+        ]
+
+    def _topic(self, topic: str, to: Worker) -> str:
+        """Topic that no other pair of workers on the same nodes has."""
+        crowded = self.has_neighbour or to.has_neighbour
+        return f"{topic}, {self.tier} to {to.tier}" if crowded else topic
+
+
+Team = Mapping[str, Sequence[Worker]]
+"""Workers by tier: one each, or several devices."""
+
+
+async def average(
+    context: Context, worker: Worker, hub: Worker, members: Mapping[Worker, tuple[int, float]]
+) -> Any:
+    """Average gradients on the hub, and return the mean.
+
+    `members` are the other workers, with the last layer and the bytes of their gradients.
+    """
+    learner = worker.learner
+    if worker is not hub:
+        last, size_bytes = members[worker]
+        own = learner.gradients(last)
+        worker.send(context, [hub], "weight gradients", own, size_bytes, shared=False)
+        (averaged,) = await worker.receive(context, [hub], "averaged gradients")
+        return averaged
+    averaged = learner.average(await worker.receive(context, [*members], "weight gradients"))
+    for member, (last, size_bytes) in members.items():
+        part = learner.part(averaged, last)
+        worker.send(context, [member], "averaged gradients", part, size_bytes, shared=False)
+    return averaged
