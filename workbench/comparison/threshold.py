@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from workbench.clusters import Link, Schedule
 from workbench.comparison.compare import fits
@@ -13,14 +14,14 @@ from workbench.comparison.use import carried
 from workbench.comparison.ways import WAYS, Way
 from workbench.utils.numbers import three_digits
 
-STEP = 1.02
-"""A threshold is exact to this factor on a bandwidth."""
+STEP = 1.5
+"""Ratio of neighbouring bandwidths on the grid."""
 
-MOST = 350
-"""Steps up, and down, within which it is sought: a factor of about a thousand."""
+STEPS = 12
+"""Steps of the grid up, and down: a factor of 130."""
 
-NARROW = 8
-"""Steps within which another system may be ahead unseen: where it is not ahead at both ends."""
+RESOLUTION = 1.02
+"""Ratio of bandwidths to which a threshold between two of the grid is narrowed down."""
 
 ROUNDING = 1e-9
 """Ways that are faster by less are as fast."""
@@ -28,7 +29,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Threshold:
-    """Another way is the fastest from a bandwidth on (`above`), or below it.
+    """A bandwidth, more than now (`above`) or less, at which another way becomes the fastest.
 
     `links` says of which links the bandwidth changes, all to the same.
     """
@@ -39,9 +40,10 @@ class Threshold:
     above: bool
 
     def __str__(self) -> str:
-        rate = f"{three_digits(self.bandwidth_mbps)} Mbit/s"
-        where = f"From {rate} on" if self.above else f"Below {rate}"
-        return f"{where} ({self.links}), {named(WAYS[self.way])} is the fastest."
+        return (
+            f"With {'more' if self.above else 'less'} bandwidth, {named(WAYS[self.way])} becomes "
+            f"the fastest at {three_digits(self.bandwidth_mbps)} Mbit/s ({self.links})."
+        )
 
 
 def named(way: Way) -> str:
@@ -54,105 +56,58 @@ def named(way: Way) -> str:
 def threshold(question: Question, way: str, among: Iterable[str]) -> Threshold | None:
     """The nearest bandwidth, above or else below, at which another system is the fastest.
 
-    All links equal to the busiest under `way` get another bandwidth. No way gets slower by more
-    bandwidth, or faster by a larger factor than that: so most ways need not be looked at, at most
-    bandwidths. `among` are the ways that count.
+    All links equal to the busiest under `way` get another bandwidth. `among` are the ways that
+    count. Bandwidths are tried on a geometric grid, `STEPS` steps of a ratio of `STEP`; a system
+    that is ahead only between two of them is not seen, since rates may go up and down.
     """
     ways = [WAYS[name] for name in dict.fromkeys((way, *among))]
     hop = _busiest(question, ways[0])
     if hop is None:
         return None
-    search = _Search(question, question.cluster.links[hop], ways)
-    for up in (True, False):
-        found = search.first(0, MOST if up else -MOST)
-        if found is not None:
-            at, other = found
-            mbps = link_bps(question.cluster.links[hop]) * STEP**at / 1e6
-            return Threshold(other.name, _like(question, hop), mbps, up)
+    like = question.cluster.links[hop]
+    for above in (True, False):
+        overtaking = first(partial(_leader, question, like, ways), STEP if above else 1 / STEP)
+        if overtaking is not None:
+            factor, other = overtaking
+            return Threshold(other, _like(question, hop), link_bps(like) * factor / 1e6, above)
     return None
 
 
-class _Search:
-    """Rates of ways by the bandwidth of some links, in steps."""
+def first(leader: Callable[[float], str | None], step: float) -> tuple[float, str] | None:
+    """The first factor on the grid with a leader, narrowed down to `RESOLUTION` by bisection."""
+    near = 1.0
+    for far in (step**count for count in range(1, STEPS + 1)):
+        if other := leader(far):
+            break
+        near = far
+    else:
+        return None
+    while max(near / far, far / near) > RESOLUTION:
+        middle = math.sqrt(near * far)
+        if ahead := leader(middle):
+            far, other = middle, ahead
+        else:
+            near = middle
+    return far, other
 
-    def __init__(self, question: Question, like: Link, ways: list[Way]) -> None:
-        self._question, self._like = question, like
-        self._own = [one for one in ways if one.system == ways[0].system]
-        self._others = [one for one in ways if one.system != ways[0].system]
-        self._questions: dict[int, Question] = {0: question}
-        self._rates: defaultdict[str, dict[int, float]] = defaultdict(dict)
-        # the same whether or not it fits: more bandwidth may make a node faster that does not
-        self._any: defaultdict[str, dict[int, float]] = defaultdict(dict)
 
-    def first(self, near: int, far: int) -> tuple[int, Way] | None:
-        """The step nearest to `near`, up to `far`, at which another system leads; None if none."""
-        low, high = min(near, far), max(near, far)
-        if not self._may_lead(low, high):
-            return None
-        for at in (high, low):
-            self._rate(self._own[0], at)
-        for other in self._may_lead(low, high):
-            self._rate(other, high)
-        contenders = self._may_lead(low, high)
-        if not contenders:
-            return None
-        if high - low > NARROW:
-            middle = (near + far) // 2
-            return self.first(near, middle) or self.first(middle, far)
-        leader = self._leader(far, contenders)
-        if leader is None:
-            return None
-        while abs(far - near) > 1:
-            middle = (near + far) // 2
-            candidate = self._leader(middle, contenders)
-            near, far = (middle, far) if candidate is None else (near, middle)
-            leader = candidate or leader
-        return far, leader
+def _leader(question: Question, like: Link, ways: list[Way], factor: float) -> str | None:
+    """The fastest way, if its system is another than the first way's; None if it is not."""
+    changed = _with_bandwidth(question, like, factor)
+    rates = {way.name: _rate(changed, way) for way in ways}
+    own = max(rates[way.name] for way in ways if way.system == ways[0].system)
+    best = max(rates, key=lambda name: rates[name])
+    return best if rates[best] * (1 - ROUNDING) > own else None
 
-    def _may_lead(self, low: int, high: int) -> list[Way]:
-        """Others that might be faster somewhere in between."""
-        own = max(self._least(one, low) for one in self._own)
-        return [other for other in self._others if self._most(other, high) > own]
 
-    def _leader(self, at: int, contenders: list[Way]) -> Way | None:
-        """The fastest of other systems, if it is faster than all of the own one."""
-        best = max(contenders, key=lambda one: self._rate(one, at))
-        rate = self._rate(best, at) * (1 - ROUNDING)
-        ahead = any(self._most(one, at) >= rate <= self._rate(one, at) for one in self._own)
-        return None if ahead else best
-
-    def _rate(self, way: Way, at: int) -> float:
-        """Samples a second, 0 where it cannot be used, does not fit or leaves samples out."""
-        known = self._rates[way.name]
-        if at not in known:
-            if at not in self._questions:
-                self._questions[at] = _with_bandwidth(self._question, self._like, STEP**at)
-            question = self._questions[at]
-            try:
-                option = way.find(question)
-            except UnusableError:
-                known[at] = self._any[way.name][at] = 0.0
-            else:
-                rate = self._any[way.name][at] = option.use.samples_per_s
-                whole = fits(question, option) and question.share(option.learns_from) == 1
-                known[at] = rate if whole else 0.0
-        return known[at]
-
-    def _least(self, way: Way, at: int) -> float:
-        """Below which its rate is not, by the rates that are known."""
-        self._rate(way, 0)
-        return max(
-            rate if one <= at else rate * STEP ** (at - one)
-            for one, rate in self._rates[way.name].items()
-        )
-
-    def _most(self, way: Way, at: int) -> float:
-        """Above which its rate is not, by the rates that are known."""
-        self._rate(way, 0)
-        return min(
-            rate if one >= at else rate * STEP ** (at - one)
-            for one, rate in self._any[way.name].items()
-        )
+def _rate(question: Question, way: Way) -> float:
+    """Samples a second, 0 where it cannot be used, does not fit or leaves samples out."""
+    try:
+        option = way.find(question)
+    except UnusableError:
+        return 0.0
+    whole = fits(question, option) and question.share(option.learns_from) == 1
+    return option.use.samples_per_s if whole else 0.0
 
 
 def _busiest(question: Question, way: Way) -> Pair | None:

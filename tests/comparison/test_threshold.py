@@ -1,0 +1,125 @@
+"""The first bandwidth at which another system becomes the fastest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.clusters import Link, Node, full_mesh
+from workbench.comparison import WAYS, Question
+from workbench.comparison.memory import NodeMemory
+from workbench.comparison.threshold import RESOLUTION, STEP, STEPS, first, threshold
+from workbench.comparison.use import Use
+from workbench.comparison.ways import Option, Way
+from workbench.comparison.ways.way import EQUAL
+from workbench.profiles import profile_model
+
+MBPS = 10.0
+TWO = full_mesh([Node(name, flops_per_s=1e9, samples=10) for name in "ab"], Link(MBPS * 1e6))
+QUESTION = Question(profile_model("lenet5"), TWO, 8)
+
+Rate = Callable[[float], float]
+"""Samples a second by Mbit/s."""
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Adds a way of a system of its own, with a given rate at each bandwidth."""
+
+    def add(
+        name: str, rate: Rate, *, fits: bool = True, learns_from: tuple[int, ...] = (0, 1)
+    ) -> None:
+        def plan(question: Question) -> Option:
+            mbps = question.cluster.links[0, 1].bandwidth / 1e6  # type: ignore[operator]
+            use = Use(1 / rate(mbps), 1, {0: 1e-9}, {(0, 1): 1.0}, {(0, 1): 1.0})
+            memory = {0: NodeMemory(1.0, 1.0, fits)}
+            return Option(use=use, learns_from=learns_from, batches={0: 1}, memory=memory)
+
+        way = Way(name=name, system=name.title(), update=EQUAL, waits=False, plan=plan)
+        monkeypatch.setitem(WAYS, name, way)
+
+    add("level", lambda mbps: 1.0)
+    return add
+
+
+@given(ahead=st.lists(st.booleans(), min_size=STEPS, max_size=STEPS), up=st.booleans())
+def test_first_bandwidth_on_the_grid_is_found_wherever_others_follow(
+    ahead: list[bool], up: bool
+) -> None:
+    """Who leads changes half-way between two bandwidths of the grid, up and down again."""
+    step = STEP if up else 1 / STEP
+    grid = [step**count for count in range(1, STEPS + 1)]
+
+    def leader(factor: float) -> str | None:
+        count = round(math.log(factor, step))
+        return "other" if count > 0 and ahead[count - 1] else None
+
+    crossing = first(leader, step)
+    if crossing is None:
+        assert not any(ahead)
+        return
+    wanted = grid[ahead.index(True)]
+    factor, other = crossing
+    assert other == "other"
+    assert leader(factor) == "other"
+    assert abs(math.log(factor / wanted, step)) <= 0.5 + 1e-9
+
+
+@pytest.mark.parametrize("at_mbps", [10.5, 13.0, 150.0, 900.0])
+@pytest.mark.parametrize("above", [True, False])
+def test_threshold_is_where_the_rates_cross(
+    known: Callable[..., None], at_mbps: float, *, above: bool
+) -> None:
+    crossing = at_mbps if above else MBPS**2 / at_mbps
+    known("riser", lambda mbps: 2.0 if (mbps > crossing) == above else 0.5)
+    threshold_ = threshold(QUESTION, "level", ["riser"])
+    assert threshold_ is not None
+    assert threshold_.above is above
+    apart = threshold_.bandwidth_mbps / crossing
+    assert 1 <= (apart if above else 1 / apart) <= RESOLUTION
+
+
+def test_way_that_is_ahead_only_for_a_while_overtakes(known: Callable[..., None]) -> None:
+    known("peak", lambda mbps: 2.0 if 60 < mbps < 130 else 0.2)
+    crossing = threshold(QUESTION, "level", ["peak"])
+    assert crossing is not None
+    assert 60 < crossing.bandwidth_mbps <= 60 * RESOLUTION
+    assert str(crossing) == (
+        "With more bandwidth, Peak becomes the fastest at 60.5 Mbit/s (a to b and back)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("rate", "options"),
+    [
+        pytest.param(lambda mbps: 1.0 + 1e-12, {}, id="ahead by rounding"),
+        pytest.param(lambda mbps: 9.0, {"fits": False}, id="does not fit"),
+        pytest.param(lambda mbps: 9.0, {"learns_from": (0,)}, id="leaves samples out"),
+        pytest.param(lambda mbps: 9.0 if mbps > 2000 else 0.5, {}, id="beyond the grid"),
+    ],
+)
+def test_no_threshold_where_none_overtakes(
+    known: Callable[..., None], rate: Rate, options: dict[str, object]
+) -> None:
+    known("other", rate, **options)
+    assert threshold(QUESTION, "level", ["other"]) is None
+
+
+def test_threshold_of_real_ways_is_the_first_on_a_grid_by_hand() -> None:
+    def asked(mbps: float) -> Question:
+        cluster = full_mesh(TWO.nodes, Link(mbps * 1e6, overhead_s=0.001))
+        return Question(QUESTION.profile, cluster, 8)
+
+    def is_ahead(mbps: float) -> bool:
+        own, other = (WAYS[way].find(asked(mbps)).use.samples_per_s for way in (alone, together))
+        return other > own
+
+    alone, together = "one node, samples sent once", "all-reduce"
+    wanted = next(mbps for at in range(STEPS) if is_ahead(mbps := MBPS * STEP ** (at + 1)))
+    crossing = threshold(asked(MBPS), alone, [together])
+    assert crossing is not None
+    assert wanted / STEP < crossing.bandwidth_mbps <= wanted
