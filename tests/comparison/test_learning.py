@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,6 +23,7 @@ from workbench.comparison.learning.sgd import Batches, Clock, learn, steps
 from workbench.comparison.learning.stress import STRESSES
 from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.trial import Trial
+from workbench.comparison.memory import memory_of
 from workbench.comparison.ways.tiers import team_of
 from workbench.profiles import profile_model
 from workbench.training import RunOptions, Sgd
@@ -49,6 +51,12 @@ def even(count: int = 3) -> Cluster:
 def task(cluster: Cluster | None = None, batch_size: int = 16, **options: Any) -> Task:
     given = {"epochs": 2, "learning_rate": 0.1} | options
     return Task(asked(cluster or even(), batch_size), "lenet5", DIGITS, **given)
+
+
+def test_task_keeps_the_memory_of_its_question_in_another_process() -> None:
+    question = replace(asked(even()), memory=memory_of("lenet5", None, None))
+    sent = pickle.loads(pickle.dumps(Task(question, "lenet5", DIGITS)))
+    assert sent.question.needed_bytes(16) == question.needed_bytes(16) is not None
 
 
 def curve(one: Task, way: str, seed: int = 0) -> pl.DataFrame:

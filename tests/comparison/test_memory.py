@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from functools import cache
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from tests.memory.flows import training_chains
 from tests.oracles.recomputation import least_work, work
@@ -22,6 +24,7 @@ from workbench.memory import Dataflow, plan_memory, stored_dataflow
 from workbench.memory.process import beside_bytes
 from workbench.memory.recomputation import cost
 from workbench.profiles import profile_model
+from workbench.zoo.lenet import lenet5
 
 BATCH = 16
 
@@ -168,6 +171,13 @@ def test_dataflow_of_some_samples_is_planned_once() -> None:
     for share in (0.99, 0.99, 0.98):
         memory.within(8, share * memory(8))
     assert asked == [8]
+
+
+@pytest.mark.parametrize("model", ["lenet5", lenet5()], ids=["zoo", "module"])
+def test_memory_is_a_value_that_processes_can_be_sent(model: str | nn.Module) -> None:
+    memory = memory_of(model, None if isinstance(model, str) else (1, 28, 28), None)
+    assert memory is not None
+    assert pickle.loads(pickle.dumps(memory))(20) == memory(20)
 
 
 def test_server_that_learns_has_less_memory_for_its_step() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -95,10 +95,14 @@ class StepMemory:
     def __init__(
         self, dataflow: Callable[[int], Dataflow], traced: tuple[int, int] | None = None
     ) -> None:
-        self._traced = traced
+        self._dataflow, self._traced = dataflow, traced
         self._plan = cache(lambda samples: plan_memory(dataflow(samples), PLANNER))
         self._needed = cache(lambda samples: float(needs(self._plan(samples)).total))
         self._within: dict[tuple[int, float], Recomputation | None] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without plans, which may hold operators of PyTorch that do not pickle."""
+        return StepMemory, (self._dataflow, self._traced)
 
     def __call__(self, samples: int) -> float:
         """Bytes of a step without recomputation."""
@@ -140,16 +144,9 @@ def memory_of(
         return None
     if isinstance(model, str) and input_shape is None:
         return _of_zoo(model)
-    from workbench.graphs import trace
     from workbench.graphs.graph import UntraceableError
-    from workbench.graphs.optimiser import optimise
-    from workbench.memory.dataflow import dataflow
 
-    def traced(samples: int) -> Dataflow:
-        graph = trace(model, input_shape, samples, True, input_dtype=input_dtype)
-        return dataflow(optimise(graph).graph)
-
-    memory = StepMemory(traced, (FEW, MANY))
+    memory = StepMemory(partial(_traced, model, input_shape, input_dtype), (FEW, MANY))
     try:
         memory(FEW), memory(MANY)
     except UntraceableError:
@@ -159,7 +156,21 @@ def memory_of(
 
 @cache
 def _of_zoo(model: str) -> StepMemory:
-    return StepMemory(lambda samples: stored_dataflow(model, samples, True))
+    return StepMemory(partial(stored_dataflow, model, training=True))
+
+
+def _traced(
+    model: str | torch.nn.Module,
+    input_shape: InputShape | None,
+    input_dtype: str | None,
+    samples: int,
+) -> Dataflow:
+    from workbench.graphs import trace
+    from workbench.graphs.optimiser import optimise
+    from workbench.memory.dataflow import dataflow
+
+    graph = trace(model, input_shape, samples, True, input_dtype=input_dtype)
+    return dataflow(optimise(graph).graph)
 
 
 def _search(plan: MemoryPlan, room_bytes: float) -> Recomputation | None:

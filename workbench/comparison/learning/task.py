@@ -88,10 +88,8 @@ class Task:
             for at, node in enumerate(cluster.nodes)
         )
         held = replace(cluster, nodes=nodes)
-        # Memory plays no part in learning, and a survey of it is no value to send to processes.
-        object.__setattr__(
-            self, "question", replace(self.question, cluster=held, memory=None, epochs=self.epochs)
-        )
+        question = replace(self.question, cluster=held, epochs=self.epochs)
+        object.__setattr__(self, "question", question)
 
     @property
     def samples(self) -> int:
