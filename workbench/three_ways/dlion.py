@@ -2,18 +2,16 @@
 
 Hetero SYS A are the paper's six workers (Table 3) with its stated, assumed and fitted constants,
 all seconds divided by `TIMES_AS_FAST`, and the bytes of LeNet-5 in place of Cipher's over links as
-much slower. Deviation: interfaces limit what is sent, not what is received, since real processes
-share uplinks alone.
+much slower.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from workbench.clusters import Cluster, Link, Node, full_mesh, load_constants
+from workbench.clusters import Link, Node, full_mesh, load_constants
 from workbench.dlion import SYSTEMS, Setup
 from workbench.dlion.costs.environments import ENVIRONMENTS, STATED
 from workbench.dlion.costs.iteration import Workload, first_iterations
@@ -70,17 +68,16 @@ def hetero_sys_a(system: str, *, seed: int = 0) -> Case:
     """A system in Hetero SYS A."""
     constants = load_constants("dlion", "own")
     own, timed = (profile_model(name).param_bytes for name in (MODEL, "cipher"))
-    limited = ENVIRONMENTS["hetero_sys_a"].cluster(
+    cluster = ENVIRONMENTS["hetero_sys_a"].cluster(
         parallel_share=constants["parallel_share"],
         link_share=constants["link_share"],
         carries=TIMES_AS_FAST * own / timed,
     )
-    nodes = [replace(node, downlink_bps=None) for node in limited.nodes]
     batch_s = STATED["batches"]["initial_lbs"] * constants["sample_ms"] / 1e3
     setup = Setup(
         MODEL,
         digits(384),
-        cluster=Cluster(nodes, dict(limited.links.items())),
+        cluster=cluster,
         iterations=SYS_A_ITERATIONS,
         local_batch=SYS_A_BATCH,
         sample_s=batch_s / SYS_A_BATCH / TIMES_AS_FAST,
