@@ -159,7 +159,7 @@ def test_the_script_exists(line: str) -> None:
 def test_the_cluster_has_joules_and_prices(text: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(text)
-    prices = compare("lenet5", load_cluster(path)).filter(pl.col("reason").is_null())
+    prices = compare("lenet5", load_cluster(path)).frame.filter(pl.col("reason").is_null())
     assert prices["price_per_1000_samples"].null_count() == 0
     assert prices["joules_per_1000_samples"].null_count() == 0
 

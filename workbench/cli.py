@@ -541,9 +541,12 @@ def compare(
         typer.Option(metavar="NODE=FILE", help="Measured layer times of a node; repeatable."),
     ] = None,
     epochs: Annotated[int, Number(help="Length of the training that rates are means over.")] = 10,
-    simulate: Annotated[
-        bool, typer.Option("--simulate", help="Also run each way's programs, without learning.")
+    every: Annotated[
+        bool, typer.Option("--all", help="Show all methods, not the best of each kind alone.")
     ] = False,
+    explain: Annotated[
+        list[str] | None, Name(help="Say of a method what it assumes; repeatable.")
+    ] = None,
     measure: Annotated[
         bool,
         typer.Option("--measure", help="Also run the best as real processes, without learning."),
@@ -567,19 +570,19 @@ def compare(
 ) -> None:
     """Compare all ways of training a model on a cluster, and say which is the fastest, and why."""
     from workbench.clusters import load_cluster
-    from workbench.comparison import WAYS, answer, learning, text
-    from workbench.comparison import measured as measuring
+    from workbench.comparison import WAYS, learning, measured, text
+    from workbench.comparison import compare as compare_ways
 
     check_output("--csv", csv)
     sizes = _batch_sizes(batch_size)
-    one_size = {"--train": train, "--measure": measure, "--simulate": simulate, "--csv": csv}
+    one_size = {"--train": train, "--measure": measure, "--explain": explain, "--csv": csv}
     of_training = {"--data": data, "--samples": samples, "--seeds": seeds is not None}
     _refuse(len(sizes) > 1, one_size, "takes one batch size")
     _refuse(not train, of_training, "counts with --train alone; add --train")
     _refuse(not (train or measure), {"--way": way}, "counts with --train or --measure alone")
     if seeds is not None:
         check_whole("--seeds", seeds, 1)
-    for name in way or ():
+    for name in (*(way or ()), *(explain or ())):
         check_name("way", name, WAYS)
     machines = load_cluster(cluster)
     layer_times = text.parse_times(times or (), machines)
@@ -589,16 +592,8 @@ def compare(
         data, dataset = learning.data_for(module, taken, data, samples)
     with _traced("profile it module by module: workbench profile --by modules"):
         answers = {
-            size: answer(
-                module,
-                machines,
-                size,
-                input_shape=taken,
-                times=layer_times,
-                epochs=epochs,
-                simulate=simulate,
-                measure=measure and (way or True),
-                say=partial(typer.echo, err=True),
+            size: compare_ways(
+                module, machines, size, input_shape=taken, times=layer_times, epochs=epochs
             )
             for size in sizes
         }
@@ -608,13 +603,16 @@ def compare(
     found = answers[sizes[0]]
     frame, interrupted = found.frame, False
     about = f"{model}: {len(machines)} nodes, a batch of {sizes[0]} a worker, {epochs} epochs"
-    for each in text.tables(frame, about, console().width):
+    for each in text.shown(found, about, console().width, every=every):
         show(each)
-    if measure:
-        for each in text.measured(frame):
-            show(each)
-        interrupted = measuring.INTERRUPTED in frame["measured_note"]
     show(str(found))
+    for name in explain or ():
+        show(found.explain(name))
+    if measure:
+        rates = found.measure(way or (), say=partial(typer.echo, err=True))
+        for each in text.measured(rates):
+            show(each)
+        interrupted = measured.INTERRUPTED in rates["reason"]
     if train:
         trained = learning.train_ways(
             module,

@@ -20,7 +20,7 @@ SETTING = explorer.Setting(model="lenet5")
 
 
 def test_every_way_that_can_be_used_has_a_mark() -> None:
-    frame = compare("lenet5", home(may_leave=False))
+    frame = compare("lenet5", home(may_leave=False)).frame
     drawn = charts.rates(frame, ["LeNet-5"]).to_dict()
     (rows,) = drawn["datasets"].values()
     assert len(rows) == frame["samples_per_s"].count()
@@ -32,7 +32,7 @@ def test_every_way_that_can_be_used_has_a_mark() -> None:
 def test_ways_that_do_not_fit_have_no_mark_and_win_nowhere() -> None:
     """Boards without the memory: only the edge server has it."""
     cluster = home(may_leave=True, memory_bytes=1e5)
-    frame = compare("lenet5", cluster)
+    frame = compare("lenet5", cluster).frame
     fit = set(frame.filter(pl.col("fits").fill_null(True) & pl.col("reason").is_null())["way"])
     (rows,) = charts.rates(frame, ["LeNet-5"]).to_dict()["datasets"].values()
     assert {row["way"] for row in rows} == fit < set(frame["way"])

@@ -16,7 +16,7 @@ from torch import nn
 from tests.oracles import comparison as oracle
 from workbench import datasets, dynacomm, hiertrain, training
 from workbench.clusters import Cluster, Link, Node, full_mesh, load_cluster, star
-from workbench.comparison import WAYS, Question, federated
+from workbench.comparison import WAYS, Question
 from workbench.comparison.learning import charts, stress, systems, tables, train, train_ways
 from workbench.comparison.learning.ranking import TrainedWays, default_target, named, summary
 from workbench.comparison.learning.sgd import Batches, Clock, learn, steps
@@ -24,6 +24,7 @@ from workbench.comparison.learning.stress import STRESSES
 from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.trial import Trial
 from workbench.comparison.memory import memory_of
+from workbench.comparison.ways import fedavg
 from workbench.comparison.ways.tiers import team_of
 from workbench.profiles import profile_model
 from workbench.training import RunOptions, Sgd
@@ -149,10 +150,9 @@ class TestEqualToSgd:
     def test_clock_of_samples_sent_once_is_slow_in_the_first_epoch(self) -> None:
         question = replace(asked(even(), 5), epochs=4)
         option = WAYS["one node, samples sent once"].find(question)
-        assert option.first is not None
         at = pl.DataFrame({"iteration": [0, 3, 6, 24]})
         found = at.with_columns(**Clock.of(question, option).columns())
-        first_s, mean_s = option.first.iteration_s, option.use.iteration_s
+        first_s, mean_s = option.uses[0].iteration_s, option.use.iteration_s
         own_s = question.batch_s(0)
         assert mean_s == pytest.approx((first_s + 3 * own_s) / 4)
         wanted = [0.0, 3 * first_s, 6 * first_s, 24 * mean_s]
@@ -168,12 +168,12 @@ class TestEqualToSgd:
         assert len(drawn) == 24
 
 
-def federation(cluster: Cluster, server: int, round_s: list[float]) -> federated.Setup:
+def federation(cluster: Cluster, server: int, round_s: list[float]) -> fedavg.Setup:
     """Two rounds of two clients with unequal shards."""
     shards = [np.arange(40), np.arange(40, 128)]
     how: dict[str, Any] = {"shards": shards, "batch_size": 16, "round_s": round_s}
     how |= {"cluster": cluster, "server": server, "sgd": Sgd(0.1)}
-    return federated.Setup("lenet5", DIGITS, epochs=2, **how)
+    return fedavg.Setup("lenet5", DIGITS, epochs=2, **how)
 
 
 def federated_losses(shards: Sequence[np.ndarray], seed: int) -> list[float]:

@@ -74,7 +74,7 @@ class TestInterfaces:
     def test_way_through_others_is_as_narrow_as_the_interfaces_on_it(self) -> None:
         nodes = [holder(uplink_bps=1e5), *(Node(name, flops_per_s=1e9) for name in "bc")]
         asked = Question(PROFILE, linked(nodes, {(0, 1): LINK, (1, 2): LINK}), 8)
-        assert asked.path_bps(0, 2) == asked.routed.link(0, 2).bandwidth == 1e5
+        assert asked.path_bps(0, 2) == asked.link(0, 2).bandwidth == 1e5
         assert asked.path_bps(2, 0) == 1e7
 
 
@@ -83,12 +83,13 @@ def test_way_with_a_long_latency_hides_no_overhead_of_another() -> None:
     nodes = [holder(), Node("c", flops_per_s=1e12), Node("b", flops_per_s=1e9, samples=100)]
     option = WAYS[SENT].find(Question(PROFILE, linked(nodes, {(0, 1): far, (1, 2): near}), 8))
     assert option.use.iteration_s > 0.002
-    assert option.simulate().iteration_s == pytest.approx(option.use.iteration_s)
 
 
 def test_samples_are_sent_ahead_however_long_they_travel() -> None:
-    option = WAYS[SENT].find(question(holder(), Link(1e7, latency_s=0.5)))
-    assert option.simulate().iteration_s == pytest.approx(option.use.iteration_s)
+    asked = question(holder(), Link(1e7, latency_s=0.5))
+    sent_s = 8 * 8 * 4 * 28 * 28 / 1e7
+    use = WAYS[SENT].find(asked).use
+    assert use.iteration_s == pytest.approx(max(sent_s, asked.batch_s(1)))
 
 
 @pytest.mark.parametrize(
@@ -195,7 +196,7 @@ class TestMemory:
 
 def test_scaled_times_are_an_assumption_of_every_way() -> None:
     times = {"a": TIMES, "b": LayerTimes.from_flops(PROFILE, flops_per_s=1e9, batch_size=8)}
-    frame = compare("lenet5", BOTH, 8, times=times)
+    frame = compare("lenet5", BOTH, 8, times=times).frame
     assumes = frame.filter(pl.col("reason").is_null())["assumes"]
     assert len(assumes) > 3
     assert assumes.str.contains("times of a were measured with batches of 4").all()

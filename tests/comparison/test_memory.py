@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.table import Table
 from torch import nn
 
 from tests.memory.flows import training_chains
@@ -19,11 +20,12 @@ from tests.oracles.recomputation import least_work, work
 from workbench.clusters import Cluster, Link, Node, full_mesh
 from workbench.comparison import Question, compare
 from workbench.comparison.memory import StepMemory, memory_of
-from workbench.comparison.text import tables
+from workbench.comparison.text import shown
 from workbench.memory import Dataflow, plan_memory, stored_dataflow
 from workbench.memory.process import beside_bytes
 from workbench.memory.recomputation import cost
 from workbench.profiles import profile_model
+from workbench.utils.numbers import bytes_as_text
 from workbench.zoo.lenet import lenet5
 
 BATCH = 16
@@ -44,7 +46,7 @@ def laptop(share: float | None, model: str = "resnet18") -> Question:
 
 
 def row_of(cluster: Cluster, way: str, model: str = "resnet18") -> dict[str, object]:
-    frame = compare(model, cluster, BATCH)
+    frame = compare(model, cluster, BATCH).frame
     return frame.row(by_predicate=pl.col("way") == way, named=True)
 
 
@@ -111,9 +113,12 @@ def test_node_with_less_memory_computes_again_and_fits() -> None:
     room = short.cluster.nodes[0].memory_bytes
     assert room is not None
     assert row["memory_bytes"] == again.needed_bytes <= room
-    (table,) = tables(compare("resnet18", short.cluster, BATCH).head(1), "ResNet-18")
-    fits = next(column for column in table.columns if column.header == "fits")
-    assert list(fits.cells) == [f"yes, recomputing\n{expected_s:.3g} s a step"]
+    found = compare("resnet18", short.cluster, BATCH)
+    assert f"recomputes: {expected_s:.3g} s a step, so that it fits" in found.explain("one node")
+    table = next(iter(shown(found, "ResNet-18")))
+    assert isinstance(table, Table)
+    memory = next(column for column in table.columns if column.header == "memory")
+    assert list(memory.cells) == [f"{bytes_as_text(again.needed_bytes)} *"]
 
 
 def test_what_not_even_recomputation_makes_fit_does_not_fit() -> None:
@@ -131,7 +136,7 @@ def test_every_way_takes_the_same_seconds_for_recomputation() -> None:
     short = full_mesh([*boards, Node("edge", flops_per_s=1e11)], Link(1e9))
     question = Question(profile_model("resnet18"), short, BATCH, memory=of())
     more_s = question.batch_s(0) - replace(question, memory=None).batch_s(0)
-    frame = compare("resnet18", short, BATCH)
+    frame = compare("resnet18", short, BATCH).frame
     fullest = frame.filter(pl.col("memory_node") == "b0", pl.col("system") != "HierTrain")
     assert len(fullest) > 8
     assert fullest["recomputation_s"].to_list() == pytest.approx([more_s] * len(fullest))

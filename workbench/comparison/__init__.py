@@ -1,13 +1,12 @@
 """Which way should I train this? And are predictions right: a comparison with measured runs.
 
-`answer` compares every way of training on one model and one cluster, and says which is the fastest
-and why; `compare` returns the table alone. `workbench.comparison.learning` trains in all of them,
+`compare` compares every way of training on one model and one cluster, and says which is the fastest
+and why. `workbench.comparison.learning` trains in all of them,
 and says which is the first to reach a loss. `validate` holds predictions against measured runs of
 your own, as `workbench.comparison.hivemind` does for 26 runs on four continents.
 """
 
-from workbench.comparison.answer import Answer, answer
-from workbench.comparison.compare import compare
+from workbench.comparison.compare import Comparison, compare
 from workbench.comparison.data_parallel import Averaging, predict_epoch_s
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.regions import Regions, tcp_link
@@ -16,12 +15,11 @@ from workbench.comparison.ways import WAYS
 
 __all__ = [
     "WAYS",
-    "Answer",
     "Averaging",
+    "Comparison",
     "Question",
     "Regions",
     "UnusableError",
-    "answer",
     "compare",
     "predict_epoch_s",
     "tcp_link",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from workbench.comparison.answer import TIE
-from workbench.comparison.compare import fits
+from workbench.comparison.compare import TIE
 from workbench.comparison.question import Question
+from workbench.comparison.table import fits
 from workbench.comparison.ways import EQUAL, EXACT, WAYS, Option, usable
 from workbench.figures import parts, stacked
 
@@ -87,17 +87,20 @@ def timeline(question: Question) -> pl.DataFrame:
 def traced(found: Mapping[str, Option]) -> pl.DataFrame:
     """Two iterations of each way: ``way, samples_per_s, node, action, start_s, end_s``.
 
-    Ways that have no programs to show are left out.
+    Of a way with two phases one iteration of each. Ways that have no programs to show are left out.
     """
     rows = []
     for name, option in found.items():
-        if option.dry is None:
-            continue
-        links = {f"to {name}" for name in option.dry.cluster.names}
-        for node, lane, _, start_s, end_s, _ in option.dry.trace().frame.iter_rows():
-            if end_s > start_s:
-                action = ACTIONS[lane in links]
-                rows.append((name, option.use.samples_per_s, node, action, start_s, end_s))
+        begin_s = 0.0
+        for phase in option.phases:
+            links = {f"to {node}" for node in phase.dry.cluster.names}
+            trace = phase.dry.trace(2 // len(option.phases))
+            for node, lane, _, start_s, end_s, _ in trace.frame.iter_rows():
+                if end_s > start_s:
+                    times_s = begin_s + start_s, begin_s + end_s
+                    action = ACTIONS[lane in links]
+                    rows.append((name, option.use.samples_per_s, node, action, *times_s))
+            begin_s += trace.end_s
     columns = ["way", "samples_per_s", "node", "action", "start_s", "end_s"]
     return pl.DataFrame(rows, schema=columns, orient="row")
 

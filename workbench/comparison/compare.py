@@ -1,53 +1,203 @@
-"""All ways of training one model on one cluster, as a table."""
+"""All ways of training one model on one cluster: the table, and the answer in a sentence."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from workbench.clusters import Cluster
-from workbench.comparison.measured import AT_MOST_S, Measuring, measured
+from workbench.comparison import table
+from workbench.comparison.measured import AT_MOST_S, measured
 from workbench.comparison.memory import memory_of
 from workbench.comparison.question import Question
-from workbench.comparison.use import Use, carried, limit
+from workbench.comparison.threshold import Threshold, named, threshold
 from workbench.comparison.ways import EQUAL, WAYS, Option, Way, options
 from workbench.graphs.inputs import InputShape
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
 from workbench.runtime import progress
-from workbench.utils.checks import UserError, check_name
+from workbench.utils.checks import check_name
+from workbench.utils.numbers import bytes_as_text, three_digits
 
 if TYPE_CHECKING:
     import torch
 
-SCHEMA: dict[str, Any] = {
-    "way": pl.String,
-    "system": pl.String,
-    "update": pl.String,
-    "samples_per_s": pl.Float64,
-    "simulated_samples_per_s": pl.Float64,
-    "over_one_node": pl.Float64,
-    "samples_share": pl.Float64,
-    "bytes_per_sample": pl.Float64,
-    "busiest_link": pl.String,
-    "busiest_link_bytes_per_sample": pl.Float64,
-    "limited_by": pl.String,
-    "busy_share": pl.Float64,
-    "waiting_share": pl.Float64,
-    "memory_node": pl.String,
-    "memory_bytes": pl.Float64,
-    "recomputation_s": pl.Float64,
-    "fits": pl.Boolean,
-    "raw_samples_move": pl.Boolean,
-    "survives_a_node": pl.Boolean,
-    "joules_per_1000_samples": pl.Float64,
-    "price_per_1000_samples": pl.Float64,
-    "where": pl.String,
-    "assumes": pl.String,
-    "reason": pl.String,
-}
+FASTER = 1.05
+"""Ways that are faster by less are not worth a sentence."""
+
+TIE = 1.005
+"""Two ways are even where the ratio of their rates is below this."""
+
+MEASURED = 4
+"""Ways that are measured by default."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """All ways of training a model on a cluster.
+
+    Attributes
+    ----------
+    question
+        The model and the cluster.
+    options
+        Way -> its best use of the cluster, or why there is none.
+    frame
+        A row for each way: first those whose updates equal SGD's, then the others; in each group
+        those that learn from all samples first, then by speed; last, with a ``reason``, those that
+        cannot be used here.
+        ``samples_per_s`` is simulated; ``predicted_samples_per_s`` is what the cost model of the
+        way's paper says, if it has one. ``over_one_node`` is over the way ``"one node"``, which
+        learns from its own samples. ``samples_share`` is the share of all samples that a way learns
+        from; ``where`` says which node has which role; ``assumes`` what was assumed or left out.
+        ``memory_bytes`` is the peak of ``memory_node``, the node that a step without recomputation
+        fills most. Where it does not fit, some results are computed again, which takes
+        ``recomputation_s`` of the node's seconds for each of its batches; rates include them.
+        ``fits`` is false where no such plan was found, and null where a node that takes part does
+        not state its memory while all others fit.
+    """
+
+    question: Question
+    options: Mapping[str, Option | str]
+    frame: pl.DataFrame
+
+    @property
+    def way(self) -> str | None:
+        """The fastest way that equals SGD on all samples and fits in memory; None if none does."""
+        return None if self._candidates.is_empty() else self._candidates["way"][0]
+
+    @property
+    def system(self) -> str | None:
+        """The system of `way`."""
+        return None if self.way is None else WAYS[self.way].system
+
+    @property
+    def over_next(self) -> float | None:
+        """Samples a second of `way` over those of the runner-up, whatever its system."""
+        rates = self._candidates["samples_per_s"]
+        return rates[0] / rates[1] if len(rates) > 1 else None
+
+    @cached_property
+    def threshold(self) -> Threshold | None:
+        """Where the bandwidth of the busiest link of `way` makes another system the fastest.
+
+        Among the fastest way of each system.
+        """
+        fastest = self._candidates.unique("system", keep="first", maintain_order=True)["way"]
+        return threshold(self.question, fastest[0], fastest[1:]) if len(fastest) > 1 else None
+
+    @property
+    def _candidates(self) -> pl.DataFrame:
+        """Ways that equal SGD on all samples, can be used and fit, the fastest first."""
+        return table.equal_to_sgd(self.frame).filter(pl.col("fits").fill_null(True))
+
+    def best(self) -> pl.DataFrame:
+        """The best way of each kind; see `table.best`."""
+        return table.best(self.frame)
+
+    def measure(
+        self,
+        ways: Collection[str] = (),
+        *,
+        at_most_s: float = AT_MOST_S,
+        say: Callable[[str], object] = lambda line: None,
+    ) -> pl.DataFrame:
+        """Run ways as real processes, without learning; by default the best of each kind.
+
+        Parameters
+        ----------
+        ways
+            Names.
+        at_most_s
+            Seconds of a way; those that take longer are not measured.
+        say
+            Is given lines on what is being measured, and how long it will take.
+
+        Returns
+        -------
+        polars.DataFrame
+            A row for each: ``way, simulated_samples_per_s, measured_samples_per_s, iterations,
+            deadlines, late, steal, reason``; see `workbench.comparison.measured.measured`.
+
+        Raises
+        ------
+        UserError
+            An unknown way; measured runs without Ray.
+        """
+        names = [check_name("way", way, WAYS) for way in ways]
+        if not names:
+            dry = [
+                name
+                for name, option in self.options.items()
+                if isinstance(option, Option) and option.phases
+            ]
+            names = [name for name in self.best()["way"] if name in dry][:MEASURED]
+        return measured(self.question, {name: self.options[name] for name in names}, at_most_s, say)
+
+    def explain(self, way: str) -> str:
+        """Say of a way where it runs, what limits it, and what is assumed, a line each."""
+        row = self.frame.row(by_predicate=pl.col("way") == check_name("way", way, WAYS), named=True)
+        if row["reason"] is not None:
+            return f"{way}, of {row['system']}, cannot be used here: {row['reason']}"
+        memory = row["memory_bytes"]
+        recomputed = row["recomputation_s"]
+        facts = {
+            "update": row["update"],
+            "runs": row["where"],
+            "simulated": f"{three_digits(row['samples_per_s'])} samples/s",
+            "predicted": row["predicted_samples_per_s"]
+            and f"{three_digits(row['predicted_samples_per_s'])} samples/s by its own cost model",
+            "limited by": f"{row['limited_by']}, busy for {row['busy_share']:.0%} of an iteration",
+            "waiting": f"nodes compute for {1 - row['waiting_share']:.0%} of the time",
+            "sends": f"{bytes_as_text(row['bytes_per_sample'])} a sample"
+            + (f", most from {row['busiest_link']}" if row["busiest_link"] else ""),
+            "memory": memory and f"{bytes_as_text(memory)} on {row['memory_node']}",
+            "recomputes": recomputed and f"{three_digits(recomputed)} s a step, so that it fits",
+            "learns from": f"{row['samples_share']:.0%} of the samples",
+            "if a node dies": "the others go on" if row["survives_a_node"] else "it stops",
+        }
+        lines = [f"  {what}: {said}" for what, said in facts.items() if said]
+        lines += [f"  assumes: {one}" for one in row["assumes"].split("; ") if one]
+        return "\n".join([f"{way}, of {row['system']}:", *lines])
+
+    def __str__(self) -> str:
+        """The answer: the fastest way, what limits it, and where another overtakes it."""
+        candidates = self._candidates
+        if candidates.is_empty():
+            return "No way that equals SGD on all samples can be used here and fits in memory."
+        row = candidates.row(0, named=True)
+        parts = [*lead(candidates, f" ({row['where']})" if row["where"] else "")]
+        if candidates.filter(pl.col("system") != row["system"]).is_empty():
+            unfit = table.equal_to_sgd(self.frame).filter(~pl.col("fits"))["way"].n_unique()
+            parts.append(
+                f"{unfit} other ways that equal SGD do not fit in memory." if unfit else ""
+            )
+        parts += [str(self.threshold or ""), self._faster(row["samples_per_s"])]
+        return " ".join(filter(None, parts))
+
+    def _faster(self, samples_per_s: float) -> str:
+        """What would be faster with other updates, or on some of the samples."""
+        usable = self.frame.filter(pl.col("reason").is_null() & pl.col("fits").fill_null(True))
+        exact = pl.col("update") == EQUAL
+        kinds = {
+            "If updates may differ": usable.filter(~exact),
+            "On some of the samples": usable.filter(exact & (pl.col("samples_share") < 1)),
+        }
+        said = []
+        for what, ways in kinds.items():
+            if len(ways):
+                best = ways.row(int(ways["samples_per_s"].arg_max() or 0), named=True)
+                ratio = best["samples_per_s"] / samples_per_s
+                share = f" ({best['samples_share']:.0%})" if best["samples_share"] < 1 else ""
+                if ratio > FASTER:
+                    said.append(
+                        f"{what}, {named(WAYS[best['way']])}{share} is {three_digits(ratio)} x "
+                        "as fast."
+                    )
+        return " ".join(said)
 
 
 def compare(
@@ -59,11 +209,10 @@ def compare(
     input_dtype: str | None = None,
     times: Mapping[str, LayerTimes] | None = None,
     epochs: int = 10,
-    simulate: bool = False,
-    measure: bool | Collection[str] = False,
-    measure_at_most_s: float = AT_MOST_S,
-) -> pl.DataFrame:
+) -> Comparison:
     """Compare all ways of training a model on a cluster.
+
+    Each plans for the cluster; then its programs run in virtual time, without learning.
 
     Parameters
     ----------
@@ -78,195 +227,55 @@ def compare(
     epochs
         Length of the training that rates are means over: samples that are sent once are sent in the
         first epoch.
-    simulate
-        Whether to run each way's programs as well, without learning, on the cluster.
-    measure
-        Whether to run the best ways' programs as real processes (see `runtime.measured.measure`),
-        or the names of ways to run: messages have their sizes, computing is waiting. This takes
-        some seconds a way, or some iterations of slow ways.
-    measure_at_most_s
-        Seconds of a way; those that take longer are not measured.
 
     Returns
     -------
-    polars.DataFrame
-        A row for each way: first those whose updates equal SGD's, then the others; in each group
-        those that learn from all samples first, then by speed; last, with a ``reason``, those that
-        cannot be used here.
-        ``samples_share`` is the share of all samples that a way learns from; ``where`` says which
-        node has which role; ``assumes`` what was assumed or left out; ``over_one_node`` is over the
-        way ``"one node"``, which learns from its own samples.
-        ``memory_bytes`` is the peak of ``memory_node``, the node that a step without recomputation
-        fills most. Where it does not fit, some results are computed again, which takes
-        ``recomputation_s`` of the node's seconds for each of its batches; rates include them.
-        ``fits`` is false where no such plan was found, and null where a node that takes part does
-        not state its memory while all others fit.
-        With `measure` columns are added, null for other ways: ``measured_samples_per_s`` and
-        ``simulated_samples_per_s`` of the same ``measured_iterations``; how many ``deadlines``,
-        ends of messages and of computing, were ``late`` by over 1 ms; ``steal``, the share of the
-        machine's time that others took; ``measured_note``, why a way was not measured, what was
-        left out, or that the machine disturbed it.
+    Comparison
+        Its ``frame`` has a row for each way; ``str()`` of it is the answer.
 
     Raises
     ------
     UserError
-        A node without speed, times of other layers, a model that cannot be profiled; `measure`
-        without Ray.
+        A node without speed, times of other layers, a model that cannot be profiled.
     """
-    measuring = measuring_of(measure, measure_at_most_s)
-    asked = question_of(
-        model, cluster, batch_size, (input_shape, input_dtype), times, epochs=epochs
-    )
-    return table(asked, simulate=simulate, measuring=measuring)
-
-
-def measuring_of(
-    measure: bool | Collection[str],
-    at_most_s: float,
-    say: Callable[[str], object] = lambda line: None,
-) -> Measuring | None:
-    """Which ways to measure, if any."""
-    if measure is False:
-        return None
-    names = isinstance(measure, Collection) and not isinstance(measure, str) and len(measure)
-    if measure is not True and not names:
-        raise UserError(f"measure is {measure!r}; give True, False, or a list of names of ways")
-    ways = () if isinstance(measure, bool) else tuple(measure)
-    for name in ways:
-        check_name("way", name, WAYS)
-    return Measuring(ways, at_most_s, say)
-
-
-def question_of(
-    model: str | torch.nn.Module | ModelProfile,
-    cluster: Cluster,
-    batch_size: int,
-    inputs: tuple[InputShape | None, str | None],
-    times: Mapping[str, LayerTimes] | None,
-    *,
-    epochs: int,
-) -> Question:
-    """What is asked, as a value; `inputs` are shape and type, other parameters as for `compare`."""
-    shape, dtype = inputs
     profile = model
     if not isinstance(profile, ModelProfile):
-        profile = profile_model(profile, shape, input_dtype=dtype)
-    return Question(profile, cluster, batch_size, times, memory_of(model, shape, dtype), epochs)
+        profile = profile_model(profile, input_shape, input_dtype=input_dtype)
+    memory = memory_of(model, input_shape, input_dtype)
+    return compared(Question(profile, cluster, batch_size, times, memory, epochs))
 
 
-def table(
-    question: Question, *, simulate: bool = False, measuring: Measuring | None = None
-) -> pl.DataFrame:
-    """All ways, a row each; see `compare`."""
+def compared(question: Question, ways: Sequence[Way] = tuple(WAYS.values())) -> Comparison:
+    """Compare ways of training; see `compare`."""
     found = list[tuple[Way, Option | str]]()
-    with progress.steps("comparing", len(WAYS)) as step:
-        for way in WAYS.values():
+    with progress.steps("comparing", len(ways)) as step:
+        for way in ways:
             step(way.name)
             found += options(question, [way])
-    rows = [_row(question, *each, simulate) for each in found]
-    frame = pl.DataFrame(rows, schema=SCHEMA)
-    alone = frame.filter(way="one node")["samples_per_s"].item()
-    frame = frame.with_columns(over_one_node=pl.col("samples_per_s") / alone).sort(
-        pl.col("reason").is_not_null(),
-        pl.col("update") != EQUAL,
-        pl.col("samples_share") < 1,
-        pl.col("samples_per_s").round_sig_figs(9),
-        descending=[False, False, False, True],
-        nulls_last=True,
-        maintain_order=True,
-    )
-    if measuring is None:
-        return frame
-    usable = {way.name: option for way, option in found if isinstance(option, Option)}
-    of_ways = measured(question, frame, usable, measuring)
-    joined = frame.join(of_ways, on="way", how="left", maintain_order="left", suffix="_again")
-    again = pl.col("simulated_samples_per_s_again")
-    return joined.with_columns(
-        simulated_samples_per_s=pl.coalesce(again, "simulated_samples_per_s")
-    ).drop("simulated_samples_per_s_again")
+    by_name = {way.name: option for way, option in found}
+    return Comparison(question, by_name, table.frame(question, found))
 
 
-def _row(question: Question, way: Way, option: Option | str, simulate: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "way": way.name,
-        "system": way.system,
-        "update": way.update,
-        "raw_samples_move": way.moves_samples,
-        "survives_a_node": way.survives,
-    }
-    if isinstance(option, str):
-        return row | {"reason": option}
-    use = option.use
-    sizes = {hop: size for hop, (size, _) in carried(question, use).items()}
-    most, assumes = limit(question, use), option.assumes + question.assumes(option.learns_from)
-    if most.share > 1 + 1e-6:
-        assumes += (f"{most.what} carries less than is sent, so messages arrive later and later",)
-    row |= {
-        "samples_per_s": use.samples_per_s,
-        "samples_share": question.share(option.learns_from),
-        "bytes_per_sample": sum(sizes.values()) / use.samples,
-        "limited_by": most.what,
-        "busy_share": min(most.share, 1.0),
-        "waiting_share": use.waiting_share,
-        "where": option.where,
-        "assumes": "; ".join(assumes),
-    }
-    if sizes:
-        a, b = max(sizes, key=lambda hop: sizes[hop])
-        names = question.cluster.names
-        row["busiest_link"] = f"{names[a]} to {names[b]}"
-        row["busiest_link_bytes_per_sample"] = sizes[a, b] / use.samples
-    if simulate:
-        row["simulated_samples_per_s"] = option.simulate().samples_per_s
-    return row | memory(question, option) | _expenses(question, use)
+def lead(usable: pl.DataFrame, where: str = "") -> tuple[str, str]:
+    """Say which way is the fastest and what limits it, and how far ahead of which others it is.
 
-
-def memory(question: Question, option: Option) -> dict[str, Any]:
-    """Peak of the fullest node, the one that is fullest or least large enough by itself.
-
-    Unless a way says otherwise, a node needs what a step of the whole model needs with its samples;
-    a server, which learns from none, keeps parameters and their gradients.
+    `usable` has the ways in order, the fastest first. The others are the runner-up and, where that
+    is of the same system, the first way of another one.
     """
-    if option.memory is not None:
-        held = dict(option.memory)
-    else:
-        found = {
-            node: question.node_memory(node, count, serves=node == option.server)
-            for node, count in option.batches.items()
-        }
-        held = {node: one for node, one in found.items() if one is not None}
-    if not held:
-        return {}
-    nodes = question.cluster.nodes
-
-    def fullness(node: int) -> tuple[float, float]:
-        once_bytes = held[node].once_bytes
-        return once_bytes / (nodes[node].memory_bytes or math.inf), once_bytes
-
-    fullest = max(held, key=fullness)
-    fits = {one.fits for one in held.values()}
-    return {
-        "memory_node": nodes[fullest].name,
-        "memory_bytes": held[fullest].needed_bytes,
-        "recomputation_s": held[fullest].recomputation_s,
-        "fits": False if False in fits else None if None in fits else True,
-    }
+    first = usable.row(0, named=True)
+    limit, name = first["limited_by"], named(WAYS[first["way"]])
+    what = f"the {limit}" if limit.startswith("link ") else limit
+    busy = f"{what} is busy for {first['busy_share']:.0%} of an iteration"
+    fastest = f"{name[0].upper()}{name[1:]}{where} is the fastest: {busy}."
+    elsewhere = usable.filter(pl.col("system") != first["system"])
+    others = pl.concat([usable[1:2], elsewhere[:1]]).unique("way", maintain_order=True)
+    ahead = [
+        f"{_times(first['samples_per_s'] / rate)}as fast as {'' if at else 'the runner-up, '}"
+        f"{named(WAYS[way])}"
+        for at, (way, rate) in enumerate(others.select("way", "samples_per_s").iter_rows())
+    ]
+    return fastest, f"It is {', and '.join(ahead)}." if ahead else ""
 
 
-def fits(question: Question, option: Option) -> bool:
-    """Whether memory does not rule it out."""
-    return memory(question, option).get("fits") is not False
-
-
-def _expenses(question: Question, use: Use) -> dict[str, Any]:
-    """Joules and money of the nodes that compute, send or receive, for a thousand samples."""
-    part = {*use.busy_s, *(node for pair in use.link_bytes for node in pair)}
-    nodes = [question.cluster.nodes[node] for node in sorted(part)]
-    seconds = 1000 / use.samples_per_s
-    found: dict[str, Any] = {}
-    if all(node.watts for node in nodes):
-        found["joules_per_1000_samples"] = seconds * sum(node.watts or 0.0 for node in nodes)
-    if all(node.price_per_hour is not None for node in nodes):
-        price = sum(node.price_per_hour or 0.0 for node in nodes)
-        found["price_per_1000_samples"] = seconds / 3600 * price
-    return found
+def _times(ratio: float) -> str:
+    return f"{three_digits(ratio)} x " if ratio >= TIE else ""

@@ -11,7 +11,7 @@ import polars as pl
 
 from workbench.clusters import Cluster, Link, Node, star
 from workbench.comparison import charts
-from workbench.comparison.answer import lead
+from workbench.comparison.compare import lead
 from workbench.comparison.question import Question
 from workbench.comparison.use import limit
 from workbench.comparison.ways import WAYS, Option, usable

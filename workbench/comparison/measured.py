@@ -1,8 +1,8 @@
-"""The best ways as real processes, beside what is predicted and simulated of them.
+"""Ways as real processes, beside what is simulated of the same iterations.
 
 Their programs run without learning: messages have the size that they would have, and a node
 computes by waiting for as long as it would, so that what is measured are links, order and waiting,
-not the speed of this machine. Nodes reach each other as `Question.routed` says: interfaces are
+not the speed of this machine. Nodes reach each other as `Question.link` says: interfaces are
 shared, a link inside the network carries each message as if alone.
 """
 
@@ -19,8 +19,8 @@ import polars as pl
 
 from workbench.clusters import Cluster
 from workbench.comparison.question import Pair, Question
-from workbench.comparison.use import Use, carried
-from workbench.comparison.ways.way import EQUAL, Option
+from workbench.comparison.use import carried
+from workbench.comparison.ways.way import Option
 from workbench.runtime import Run, SimulationError, simulate
 from workbench.utils.checks import UserError, check_number
 
@@ -38,9 +38,6 @@ MOST_ITERATIONS = 1000
 FEWEST = 2
 """Iterations at least."""
 
-SYSTEMS = 3
-"""Systems whose fastest way that equals SGD is measured."""
-
 MOST_NODES = 32
 """Each is a process."""
 
@@ -51,79 +48,55 @@ SCHEMA: dict[str, Any] = {
     "way": pl.String,
     "simulated_samples_per_s": pl.Float64,
     "measured_samples_per_s": pl.Float64,
-    "measured_iterations": pl.Int64,
+    "iterations": pl.Int64,
     "deadlines": pl.Int64,
     "late": pl.Int64,
     "steal": pl.Float64,
-    "measured_note": pl.String,
+    "reason": pl.String,
 }
 INTERRUPTED = "interrupted"
 DISTURBED = "disturbed: the machine was too busy; measure again"
 
 
-@dataclass(frozen=True)
-class Measuring:
-    """Which ways to measure, by default the best, and for how many seconds each at most."""
-
-    ways: Collection[str] = ()
-    at_most_s: float = AT_MOST_S
-    say: Callable[[str], object] = lambda line: None
-
-    def __post_init__(self) -> None:
-        at_most_s = check_number("measure_at_most_s", self.at_most_s)
-        if not 0 < at_most_s < math.inf:
-            raise UserError(f"measure_at_most_s is {at_most_s:g}; give finite seconds above 0")
-
-
 def measured(
-    question: Question, frame: pl.DataFrame, options: Mapping[str, Option], measuring: Measuring
+    question: Question,
+    options: Mapping[str, Option | str],
+    at_most_s: float = AT_MOST_S,
+    say: Callable[[str], object] = lambda line: None,
 ) -> pl.DataFrame:
-    """Measure ways of a table whose options are given: a row each, as `SCHEMA` has it.
+    """Measure ways, each for `at_most_s` seconds at most; a row each.
 
-    Rates are those of the same iterations, simulated and measured, so that they can be compared.
-    ``late`` of all ``deadlines`` were missed by over 1 ms; ``steal`` is the share of the machine's
-    time that others took. What could not be measured has no rate, and its reason as a note; where
-    the machine disturbed a run (`MeasuredRun.disturbed`), a note stands beside the rate.
+    Rates are those of the same ``iterations``, simulated and measured, so that they can be
+    compared. ``late`` of all ``deadlines``, ends of messages and of computing, were missed by over
+    1 ms; ``steal`` is the share of the machine's time that others took. ``reason`` says why a way
+    was not measured, what was left out, or that the machine disturbed it.
+
+    Raises UserError: `at_most_s` is out of range; measured runs cannot be had here.
     """
     from workbench.runtime.measured.sessions import current_or_new
 
-    names = measuring.ways or best(frame, options)
+    if not 0 < check_number("at_most_s", at_most_s) < math.inf:
+        raise UserError(f"at_most_s is {at_most_s:g}; give finite seconds above 0")
     rows: dict[str, dict[str, Any]] = {}
     trials = dict[str, Trial]()
-    for name in names:
+    for name, option in options.items():
         try:
-            trials[name] = Trial.of(question, options.get(name), measuring.at_most_s)
-            rows[name] = {"measured_note": trials[name].note}
+            trials[name] = Trial.of(question, option, at_most_s)
+            rows[name] = {"reason": INTERRUPTED}
         except UserError as error:
-            rows[name] = {"measured_note": str(error)}
-    say, left = measuring.say, [*trials]
+            rows[name] = {"reason": str(error)}
     if trials:
-        plans = [trial.plan for trial in trials.values()]
-        whole_s = math.ceil(sum(plan.seconds for plan in plans))
+        whole_s = math.ceil(sum(trial.used.seconds for trial in trials.values()))
         say(f"measuring {len(trials)} ways as real processes: about {whole_s} s, and starting")
         try:
-            with current_or_new(max(plan.nodes for plan in plans), None):
+            with current_or_new(max(trial.used.nodes for trial in trials.values()), None):
                 for name, trial in trials.items():
-                    nodes, seconds = trial.plan.nodes, trial.plan.seconds
+                    nodes, seconds = trial.used.nodes, trial.used.seconds
                     say(f"  {name}: {trial.count} iterations on {nodes} nodes, {seconds:.3g} s")
-                    rows[name] |= trial.measure()
-                    left.remove(name)
+                    rows[name] = trial.measure()
         except KeyboardInterrupt:
-            rows |= {name: {"measured_note": INTERRUPTED} for name in left}
+            say("interrupted; the others are not measured")
     return pl.DataFrame([{"way": name, **row} for name, row in rows.items()], schema=SCHEMA)
-
-
-def best(frame: pl.DataFrame, options: Mapping[str, Option]) -> list[str]:
-    """The fastest of each of the first systems that equal SGD, and the fastest other way.
-
-    Of those that fit in memory and have programs that run without learning.
-    """
-    dry = [name for name, option in options.items() if option.dry is not None]
-    usable = frame.filter(pl.col("way").is_in(dry) & pl.col("fits").fill_null(True))
-    exact = (pl.col("update") == EQUAL) & (pl.col("samples_share") == 1)
-    first = usable.filter(exact).unique("system", keep="first", maintain_order=True)
-    others = usable.filter(pl.col("update") != EQUAL)
-    return [*first["way"].head(SYSTEMS), *others["way"].head(1)]
 
 
 @dataclass(frozen=True)
@@ -132,18 +105,18 @@ class Trial:
 
     option: Option
     count: int
-    simulated: Use
-    plan: _Plan
-    note: str
+    samples_per_s: float  # as simulated
+    used: Simulated
+    note: str | None
 
     @classmethod
-    def of(cls, question: Question, option: Option | None, at_most_s: float) -> Trial:
+    def of(cls, question: Question, option: Option | str, at_most_s: float) -> Trial:
         """Choose how many iterations, by simulating them.
 
         Raises UserError: they cannot be measured, or take too long.
         """
-        if option is None:
-            raise UserError("it cannot be used here")
+        if isinstance(option, str):
+            raise UserError(option)
         if option.dry is None:
             raise UserError(
                 "it has no programs without learning; train it with RunOptions(measured=True)"
@@ -160,51 +133,51 @@ class Trial:
                 f"the link {links[0]}, inside the network, sets the pace, and a measured run lets "
                 "each message pass it as if alone"
             )
-        fewest = max(FEWEST, option.fewest)
         wanted = min(MOST_ITERATIONS, math.ceil(LASTING_S / option.use.iteration_s))
-        for count in (max(wanted, fewest), fewest):
-            plan = _Plan()
-            simulated = option.run(plan, count)
-            if plan.seconds <= at_most_s:
-                note = f"as if alone on the link {' and '.join(links)}" if links else ""
-                return cls(option, count, simulated, plan, note)
+        for count in (max(wanted, FEWEST), FEWEST):
+            used = Simulated()
+            rate = option.run(used, count).samples_per_s
+            if used.seconds <= at_most_s:
+                note = f"as if alone on the link {' and '.join(links)}" if links else None
+                return cls(option, count, rate, used, note)
         raise UserError(
-            f"{fewest} iterations, with those before them, take {plan.seconds:,.0f} s, and a way "
-            f"may take {at_most_s:g} s (measure_at_most_s)"
+            f"{FEWEST} iterations, with those before them, take {used.seconds:,.0f} s, and a way "
+            f"may take {at_most_s:g} s (at_most_s)"
         )
 
     def measure(self) -> dict[str, Any]:
-        """What a table has of it."""
-        carrier = Measured(self.plan.used)
+        """A row of the table."""
+        carrier = Measured(self.used.links)
         try:
             use = self.option.run(carrier, self.count)
         except (UserError, SimulationError) as error:
-            return {"measured_note": str(error)}
+            return {"reason": str(error)}
         disturbed = any(run.disturbed for run in carrier.runs)
-        notes = [self.note, DISTURBED if disturbed else ""]
+        notes = [self.note, DISTURBED if disturbed else None]
         return carrier.late() | {
-            "simulated_samples_per_s": self.simulated.samples_per_s,
+            "simulated_samples_per_s": self.samples_per_s,
             "measured_samples_per_s": use.samples_per_s,
-            "measured_iterations": self.count,
-            "measured_note": "; ".join(filter(None, notes)),
+            "iterations": self.count,
+            "reason": "; ".join(filter(None, notes)) or None,
         }
 
 
 @dataclass
-class _Plan:
+class Simulated:
     """Simulates runs, and notes how long all take and which links they use."""
 
     seconds: float = 0.0
     nodes: int = 0  # of the largest
-    used: set[tuple[str, str]] = field(default_factory=set)
+    links: set[tuple[str, str]] = field(default_factory=set)
 
     def __call__(
         self, cluster: Cluster, programs: Sequence[Program], /, *, trace: bool = False
     ) -> Run:
+        """Simulate a run; see `Runner`."""
         run = simulate(cluster, programs, trace=trace)
         self.seconds += run.end_s
         self.nodes = max(self.nodes, len(cluster))
-        self.used |= {(use.source, use.target) for use in run.links if use.messages}
+        self.links |= {(use.source, use.target) for use in run.links if use.messages}
         return run
 
 
@@ -212,7 +185,7 @@ class _Plan:
 class Measured:
     """Measures runs, over the links that they use: each is a connection."""
 
-    used: set[tuple[str, str]]
+    links: set[tuple[str, str]]
     runs: list[MeasuredRun] = field(default_factory=list)
 
     def __call__(
@@ -221,7 +194,7 @@ class Measured:
         """Measure a run; see `Runner`."""
         from workbench.runtime.measured import measure
 
-        run = measure(over(cluster, self.used), programs, trace=trace)
+        run = measure(over(cluster, self.links), programs, trace=trace)
         if run.interrupted:
             raise KeyboardInterrupt
         self.runs.append(run)
@@ -249,7 +222,7 @@ def _shared_inside(question: Question, option: Option) -> dict[Pair, float]:
 
     A node's only link is its interface, which is shared.
     """
-    use = option.first or option.use
+    use = option.uses[0] if option.uses else option.use
     users = Counter(hop for pair in use.link_bytes for hop in pairwise(question.paths[pair]))
     out, into = (Counter(hop[end] for hop in question.cluster.links) for end in (0, 1))
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise, permutations
@@ -93,6 +93,8 @@ class Question:
                 )
         graph = nx.DiGraph(self.cluster.links.keys())
         graph.add_nodes_from(range(len(self.cluster)))
+        if nx.is_strongly_connected(graph):
+            return
         for source, name in enumerate(self.cluster.names):
             for target in sorted({*graph} - {source} - nx.descendants(graph, source)):
                 raise UserError(
@@ -296,6 +298,11 @@ class Question:
     @cached_property
     def paths(self) -> Mapping[Pair, tuple[int, ...]]:
         """(source, target) -> nodes on the path by which a model arrives first."""
+        return _Paths(self)
+
+    @cached_property
+    def _graph(self) -> nx.DiGraph:
+        """Links with the seconds of a model; neighbours in the order of their names."""
         graph = nx.DiGraph()
         graph.add_nodes_from(self.by_name)
         place = {node: at for at, node in enumerate(self.by_name)}
@@ -304,65 +311,87 @@ class Question:
             link, rate = links[source, target], self._hops_bps[source, target]
             seconds = link.overhead_s + link.latency_s + 8 * self.model_bytes / rate
             graph.add_edge(source, target, weight=seconds)
-        return {
-            (source, target): tuple(path)
-            for source, targets in nx.all_pairs_dijkstra_path(graph)
-            for target, path in targets.items()
-            if source != target
-        }
+        return graph
 
     @cached_property
-    def routed(self) -> Cluster:
-        """Every node linked with every other, through other nodes where there is no link.
-
-        A message passes nodes on its way as packets do: the narrowest link decides, overheads and
-        latencies add up. A node with a single link has that link's capacity as its interface, which
-        all its messages share; a link inside, between nodes that have others, carries each as if
-        alone (see `use.within_links`).
-        """
-        links = self.cluster.links
-        nodes = []
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes with the capacities of their interfaces: its link's, if a node has only one."""
         leaving, coming = (defaultdict[int, list[Link]](list) for _ in range(2))
-        for (source, target), link in links.items():
+        for (source, target), link in self.cluster.links.items():
             leaving[source].append(link)
             coming[target].append(link)
-        for index, node in enumerate(self.cluster.nodes):
-            out, into = leaving[index], coming[index]
-            limits = _interface(node.uplink, out), _interface(node.downlink, into)
-            nodes.append(replace(node, uplink_bps=limits[0], downlink_bps=limits[1]))
-        paths, joined = {}, dict[object, Link]()
-        limit = [(node.uplink_bps, node.downlink_bps) for node in self.cluster.nodes]
-        for pair, path in self.paths.items():
-            hops = [links[hop] for hop in pairwise(path)]
-            if len(hops) == 1:
-                paths[pair] = hops[0]
-                continue
-            alike = tuple(map(id, hops)), tuple(limit[node] for node in path)
-            if alike not in joined:
-                joined[alike] = _joined(hops, [self.cluster.nodes[node] for node in path])
-            paths[pair] = joined[alike]
-        return replace(self.cluster, nodes=tuple(nodes), links=paths)
+        return tuple(
+            replace(
+                node,
+                uplink_bps=_interface(node.uplink, leaving[at]),
+                downlink_bps=_interface(node.downlink, coming[at]),
+            )
+            for at, node in enumerate(self.cluster.nodes)
+        )
 
-    def part(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
-        """The routed cluster of these nodes alone, in this order, with other speeds if given."""
-        about = tuple(nodes), None if speeds is None else tuple(speeds)
-        if about not in self._parts:
-            self._parts[about] = self._part(*about)
-        return self._parts[about]
+    def link(self, source: int, target: int) -> Link:
+        """A path as one link.
+
+        A message passes nodes on its way as packets do: the narrowest link decides, overheads and
+        latencies add up. A node's interface is shared by all its messages; a link inside, between
+        nodes that have others, carries each as if alone (see `use.within_links`).
+        """
+        path = self.paths[source, target]
+        hops = [self.cluster.links[hop] for hop in pairwise(path)]
+        if len(hops) == 1:
+            return hops[0]
+        limits = self._limits
+        alike = tuple(map(id, hops)), tuple(limits[node] for node in path)
+        if alike not in self._joined:
+            self._joined[alike] = _joined(hops, [self.cluster.nodes[node] for node in path])
+        return self._joined[alike]
 
     @cached_property
-    def _parts(self) -> dict[object, Cluster]:
+    def _limits(self) -> Sequence[tuple[object, object]]:
+        return [(node.uplink_bps, node.downlink_bps) for node in self.cluster.nodes]
+
+    @cached_property
+    def _joined(self) -> dict[object, Link]:
         return {}
 
-    def _part(self, nodes: Sequence[int], speeds: Sequence[float] | None) -> Cluster:
-        routed = self.routed.links
-        pairs = permutations(enumerate(nodes), 2)
-        links = {(at, to): routed[a, b] for (at, a), (to, b) in pairs}
-        chosen = [self.routed.nodes[node] for node in nodes]
+    def part(
+        self,
+        nodes: Sequence[int],
+        speeds: Sequence[float] | None = None,
+        pairs: Iterable[Pair] | None = None,
+    ) -> Cluster:
+        """The cluster of these nodes alone, in this order, with other speeds if given.
+
+        With a link for each path between two of them, or for those of `pairs` alone.
+        """
+        place = {node: at for at, node in enumerate(nodes)}
+        links = {(place[a], place[b]): self.link(a, b) for a, b in pairs or permutations(nodes, 2)}
+        chosen = [self.nodes[node] for node in nodes]
         if speeds is not None:
             scaled = zip(chosen, speeds, strict=True)
             chosen = [replace(node, speed=speed) for node, speed in scaled]
-        return replace(self.routed, nodes=tuple(chosen), links=links)
+        return replace(self.cluster, nodes=tuple(chosen), links=links)
+
+
+class _Paths(dict[Pair, tuple[int, ...]]):
+    """Paths of a question, found when they are asked for."""
+
+    def __init__(self, question: Question) -> None:
+        self._graph, self._from = question._graph, dict[int, dict[int, list[int]]]()
+
+    def __missing__(self, pair: Pair) -> tuple[int, ...]:
+        source, target = pair
+        near = list(self._graph[source])
+        if target in near and len(near) == 1:
+            found: tuple[int, ...] = pair
+        elif len(near) == 1:  # all paths lead that way
+            found = source, *self[near[0], target]
+        else:
+            if source not in self._from:
+                self._from[source] = nx.single_source_dijkstra_path(self._graph, source)
+            found = tuple(self._from[source][target])
+        self[pair] = found
+        return found
 
 
 @lru_cache(maxsize=1024)

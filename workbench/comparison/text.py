@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -14,40 +14,14 @@ from workbench.profiles import LayerTimes
 from workbench.utils import terminal
 from workbench.utils.checks import UserError
 from workbench.utils.files import expanded
-from workbench.utils.numbers import three_digits
+from workbench.utils.numbers import bytes_as_text, three_digits
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from workbench.comparison.answer import Answer
+    from workbench.comparison.compare import Comparison
 
-HEADINGS = {
-    "way": "way",
-    "samples_per_s": "samples\n/s",
-    "simulated_samples_per_s": "simu-\nlated",
-    "over_one_node": "x one\nnode",
-    "samples_share": "of all\nsamples",
-    "bytes_per_sample": "kB a\nsample",
-    "limited_by": "limited by",
-    "waiting_share": "wait-\ning",
-    "memory_bytes": "GB",
-    "fits": "fits",
-    "joules_per_1000_samples": "J a\n1000",
-    "price_per_1000_samples": "price a\nmillion",
-    "update": "update",
-    "notes": "notes",
-}
-"""Columns that are shown, those of `IF_KNOWN` only where something is known."""
-
-MEASURED = (
-    "pre-\ndicted",
-    "simu-\nlated",
-    "mea-\nsured",
-    "predicted\nis off",
-    "simulated\nis off",
-    "late",
-    "steal",
-)
+MEASURED = ("simulated", "measured", "simulated is off", "late", "steal")
 
 MEASURED_LEGEND = (
     "Programs run without learning: links are real, computing is replaced by waiting.",
@@ -55,92 +29,99 @@ MEASURED_LEGEND = (
     "Steal: share of the machine's time that others took.",
 )
 
-WIDTHS = {"way": (14, 25), "limited_by": (12, 18), "update": (15, 18), "notes": (8, 9)}
-"""Least and most characters of columns that wrap."""
+HEADINGS = {
+    "way": "method",
+    "samples_per_s": "samples/s",
+    "over_one_node": "x one node",
+    "limited_by": "limited by",
+    "memory": "memory",
+    "joules_per_1000_samples": "J a 1000",
+    "price_per_1000_samples": "price a million",
+    "gives_up": "what it gives up",
+}
+"""Columns that are shown; joules and prices where nodes state them."""
 
-LEAST_WANTED = (
-    "waiting_share",
-    "bytes_per_sample",
-    "over_one_node",
-    "samples_share",
-    "memory_bytes",
-    "joules_per_1000_samples",
-    "price_per_1000_samples",
-    "simulated_samples_per_s",
-)
-"""Columns that are left out, the first of these first, where a terminal has no space for all."""
+IF_KNOWN = ("joules_per_1000_samples", "price_per_1000_samples")
 
-IF_KNOWN = ("simulated_samples_per_s", "joules_per_1000_samples", "price_per_1000_samples")
+NARROW = 100
+"""Characters of a terminal that has no space for `IF_KNOWN`."""
+
+ALL = "--all shows them, --explain METHOD says what one assumes, --csv FILE writes all columns."
 
 
-def tables(frame: pl.DataFrame, title: str, width: int = 100) -> Iterator[Table]:
-    """Tables of ways that are equal to SGD, of the others, and of those that cannot be used.
+def shown(
+    found: Comparison, title: str, width: int = NARROW, *, every: bool = False
+) -> Iterator[Table | str]:
+    """The table of a comparison: the best method of each kind, or with `every` all of them."""
+    rows = found.frame.filter(pl.col("reason").is_null()) if every else found.best()
+    yield _table(rows, title, width)
+    if every:
+        yield from refusals(found.frame, "Not here")
+    elif left_out := _left_out(found.frame, rows):
+        yield left_out
 
-    Where a way runs and what it assumes is a number, and stands below its table. `width` is that of
-    the terminal, in characters.
-    """
-    usable = frame.filter(pl.col("reason").is_null())
-    exact = usable.filter(pl.col("update") == EQUAL)
-    others = usable.filter(pl.col("update") != EQUAL)
-    without = {name for name in IF_KNOWN if frame[name].is_null().all()}
-    for rows, heading, hidden in (
-        (exact, f"{title}\nUpdates equal to SGD's", without | {"update"}),
-        (others, "Other updates, with what they give up", without),
-    ):
-        if rows.is_empty():
-            continue
-        notes: dict[str, int] = {}
-        cells: dict[str, list[str]] = {name: [] for name in HEADINGS if name not in hidden}
-        for row in rows.iter_rows(named=True):
-            said = f"{row['where']}; {row['assumes']}".split("; ")
-            numbers = [notes.setdefault(each, len(notes) + 1) for each in said if each]
-            for name, column in cells.items():
-                numbered = ", ".join(map(str, numbers))
-                column.append(numbered if name == "notes" else _cell(name, row))
-        widths = _widths(cells, width)
-        table = terminal.table(heading, padding=0)
-        for name, characters in widths.items():
-            numeric = name in rows.schema and rows.schema[name].is_numeric()
-            table.add_column(
-                HEADINGS[name], justify="right" if numeric else "left", width=characters
-            )
-        for values in zip(*(cells[name] for name in widths), strict=True):
-            table.add_row(*values)
-        below = [f"{number:2} {note}" for note, number in notes.items()]
-        if len(widths) < len(cells):
-            narrow = ", ".join(HEADINGS[name] for name in cells if name not in widths)
-            narrow = narrow.replace("-\n", "").replace("\n", " ")
-            below.append(f"No space for: {narrow}. --csv FILE writes all columns.")
-        table.caption = "\n".join(below)
-        yield table
-    yield from refusals(frame, "Not here")
+
+def _table(rows: pl.DataFrame, title: str, width: int) -> Table:
+    without = {name for name in IF_KNOWN if width < NARROW or rows[name].is_null().all()}
+    if rows["memory_bytes"].is_null().all():
+        without.add("memory")
+    shown = [name for name in HEADINGS if name not in without]
+    cells = [[_cell(name, row) for name in shown] for row in rows.iter_rows(named=True)]
+    table = terminal.table(title, padding=(0, 1, 0, 0))
+    for name, column in zip(shown, zip(*cells, strict=True), strict=True):
+        numeric = name in rows.schema and rows.schema[name].is_numeric()
+        table.add_column(
+            HEADINGS[name],
+            justify="right" if numeric else "left",
+            no_wrap=numeric,
+            min_width=max(map(len, " ".join((HEADINGS[name], *column)).split())),
+        )
+    for row in cells:
+        table.add_row(*row)
+    notes = []
+    if "alike" in rows.columns and rows["alike"].sum():
+        notes.append("(+3): as many others of the same system are within 2 %")
+    if "memory" not in without and rows["recomputation_s"].sum():
+        notes.append("* computes some results again, so that a step fits")
+    table.caption = "\n".join(notes)
+    return table
+
+
+def _left_out(frame: pl.DataFrame, rows: pl.DataFrame) -> str:
+    """How many methods are not shown, by why."""
+    others = frame.filter(~pl.col("way").is_in(rows["way"].implode()))
+    usable = others.filter(pl.col("reason").is_null())
+    unfit = usable.filter(~pl.col("fits").fill_null(True))
+    counts = {
+        "slower than another of their system, or over a hundred times as slow as the fastest": len(
+            usable
+        )
+        - len(unfit),
+        "without a node that has the memory": len(unfit),
+        "not possible here": len(others) - len(usable),
+    }
+    said = [f"{count} {why}" for why, count in counts.items() if count]
+    return f"Left out: {'; '.join(said)}. {ALL}" if said else ""
 
 
 def measured(frame: pl.DataFrame) -> Iterator[Table]:
-    """A table of the ways that were measured, with how far rates are above what was measured."""
-    has_rate = pl.col("measured_samples_per_s").is_not_null()
-    rows = frame.filter(has_rate)
+    """A table of measured rates beside simulated ones, and one of what could not be measured."""
+    rows = frame.filter(pl.col("measured_samples_per_s").is_not_null())
     if len(rows):
-        about = "Measured on this machine: samples a second of real processes"
-        table = terminal.table(about, padding=0)
-        table.add_column("way", width=25)
+        table = terminal.table("Measured on this machine: samples a second of real processes")
+        table.add_column("method")
         for heading in MEASURED:
             table.add_column(heading, justify="right")
         notes: list[str] = []
         for row in rows.iter_rows(named=True):
-            rate = row["measured_samples_per_s"]
-            kinds = [row["samples_per_s"], row["simulated_samples_per_s"]]
-            cells = [
-                *map(three_digits, [*kinds, rate]),
-                *(f"{one / rate - 1:+.1%}" for one in kinds),
-            ]
+            rate, simulated = row["measured_samples_per_s"], row["simulated_samples_per_s"]
             late = f"{row['late']} of {row['deadlines']}"
+            cells = [three_digits(simulated), three_digits(rate), f"{simulated / rate - 1:+.1%}"]
             table.add_row(row["way"], *cells, late, f"{row['steal']:.1%}")
-            notes += [f"{row['way']}: {row['measured_note']}"] if row["measured_note"] else []
+            notes += [f"{row['way']}: {row['reason']}"] if row["reason"] else []
         table.caption = "\n".join((*MEASURED_LEGEND, *notes))
         yield table
-    unmeasured = frame.filter(~has_rate & pl.col("measured_note").is_not_null())
-    yield from refusals(unmeasured.with_columns(reason=pl.col("measured_note")), "Not measured")
+    yield from refusals(frame.filter(pl.col("measured_samples_per_s").is_null()), "Not measured")
 
 
 def refusals(frame: pl.DataFrame, title: str) -> Iterator[Table]:
@@ -155,52 +136,42 @@ def refusals(frame: pl.DataFrame, title: str) -> Iterator[Table]:
         yield table
 
 
-def _widths(cells: Mapping[str, Sequence[str]], width: int) -> dict[str, int]:
-    """Characters of each column that a terminal has space for."""
-    least, most = {}, {}
-    for name, column in cells.items():
-        text = "\n".join((HEADINGS[name], *column))
-        longest = max(map(len, text.splitlines()))
-        few, many = WIDTHS.get(name, (longest, longest))
-        most[name] = min(longest, many)
-        least[name] = min(longest, max(few, *map(len, text.split())))
-    for name in LEAST_WANTED:
-        if sum(least.values()) + len(least) < width:
-            break
-        least.pop(name, None)
-    widths = least
-    while sum(widths.values()) + len(widths) + 1 < width:
-        name = min(widths, key=lambda each: widths[each] / most[each])
-        if widths[name] >= most[name]:
-            break
-        widths[name] += 1
-    return widths
-
-
-_CELLS: dict[str, Callable[[Any], str]] = {
-    "bytes_per_sample": lambda size: three_digits(size / 1e3),
-    "memory_bytes": lambda size: f"{size / 1e9:.3g}",
-    "price_per_1000_samples": lambda price: three_digits(1000 * price),
-    "samples_share": lambda share: f"{share:.0%}",
-    "waiting_share": lambda share: f"{share:.0%}",
-    "fits": lambda fits: "yes" if fits else "no",
-}
-
-
 def _cell(name: str, row: Mapping[str, Any]) -> str:
-    value = row[name]
-    if value is None:
-        return ""
+    if name == "way":
+        return f"{row['way']} (+{row['alike']})" if row.get("alike") else row["way"]
     if name == "limited_by":
-        return f"{value}, {row['busy_share']:.0%}"
-    if name == "fits" and row["recomputation_s"]:
-        return f"yes, recomputing\n{three_digits(row['recomputation_s'])} s a step"
-    if name in _CELLS:
-        return _CELLS[name](value)
-    return three_digits(value) if isinstance(value, float) else str(value)
+        return f"{row['limited_by']}, {row['busy_share']:.0%}"
+    if name == "memory":
+        return _memory(row)
+    if name == "gives_up":
+        return gives_up(row)
+    value = row[name]
+    if isinstance(value, float):
+        value *= 1000 if name == "price_per_1000_samples" else 1
+        return f"{value:#.3g}".rstrip(".") if abs(value) < 999.5 else f"{value:,.0f}"
+    return value or ""
 
 
-def by_batch(answers: Mapping[int, Answer], title: str) -> Table:
+def _memory(row: Mapping[str, Any]) -> str:
+    if row["memory_bytes"] is None:
+        return ""
+    said = bytes_as_text(row["memory_bytes"])
+    if row["fits"] is False:
+        return f"{said}, too much"
+    return f"{said} *" if row["recomputation_s"] else said
+
+
+def gives_up(row: Mapping[str, Any]) -> str:
+    """What a method gives up of SGD on all samples, where they are."""
+    parts = [] if row["update"] == EQUAL else [row["update"]]
+    if row["samples_share"] < 1:
+        parts.append(f"learns from {row['samples_share']:.0%} of the samples")
+    if row["raw_samples_move"]:
+        parts.append("samples leave their nodes")
+    return "; ".join(parts)
+
+
+def by_batch(answers: Mapping[int, Comparison], title: str) -> Table:
     """The fastest way by the samples in a batch."""
     table = terminal.table(title)
     for name in ("a batch\nof", "samples\n/s"):

@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from workbench.clusters import Link, Schedule
-from workbench.comparison.compare import fits
 from workbench.comparison.question import Pair, Question, UnusableError, link_bps
+from workbench.comparison.table import fits
 from workbench.comparison.use import carried
 from workbench.comparison.ways import WAYS, Way
 from workbench.utils.numbers import three_digits
 
-STEP = 1.5
+STEP = 2.0
 """Ratio of neighbouring bandwidths on the grid."""
 
-STEPS = 12
-"""Steps of the grid up, and down: a factor of 130."""
+STEPS = 8
+"""Steps of the grid up, and down: a factor of 256."""
 
 RESOLUTION = 1.02
 """Ratio of bandwidths to which a threshold between two of the grid is narrowed down."""

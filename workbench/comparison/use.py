@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from workbench.clusters import Cluster
 from workbench.comparison.question import Pair, Question
@@ -79,10 +80,28 @@ def carried(question: Question, use: Use) -> dict[Pair, tuple[float, float]]:
 def within_links(question: Question, use: Use) -> Use:
     """The same use, in the time that the busiest link takes if that is longer.
 
-    Programs run on `Question.routed`, where links inside a network are not shared.
+    Programs run on paths, as `Question.link` has them, where links inside a network are not shared.
     """
     longest_s = max((seconds for _, seconds in carried(question, use).values()), default=0.0)
     return replace(use, iteration_s=max(use.iteration_s, longest_s))
+
+
+def mean(uses: Sequence[Use], shares: Sequence[float]) -> Use:
+    """The mean of iterations of several phases, by their shares of all iterations."""
+    if len(uses) == 1:
+        return uses[0]
+    seconds = 0.0
+    busy_s, link_bytes, messages = (defaultdict[Any, float](float) for _ in range(3))
+    for use, share in zip(uses, shares, strict=True):
+        seconds += share * use.iteration_s
+        for total, part in (
+            (busy_s, use.busy_s),
+            (link_bytes, use.link_bytes),
+            (messages, use.messages),
+        ):
+            for key, value in part.items():
+                total[key] += share * value
+    return Use(seconds, uses[0].samples, dict(busy_s), dict(link_bytes), dict(messages))
 
 
 def limit(question: Question, use: Use) -> Limit:
@@ -125,14 +144,17 @@ class DryRun:
         Samples of an iteration.
     first, last
         Iterations of two runs; their difference is taken, so that the beginning cancels out.
+    end_s
+        When a run's iterations have ended.
     """
 
     cluster: Cluster
     nodes: Sequence[int]
     programs: Callable[[int], Sequence[Program]]
     samples: float
-    first: int = 2
-    last: int = 6
+    first: int = 1
+    last: int = 3
+    end_s: Callable[[Run], float] = attrgetter("end_s")
 
     def trace(self, iterations: int = 2) -> Trace:
         """What runs where and when."""
@@ -163,5 +185,5 @@ class DryRun:
             if after.bytes > before.bytes:
                 pair = place[after.source], place[after.target]
                 sizes[pair] = (after.bytes - before.bytes) / count
-        seconds = (long.end_s - short.end_s) / count
+        seconds = (self.end_s(long) - self.end_s(short)) / count
         return Use(seconds, self.samples, dict(busy), sizes, dict(messages))

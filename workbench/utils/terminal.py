@@ -15,7 +15,7 @@ def table(
     *,
     texts: Sequence[str] = (),
     numbers: Sequence[str] = (),
-    padding: tuple[int, int] | int = (0, 1),
+    padding: tuple[int, int] | tuple[int, int, int, int] | int = (0, 1),
 ) -> Table:
     """Return an empty table with a line below its head; columns of numbers are never wrapped."""
     from rich import box

@@ -180,22 +180,19 @@ class Clock:
 
     @classmethod
     def of(cls, question: Question, option: Option) -> Clock:
-        """Simulate a way's programs, without learning."""
-        use = option.simulate()
-        size = _bytes(question, use)
-        if option.first is not None:
-            first, epochs = option.first, question.epochs
-            early = sum(question.samples.values()) / use.samples
-            if epochs == 1:
-                return cls(0.0, use.iteration_s, size)
-            later_s = (epochs * use.iteration_s - first.iteration_s) / (epochs - 1)
-            return cls(0.0, later_s, 0.0, early, first.iteration_s, _bytes(question, first))
+        """By what the way's iterations take without learning."""
+        first, *later = option.uses or [option.use]
+        if later:
+            (then,) = later
+            early = sum(question.samples.values()) / option.use.samples
+            size = _bytes(question, first)
+            return cls(0.0, then.iteration_s, 0.0, early, first.iteration_s, size)
         start_s = 0.0
         if option.dry is not None:
             dry = option.dry
             first_s = simulate(dry.cluster, dry.programs(dry.first)).end_s
-            start_s = max(0.0, first_s - dry.first * use.iteration_s)
-        return cls(start_s, use.iteration_s, size)
+            start_s = max(0.0, first_s - dry.first * first.iteration_s)
+        return cls(start_s, first.iteration_s, _bytes(question, first))
 
     def seconds(self, iterations: float) -> float:
         """Until this many iterations have ended."""

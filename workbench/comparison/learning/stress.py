@@ -233,9 +233,9 @@ def _as_sgd(
     `learnt` are the last evaluations of SGD, by the unevenness of labels.
     """
     option, last = way.find(task.question), learnt[task.alpha]
-    dry = option.training or option.dry
+    dry = option.dry
     assert dry is not None
-    programs = dry.programs(last["iteration"])
+    programs = (option.training or dry.programs)(last["iteration"])
     run = simulate(dry.cluster, programs, faults=among(faults, dry.cluster))
     if not run.results:
         raise DeadlockError("nobody is left to learn", run)
@@ -259,8 +259,8 @@ def patience_s(question: Question, option: Option) -> float:
     """
     nodes = sorted(option.learns_from)
     slowest_s = max(
-        question.routed.links[pair].overhead_s
-        + question.routed.links[pair].latency_s
+        question.link(*pair).overhead_s
+        + question.link(*pair).latency_s
         + 8 * question.model_bytes / question.path_bps(*pair)
         for pair in permutations(nodes, 2)
     )
@@ -281,8 +281,8 @@ def link_down(question: Question, victim: int, from_s: float) -> tuple[LinkDown,
     names, ends = question.cluster.names, _link_of(question, victim)
     return tuple(
         LinkDown(names[a], names[b], from_s)
-        for (a, b), path in sorted(question.paths.items())
-        if any(set(hop) == ends for hop in pairwise(path))
+        for a, b in permutations(range(len(names)), 2)
+        if any(set(hop) == ends for hop in pairwise(question.paths[a, b]))
     )
 
 

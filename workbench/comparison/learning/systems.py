@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench import decentralised, dlion, edgegossip
-from workbench.comparison import federated
 from workbench.comparison.learning.task import PER_EPOCH
 from workbench.comparison.learning.trial import Trial, finished, own_models
-from workbench.comparison.ways import rounds
+from workbench.comparison.ways import fedavg, rounds
 from workbench.decentralised.topologies import ring
 from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.edgegossip.programs.trainer import has_means
@@ -110,7 +109,7 @@ def of_fedavg(trial: Trial) -> pl.DataFrame:
     nodes, shards = list(dry.nodes), dict(zip(trial.nodes, trial.shards, strict=True))
     clients = [node for node in nodes if node in shards]
     first = trial.first()
-    setup = federated.Setup(
+    setup = fedavg.Setup(
         **trial.shared(),
         sgd=trial.task.sgd(),
         batch_size=question.batch_size,

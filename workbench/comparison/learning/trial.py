@@ -1,6 +1,7 @@
 """A training of a way by its own system, and the curve of evaluations that it leaves.
 
-It runs on `Question.routed`, at the question's speeds, from the task's shards and first weights.
+It runs on paths as `Question.link` has them, at the speeds of the question, from the shards and the
+first weights of the task.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +18,7 @@ import polars as pl
 
 from workbench import training
 from workbench.comparison.learning.task import CURVE, Task
-from workbench.runtime import Crash
+from workbench.runtime import Crash, LinkDown
 from workbench.training import RunOptions, evaluate, fixed_threads
 from workbench.training.models import make_model
 
@@ -115,9 +117,11 @@ class Trial:
         question = self.task.question
         places = {question.cluster.names[node]: node for node in nodes}
         hops = {
-            (question.cluster.names[a], f"to {question.cluster.names[b]}"): len(path) - 1
-            for (a, b), path in question.paths.items()
-            if a in places.values() and b in places.values()
+            (question.cluster.names[a], f"to {question.cluster.names[b]}"): len(
+                question.paths[a, b]
+            )
+            - 1
+            for a, b in permutations(places.values(), 2)
         }
         sent = trace.frame.filter(pl.col("bytes") > 0).sort("end_s", maintain_order=True)
         links = [hops[pair] for pair in sent.select("node", "lane").iter_rows()]
@@ -196,9 +200,11 @@ def _by(times_s: Any, sums: Any, at_s: float) -> float:
 
 def among(faults: Iterable[Fault], cluster: Cluster) -> tuple[Fault, ...]:
     """Faults of nodes and links of a cluster, which has others than those that faults name."""
-    ends = ("node", "source", "target")
+    names = cluster.names
+    links = {(names[a], names[b]) for a, b in cluster.links}
     return tuple(
         fault
         for fault in faults
-        if all(getattr(fault, end, cluster.names[0]) in cluster.names for end in ends)
+        if (getattr(fault, "node", names[0]) in names)
+        and (not isinstance(fault, LinkDown) or (fault.source, fault.target) in links)
     )

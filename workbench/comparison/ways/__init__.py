@@ -3,6 +3,7 @@
 from workbench.comparison.ways import (
     all_reduce,
     alone,
+    fedavg,
     parameter_server,
     peers,
     rounds,
@@ -13,7 +14,7 @@ from workbench.comparison.ways.way import EQUAL, Option, Way, options, usable
 
 WAYS: dict[str, Way] = {
     way.name: way
-    for room in (alone, all_reduce, parameter_server, tiers, scan, rounds, peers)
+    for room in (alone, all_reduce, parameter_server, tiers, scan, rounds, fedavg, peers)
     for way in room.WAYS
 }
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.use import DryRun, no_work
 from workbench.comparison.ways.batches import BY_SPEED, assumes, by_speed, equal
-from workbench.comparison.ways.way import EQUAL, Option, Way
+from workbench.comparison.ways.way import EQUAL, Option, Phase, Way
 from workbench.decentralised.butterfly import assemble, butterfly
 
 if TYPE_CHECKING:
@@ -41,9 +40,9 @@ def plan(question: Question, batches: Callable[[Question], dict[int, int]]) -> O
 
     cluster = question.part(nodes, [1.0] * len(nodes))
     dry = DryRun(cluster, nodes, programs, sum(samples.values()), first=1, last=2)
-    return Option(
-        use=dry.use(),
-        dry=replace(dry, last=4),
+    return Option.of(
+        question,
+        [Phase(1.0, dry)],
         learns_from=nodes,
         batches=samples,
         assumes=assumes(question, samples),

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
-from workbench.comparison.sharing import Transfer, ends_s
-from workbench.comparison.use import DryRun, Runner, Use, no_work, within_links
-from workbench.comparison.ways.way import EQUAL, Option, Way, fastest
+from workbench.comparison.use import DryRun, no_work
+from workbench.comparison.ways.way import (
+    EQUAL,
+    Candidate,
+    Option,
+    Phase,
+    Training,
+    Way,
+    fastest,
+)
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
@@ -23,162 +31,148 @@ MOST_AHEAD = 500
 """Where they are on their way for longer than it takes to learn from this number."""
 
 
-class Learner(NamedTuple):
+@dataclass(frozen=True)
+class Learner:
     """A node that learns from the samples of some holders, an iteration's part from each."""
 
-    use: Use  # of an iteration whose samples are sent
-    nodes: Sequence[int]  # the learner, and those that send
+    question: Question
+    node: int
     holders: Collection[int]
-    programs: Callable[[int, int], list[Program]]  # by iterations, and how many are sent
-    ahead: int
 
-    @classmethod
-    def of(cls, question: Question, node: int, holders: Collection[int]) -> Learner:
-        """All begin to send a batch when the one before is complete: exact without latencies.
-
-        These shift transfers against each other, by at most the longest overhead.
-        """
-        batch, routed = question.batch_size, question.routed
-        total = sum(question.samples[one] for one in holders)
-        sent = {
-            one: batch * question.samples[one] / total * question.sample_bytes
-            for one in holders
-            if one != node
+    @property
+    def sent(self) -> dict[Pair, float]:
+        """Bytes that each of the other holders sends for an iteration."""
+        question = self.question
+        total = sum(question.samples[one] for one in self.holders)
+        batch_bytes = question.batch_size * question.sample_bytes
+        return {
+            (one, self.node): batch_bytes * question.samples[one] / total
+            for one in self.holders
+            if one != self.node
         }
-        pairs: dict[Pair, float] = {(one, node): size for one, size in sent.items()}
-        compute_s = question.batch_s(node)
-        downlink = routed.nodes[node].downlink
-        arrivals = ends_s(
-            [[Transfer(0.0, routed.link(*pair).overhead_s, 8 * pairs[pair])] for pair in pairs],
-            [question.path_bps(*pair) for pair in pairs],
-            at_beginning(downlink) if downlink else math.inf,
-        )
-        use = Use(
-            iteration_s=max(compute_s, *(last for (last,) in arrivals), 0.0),
-            samples=batch,
-            busy_s={node: compute_s},
-            link_bytes=pairs,
-            messages=dict.fromkeys(pairs, 1.0),
-        )
-        latencies = [routed.link(*ends).latency_s for pair in pairs for ends in (pair, pair[::-1])]
-        ahead = AHEAD + math.ceil(2 * max(latencies, default=0.0) / use.iteration_s)
-        ahead = min(ahead, MOST_AHEAD)
-        cost_s = compute_s * question.speeds[node]
 
-        def programs(iterations: int, arriving: int) -> list[Program]:
-            learning = _learning(iterations, arriving, len(sent), cost_s, ahead)
-            return [learning, *(_sending(arriving, size) for size in sent.values())]
+    @property
+    def nodes(self) -> Sequence[int]:
+        """The learner, and those that send."""
+        return [self.node, *(one for one, _ in self.sent)]
 
-        return cls(use, [node, *sent], holders, programs, ahead)
-
-    def dry(self, question: Question, sent: int | None = None) -> DryRun:
-        """Iterations whose samples are sent, or those after a number of such."""
-        first = self.ahead + 2 if sent is None else sent + 1
-        return DryRun(
-            question.part(self.nodes),
-            self.nodes,
-            lambda iterations: self.programs(iterations, iterations if sent is None else sent),
-            self.use.samples,
-            first=first,
-            last=first + 8,
+    @property
+    def sent_s(self) -> float:
+        """Seconds of sending an iteration's samples, at least."""
+        question, sent = self.question, self.sent
+        downlink = question.nodes[self.node].downlink
+        whole_s = 8 * sum(sent.values()) / at_beginning(downlink) if downlink else 0.0
+        return max(
+            whole_s,
+            *(
+                question.link(*pair).overhead_s + 8 * size / question.path_bps(*pair)
+                for pair, size in sent.items()
+            ),
+            0.0,
         )
+
+    @property
+    def ahead(self) -> int:
+        """Batches that are sent while one is learnt from."""
+        links = [self.question.link(*way) for a, b in self.sent for way in ((a, b), (b, a))]
+        latency_s = max((link.latency_s for link in links), default=0.0)
+        iteration_s = max(self.question.batch_s(self.node), self.sent_s)
+        return min(MOST_AHEAD, AHEAD + math.ceil(2 * latency_s / iteration_s))
+
+    def programs(self, iterations: int, arriving: int) -> list[Program]:
+        """Of some iterations, in the first of which samples are `arriving`."""
+        cost_s = self.question.batch_s(self.node) * self.question.speeds[self.node]
+        learning = _learning(iterations, arriving, len(self.sent), cost_s, self.ahead)
+        return [learning, *(_sending(arriving, size) for size in self.sent.values())]
+
+    def dry(self) -> DryRun:
+        """Iterations whose samples are sent."""
+        first = self.ahead + 2
+        return self._dry(lambda count: self.programs(count, count), first, first + 8)
+
+    def dry_without_sending(self) -> DryRun:
+        """Iterations whose samples are there."""
+        return self._dry(lambda iterations: self.programs(iterations, 0), 1, 2)
+
+    def _dry(self, programs: Callable[[int], list[Program]], first: int, last: int) -> DryRun:
+        pairs = [pair for a, b in self.sent for pair in ((a, b), (b, a))]
+        cluster, samples = self.question.part(self.nodes, pairs=pairs), self.question.batch_size
+        return DryRun(cluster, self.nodes, programs, samples, first=first, last=last)
 
 
 def from_own_samples(question: Question) -> Option:
     """The holder of samples that learns fastest from its own."""
-    nodes = (node for node in question.unlike if node in question.samples)
-    learners = (Learner.of(question, node, (node,)) for node in nodes)
-    return _fastest(question, (_option(question, one, ()) for one in learners))
+    holders = [node for node in question.unlike if node in question.samples]
+    learners = [Learner(question, node, (node,)) for node in holders]
+    return _fastest(learners, lambda learner: [Phase(1.0, learner.dry_without_sending())])
 
 
 def sent_each_epoch(question: Question) -> Option:
     """The node that learns fastest from all samples, sent ahead of each batch; it stores none."""
-    assumes = ("samples are sent in every epoch, ahead of the batch that needs them",)
-    return _fastest(question, (_option(question, one, assumes) for one in _learners(question)))
+    said = "samples are sent in every epoch, ahead of the batch that needs them"
+    return _fastest(
+        _of_all_samples(question), lambda learner: [Phase(1.0, learner.dry())], assumes=(said,)
+    )
 
 
 def sent_once(question: Question) -> Option:
-    """The node whose whole training is shortest, where it keeps the samples that are sent to it."""
-    best = fastest(question, (_keeping(question, one) for one in _learners(question)))
-    learner = _learner(question, best)
-    dry, count = learner.dry(question), sum(question.samples.values())
+    """The node whose whole training is shortest, where it keeps the samples that are sent to it.
 
-    def training(iterations: int) -> list[Program]:
-        return learner.programs(iterations, min(iterations, -(-count // question.batch_size)))
-
-    return replace(
-        best,
-        # To be shown, a training of two epochs.
-        dry=replace(dry, programs=lambda each: learner.programs(each, -(-each // 2))),
-        training=replace(dry, programs=training),
+    They are sent in the first epoch, learnt from as they come, and kept.
+    """
+    epochs, count = question.epochs, sum(question.samples.values())
+    stored = f"{count:,} samples ({count * question.sample_bytes / 1e9:.3g} GB)"
+    in_epoch = -(-count // question.batch_size)
+    return _fastest(
+        _of_all_samples(question),
+        lambda learner: [
+            Phase(1 / epochs, learner.dry()),
+            Phase(1 - 1 / epochs, learner.dry_without_sending()),
+        ],
+        lambda learner: lambda number: learner.programs(number, min(number, in_epoch)),
+        assumes=(
+            f"the node keeps {stored}",
+            f"mean over {epochs} epochs; samples are sent in the first",
+        ),
     )
 
 
-def _fastest(question: Question, options: Iterable[Option]) -> Option:
-    """The fastest option, with its programs."""
-    best = fastest(question, options)
-    return replace(best, dry=_learner(question, best).dry(question))
-
-
-def _learner(question: Question, option: Option) -> Learner:
-    (node,) = option.batches
-    return Learner.of(question, node, option.learns_from)
-
-
-def _learners(question: Question) -> Iterator[Learner]:
+def _of_all_samples(question: Question) -> list[Learner]:
     if len(question.cluster) == 1:
         raise UnusableError("there is no second node to send samples")
-    for node in question.unlike:
-        if question.holders != (node,):
-            yield Learner.of(question, node, question.holders)
+    return [
+        Learner(question, node, question.holders)
+        for node in question.unlike
+        if question.holders != (node,)
+    ]
 
 
-def _option(question: Question, learner: Learner, assumes: tuple[str, ...]) -> Option:
-    node = learner.nodes[0]
-    return Option(
-        use=learner.use,
-        learns_from=learner.holders,
-        batches={node: question.batch_size},
-        where=f"on {question.cluster.names[node]}",
-        assumes=assumes,
-    )
-
-
-def _keeping(question: Question, learner: Learner) -> Option:
-    """Samples are sent in the first epoch, learnt from as they come, and kept."""
-    node, epochs = learner.nodes[0], question.epochs
-    own = replace(learner.use, iteration_s=question.batch_s(node), link_bytes={}, messages={})
-    count = sum(question.samples.values())
-    name = question.cluster.names[node]
-    assumes = (
-        f"{name} keeps {count:,} samples ({count * question.sample_bytes / 1e9:.3g} GB)",
-        f"mean over {epochs} epochs; samples are sent in the first",
-    )
-
-    def again(run: Runner, count: int | None) -> Use:
-        first, later = (learner.dry(question, sent).use(run, count) for sent in (None, 1))
-        return _mean(within_links(question, first), later, epochs)
-
-    first = within_links(question, learner.use)
-    return Option(
-        use=_mean(first, own, epochs),
-        first=first,
-        again=again,
-        learns_from=learner.holders,
-        batches={node: question.batch_size},
-        where=f"on {name}",
-        assumes=assumes,
-    )
-
-
-def _mean(first: Use, later: Use, epochs: int) -> Use:
-    """Mean of an iteration, over a first epoch and later ones in which nothing is sent."""
-    return replace(
-        first,
-        iteration_s=(first.iteration_s + (epochs - 1) * later.iteration_s) / epochs,
-        link_bytes={pair: size / epochs for pair, size in first.link_bytes.items()},
-        messages={pair: count / epochs for pair, count in first.messages.items()},
-    )
+def _fastest(
+    learners: Sequence[Learner],
+    phases: Callable[[Learner], Sequence[Phase]],
+    training: Callable[[Learner], Training] | None = None,
+    assumes: tuple[str, ...] = (),
+) -> Option:
+    question = learners[0].question
+    candidates = []
+    for learner in learners:
+        compute_s = question.batch_s(learner.node)
+        sending_s = max(compute_s, learner.sent_s)
+        share = phases(learner)[0].share if learner.sent else 0.0
+        least_s = share * sending_s + (1 - share) * compute_s
+        lacks = not question.fits(learner.node, question.batch_size)
+        option = partial(
+            Option.of,
+            question,
+            phases(learner),
+            training=None if training is None else training(learner),
+            learns_from=learner.holders,
+            batches={learner.node: question.batch_size},
+            where=f"on {question.cluster.names[learner.node]}",
+            assumes=assumes,
+        )
+        candidates.append(Candidate(int(lacks), least_s / question.batch_size, option))
+    return fastest(question, candidates)
 
 
 def _learning(iterations: int, arriving: int, senders: int, cost_s: float, ahead: int) -> Program:

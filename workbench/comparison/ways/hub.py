@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
-from workbench.clusters import Link, Schedule
+from workbench.clusters import Cluster, Link, Schedule
 from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
-from workbench.comparison.sharing import Transfer, ends_s, fair_bps
-from workbench.comparison.use import within_links
-from workbench.comparison.ways.way import Option
+from workbench.comparison.ways.way import Candidate, Option, fastest
 from workbench.profiles import LayerTimes
-
-ROUNDING = 1e-9
-"""Hubs that are faster by less are alike."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +31,6 @@ class Direction:
     links: Mapping[int, Link]
     most_bps: Mapping[int, float]
     interface_bps: float
-
-    def arrive_s(self, transfers: Mapping[int, Sequence[Transfer]]) -> dict[int, list[float]]:
-        """Worker -> when each of its transfers arrives."""
-        most_bps = [self.most_bps[node] for node in transfers]
-        ends = ends_s(list(transfers.values()), most_bps, self.interface_bps)
-        return {
-            node: [end_s + self.links[node].latency_s for end_s in own]
-            for node, own in zip(transfers, ends, strict=True)
-        }
 
     def least_s(self, node: int, size_bytes: float) -> float:
         """Seconds at least until bytes to or from a worker have arrived."""
@@ -77,6 +64,16 @@ class Hub:
         """Workers, then the hub if it is none."""
         return self.workers if self.node in self.workers else [*self.workers, self.node]
 
+    @cached_property
+    def kinds(self) -> Mapping[object, Sequence[int]]:
+        """Workers that differ in their names alone."""
+        found = defaultdict[object, list[int]](list)
+        for node in self.workers:
+            about = self.question.kind(node), self.batches[node]
+            paths = (node,) if node == self.node else (self.down.links[node], self.up.links[node])
+            found[about, paths].append(node)
+        return found
+
     @property
     def place(self) -> int:
         """The hub's place among the nodes."""
@@ -100,13 +97,13 @@ class Hub:
     @cached_property
     def down(self) -> Direction:
         """From the hub to its workers."""
-        limit = self.question.routed.nodes[self.node].uplink
+        limit = self.question.nodes[self.node].uplink
         return self._direction({node: (self.node, node) for node in self.remote}, limit)
 
     @cached_property
     def up(self) -> Direction:
         """From its workers to the hub."""
-        limit = self.question.routed.nodes[self.node].downlink
+        limit = self.question.nodes[self.node].downlink
         return self._direction({node: (node, self.node) for node in self.remote}, limit)
 
     def _direction(self, pairs: Mapping[int, Pair], limit: Schedule | None) -> Direction:
@@ -114,10 +111,16 @@ class Hub:
         most_bps = {node: self.question.path_bps(*pair) for node, pair in pairs.items()}
         shares = fair_bps(list(most_bps.values()), interface_bps)
         links = {
-            node: replace(self.question.routed.link(*pairs[node]), bandwidth_bps=bps)
+            node: replace(self.question.link(*pairs[node]), bandwidth_bps=bps)
             for node, bps in zip(pairs, shares, strict=True)
         }
         return Direction(links, most_bps, interface_bps)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The nodes, linked with the hub."""
+        pairs = [pair for node in self.remote for pair in ((self.node, node), (node, self.node))]
+        return self.question.part(self.nodes, pairs=pairs)
 
     @property
     def interface_s(self) -> float:
@@ -129,28 +132,23 @@ class Hub:
 def with_best_hub(
     question: Question,
     batches: Mapping[int, int],
+    samples: float,
     option: Callable[[Hub], Option],
     least_s: Callable[[Hub], float],
 ) -> Option:
-    """The fastest option of those under which most nodes have the memory.
+    """The fastest option, of all nodes as hubs.
 
-    `least_s` bounds an option's seconds an iteration: who cannot be the fastest is not tried.
+    `samples` are those of an iteration, whose seconds `least_s` bounds.
     """
     hubs = [Hub(question, node, batches) for node in question.unlike]
-    bounds = [(_lacking_memory(hub), least_s(hub), hub) for hub in hubs if hub.remote]
-    if not bounds:
+    candidates = [
+        Candidate(_lacking_memory(hub), least_s(hub) / samples, partial(option, hub))
+        for hub in hubs
+        if hub.remote
+    ]
+    if not candidates:
         raise UnusableError("a server needs a second node")
-    best: Option | None = None
-    fewest, best_s = 0, math.inf
-    for lacking, bound_s, hub in sorted(bounds, key=lambda one: one[:2]):
-        if best is not None and (lacking > fewest or bound_s >= best_s * (1 - ROUNDING)):
-            break
-        tried = option(hub)
-        seconds = within_links(question, tried.use).iteration_s
-        if seconds < best_s:
-            best, fewest, best_s = tried, lacking, seconds
-    assert best is not None
-    return best
+    return fastest(question, candidates)
 
 
 def _lacking_memory(hub: Hub) -> int:
@@ -158,3 +156,13 @@ def _lacking_memory(hub: Hub) -> int:
         not hub.question.fits(node, count, serves=node == hub.node)
         for node, count in hub.all_batches.items()
     )
+
+
+def fair_bps(most_bps: Sequence[float], shared_bps: float) -> list[float]:
+    """Max-min fair shares: who needs less than an equal part leaves the rest to the others."""
+    shares, rest_bps, count = [0.0] * len(most_bps), shared_bps, len(most_bps)
+    for at in sorted(range(count), key=most_bps.__getitem__):
+        shares[at] = min(most_bps[at], rest_bps / count)
+        rest_bps -= shares[at] if shares[at] < math.inf else 0.0
+        count -= 1
+    return shares

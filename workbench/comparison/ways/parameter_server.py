@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from workbench.clusters import Link
 from workbench.comparison.question import Question
-from workbench.comparison.sharing import Transfer
-from workbench.comparison.use import DryRun, Use
+from workbench.comparison.use import DryRun
 from workbench.comparison.ways.batches import BY_SPEED, assumes, by_speed, equal
 from workbench.comparison.ways.hub import Hub, with_best_hub
-from workbench.comparison.ways.way import EQUAL, Option, Way
+from workbench.comparison.ways.way import EQUAL, Option, Phase, Way
 from workbench.dynacomm.algorithms import PLANNERS
-from workbench.dynacomm.costs.iteration import LayerCosts, layer_costs
-from workbench.dynacomm.costs.plan import Plan, runs
+from workbench.dynacomm.costs.iteration import LayerCosts, iteration, layer_costs
+from workbench.dynacomm.costs.plan import Plan
 from workbench.dynacomm.programs.job import Job
 from workbench.dynacomm.programs.worker_and_server import (
     Fixed,
@@ -33,7 +32,9 @@ def plan(
     question: Question, planner: str, batches: Callable[[Question], Mapping[int, int]] = equal
 ) -> Option:
     """The server with which an iteration is shortest; all holders of samples work for it."""
-    return with_best_hub(question, batches(question), partial(with_hub, planner=planner), _least_s)
+    counts = batches(question)
+    option = partial(with_hub, planner=planner)
+    return with_best_hub(question, counts, sum(counts.values()), option, _least_s)
 
 
 def _least_s(hub: Hub) -> float:
@@ -43,7 +44,7 @@ def _least_s(hub: Hub) -> float:
     """
     question, sizes = hub.question, hub.question.profile.table["param_bytes"]
     longest_s = hub.interface_s
-    for node in hub.workers:
+    for node, *_ in hub.kinds.values():
         times, speed = hub.layer_times(node), question.speeds[node]
         forward_s, backward_s = times.forward_s / speed, times.backward_s / speed
         if node != hub.node:
@@ -63,22 +64,12 @@ def _least_s(hub: Hub) -> float:
 def with_hub(hub: Hub, planner: str) -> Option:
     """All holders of samples work for this server."""
     question = hub.question
-    plans = {node: _plan(hub, node, planner) for node in hub.workers}
-    jobs = {node: _job(hub, node) for node in hub.workers}
-    down = {(hub.node, node): len(plans[node].forward_cuts) + 1.0 for node in hub.remote}
-    up = {(node, hub.node): len(plans[node].backward_cuts) + 1.0 for node in hub.remote}
-    messages = down | up
-    samples = sum(hub.batches.values())
-    use = Use(
-        iteration_s=iteration_s(hub, jobs, plans),
-        samples=samples,
-        busy_s={
-            node: float(job.forward_s.sum() + job.backward_s.sum()) / question.speeds[node]
-            for node, job in jobs.items()
-        },
-        link_bytes=dict.fromkeys(messages, float(question.model_bytes)),
-        messages=messages,
-    )
+    planned = {kind: _planned(hub, nodes[0], planner) for kind, nodes in hub.kinds.items()}
+    jobs, plans = dict[int, Job](), dict[int, Plan]()
+    for kind, nodes in hub.kinds.items():
+        for node in nodes:
+            jobs[node], plans[node], _ = planned[kind]
+    first = jobs[hub.workers[0]]
 
     def programs(iterations: int) -> list[Program]:
         made = []
@@ -91,16 +82,33 @@ def with_hub(hub: Hub, planner: str) -> Option:
                 made.append(program(job, Fixed(plans[node])))
         return made
 
-    first = jobs[hub.workers[0]]
-    return Option(
-        use=use,
-        dry=DryRun(question.part(hub.nodes), hub.nodes, programs, samples),
+    samples = sum(hub.batches.values())
+    dry = DryRun(hub.cluster, hub.nodes, programs, samples, first=1, last=2)
+    return Option.of(
+        question,
+        [Phase(1.0, dry)],
+        predicted_s=max(predicted_s for *_, predicted_s in planned.values()),
         learns_from=hub.workers,
         batches=hub.all_batches,
         server=hub.node,
         where=hub.where,
         assumes=assumes(question, hub.batches),
     )
+
+
+def _planned(hub: Hub, node: int, planner: str) -> tuple[Job, Plan, float]:
+    """A worker's job and plan, and the seconds of an iteration by its cost model."""
+    plan = _plan(hub, node, planner)
+    return _job(hub, node), plan, _predicted_s(hub, node, plan)
+
+
+def _predicted_s(hub: Hub, node: int, plan: Plan) -> float:
+    """Seconds of a worker's iteration by DynaComm's cost model (Cai et al. 2021, Eqs. 1-7)."""
+    if node == hub.node:
+        times, speed = hub.layer_times(node), hub.question.speeds[node]
+        return (times.forward_s + times.backward_s) / speed
+    down, up = (_costs(hub, node, one.links[node]) for one in (hub.down, hub.up))
+    return iteration(down, plan).forward_s + iteration(up, plan).backward_s
 
 
 def _plan(hub: Hub, node: int, planner: str) -> Plan:
@@ -131,42 +139,6 @@ def _job(hub: Hub, node: int) -> Job:
         workers=len(hub.workers),
     )
     return replace(job, hub=hub.place) if hub.node in hub.workers else job
-
-
-def iteration_s(hub: Hub, jobs: Mapping[int, Job], plans: Mapping[int, Plan]) -> float:
-    """Seconds from one step of the server to the next: the last push of all has arrived.
-
-    A worker's own iteration is DynaComm's (Cai et al. 2021, Eqs. 1-7); of the hub's interface each
-    gets its max-min fair share at any time. Exact in the simulated network.
-    """
-    speeds, pulls = hub.question.speeds, dict[int, list[Transfer]]()
-    for node in hub.remote:
-        job, link = jobs[node], hub.down.links[node]
-        segments = [job.segment(*run) for run in runs(plans[node].forward_cuts, job.layers)]
-        pulls[node] = [
-            Transfer(0.0, link.overhead_s + one.tensors * link.tensor_s, 8 * one.pull_bytes)
-            for one in segments
-        ]
-    pulled_s, pushes = hub.down.arrive_s(pulls), dict[int, list[Transfer]]()
-    longest_s = 0.0
-    for node in hub.workers:
-        job, now_s = jobs[node], 0.0
-        arrivals = pulled_s.get(node)
-        for place, run in enumerate(runs(plans[node].forward_cuts, job.layers)):
-            arrived_s = arrivals[place] if arrivals else 0.0
-            now_s = max(now_s, arrived_s) + job.segment(*run).forward_s / speeds[node]
-        own = list[Transfer]()
-        for run in reversed(runs(plans[node].backward_cuts, job.layers)):
-            segment = job.segment(*run)
-            now_s += segment.backward_s / speeds[node]
-            if node != hub.node:
-                link = hub.up.links[node]
-                overhead_s = link.overhead_s + segment.tensors * link.tensor_s
-                own.append(Transfer(now_s, overhead_s, 8 * segment.push_bytes))
-        longest_s = max(longest_s, now_s)
-        if own:
-            pushes[node] = own
-    return max(longest_s, *(last for *_, last in hub.up.arrive_s(pushes).values()))
 
 
 WAYS = (

@@ -6,20 +6,19 @@ from collections.abc import Mapping
 from functools import partial
 
 from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import Use
+from workbench.comparison.use import Use, within_links
 from workbench.comparison.ways.way import AVERAGES, EQUAL, Option, Way
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.costs.iteration import Workload, iteration
 
 LEAST_ROUNDS, MOST_ROUNDS = 10, 30
-"""Exchanges over which a predicted mean is taken, unless they repeat themselves before."""
+"""Exchanges over which a mean is taken, unless they repeat themselves before."""
 
 EXCHANGED = 800
-"""Messages of the exchanges of a prediction: few peers exchange more often."""
-
-SIMULATED_ROUNDS = 60
+"""Messages of the exchanges of a dry run: few peers exchange more often."""
 
 NEVER_WAIT = ("ako", "ad_psgd")
+"""Systems whose peers go on whatever has arrived, so that links do not set their pace."""
 
 MOST_PEERS = 32
 """Their messages, which are simulated, grow as the square of their number."""
@@ -61,27 +60,25 @@ def plan(question: Question, system: str) -> Option:
         float(question.model_bytes), least_s / question.batch_size, local_batch=question.batch_size
     )
 
-    def use(rounds: int) -> Use:
-        found = iteration(cluster, workload, system, rounds=rounds)
-        longest_s = max(found.iteration_s)
+    found = iteration(cluster, workload, system, rounds=rounds)
+    longest_s = max(found.iteration_s)
 
-        def sent(by_pair: Mapping[tuple[int, int], float]) -> dict[tuple[int, int], float]:
-            return {
-                (nodes[a], nodes[b]): each * longest_s / found.iteration_s[a]
-                for (a, b), each in by_pair.items()
-            }
+    def sent(by_pair: Mapping[tuple[int, int], float]) -> dict[tuple[int, int], float]:
+        return {
+            (nodes[a], nodes[b]): each * longest_s / found.iteration_s[a]
+            for (a, b), each in by_pair.items()
+        }
 
-        return Use(
-            iteration_s=longest_s,
-            samples=found.samples_per_s * longest_s,
-            busy_s={
-                node: found.compute_s[place] / found.iteration_s[place] * longest_s
-                for place, node in enumerate(nodes)
-            },
-            link_bytes=sent(found.link_bytes),
-            messages=sent(found.link_messages),
-        )
-
+    use = Use(
+        iteration_s=longest_s,
+        samples=found.samples_per_s * longest_s,
+        busy_s={
+            node: found.compute_s[place] / found.iteration_s[place] * longest_s
+            for place, node in enumerate(nodes)
+        },
+        link_bytes=sent(found.link_bytes),
+        messages=sent(found.link_messages),
+    )
     assumes: tuple[str, ...] = ()
     if system == "baseline":
         assumes = ("each node sends its whole gradient to all others",)
@@ -90,8 +87,7 @@ def plan(question: Question, system: str) -> Option:
             "bytes depend on gradients: estimated with random ones, or by recorded trainings",
         )
     return Option(
-        use=use(rounds),
-        again=lambda *_: use(SIMULATED_ROUNDS),
+        use=use if system in NEVER_WAIT else within_links(question, use),
         learns_from=nodes,
         batches=dict.fromkeys(nodes, question.batch_size),
         assumes=assumes,
@@ -104,7 +100,6 @@ WAYS = tuple(
         system="DLion",
         update=UPDATES.get(name, AVERAGES),
         survives=name != "baseline",
-        waits=name not in NEVER_WAIT,
         plan=partial(plan, system=name),
     )
     for name in SYSTEMS

@@ -1,32 +1,35 @@
-"""Ways that exchange whole models: gossip epoch by epoch, GoSGD, EdgeGossip, FedAvg."""
+"""Ways that exchange whole models: gossip epoch by epoch, GoSGD, EdgeGossip."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import permutations
 from typing import TYPE_CHECKING
 
-from workbench.comparison.federated import client, server, together
 from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.sharing import Transfer
-from workbench.comparison.use import DryRun, Runner, Use, no_work
-from workbench.comparison.ways.batches import equal
-from workbench.comparison.ways.hub import Hub, with_best_hub
-from workbench.comparison.ways.way import AVERAGES, Option, Way
+from workbench.comparison.use import DryRun, no_work
+from workbench.comparison.ways.way import AVERAGES, Option, Phase, Way
 from workbench.decentralised.topologies import ring
 from workbench.edgegossip.algorithms.balancer import THRESHOLD, Balance, balance
 from workbench.edgegossip.algorithms.effects import quota
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
-    from workbench.runtime import Context, Program
+    from workbench.runtime import Context, Program, Run
 
 GOSGD_PROBABILITY = 0.05
 """Probability that a node sends its model after a step; within what Blot et al. (2016) try."""
 
+GOSGD_NODES = 200
+"""Each may send to any other, so that links grow as the square of their number."""
+
 GOSGD_STEPS = 2000
 """Steps of all nodes together in a simulation."""
+
+BEGINNING, FEWEST_ROUNDS, MOST_ROUNDS = 4, 8, 32
+"""Rounds of gossip on a ring that are left out, and over which a mean is taken."""
+
+RING_STEPS = 1600
+"""Rounds of all nodes together over which a mean is taken."""
 
 RATIO = 10.0
 """Samples that EdgeGossip's ranking aggregates into one."""
@@ -37,7 +40,7 @@ FORWARD_SHARE = 1 / 3
 
 def gossip(question: Question) -> Option:
     """Every node learns from its samples, then averages models with its neighbours on a ring."""
-    _holders(question)
+    holders(question)
     samples, assumes = question.samples, ("models are exchanged on a ring, once an epoch",)
     own_s = {node: epoch_s(question, node, count) for node, count in samples.items()}
     return _synchronous(question, own_s, sum(samples.values()), assumes)
@@ -45,7 +48,7 @@ def gossip(question: Question) -> Option:
 
 def edgegossip(question: Question) -> Option:
     """As gossip, except that slower nodes learn from fewer samples, those that matter most."""
-    nodes, samples = _holders(question), question.samples
+    nodes, samples = holders(question), question.samples
     rates = [1 / question.sample_s[node] for node in nodes]
     if min(rates) < THRESHOLD:
         raise UnusableError(
@@ -65,52 +68,40 @@ def edgegossip(question: Question) -> Option:
 
 
 def gosgd(question: Question) -> Option:
-    """After a step, now and then, a node sends its model to a random other; none ever waits."""
-    nodes = _holders(question)
-    batch, seconds = question.batch_size, {node: question.batch_s(node) for node in nodes}
-    longest_s = max(seconds.values())
-    steps = {node: longest_s / seconds[node] for node in nodes}
+    """After a step, now and then, a node sends its model to a random other; none ever waits.
 
-    sent = {
-        (a, b): GOSGD_PROBABILITY * steps[a] / (len(nodes) - 1) for a, b in permutations(nodes, 2)
-    }
-    use = Use(
-        longest_s,
-        batch * sum(steps.values()),
-        dict.fromkeys(nodes, longest_s),
-        {pair: count * question.model_bytes for pair, count in sent.items()},
-        sent,
-    )
-
-    def again(run: Runner, count: int | None) -> Use:
-        rounds = count or max(1, round(GOSGD_STEPS / sum(steps.values())))
-        taken = {node: max(1, round(rounds * steps[node])) for node in nodes}
-        cluster, size = question.part(nodes), float(question.model_bytes)
-        programs = [
-            gosgd_peer(taken[node], seconds[node] * question.speeds[node], size) for node in nodes
-        ]
-        ran = run(cluster, programs)
-        step_s = {node: ran.results[place] / taken[node] for place, node in enumerate(nodes)}
-        iteration_s, node_of = max(step_s.values()), dict(zip(cluster.names, nodes, strict=True))
-        links = {}
-        for link in (one for one in ran.links if one.bytes):
-            a, b = node_of[link.source], node_of[link.target]
-            links[a, b] = link, iteration_s / step_s[a] / taken[a]
-        return Use(
-            iteration_s,
-            batch * sum(iteration_s / one for one in step_s.values()),
-            {node: seconds[node] * iteration_s / step_s[node] for node in nodes},
-            {pair: link.bytes * share for pair, (link, share) in links.items()},
-            {pair: link.messages * share for pair, (link, share) in links.items()},
+    An iteration is a step of the slowest node.
+    """
+    nodes = holders(question)
+    if len(nodes) > GOSGD_NODES:
+        raise UnusableError(
+            f"{len(nodes)} nodes hold samples, of which each may send to any other; up to "
+            f"{GOSGD_NODES} are compared"
         )
+    seconds = {node: question.batch_s(node) for node in nodes}
+    steps = {node: max(seconds.values()) / seconds[node] for node in nodes}
+    size = float(question.model_bytes)
 
+    def programs(iterations: int) -> list[Program]:
+        return [
+            gosgd_peer(round(iterations * steps[node]), seconds[node] * question.speeds[node], size)
+            for node in nodes
+        ]
+
+    count = max(1, round(GOSGD_STEPS / sum(steps.values())))
+    samples = question.batch_size * sum(steps.values())
+    dry = DryRun(question.part(nodes), nodes, programs, samples, 1, 1 + count, _last_step_s)
     return Option(
-        use=use,
-        again=again,
+        use=dry.use(),
+        phases=[Phase(1.0, dry)],
         learns_from=nodes,
-        batches=dict.fromkeys(nodes, batch),
+        batches=dict.fromkeys(nodes, question.batch_size),
         assumes=(f"a node sends its model after a step with probability {GOSGD_PROBABILITY:g}",),
     )
+
+
+def _last_step_s(run: Run) -> float:
+    return float(max(run.results.values()))
 
 
 def gosgd_peer(steps: int, cost_s: float, size_bytes: float) -> Program:
@@ -127,93 +118,16 @@ def gosgd_peer(steps: int, cost_s: float, size_bytes: float) -> Program:
     return program
 
 
-def fedavg(question: Question) -> Option:
-    """A server averages its clients' models, each trained for an epoch on its own samples."""
-    _holders(question)
-    samples = question.samples
-    worker_s = {node: epoch_s(question, node, count) for node, count in samples.items()}
-
-    def own_s(hub: Hub) -> dict[int, float]:
-        if hub.node not in samples:
-            return worker_s
-        return worker_s | {hub.node: epoch_s(question, hub.node, samples[hub.node], serves=True)}
-
-    def least_s(hub: Hub) -> float:
-        size, all_s = question.model_bytes, own_s(hub)
-        seconds = (
-            hub.down.least_s(one, size) + all_s[one] + hub.up.least_s(one, size)
-            for one in hub.remote
-        )
-        return max(hub.interface_s, all_s.get(hub.node, 0.0), *seconds)
-
-    batches = equal(question)
-    return with_best_hub(question, batches, lambda hub: _federated(hub, own_s(hub)), least_s)
-
-
-def _federated(hub: Hub, own_s: Mapping[int, float]) -> Option:
-    question, size = hub.question, float(hub.question.model_bytes)
-    samples = sum(question.samples.values())
-    pairs = [(hub.node, node) for node in hub.remote] + [(node, hub.node) for node in hub.remote]
-    use = Use(
-        iteration_s=round_s(hub, own_s),
-        samples=samples,
-        busy_s=own_s,
-        link_bytes=dict.fromkeys(pairs, size),
-        messages=dict.fromkeys(pairs, 1.0),
-    )
-
-    def programs(rounds: int) -> list[Program]:
-        return [member(node, rounds) for node in hub.nodes]
-
-    def member(node: int, rounds: int) -> Program:
-        parts = []
-        if node == hub.node:
-            parts.append(server(range(len(hub.workers)), rounds, size))
-        if node in own_s:
-            cost_s = own_s[node] * question.speeds[node]
-            parts.append(client(hub.place, rounds, cost_s, size))
-        return together(parts)
-
-    return Option(
-        use=use,
-        dry=DryRun(question.part(hub.nodes), hub.nodes, programs, samples, first=1, last=3),
-        learns_from=hub.workers,
-        batches=hub.all_batches,
-        server=hub.node,
-        where=hub.where,
-        assumes=("a round is an epoch of each client's own samples",),
-    )
-
-
-def round_s(hub: Hub, own_s: Mapping[int, float]) -> float:
-    """Seconds from one average to the next; exact in the simulated network.
-
-    A client receives the model, learns, and sends its own; the hub's interface is shared fairly.
-    """
-    bits = 8.0 * hub.question.model_bytes
-    sent_s = hub.down.arrive_s(
-        {node: [Transfer(0.0, link.overhead_s, bits)] for node, link in hub.down.links.items()}
-    )
-    received_s = hub.up.arrive_s(
-        {
-            node: [Transfer(sent_s[node][0] + own_s[node], link.overhead_s, bits)]
-            for node, link in hub.up.links.items()
-        }
-    )
-    return max(own_s.get(hub.node, 0.0), *(one for (one,) in received_s.values()))
-
-
 def _synchronous(
     question: Question, own_s: Mapping[int, float], samples: int, assumes: tuple[str, ...]
 ) -> Option:
     """Everyone sends its model to its neighbours on a ring and waits for theirs."""
-    nodes = _holders(question)
+    nodes = holders(question)
     graph = ring(len(nodes))
     near = [sorted(graph.neighbors(place)) for place in range(len(nodes))]
     size = float(question.model_bytes)
-    cluster = question.part(nodes)
-    used = {(a, b): cluster.links[a, b] for a in range(len(nodes)) for b in near[a]}
-    cluster = replace(cluster, links=used)
+    pairs = [(nodes[a], nodes[b]) for a in range(len(nodes)) for b in near[a]]
+    cluster = question.part(nodes, pairs=pairs)
 
     def programs(rounds: int) -> list[Program]:
         return [
@@ -221,10 +135,11 @@ def _synchronous(
             for place, node in enumerate(nodes)
         ]
 
-    dry = DryRun(cluster, nodes, programs, samples, first=4, last=12)
-    return Option(
-        use=dry.use(),
-        dry=replace(dry, last=36),
+    counted = min(MOST_ROUNDS, max(FEWEST_ROUNDS, RING_STEPS // len(nodes)))
+    dry = DryRun(cluster, nodes, programs, samples, first=BEGINNING, last=BEGINNING + counted)
+    return Option.of(
+        question,
+        [Phase(1.0, dry)],
         learns_from=nodes,
         batches=dict.fromkeys(nodes, question.batch_size),
         assumes=assumes,
@@ -245,7 +160,8 @@ def peer(near: Sequence[int], rounds: int, cost_s: float, size_bytes: float) -> 
     return program
 
 
-def _holders(question: Question) -> list[int]:
+def holders(question: Question) -> list[int]:
+    """Nodes that hold samples; raises UnusableError if they are fewer than two."""
     if len(question.holders) < 2:
         raise UnusableError("an exchange of models needs at least two nodes that hold samples")
     return list(question.holders)
@@ -261,7 +177,7 @@ def epoch_s(question: Question, node: int, samples: int, *, serves: bool = False
 
 WAYS = (
     Way(name="gossip", system="gossip", update=AVERAGES, survives=True, plan=gossip),
-    Way(name="gosgd", system="gossip", update=AVERAGES, survives=True, waits=False, plan=gosgd),
+    Way(name="gosgd", system="gossip", update=AVERAGES, survives=True, plan=gosgd),
     Way(
         name="edgegossip",
         system="EdgeGossip",
@@ -269,5 +185,4 @@ WAYS = (
         survives=True,
         plan=edgegossip,
     ),
-    Way(name="fedavg", system="FedAvg", update=AVERAGES, plan=fedavg),
 )

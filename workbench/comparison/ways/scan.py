@@ -11,9 +11,9 @@ from functools import partial
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.comparison.question import Pair, Question, UnusableError
-from workbench.comparison.use import DryRun, Use, no_work
-from workbench.comparison.ways.way import EQUAL, Option, Way
+from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.use import DryRun, no_work
+from workbench.comparison.ways.way import EQUAL, Option, Phase, Way
 from workbench.olpb.algorithms.schedules import ALGORITHMS, Move, Schedule
 from workbench.olpb.costs.backward import plan as schedule_of
 from workbench.olpb.costs.stored_passes import NODES, stored_work
@@ -84,7 +84,7 @@ def _planned(question: Question, nodes: list[int], unit: str, level: int, scan: 
 def _pool(question: Question, nodes: list[int]) -> Pool:
     """The nodes as a pool, which knows a bandwidth of each sender and one delay."""
     pairs = list(permutations(nodes, 2))
-    links = [question.routed.link(*pair) for pair in pairs]
+    links = [question.link(*pair) for pair in pairs]
     bps = {a: min(question.path_bps(a, b) for b in nodes if b != a) for a in nodes}
     machines = [Node(_flops_per_s(question, node), bandwidth_bps=bps[node]) for node in nodes]
     delay_s = max(link.overhead_s + link.latency_s for link in links)
@@ -105,21 +105,6 @@ def _option(question: Question, best: Plan) -> Option:
     nodes, (holder, *_) = best.nodes, best.nodes
     times, speed = question.layer_times(holder), question.speeds[holder]
     forward_s, update_s = times.forward_s / speed, times.update_s / speed
-    sizes: defaultdict[Pair, float] = defaultdict(float)
-    messages: defaultdict[Pair, float] = defaultdict(float)
-    for message in best.schedule.messages:
-        pair = nodes[message.source], nodes[message.target]
-        sizes[pair] += best.work.value_bytes[message.value]
-        messages[pair] += 1
-    busy = dict(zip(nodes, best.timing.busy_s, strict=True))
-    busy[holder] += forward_s + update_s
-    use = Use(
-        forward_s + best.timing.seconds + update_s,
-        question.batch_size,
-        busy,
-        {pair: size for pair, size in sizes.items() if size},
-        messages,
-    )
     cluster = question.part(nodes, [1.0] * len(nodes))
 
     def programs(iterations: int) -> list[Program]:
@@ -131,16 +116,17 @@ def _option(question: Question, best: Plan) -> Option:
         ]
 
     largest = max(best.work.value_bytes)
-    return Option(
-        use=use,
-        dry=DryRun(cluster, nodes, programs, question.batch_size, first=1, last=2),
+    dry = DryRun(cluster, nodes, programs, question.batch_size, first=1, last=2)
+    return Option.of(
+        question,
+        [Phase(1.0, dry)],
+        predicted_s=forward_s + best.timing.seconds + update_s,
         learns_from=(holder,),
         batches={holder: question.batch_size},
         assumes=(
             f"learns from the samples of {question.cluster.names[holder]}, on {len(nodes)} nodes, "
             f"in {best.groups}",
             f"the largest product of Jacobians takes {bytes_as_text(largest)}",
-            "one delay for all links, and messages do not queue",
             "Jacobians are already computed, and gradients stay on their nodes",
         ),
     )

@@ -19,14 +19,13 @@ from workbench.comparison.memory import NodeMemory
 from workbench.comparison.parts import ASSUMES, part_memory, parts
 from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
 from workbench.comparison.use import DryRun, Use, within_links
-from workbench.comparison.ways.way import EQUAL, Option, Way
+from workbench.comparison.ways.way import EQUAL, Option, Phase, Way
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem
 from workbench.hiertrain.costs.tier import as_one
 from workbench.hiertrain.programs.network import tier_programs
-from workbench.utils.numbers import three_digits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -141,10 +140,10 @@ def _trial(question: Question, edge: int, cloud: int, policy: Policy) -> Trial:
     def programs(iterations: int) -> list[Program]:
         return tier_programs(devices, policy, iterations, places)
 
-    cluster = question.part(nodes, [1.0] * len(nodes))
-    servers = {*places[-2:]}  # devices send each other nothing
-    links = {pair: link for pair, link in cluster.links.items() if servers & {*pair}}
-    cluster = replace(cluster, links=links)
+    # devices send each other nothing
+    to_hubs = [(node, hub) for node in nodes for hub in team.nodes[-2:] if node != hub]
+    pairs = dict.fromkeys([*to_hubs, *((hub, node) for node, hub in to_hubs)])
+    cluster = question.part(nodes, [1.0] * len(nodes), pairs)
     dry = DryRun(cluster, nodes, programs, question.batch_size, first=2, last=4)
     return Trial(team, policy, memory, within_links(question, dry.use()), dry)
 
@@ -159,7 +158,7 @@ def _pairs(question: Question) -> list[Pair]:
 
 
 def _sent_s(question: Question, hop: Pair, size_bytes: float) -> float:
-    link = question.routed.link(*hop)
+    link = question.link(*hop)
     return link.overhead_s + link.latency_s + 8 * size_bytes / question.path_bps(*hop)
 
 
@@ -220,7 +219,7 @@ def _shared_bps(question: Question, to: int) -> dict[int, float]:
     found = {to: UNLIMITED_BPS}
     for pairs in ([(device, to) for device in devices], [(to, device) for device in devices]):
         hops = Counter(hop for pair in pairs for hop in pairwise(question.paths[pair]))
-        node = question.routed.nodes[to]
+        node = question.nodes[to]
         interface = node.downlink if pairs[0][1] == to else node.uplink
         limit = UNLIMITED_BPS if interface is None else at_beginning(interface) / len(pairs)
         for device, pair in zip(devices, pairs, strict=True):
@@ -230,7 +229,7 @@ def _shared_bps(question: Question, to: int) -> dict[int, float]:
 
 
 def _overhead_s(question: Question, nodes: tuple[int, int, int]) -> float:
-    links = [question.routed.link(*way) for way in permutations(dict.fromkeys(nodes), 2)]
+    links = [question.link(*way) for way in permutations(dict.fromkeys(nodes), 2)]
     return max(link.overhead_s + link.latency_s for link in links)
 
 
@@ -335,13 +334,11 @@ def _option(question: Question, trial: Trial) -> Option:
         assumes.append(f"a node that holds samples is edge or cloud as well, since {since}")
     if question.memory is not None:
         assumes.append(ASSUMES)
-    planned_s = iteration(team.problem, trial.policy).total_s
-    if planned_s < 0.95 * trial.use.iteration_s:
-        rate = question.batch_size / planned_s
-        assumes.append(f"its own cost model predicts {three_digits(rate)}/s")
     return Option(
         use=trial.use,
-        dry=trial.dry,
+        phases=[Phase(1.0, trial.dry)],
+        uses=[trial.use],
+        predicted_s=iteration(team.problem, trial.policy).total_s,
         learns_from=devices,
         batches=_batches(team, trial.policy),
         memory=trial.memory or None,

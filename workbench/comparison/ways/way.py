@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from workbench.comparison.memory import NodeMemory
 from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import DryRun, Runner, Use, carried, within_links
-from workbench.runtime import simulate
+from workbench.comparison.use import DryRun, Runner, Use, carried, mean, within_links
+from workbench.runtime import Program, simulate
 
 EQUAL = "equal to SGD"
 AVERAGES = "averages models"
+
+Training = Callable[[int], Sequence[Program]]
+"""Programs of a training, by its iterations."""
+
+ROUNDING = 1e-9
+"""Options that are faster by less are as fast."""
+
+
+class Phase(NamedTuple):
+    """A part of a training: its share of all iterations, and its programs, without learning."""
+
+    share: float
+    dry: DryRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,24 +35,19 @@ class Option:
     Attributes
     ----------
     use
-        What an iteration takes, as predicted.
-    dry
-        Its programs, without learning; None where there are none to show.
+        What an iteration takes, simulated.
+    phases
+        Its programs, without learning; most trainings have one phase, some have no such programs.
+    uses
+        What an iteration of each phase takes.
     training
-        Its programs over a whole training, where `dry` shows only a part of it.
-    again
-        Runs iterations in the place of `dry`: a given number, or as many as it chooses.
-    fewest
-        Iterations that a mean needs, so that each device has its turn.
-    within
-        Makes an iteration as long as its busiest link is busy; see `use.within_links`.
+        Its programs over a whole training, where that has several phases.
+    predicted_s
+        Seconds of an iteration by the cost model of the way's paper, if that has one.
     learns_from
         Nodes whose samples are learnt from.
     batches
         Node -> samples of which it holds the results at once, 0 for a server.
-    first
-        What an iteration of the first epoch takes, where others take less: `use` is the mean over
-        the question's epochs.
     server
         Node that keeps the model for others, which may learn as well.
     memory
@@ -51,44 +59,72 @@ class Option:
     """
 
     use: Use
-    dry: DryRun | None = None
-    training: DryRun | None = None
-    again: Callable[[Runner, int | None], Use] | None = None
-    fewest: int = 1
-    within: Callable[[Use], Use] = lambda use: use
+    phases: Sequence[Phase] = ()
+    uses: Sequence[Use] = ()
+    training: Training | None = None
+    predicted_s: float | None = None
     learns_from: Collection[int]
     batches: Mapping[int, int]
-    first: Use | None = None
     server: int | None = None
     memory: Mapping[int, NodeMemory] | None = None
     where: str = ""
     assumes: tuple[str, ...] = ()
 
-    def simulate(self) -> Use:
-        """What an iteration takes on the cluster, without learning."""
-        return self.within(self.run(simulate))
+    @classmethod
+    def of(cls, question: Question, phases: Sequence[Phase], **about: Any) -> Option:
+        """Simulate the programs; `about` are the other attributes."""
+        uses = [within_links(question, phase.dry.use()) for phase in phases]
+        use = mean(uses, [phase.share for phase in phases])
+        return cls(use=use, phases=phases, uses=uses, **about)
 
-    def run(self, run: Runner, count: int | None = None) -> Use:
-        """The same as its programs alone have it, simulated or measured."""
-        if self.again is not None:
-            return self.again(run, count)
-        return self.use if self.dry is None else self.dry.use(run, count)
+    @property
+    def dry(self) -> DryRun | None:
+        """Programs of the first phase."""
+        return self.phases[0].dry if self.phases else None
+
+    def run(self, run: Runner = simulate, count: int | None = None) -> Use:
+        """What an iteration takes as its programs have it, simulated or measured."""
+        uses = [phase.dry.use(run, count) for phase in self.phases]
+        return mean(uses, [phase.share for phase in self.phases])
 
 
-def fastest(question: Question, options: Iterable[Option]) -> Option:
-    """The option with the most samples a second of those under which most nodes have the memory.
+class Candidate(NamedTuple):
+    """One of the uses of a cluster that a way has.
 
-    Of options that are alike in this, the one that learns from most samples, then that sends least.
+    Attributes
+    ----------
+    lacking
+        Nodes that take part and have not the memory.
+    least_s
+        Bound on the seconds of a sample.
+    option
+        Simulates it.
     """
 
-    def key(option: Option) -> tuple[float, ...]:
-        fit = sum(question.fits(node, count) for node, count in option.batches.items())
-        use = within_links(question, option.use)
-        sent = sum(size for size, _ in carried(question, use).values()) / use.samples
-        rate = float(f"{use.samples_per_s:.9g}")
-        return fit - len(option.batches), rate, question.share(option.learns_from), -sent
+    lacking: int
+    least_s: float
+    option: Callable[[], Option]
 
-    return max(options, key=key)
+
+def fastest(question: Question, candidates: Iterable[Candidate]) -> Option:
+    """The option with the most samples a second of those under which most nodes have the memory.
+
+    Of options as fast, the one that learns from most samples, then that sends least. Who cannot be
+    the fastest by its bound is not simulated.
+    """
+    best: Option | None = None
+    fewest, best_key = 0, (0.0, 0.0, 0.0)
+    for lacking, least_s, option in sorted(candidates, key=lambda one: one[:2]):
+        if best is not None and (lacking > fewest or least_s * best_key[0] > 1 + ROUNDING):
+            break
+        tried = option()
+        sent = sum(size for size, _ in carried(question, tried.use).values()) / tried.use.samples
+        rate = float(f"{tried.use.samples_per_s:.9g}")
+        key = rate, question.share(tried.learns_from), -sent
+        if best is None or key > best_key:
+            best, fewest, best_key = tried, lacking, key
+    assert best is not None
+    return best
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +141,6 @@ class Way:
         Whether raw samples leave the node that holds them.
     survives
         Whether the others go on if a node dies.
-    waits
-        Whether nodes wait for messages, at least in the long run, so that links set the pace.
     plan
         Finds the fastest use of a cluster; raises `UnusableError`.
     """
@@ -116,7 +150,6 @@ class Way:
     update: str
     moves_samples: bool = False
     survives: bool = False
-    waits: bool = True
     plan: Callable[[Question], Option]
 
     def find(self, question: Question) -> Option:
@@ -126,11 +159,7 @@ class Way:
         """
         if self.moves_samples and not question.cluster.raw_samples_may_leave:
             raise UnusableError("raw samples may not leave the node that holds them")
-        option = self.plan(question)
-        if not self.waits:
-            return option
-        within = partial(within_links, question)
-        return replace(option, use=within(option.use), within=within)
+        return self.plan(question)
 
 
 def options(question: Question, ways: Iterable[Way]) -> Iterator[tuple[Way, Option | str]]:

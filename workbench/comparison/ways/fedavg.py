@@ -9,8 +9,9 @@ are averaged with equal weights; they cost no bytes, as in all trainings here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench import training
+from workbench.comparison.question import Question
+from workbench.comparison.use import DryRun
+from workbench.comparison.ways.batches import equal
+from workbench.comparison.ways.hub import Hub, with_best_hub
+from workbench.comparison.ways.rounds import epoch_s, holders
+from workbench.comparison.ways.way import AVERAGES, Option, Phase, Way
 from workbench.decentralised.learner import PeerLearner
 from workbench.runtime import Fault, Message, Run
 from workbench.training import Programs, Standing, Trained
@@ -220,3 +227,58 @@ class Rounds(Programs["Trained[Tensor]"]):
         columns = schema(("test_loss", "samples"), metrics_of_each(self.setup.objective))
         frame = pl.DataFrame(self.averaging.rows, schema=columns, orient="row")
         return Trained(frame, self.averaging.flat.parameters.clone(), run)
+
+
+def plan(question: Question) -> Option:
+    """A server averages its clients' models, each trained for an epoch on its own samples."""
+    holders(question)
+    samples = question.samples
+    worker_s = {node: epoch_s(question, node, count) for node, count in samples.items()}
+
+    def own_s(hub: Hub) -> dict[int, float]:
+        if hub.node not in samples:
+            return worker_s
+        return worker_s | {hub.node: epoch_s(question, hub.node, samples[hub.node], serves=True)}
+
+    def least_s(hub: Hub) -> float:
+        size, all_s = question.model_bytes, own_s(hub)
+        seconds = (
+            hub.down.least_s(one, size) + all_s[one] + hub.up.least_s(one, size)
+            for one in hub.remote
+        )
+        return max(hub.interface_s, all_s.get(hub.node, 0.0), *seconds)
+
+    learnt = sum(samples.values())
+    option = partial(_federated, own_s)
+    return with_best_hub(question, equal(question), learnt, option, least_s)
+
+
+def _federated(seconds: Callable[[Hub], Mapping[int, float]], hub: Hub) -> Option:
+    question, size, own_s = hub.question, float(hub.question.model_bytes), seconds(hub)
+
+    def programs(rounds: int) -> list[Program]:
+        return [member(node, rounds) for node in hub.nodes]
+
+    def member(node: int, rounds: int) -> Program:
+        parts = []
+        if node == hub.node:
+            parts.append(server(range(len(hub.workers)), rounds, size))
+        if node in own_s:
+            cost_s = own_s[node] * question.speeds[node]
+            parts.append(client(hub.place, rounds, cost_s, size))
+        return together(parts)
+
+    learnt = sum(question.samples.values())
+    dry = DryRun(hub.cluster, hub.nodes, programs, learnt)
+    return Option.of(
+        question,
+        [Phase(1.0, dry)],
+        learns_from=hub.workers,
+        batches=hub.all_batches,
+        server=hub.node,
+        where=hub.where,
+        assumes=("a round is an epoch of each client's own samples",),
+    )
+
+
+WAYS = (Way(name="fedavg", system="FedAvg", update=AVERAGES, plan=plan),)

@@ -1,0 +1,176 @@
+"""The rows of a comparison: what each way takes, and the best way of each kind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from workbench.comparison.question import Question
+from workbench.comparison.use import Use, carried, limit
+from workbench.comparison.ways.way import EQUAL, Option, Way
+
+SCHEMA: dict[str, Any] = {
+    "way": pl.String,
+    "system": pl.String,
+    "update": pl.String,
+    "samples_per_s": pl.Float64,
+    "predicted_samples_per_s": pl.Float64,
+    "over_one_node": pl.Float64,
+    "samples_share": pl.Float64,
+    "bytes_per_sample": pl.Float64,
+    "busiest_link": pl.String,
+    "busiest_link_bytes_per_sample": pl.Float64,
+    "limited_by": pl.String,
+    "busy_share": pl.Float64,
+    "waiting_share": pl.Float64,
+    "memory_node": pl.String,
+    "memory_bytes": pl.Float64,
+    "recomputation_s": pl.Float64,
+    "fits": pl.Boolean,
+    "raw_samples_move": pl.Boolean,
+    "survives_a_node": pl.Boolean,
+    "joules_per_1000_samples": pl.Float64,
+    "price_per_1000_samples": pl.Float64,
+    "where": pl.String,
+    "assumes": pl.String,
+    "reason": pl.String,
+}
+
+WITHIN = 100
+"""Times as fast as a way the fastest may be for it to be shown."""
+
+ALIKE = 1.02
+"""Ratio of rates up to which ways of one kind are one row."""
+
+MOST_ROWS = 12
+
+
+def frame(question: Question, found: Iterable[tuple[Way, Option | str]]) -> pl.DataFrame:
+    """A row for each way, in the order that `Comparison` describes."""
+    rows = pl.DataFrame([_row(question, *each) for each in found], schema=SCHEMA)
+    alone = rows.filter(way="one node")["samples_per_s"]
+    over = pl.col("samples_per_s") / alone.item() if len(alone) else pl.lit(None, pl.Float64)
+    return rows.with_columns(over_one_node=over).sort(
+        pl.col("reason").is_not_null(),
+        pl.col("update") != EQUAL,
+        pl.col("samples_share") < 1,
+        pl.col("samples_per_s").round_sig_figs(9),
+        descending=[False, False, False, True],
+        nulls_last=True,
+        maintain_order=True,
+    )
+
+
+def equal_to_sgd(rows: pl.DataFrame) -> pl.DataFrame:
+    """Ways that equal SGD on all samples and can be used."""
+    exact = (pl.col("update") == EQUAL) & (pl.col("samples_share") == 1)
+    return rows.filter(pl.col("reason").is_null() & exact)
+
+
+def best(rows: pl.DataFrame) -> pl.DataFrame:
+    """The best way of each kind, with how many others of its kind are about as fast.
+
+    Ways of a system are of one kind if all or none of them equal SGD, on all samples or on some.
+    Left out are those that do not fit, those over `WITHIN` times as slow as the fastest, and what
+    is beyond `MOST_ROWS`. The last column, ``alike``, counts those of a kind that are up to `ALIKE`
+    times as slow.
+    """
+    usable = rows.filter(pl.col("reason").is_null() & pl.col("fits").fill_null(True))
+    kind = ["system", pl.col("update") == EQUAL, pl.col("samples_share") == 1]
+    rate = pl.col("samples_per_s")
+    ranked = usable.with_columns(
+        alike=(rate * ALIKE >= rate.max()).sum().over(kind).cast(pl.Int64) - 1,
+        place=rate.rank("ordinal", descending=True).over(kind),
+        overall=rate.rank("ordinal", descending=True),
+    )
+    first = ranked.filter((pl.col("place") == 1) & (rate * WITHIN >= rate.max()))
+    shown = first.sort("overall").head(MOST_ROWS)["way"]
+    return first.filter(pl.col("way").is_in(shown.implode())).drop("place", "overall")
+
+
+def _row(question: Question, way: Way, option: Option | str) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "way": way.name,
+        "system": way.system,
+        "update": way.update,
+        "raw_samples_move": way.moves_samples,
+        "survives_a_node": way.survives,
+    }
+    if isinstance(option, str):
+        return row | {"reason": option}
+    use = option.use
+    sizes = {hop: size for hop, (size, _) in carried(question, use).items()}
+    most, assumes = limit(question, use), option.assumes + question.assumes(option.learns_from)
+    if most.share > 1 + 1e-6:
+        assumes += (f"{most.what} carries less than is sent, so messages arrive later and later",)
+    row |= {
+        "samples_per_s": use.samples_per_s,
+        "predicted_samples_per_s": option.predicted_s and use.samples / option.predicted_s,
+        "samples_share": question.share(option.learns_from),
+        "bytes_per_sample": sum(sizes.values()) / use.samples,
+        "limited_by": most.what,
+        "busy_share": min(most.share, 1.0),
+        "waiting_share": use.waiting_share,
+        "where": option.where,
+        "assumes": "; ".join(assumes),
+    }
+    if sizes:
+        a, b = max(sizes, key=lambda hop: sizes[hop])
+        names = question.cluster.names
+        row["busiest_link"] = f"{names[a]} to {names[b]}"
+        row["busiest_link_bytes_per_sample"] = sizes[a, b] / use.samples
+    return row | memory(question, option) | _expenses(question, use)
+
+
+def memory(question: Question, option: Option) -> dict[str, Any]:
+    """Peak of the fullest node, the one that is fullest or least large enough by itself.
+
+    Unless a way says otherwise, a node needs what a step of the whole model needs with its samples;
+    a server, which learns from none, keeps parameters and their gradients.
+    """
+    if option.memory is not None:
+        held = dict(option.memory)
+    else:
+        found = {
+            node: question.node_memory(node, count, serves=node == option.server)
+            for node, count in option.batches.items()
+        }
+        held = {node: one for node, one in found.items() if one is not None}
+    if not held:
+        return {}
+    nodes = question.cluster.nodes
+
+    def fullness(node: int) -> tuple[float, float]:
+        once_bytes = held[node].once_bytes
+        return once_bytes / (nodes[node].memory_bytes or math.inf), once_bytes
+
+    fullest = max(held, key=fullness)
+    fits = {one.fits for one in held.values()}
+    return {
+        "memory_node": nodes[fullest].name,
+        "memory_bytes": held[fullest].needed_bytes,
+        "recomputation_s": held[fullest].recomputation_s,
+        "fits": False if False in fits else None if None in fits else True,
+    }
+
+
+def fits(question: Question, option: Option) -> bool:
+    """Whether memory does not rule it out."""
+    return memory(question, option).get("fits") is not False
+
+
+def _expenses(question: Question, use: Use) -> dict[str, Any]:
+    """Joules and money of the nodes that compute, send or receive, for a thousand samples."""
+    part = {*use.busy_s, *(node for pair in use.link_bytes for node in pair)}
+    nodes = [question.cluster.nodes[node] for node in sorted(part)]
+    seconds = 1000 / use.samples_per_s
+    found: dict[str, Any] = {}
+    if all(node.watts for node in nodes):
+        found["joules_per_1000_samples"] = seconds * sum(node.watts or 0.0 for node in nodes)
+    if all(node.price_per_hour is not None for node in nodes):
+        price = sum(node.price_per_hour or 0.0 for node in nodes)
+        found["price_per_1000_samples"] = seconds / 3600 * price
+    return found
