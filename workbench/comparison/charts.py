@@ -30,7 +30,10 @@ SHOWN = (
 
 
 def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
-    """Samples a second of every way that can be used and fits, by kind of update."""
+    """Samples a second of every way that can be used and fits, by kind of update.
+
+    Where `frame` counts those of a kind that are ``alike``, names have the number: ``gosgd (+1)``.
+    """
     exact = pl.col("update") == EQUAL
     whole, some, others = map(pl.lit, KINDS)
     all_samples = pl.col("samples_share") == 1
@@ -40,6 +43,9 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
     drawn = drawn.sort("kind", -pl.col("samples_per_s"), maintain_order=True)
     unfit = len(known) - len(drawn)
     left_out = [f"{unfit} ways that do not fit in memory are left out"] if unfit else []
+    if "alike" in drawn.columns:
+        more = pl.format("{} (+{})", "way", "alike")
+        drawn = drawn.with_columns(way=pl.when(pl.col("alike") > 0).then(more).otherwise("way"))
     shown = drawn.select("way", "kind", "samples_per_s", "limited_by", "where", "assumes")
     chart = marks(shown, KINDS).encode(
         tooltip=["way:N", "samples_per_s:Q", "limited_by:N", "where:N", "assumes:N"]
