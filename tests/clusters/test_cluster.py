@@ -16,6 +16,7 @@ from workbench.clusters import (
     MissingLinkError,
     Node,
     Schedule,
+    SharedCapacity,
     UnknownNodeError,
     full_mesh,
     graph,
@@ -220,7 +221,13 @@ test_link_refused = refusals(
         "latency_s": {r"latency_s is \[1\]; give a number": [[1]]},
         "split_bytes": {"split_bytes is .*; it must be at least 0": [-1, math.nan]},
         "whole_share": {"whole_share is": [0, 1.5, "1"]},
+        "shared": {"shared .*SharedCapacity": [1e6, [1e6], SharedCapacity(1e6)]},
     },
+)
+test_shared_capacity_refused = refusals(
+    SharedCapacity,
+    {"bandwidth_bps": 1e6},
+    {"bandwidth_bps": {"bandwidth_bps: ": [-1, math.inf, "1e6", None]}},
 )
 
 

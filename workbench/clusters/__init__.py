@@ -9,7 +9,7 @@ from workbench.clusters.cluster import (
     star,
 )
 from workbench.clusters.files import load_cluster
-from workbench.clusters.link import Link
+from workbench.clusters.link import Link, SharedCapacity
 from workbench.clusters.node import Node
 from workbench.clusters.schedule import Schedule
 from workbench.clusters.testbeds import load_calibration, load_constants, load_testbed
@@ -21,6 +21,7 @@ __all__ = [
     "MissingLinkError",
     "Node",
     "Schedule",
+    "SharedCapacity",
     "UnknownNodeError",
     "full_mesh",
     "graph",

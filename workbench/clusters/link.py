@@ -11,6 +11,29 @@ from workbench.clusters.schedule import LEAST, MOST, MOST_S, Schedule, capacity
 from workbench.utils.checks import UserError, check_number, check_range, listed
 
 
+@dataclass(frozen=True, eq=False)
+class SharedCapacity:
+    """Bits per second that links share: of a wireless channel, a switch, a line to a provider.
+
+    The links name the same value, each in its `Link.shared`.
+
+    Parameters
+    ----------
+    bandwidth_bps
+        A number, or over time as pairs of (start_s, value) or a `Schedule`.
+    """
+
+    bandwidth_bps: float | Schedule | Sequence[tuple[float, float]]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bandwidth_bps", capacity("bandwidth_bps", self.bandwidth_bps))
+
+    @property
+    def bandwidth(self) -> Schedule:
+        """Bits per second over time."""
+        return self.bandwidth_bps  # type: ignore[return-value]  # as it has become
+
+
 @dataclass(frozen=True)
 class Link:
     """One direction of a connection to a node, or to a group of servers that share a model.
@@ -32,6 +55,8 @@ class Link:
         Up to 1; 1, as by default, makes all tensors equal.
     latency_s
         Seconds from the end of a transfer to its delivery; the link is free again meanwhile.
+    shared
+        What its transfers share with those of other links, max-min fairly.
     """
 
     bandwidth_bps: float | Schedule | Sequence[tuple[float, float]]
@@ -40,6 +65,7 @@ class Link:
     split_bytes: int = 0
     whole_share: float = 1.0
     latency_s: float = 0.0
+    shared: tuple[SharedCapacity, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.bandwidth_bps, Real):
@@ -56,6 +82,11 @@ class Link:
             number = getattr(self, name)
             if type(number) not in (int, float, Schedule):  # single precision would spread
                 object.__setattr__(self, name, float(number))
+        shared = listed("shared", self.shared, "give several, such as (SharedCapacity(1e8),)")
+        for each in shared:
+            if not isinstance(each, SharedCapacity):
+                raise UserError(f"shared has {each!r}; give a SharedCapacity")
+        object.__setattr__(self, "shared", tuple(dict.fromkeys(shared)))
 
     @property
     def bandwidth(self) -> float | Schedule:

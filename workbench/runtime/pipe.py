@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 from simpy.events import Timeout
 
-from workbench.clusters import Cluster, Link, Node, Schedule
+from workbench.clusters import Cluster, Link, Node, Schedule, SharedCapacity
 from workbench.runtime.faults import LinkDown, Lossy, Purpose, stream
 from workbench.runtime.flows import Capacity, Flow, parts
 from workbench.runtime.kernel import FIRST, Kernel, refuse_endless
@@ -48,6 +48,13 @@ class State:
 
     def __post_init__(self) -> None:
         self.sharing = FairSharing(self.env)
+        self.shared: dict[SharedCapacity, Capacity] = {}
+
+    def capacity(self, shared: SharedCapacity) -> Capacity:
+        """The capacity of this run that links share."""
+        if shared not in self.shared:
+            self.shared[shared] = Capacity(shared.bandwidth)
+        return self.shared[shared]
 
 
 class Endpoint:
@@ -70,15 +77,16 @@ class Pipe:
     """Carries messages from one node to another, first in, first out.
 
     A transfer takes the link's overhead, then its bytes over the bandwidth; it ends, the next
-    begins, and the message arrives the latency later. Where a node's interface is limited, the
-    bytes flow at a max-min fair rate; the overhead takes nothing from others. A link that goes down
-    loses what it carries, what waits and all that is sent meanwhile.
+    begins, and the message arrives the latency later. Where a node's interface is limited, or the
+    link shares a capacity with others, the bytes flow at a max-min fair rate; the overhead takes
+    nothing from others. A link that goes down loses what it carries, what waits and all that is
+    sent meanwhile.
     """
 
     __slots__ = (
-        "bandwidth", "busy_s", "bytes", "crossed", "current", "down", "env", "flow", "interfaces",
-        "lane", "link", "losses", "lost", "messages", "queue", "random", "source", "start_s",
-        "state", "target", "timer",
+        "bandwidth", "busy_s", "bytes", "crossed", "current", "down", "env", "flow", "lane", "link",
+        "losses", "lost", "messages", "queue", "random", "shared", "source", "start_s", "state",
+        "target", "timer",
     )  # fmt: skip
 
     def __init__(self, source: Endpoint, target: Endpoint, link: Link) -> None:
@@ -86,9 +94,8 @@ class Pipe:
         self.source, self.target, self.link = source, target, link
         self.bandwidth = link.bandwidth
         self.lane = f"to {target.name}"
-        self.interfaces = tuple(
-            interface for interface in (source.uplink, target.downlink) if interface is not None
-        )
+        interfaces = (each for each in (source.uplink, target.downlink) if each is not None)
+        self.shared = (*interfaces, *map(self.state.capacity, link.shared))
         self.queue: deque[Message] = deque()
         self.current: Message | None = None
         self.start_s = 0.0
@@ -155,7 +162,7 @@ class Pipe:
             set_up_s += len(message.tensor_bytes) * link.tensor_s
         took_s = set_up_s
         then: Callable[[simpy.Event], None] = self._flow
-        if not (self.interfaces and bits):
+        if not (self.shared and bits):
             if isinstance(bandwidth, Schedule):
                 transfer_s = bandwidth.seconds_for(bits, start_s + set_up_s)
             else:
@@ -171,7 +178,7 @@ class Pipe:
         bits: Any = event.value
         self.timer = None
         if self.crossed is None:  # not before, as few of many links may carry anything
-            self.crossed = _crossed(self.bandwidth, self.interfaces)
+            self.crossed = _crossed(self.bandwidth, self.shared)
         self.flow = Flow(self.crossed, bits, self._end)
         self.state.sharing.join(self.flow)
 
@@ -226,11 +233,11 @@ class Pipe:
             self.lost += 1
 
 
-def _crossed(bandwidth: float | Schedule, interfaces: tuple[Capacity, ...]) -> tuple[Capacity, ...]:
-    """What a flow crosses: interfaces, and its link unless an interface never carries more."""
+def _crossed(bandwidth: float | Schedule, shared: tuple[Capacity, ...]) -> tuple[Capacity, ...]:
+    """What a flow crosses: what is shared, and its link unless that never carries more."""
     if not isinstance(bandwidth, Schedule) and (
         bandwidth == math.inf
-        or any(each.schedule is None and each.total <= parts(bandwidth) for each in interfaces)
+        or any(each.schedule is None and each.total <= parts(bandwidth) for each in shared)
     ):
-        return interfaces
-    return (Capacity(bandwidth), *interfaces)
+        return shared
+    return (Capacity(bandwidth), *shared)

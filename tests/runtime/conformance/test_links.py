@@ -23,7 +23,7 @@ from tests.runtime.programs import (
     when_told,
 )
 from tests.runtime.runtimes import Runtime
-from workbench.clusters import Cluster, Link, Node, full_mesh
+from workbench.clusters import Cluster, Link, Node, SharedCapacity, full_mesh
 from workbench.runtime import Context, Message, Transfer
 
 
@@ -96,6 +96,15 @@ def test_a_downlink_is_shared_fairly_by_links_of_several_nodes(runtime: Runtime)
     run = runtime(shared_downlink(), [sends(0, 2, to=2), second, lets_start(1, 2)])
     assert runtime.agrees(run.results[2], units(1, 2.5))
     assert [use.messages for use in run.links] == [2, 1, 1]
+
+
+def test_links_of_several_nodes_share_a_capacity_fairly(runtime: Runtime) -> None:
+    channel = Link(2 * BPS, shared=(SharedCapacity(BPS),))
+    nodes = [Node("one"), Node("two"), Node("three")]
+    cluster = Cluster(nodes, {(0, 2): channel, (1, 2): channel, (2, 1): LINK})
+    second = when_told(sends(0.5, to=2))
+    run = runtime(cluster, [sends(0, 2, to=2), second, lets_start(1, 2)])
+    assert runtime.agrees(run.results[2], units(1, 2.5))
 
 
 def test_a_slow_link_leaves_others_what_it_cannot_take_of_a_downlink(runtime: Runtime) -> None:

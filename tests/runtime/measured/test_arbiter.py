@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runtime.programs import LINK, SIZE, receives, sends
-from workbench.clusters import Cluster, Link, Node
+from workbench.clusters import Cluster, Link, Node, SharedCapacity
 from workbench.clusters.cluster import Name
 from workbench.runtime import Message, simulate
 from workbench.runtime.measured.arbiter import GONE, Arbiter, obey
@@ -35,24 +35,28 @@ def clusters(draw: st.DrawFn) -> Cluster:
         for index in range(draw(st.integers(2, 5)))
     ]
     pairs = list(permutations(range(len(nodes)), 2))
+    shared = st.lists(st.sampled_from([SharedCapacity(1e6), SharedCapacity(1e6)]), max_size=1)
     links: dict[tuple[Name, Name], Link] = {
-        pair: Link(1e6) for pair in draw(st.sets(st.sampled_from(pairs)))
+        pair: Link(1e6, shared=tuple(draw(shared)))
+        for pair in draw(st.sets(st.sampled_from(pairs)))
     }
     return Cluster(nodes, links)
 
 
 @given(clusters())
-def test_all_links_that_depend_on_a_shared_downlink(cluster: Cluster) -> None:
+def test_all_links_that_depend_on_what_several_nodes_share(cluster: Cluster) -> None:
     shared = nx.Graph()
     shared.add_nodes_from(cluster.links)
-    by_downlink: set[Pair] = set()
+    by_several: set[Pair] = set()
     for one, two in combinations(cluster.links, 2):
-        if one[1] == two[1] and cluster.nodes[one[1]].downlink is not None:
+        common = {*cluster.links[one].shared} & {*cluster.links[two].shared}
+        if common or (one[1] == two[1] and cluster.nodes[one[1]].downlink is not None):
             shared.add_edge(one, two)
-            by_downlink |= {one, two}
+            if one[0] != two[0]:
+                by_several |= {one, two}
         if one[0] == two[0] and cluster.nodes[one[0]].uplink is not None:
             shared.add_edge(one, two)
-    parts = [part for part in nx.connected_components(shared) if part & by_downlink]
+    parts = [part for part in nx.connected_components(shared) if part & by_several]
     assert arbitrated(cluster) == set().union(*parts)
 
 

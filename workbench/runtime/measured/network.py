@@ -9,7 +9,7 @@ that share a downlink with links of other nodes are timed by an arbiter, in the 
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -356,20 +356,27 @@ def without_roomy_interfaces(cluster: Cluster) -> Cluster:
 
 
 def arbitrated(cluster: Cluster) -> set[Pair]:
-    """Links that an arbiter times: no node alone knows all that share an interface with them.
+    """Links that an arbiter times: no node alone knows all that share a capacity with them.
 
-    They are those of downlinks that several links share, and all with which these share an uplink
-    or a downlink.
+    They are those of a capacity that links of several nodes share, such as a downlink, and all that
+    share another one with these.
     """
-    into = Counter(target for _, target in cluster.links)
-    downlinks = {target for target, count in into.items() if count > 1}
-    sources: set[int] = set()
+    users: defaultdict[object, list[Pair]] = defaultdict(list)
+    crossed: dict[Pair, list[object]] = {}
+    for pair, link in cluster.links.items():
+        source, target = (cluster.nodes[node] for node in pair)
+        crossed[pair] = [
+            *([] if source.uplink is None else [("uplink", pair[0])]),
+            *([] if target.downlink is None else [("downlink", pair[1])]),
+            *link.shared,
+        ]
+        for capacity in crossed[pair]:
+            users[capacity].append(pair)
     found: set[Pair] = set()
-    while True:
-        capped = {index for index in downlinks if cluster.nodes[index].downlink is not None}
-        more = {pair for pair in cluster.links if pair[0] in sources or pair[1] in capped}
-        if more == found:
-            return found
-        found = more
-        sources = {source for source, _ in found if cluster.nodes[source].uplink is not None}
-        downlinks = {target for _, target in found}
+    left = [each for each, pairs in users.items() if len({source for source, _ in pairs}) > 1]
+    while left:
+        for pair in users.pop(left.pop(), ()):
+            if pair not in found:
+                found.add(pair)
+                left += crossed[pair]
+    return found
