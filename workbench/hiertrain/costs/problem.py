@@ -103,6 +103,8 @@ class Problem:
         keep("bandwidth_bps", _per_pair(bandwidth_bps))
         keep("batch", check_whole("batch", batch, 1))
         keep("overhead_s", _number("overhead_s", overhead_s))
+        if averaging is not None:
+            check_kind("averaging", averaging, Averaging, "that of several devices, or None")
         keep("averaging", averaging)
         lengths = {f"layer_s of {tier}": len(self.layer_s[tier]) for tier in TIERS}
         lengths |= {f"update_s of {tier}": len(self.update_s[tier]) for tier in TIERS}
