@@ -43,7 +43,7 @@ def problems(
         sample_bytes=draw(numbers),
         bandwidth_bps={pair: draw(bandwidths) for pair in PAIRS},
         batch=draw(st.integers(1, max_batch)),
-        overhead_s=draw(overheads),
+        overhead_s={pair: draw(overheads) for pair in PAIRS},
     )
 
 
@@ -111,5 +111,5 @@ def given_of(problem: Problem) -> Given:
         sample_bytes=problem.sample_bytes,
         bandwidth_bps={frozenset(pair): bps for pair, bps in problem.bandwidth_bps.items()},
         batch=problem.batch,
-        overhead_s=problem.overhead_s,
+        overhead_s={frozenset(pair): each_s for pair, each_s in problem.overhead_s.items()},
     )

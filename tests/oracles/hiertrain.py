@@ -24,7 +24,7 @@ class Given:
     sample_bytes: float
     bandwidth_bps: Mapping[frozenset[str], float]
     batch: int
-    overhead_s: float
+    overhead_s: Mapping[frozenset[str], float]
 
     @property
     def layers(self) -> int:
@@ -38,7 +38,8 @@ class Given:
         """Eq. (4), with an overhead for every message that has bytes."""
         if a == b or size_bytes == 0:
             return 0.0
-        return self.overhead_s + 8 * size_bytes / self.bandwidth_bps[frozenset((a, b))]
+        pair = frozenset((a, b))
+        return self.overhead_s[pair] + 8 * size_bytes / self.bandwidth_bps[pair]
 
 
 Choice = tuple[tuple[str, ...], int, int, int, int, int]  # order, m_s, m_l, b_o, b_s, b_l

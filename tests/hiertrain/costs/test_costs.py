@@ -11,6 +11,7 @@ from tests.hiertrain.strategies import chains, choice_of, given_of, hybrids, pro
 from tests.oracles import hiertrain as oracle
 from tests.refusals import refusals
 from workbench.hiertrain import TIERS, Chain, Hybrid, Problem, iteration
+from workbench.hiertrain.costs.problem import PAIRS
 
 RELATIVE = 1e-12  # sums of n doubles in different orders differ by about n units in the last place
 
@@ -61,7 +62,8 @@ def test_chain_iteration_by_hand() -> None:
 
 
 def test_overhead_is_paid_by_every_message_that_is_sent() -> None:
-    slow, policy = replace(PROBLEM, overhead_s=100), Hybrid(TIERS, 1, 2, b_o=3, b_s=1, b_l=2)
+    slow = replace(PROBLEM, overhead_s=dict.fromkeys(PAIRS, 100.0))
+    policy = Hybrid(TIERS, 1, 2, b_o=3, b_s=1, b_l=2)
     plain, ours = iteration(PROBLEM, policy), iteration(slow, policy)
     assert (ours.o_input_s, plain.o_input_s) == (0, 0)  # the device has its samples
     for name in ("s_input_s", "l_input_s", "s_output_s", "l_output_s", "s_grad_s", "l_grad_s"):

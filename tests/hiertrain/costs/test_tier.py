@@ -52,7 +52,7 @@ def simulated_s(team: Devices, policy: Policy, iterations: int = 1) -> float:
     for at, (one, _) in enumerate(team):
         for pair, bps in one.bandwidth_bps.items():
             a, b = ({"device": at, "edge": edge, "cloud": cloud}[tier] for tier in pair)
-            links[a, b] = links[b, a] = Link(bps, overhead_s=one.overhead_s)
+            links[a, b] = links[b, a] = Link(bps, overhead_s=one.overhead_s[pair])
         source = sources[at]
         links[source, at] = links[at, source] = Link(math.inf)
         for server in (edge, cloud):

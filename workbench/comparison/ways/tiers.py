@@ -23,7 +23,7 @@ from workbench.comparison.ways.way import EQUAL, Option, Phase, Way
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
-from workbench.hiertrain.costs.problem import TIERS, Problem
+from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
 from workbench.hiertrain.costs.tier import as_one
 from workbench.hiertrain.programs.network import tier_programs
 
@@ -202,8 +202,11 @@ def team_of(question: Question, edge: int, cloud: int) -> Team:
     devices = list[tuple[Problem, float]]()
     for device in question.holders:
         nodes, own = (device, edge, cloud), {tier: of[device] for tier, of in bps.items()}
-        overhead_s = _overhead_s(question, nodes)
-        key = question.kind(device), tuple(own.values()), overhead_s
+        overhead_s = {
+            pair: _overhead_s(question, *(nodes[TIERS.index(tier)] for tier in pair))
+            for pair in PAIRS
+        }
+        key = question.kind(device), tuple(own.values()), tuple(overhead_s.values())
         if key not in problems:
             problems[key] = _problem(question, nodes, own, overhead_s)
         devices.append((problems[key], question.share([device])))
@@ -228,16 +231,17 @@ def _shared_bps(question: Question, to: int) -> dict[int, float]:
     return found
 
 
-def _overhead_s(question: Question, nodes: tuple[int, int, int]) -> float:
-    links = [question.link(*way) for way in permutations(dict.fromkeys(nodes), 2)]
-    return max(link.overhead_s + link.latency_s for link in links)
+def _overhead_s(question: Question, a: int, b: int) -> float:
+    """Overhead and latency of a message between two nodes, the longer of both directions."""
+    links = [question.link(*way) for way in ((a, b), (b, a)) if a != b]
+    return max((link.overhead_s + link.latency_s for link in links), default=0.0)
 
 
 def _problem(
     question: Question,
     nodes: tuple[int, int, int],
     bps: Mapping[str, float],
-    overhead_s: float,
+    overhead_s: Mapping[tuple[str, str], float],
 ) -> Problem:
     """The problem of three nodes, the first the device; `bps` from there to edge and cloud."""
     table = question.profile.table

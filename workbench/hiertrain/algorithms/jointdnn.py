@@ -57,7 +57,9 @@ def fastest_chain(problem: Problem, allowed: Sequence[str]) -> Chain:
     check_problem(problem)
     step_s = _step_s(problem, allowed)
     update_s = np.stack([problem.update_s[tier] for tier in allowed], axis=1).tolist()
-    averaging_s = 2 * problem.overhead_s if problem.averaging else 0.0
+    averaging_s = 0.0
+    if problem.averaging:
+        averaging_s = 2 * problem.overhead_s["device", problem.averaging.hub]
 
     def extended(path: Path, tier: str) -> Path:
         """Put the next layer of a path on a tier."""

@@ -7,6 +7,7 @@ messages that are sent if there are samples. The rest of Eq. (12) does not depen
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
@@ -14,7 +15,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem
+from workbench.hiertrain.costs.problem import TIERS, FloatArray, Pair, Problem
 
 IntArray = NDArray[np.int64]
 
@@ -83,16 +84,17 @@ class Tasks:
 
 def all_tasks(problem: Problem) -> Tasks:
     """Tasks of all 6 mappings and all 0 <= m_s <= m_l <= N, K = 3 (N + 1)(N + 2) choices."""
-    overhead_s, layers = problem.overhead_s, problem.layers
+    layers = problem.layers
+    overhead_s = _by_tiers(problem.overhead_s)
     pairs = np.triu_indices(layers + 1)
     order = np.repeat(np.arange(len(ORDERS)), len(pairs[0]))
     m_s, m_l = (np.tile(last, len(ORDERS)) for last in pairs)
     o, s, l = ORDER_TIERS[:, order]  # noqa: E741
     per_byte_s = _per_byte_s(problem)
 
-    def setup_s(slope_s: FloatArray) -> FloatArray:
+    def setup_s(slope_s: FloatArray, a: IntArray | int, b: IntArray) -> FloatArray:
         """Overhead of a message with these seconds per sample; without bytes it is not sent."""
-        return np.where(slope_s > 0, overhead_s, 0.0)
+        return np.where(slope_s > 0, overhead_s[a, b], 0.0)
 
     o_input_s, s_input_s, l_input_s = problem.sample_bytes * per_byte_s[DEVICE, [o, s, l]]
     (s_output_s, l_output_s), (s_grad_s, l_grad_s) = (
@@ -110,11 +112,11 @@ def all_tasks(problem: Problem) -> Tasks:
     slopes = [o_input_s + f_o, s_input_s + f_s + s_output_s, l_input_s + f_l]
     slopes += [g_o, g_s + s_grad_s, g_l]
     slopes += [f_os, f_2 + l_output_s, g_os, g_2 + l_grad_s]
-    if overhead_s:
-        of_s = setup_s(s_input_s) + setup_s(s_output_s)
-        setups = [setup_s(o_input_s), of_s, setup_s(l_input_s)]
-        setups += [nothing, setup_s(s_grad_s), nothing]
-        setups += [nothing, setup_s(l_output_s), nothing, setup_s(l_grad_s)]
+    if overhead_s.any():
+        of_s = setup_s(s_input_s, DEVICE, s) + setup_s(s_output_s, s, o)
+        setups = [setup_s(o_input_s, DEVICE, o), of_s, setup_s(l_input_s, DEVICE, l)]
+        setups += [nothing, setup_s(s_grad_s, s, o), nothing]
+        setups += [nothing, setup_s(l_output_s, l, o), nothing, setup_s(l_grad_s, l, o)]
     else:
         setups = [nothing] * len(slopes)
 
@@ -122,7 +124,7 @@ def all_tasks(problem: Problem) -> Tasks:
     hubs = np.array([TIERS.index(problem.hub(order[0])) for order in ORDERS])[order]
     averaging_s = _per_byte_s(problem, averaging=True)[workers, hubs]
     sent_s = 2 * problem.param_sum_bytes[lasts] * averaging_s
-    weightgrads_s = (sent_s + 2 * setup_s(sent_s)).max(axis=0)
+    weightgrads_s = (sent_s + 2 * setup_s(sent_s, workers, hubs)).max(axis=0)
     updates_s = problem.update_sum_s[workers, lasts].max(axis=0)
     fixed_s = problem.batch * (f_3 + g_3) + updates_s + weightgrads_s
     return Tasks(problem.batch, order, m_s, m_l, np.stack(slopes), np.stack(setups), fixed_s)
@@ -133,11 +135,16 @@ def _per_byte_s(problem: Problem, *, averaging: bool = False) -> FloatArray:
 
     Of samples and features, or of gradients to be averaged.
     """
-    per_byte_s = np.zeros((len(TIERS), len(TIERS)))
     links = dict(problem.bandwidth_bps)
     if averaging and problem.averaging:
         links |= {("device", to): bps for to, bps in problem.averaging.bandwidth_bps.items()}
-    for (a, b), bandwidth_bps in links.items():
+    return _by_tiers({pair: 8 / bandwidth_bps for pair, bandwidth_bps in links.items()})
+
+
+def _by_tiers(of_pairs: Mapping[Pair, float]) -> FloatArray:
+    """[a, b]: values of pairs of tiers, by their places in `TIERS`; 0 within one. Shape (3, 3)."""
+    values = np.zeros((len(TIERS), len(TIERS)))
+    for (a, b), value in of_pairs.items():
         ends = TIERS.index(a), TIERS.index(b)
-        per_byte_s[ends] = per_byte_s[ends[::-1]] = 8 / bandwidth_bps
-    return per_byte_s
+        values[ends] = values[ends[::-1]] = value
+    return values

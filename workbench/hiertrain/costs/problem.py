@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -63,7 +63,8 @@ class Problem:
     batch
         Samples per iteration.
     overhead_s
-        Seconds that each message costs beside its bytes. A message of no bytes is not sent.
+        Seconds that each message costs beside its bytes, between all tiers or by pair as
+        `bandwidth_bps`; kept by pair. A message of no bytes is not sent.
         Deviation: Eq. (4) has none; 0 is the paper's model.
     averaging
         Where the device stands for several; see `costs.tier`.
@@ -76,7 +77,7 @@ class Problem:
     sample_bytes: float
     bandwidth_bps: Mapping[Pair, float]
     batch: int
-    overhead_s: float
+    overhead_s: Mapping[Pair, float]
     averaging: Averaging | None
 
     def __init__(  # noqa: PLR0917 - Table I in its order
@@ -89,7 +90,7 @@ class Problem:
         bandwidth_bps: Mapping[Pair, float],
         batch: int,
         *,
-        overhead_s: float = 0.0,
+        overhead_s: float | Mapping[Pair, float] = 0.0,
         averaging: Averaging | None = None,
     ) -> None:
         def keep(name: str, value: object) -> None:
@@ -100,9 +101,11 @@ class Problem:
         keep("param_bytes", check_layers("param_bytes", param_bytes))
         keep("output_bytes", check_layers("output_bytes", output_bytes))
         keep("sample_bytes", _number("sample_bytes", sample_bytes))
-        keep("bandwidth_bps", _per_pair(bandwidth_bps))
+        keep("bandwidth_bps", _per_pair("bandwidth_bps", bandwidth_bps, check_positive))
         keep("batch", check_whole("batch", batch, 1))
-        keep("overhead_s", _number("overhead_s", overhead_s))
+        if not isinstance(overhead_s, Mapping):
+            overhead_s = dict.fromkeys(PAIRS, _number("overhead_s", overhead_s))
+        keep("overhead_s", _per_pair("overhead_s", overhead_s, _number))
         if averaging is not None:
             check_kind("averaging", averaging, Averaging, "that of several devices, or None")
         keep("averaging", averaging)
@@ -129,11 +132,11 @@ class Problem:
         """Seconds that a message takes between two tiers (Eq. 4); within a tier it takes none."""
         if a == b and a in TIERS:
             return 0.0
-        bandwidth_bps = self.bandwidth_bps[_pair(a, b)]
-        return self._sent_s(size_bytes, bandwidth_bps)
+        pair = _pair(a, b)
+        return self._sent_s(size_bytes, pair, self.bandwidth_bps[pair])
 
-    def _sent_s(self, size_bytes: float, bandwidth_bps: float) -> float:
-        return self.overhead_s + 8 * size_bytes / bandwidth_bps if size_bytes > 0 else 0.0
+    def _sent_s(self, size_bytes: float, pair: Pair, bandwidth_bps: float) -> float:
+        return self.overhead_s[pair] + 8 * size_bytes / bandwidth_bps if size_bytes > 0 else 0.0
 
     def hub(self, tier: str) -> str:
         """Tier that averages what a tier trains: itself, unless it has several devices."""
@@ -143,7 +146,8 @@ class Problem:
         """Seconds in which gradients go to a tier that averages them, and their mean comes back."""
         if self.averaging and "device" in (a, b) and a != b:
             (tier,) = {a, b} - {"device"}
-            return 2 * self._sent_s(size_bytes, self.averaging.bandwidth_bps[tier])
+            bandwidth_bps = self.averaging.bandwidth_bps[tier]
+            return 2 * self._sent_s(size_bytes, ("device", tier), bandwidth_bps)
         return 2 * self.seconds(size_bytes, a, b)
 
     @cached_property
@@ -185,7 +189,8 @@ class Problem:
             features = self.batch * (self.sample_bytes + 2 * self.output_bytes.sum())
             sent_bytes = features + 4 * self.param_bytes.sum()
             sent_s = 8 * sent_bytes / min(self.bandwidth_bps.values())
-            return float(compute_s + update_s + sent_s + (9 + 2 * self.layers) * self.overhead_s)
+            overheads_s = (9 + 2 * self.layers) * max(self.overhead_s.values())
+            return float(compute_s + update_s + sent_s + overheads_s)
 
 
 def check_problem(problem: object) -> None:
@@ -223,24 +228,24 @@ def _per_tier(
     )
 
 
-def _per_pair(bandwidths: Mapping[Pair, float]) -> Mapping[Pair, float]:
+def _per_pair(
+    name: str, values: Mapping[Pair, float], check: Callable[[str, object], float]
+) -> Mapping[Pair, float]:
     example = "{('device', 'edge'): 5e6, ('edge', 'cloud'): 3e6, ('device', 'cloud'): 3e6}"
-    if not isinstance(bandwidths, Mapping):
-        raise UserError(f"bandwidth_bps is {bandwidths!r}; give one for each pair, as in {example}")
+    if not isinstance(values, Mapping):
+        raise UserError(f"{name} is {values!r}; give one for each pair, as in {example}")
     by_pair: dict[Pair, float] = {}
-    for names, bandwidth_bps in bandwidths.items():
+    for names, value in values.items():
         if not isinstance(names, tuple) or len(names) != 2:
-            raise UserError(
-                f"bandwidth_bps names {names!r}, which is no pair of tiers; give {example}"
-            )
+            raise UserError(f"{name} names {names!r}, which is no pair of tiers; give {example}")
         a, b = names
         pair = _pair(a, b)
         if pair in by_pair:
-            raise UserError(f"bandwidth_bps names {a} and {b} twice; it is the same both ways")
-        by_pair[pair] = check_positive(f"bandwidth_bps between {a} and {b}", bandwidth_bps)
+            raise UserError(f"{name} names {a} and {b} twice; it is the same both ways")
+        by_pair[pair] = check(f"{name} between {a} and {b}", value)
     missing = [f"{a} and {b}" for a, b in PAIRS if (a, b) not in by_pair]
     if missing:
-        raise UserError(f"bandwidth_bps is missing between {'; '.join(missing)}")
+        raise UserError(f"{name} is missing between {'; '.join(missing)}")
     return MappingProxyType({pair: by_pair[pair] for pair in PAIRS})
 
 

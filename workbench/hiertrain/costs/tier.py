@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workbench.hiertrain.costs.problem import Averaging, Problem
+from workbench.hiertrain.costs.problem import PAIRS, Averaging, Problem
 from workbench.utils.checks import UserError
 
 SERVERS = ("edge", "cloud")
@@ -54,6 +54,6 @@ def as_one(devices: Devices) -> Problem:
         layer_s={**first.layer_s, "device": layer_s},
         update_s={**first.update_s, "device": update_s},
         bandwidth_bps={**first.bandwidth_bps, **of_samples_bps},
-        overhead_s=max(problem.overhead_s for problem in problems),
+        overhead_s={pair: max(problem.overhead_s[pair] for problem in problems) for pair in PAIRS},
         averaging=Averaging(max(SERVERS, key=own_bps.__getitem__), own_bps),
     )

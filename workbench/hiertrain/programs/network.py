@@ -41,7 +41,7 @@ def cluster_of(problem: Problem, sharing: str = "none") -> Cluster:
     """
     check_name("sharing", sharing, SHARING)
     between: dict[tuple[int | str, int | str], Link] = {
-        pair: Link(problem.bandwidth_bps[pair], problem.overhead_s) for pair in PAIRS
+        pair: Link(problem.bandwidth_bps[pair], problem.overhead_s[pair]) for pair in PAIRS
     }
     links = dict(between)
     if sharing == "none":
