@@ -9,6 +9,7 @@ from itertools import permutations, product
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ from workbench.clusters.cluster import Name
 from workbench.comparison import WAYS, Question, UnusableError, compare
 from workbench.comparison.charts import traced
 from workbench.comparison.use import DryRun, carried, limit, within_links
-from workbench.comparison.ways import alone, batches, parameter_server
+from workbench.comparison.ways import EXACT, alone, batches, parameter_server, usable
 from workbench.comparison.ways.hub import Hub
 from workbench.comparison.ways.rounds import GOSGD_PROBABILITY
 from workbench.dynacomm import PLANNERS, iteration, layer_costs
@@ -467,3 +468,31 @@ def test_overheads_are_charged_of_the_messages_that_peers_send(
     question = Question(PROFILE, full_mesh(alike, Link(1e7, overhead_s=0.005)), 8)
     messages = WAYS[name].find(question).use.messages
     assert messages == pytest.approx(dict.fromkeys(permutations(range(nodes), 2), every), rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", usually([1], range(20)))
+def test_more_bandwidth_makes_no_way_slower(seed: int) -> None:
+    """Of all ways that equal SGD; what a planner minimises is what its programs take."""
+    rng = np.random.default_rng(seed)
+    nodes = [
+        Node(f"n{at}", flops_per_s=float(10 ** rng.uniform(9, 11)), samples=int(100 * (at < 3)))
+        for at in range(5)
+    ]
+    links = {
+        (f"n{at}", f"n{rng.integers(at)}"): Link(
+            float(10 ** rng.uniform(6, 8)), overhead_s=float(10 ** rng.uniform(-4, -2))
+        )
+        for at in range(1, 5)
+    }
+    rates = dict[str, float]()
+    for factor in (1.0, 2.0, 8.0):
+        wider = {
+            ends: replace(link, bandwidth_bps=factor * float(link.bandwidth))  # type: ignore[arg-type]
+            for ends, link in links.items()
+        }
+        found = usable(Question(PROFILE, linked(nodes, wider), 16), EXACT)
+        for name, option in found.items():
+            rate = option.use.samples_per_s
+            assert rate >= rates.get(name, 0.0) * (1 - 1e-3), (name, factor)
+            rates[name] = rate
+    assert len(rates) > 8
