@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tests.comparison.clusters import clusters, linked
+from tests.comparison.clusters import clusters
 from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.comparison import WAYS, Question, measured, text
@@ -105,21 +105,6 @@ class TestTrial:
         assert "train it with RunOptions(measured=True)" in reason(mesh(), "dlion")
         assert "need three nodes" in reason(mesh(2), "hiertrain")
         assert "up to 32 nodes are measured" in reason(mesh(33), "all-reduce")
-
-    def test_a_link_inside_that_sets_the_pace_is_refused_and_another_named(self) -> None:
-        nodes = [Node(f"n{at}", flops_per_s=1e9, samples=64) for at in range(4)]
-        nodes += [Node("left", flops_per_s=1e6), Node("right", flops_per_s=1e6)]
-
-        def through(mbps: float) -> Cluster:
-            wide, narrow = Link(1e8), Link(mbps * 1e6)
-            links = {(f"n{at}", ("left", "right")[at % 2]): wide for at in range(4)}
-            return linked(nodes, links | {("left", "right"): narrow})
-
-        assert "the link left to right, inside the network, sets the pace" in reason(
-            through(1), "all-reduce"
-        )
-        note = trial(Question(LENET, through(100), 8), "gossip").note
-        assert note == "as if alone on the link left to right and right to left"
 
 
 class TestTable:

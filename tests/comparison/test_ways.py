@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import permutations, product
+from itertools import combinations, pairwise, permutations, product
 from random import Random
 from typing import Any
 
@@ -277,6 +277,41 @@ def test_way_through_a_router_is_as_narrow_as_its_narrowest_link() -> None:
     assert interface is not None
     assert interface.at(0.0) == 1e6
     assert question.nodes[1].uplink is None
+    assert not any(link.shared for link in question.part(range(3)).links.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "turns"),
+    [("all-reduce", 1), ("gossip", 1), (STREAMED, 1), ("parameter server, dynacomm", 2)],
+)
+def test_messages_share_a_link_inside_the_network(name: str, turns: int) -> None:
+    """Two offices of two nodes, a link between them; a server is pulled from, then pushed to."""
+    nodes = [Node(f"n{at}", flops_per_s=1e12, samples=64) for at in range(4)]
+    nodes += [Node("left", flops_per_s=1e6), Node("right", flops_per_s=1e6)]
+    links: dict[tuple[Name, Name], Link] = {
+        (f"n{at}", ("left", "right")[at % 2]): Link(1e9) for at in range(4)
+    }
+    question = Question(PROFILE, linked(nodes, links | {("left", "right"): Link(1e6)}), 8)
+    routed = question.part(range(6)).links
+    assert routed[0, 1].shared == routed[2, 3].shared == routed[4, 5].shared != routed[1, 0].shared
+    assert routed[0, 2].shared == routed[4, 0].shared == ()
+    use = WAYS[name].find(question).use
+    sent = max(size for hop, (size, _) in carried(question, use).items() if hop in {(4, 5), (5, 4)})
+    assert use.iteration_s == pytest.approx(turns * 8 * sent / 1e6, rel=0.02)
+
+
+@given(cluster=clusters())
+@settings(max_examples=50, deadline=None)
+def test_all_that_pass_a_link_share_a_capacity(cluster: Cluster) -> None:
+    question = Question(PROFILE, cluster, 8)
+    part = question.part(range(len(cluster)))
+    for one, two in combinations(part.links, 2):
+        if {*pairwise(question.paths[one])} & {*pairwise(question.paths[two])}:
+            assert (
+                (one[0] == two[0] and part.nodes[one[0]].uplink)
+                or (one[1] == two[1] and part.nodes[one[1]].downlink)
+                or {*part.links[one].shared} & {*part.links[two].shared}
+            )
 
 
 def test_measured_times_take_the_place_of_speed() -> None:

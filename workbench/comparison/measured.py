@@ -2,24 +2,20 @@
 
 Their programs run without learning: messages have the size that they would have, and a node
 computes by waiting for as long as it would, so that what is measured are links, order and waiting,
-not the speed of this machine. Nodes reach each other as `Question.link` says: interfaces are
-shared, a link inside the network carries each message as if alone.
+not the speed of this machine.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from workbench.clusters import Cluster
-from workbench.comparison.question import Pair, Question
-from workbench.comparison.use import carried
+from workbench.comparison.question import Question
 from workbench.comparison.ways.way import Option
 from workbench.runtime import Run, SimulationError, simulate
 from workbench.utils.checks import UserError, check_number
@@ -40,9 +36,6 @@ FEWEST = 2
 
 MOST_NODES = 32
 """Each is a process."""
-
-SETS_PACE = 0.99
-"""Share of an iteration from which on a link that is busy sets the pace."""
 
 SCHEMA: dict[str, Any] = {
     "way": pl.String,
@@ -107,7 +100,6 @@ class Trial:
     count: int
     samples_per_s: float  # as simulated
     used: Simulated
-    note: str | None
 
     @classmethod
     def of(cls, question: Question, option: Option | str, at_most_s: float) -> Trial:
@@ -125,21 +117,12 @@ class Trial:
             raise UserError(
                 f"it would take {processes} processes; up to {MOST_NODES} nodes are measured"
             )
-        alone = _shared_inside(question, option)
-        names = question.cluster.names
-        links = [f"{names[a]} to {names[b]}" for a, b in alone]
-        if any(share >= SETS_PACE for share in alone.values()):
-            raise UserError(
-                f"the link {links[0]}, inside the network, sets the pace, and a measured run lets "
-                "each message pass it as if alone"
-            )
         wanted = min(MOST_ITERATIONS, math.ceil(LASTING_S / option.use.iteration_s))
         for count in (max(wanted, FEWEST), FEWEST):
             used = Simulated()
             rate = option.run(used, count).samples_per_s
             if used.seconds <= at_most_s:
-                note = f"as if alone on the link {' and '.join(links)}" if links else None
-                return cls(option, count, rate, used, note)
+                return cls(option, count, rate, used)
         raise UserError(
             f"{FEWEST} iterations, with those before them, take {used.seconds:,.0f} s, and a way "
             f"may take {at_most_s:g} s (at_most_s)"
@@ -153,12 +136,11 @@ class Trial:
         except (UserError, SimulationError) as error:
             return {"reason": str(error)}
         disturbed = any(run.disturbed for run in carrier.runs)
-        notes = [self.note, DISTURBED if disturbed else None]
         return carrier.late() | {
             "simulated_samples_per_s": self.samples_per_s,
             "measured_samples_per_s": use.samples_per_s,
             "iterations": self.count,
-            "reason": "; ".join(filter(None, notes)) or None,
+            "reason": DISTURBED if disturbed else None,
         }
 
 
@@ -215,18 +197,3 @@ def over(cluster: Cluster, used: Collection[tuple[str, str]]) -> Cluster:
     names = cluster.names
     links = {(a, b): link for (a, b), link in cluster.links.items() if (names[a], names[b]) in used}
     return replace(cluster, links=links)
-
-
-def _shared_inside(question: Question, option: Option) -> dict[Pair, float]:
-    """Links inside the network that several pairs use -> share of an iteration that they are busy.
-
-    A node's only link is its interface, which is shared.
-    """
-    use = option.uses[0] if option.uses else option.use
-    users = Counter(hop for pair in use.link_bytes for hop in pairwise(question.paths[pair]))
-    out, into = (Counter(hop[end] for hop in question.cluster.links) for end in (0, 1))
-    return {
-        hop: seconds / use.iteration_s
-        for hop, (_, seconds) in carried(question, use).items()
-        if users[hop] > 1 and out[hop[0]] > 1 and into[hop[1]] > 1
-    }

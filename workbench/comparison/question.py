@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise, permutations
@@ -12,13 +12,15 @@ from itertools import pairwise, permutations
 import networkx as nx
 import polars as pl
 
-from workbench.clusters import Cluster, Link, Node, Schedule
+from workbench.clusters import Cluster, Link, Node, Schedule, SharedCapacity
 from workbench.clusters.cluster import some
 from workbench.comparison.memory import NodeMemory, Recomputation, StepMemory
 from workbench.profiles import LayerTimes, ModelProfile
 from workbench.utils.checks import UserError, check_kind, check_name, check_whole
 
 Pair = tuple[int, int]
+Crossed = tuple[str, int, int]
+"""A link from a node to another, or the ``uplink`` or ``downlink`` of a node, given twice."""
 
 USUAL_SAMPLES = 1000
 """Samples of each node, if the cluster does not say how many any node holds."""
@@ -284,8 +286,9 @@ class Question:
     def hop_bps(self, hop: Pair) -> float:
         """What a link carries at the beginning, within the interfaces at its ends."""
         source, target = (self.cluster.nodes[node] for node in hop)
-        limits = [at_beginning(one) for one in (source.uplink, target.downlink) if one]
-        return min([link_bps(self.cluster.links[hop]), *limits])
+        link = self.cluster.links[hop]
+        limits = [source.uplink, target.downlink, *(each.bandwidth for each in link.shared)]
+        return min([link_bps(link), *(at_beginning(limit) for limit in limits if limit)])
 
     @cached_property
     def _hops_bps(self) -> Mapping[Pair, float]:
@@ -333,8 +336,7 @@ class Question:
         """A path as one link.
 
         A message passes nodes on its way as packets do: the narrowest link decides, overheads and
-        latencies add up. A node's interface is shared by all its messages; a link inside, between
-        nodes that have others, carries each as if alone (see `use.within_links`).
+        latencies add up. What it shares with other messages, `part` knows.
         """
         path = self.paths[source, target]
         hops = [self.cluster.links[hop] for hop in pairwise(path)]
@@ -362,15 +364,68 @@ class Question:
     ) -> Cluster:
         """The cluster of these nodes alone, in this order, with other speeds if given.
 
-        With a link for each path between two of them, or for those of `pairs` alone.
+        With a link for each path between two of them, or for those of `pairs` alone; messages share
+        all links and interfaces that they pass.
         """
         place = {node: at for at, node in enumerate(nodes)}
-        links = {(place[a], place[b]): self.link(a, b) for a, b in pairs or permutations(nodes, 2)}
+        links = {pair: self.link(*pair) for pair in pairs or permutations(nodes, 2)}
+        for pair, shared in self._shared(links).items():
+            links[pair] = replace(links[pair], shared=links[pair].shared + tuple(shared))
         chosen = [self.nodes[node] for node in nodes]
         if speeds is not None:
             scaled = zip(chosen, speeds, strict=True)
             chosen = [replace(node, speed=speed) for node, speed in scaled]
-        return replace(self.cluster, nodes=tuple(chosen), links=links)
+        by_place = {(place[a], place[b]): link for (a, b), link in links.items()}
+        return replace(self.cluster, nodes=tuple(chosen), links=by_place)
+
+    def _shared(self, pairs: Iterable[Pair]) -> Mapping[Pair, Sequence[SharedCapacity]]:
+        """What the messages of each pair share with others, but for interfaces at both ends."""
+        users: defaultdict[Crossed, list[Pair]] = defaultdict(list)
+        for pair in pairs:
+            for crossed in self._crossed(self.paths[pair]):
+                users[crossed].append(pair)
+        nodes, links = self.cluster.nodes, self.cluster.links
+        shared: defaultdict[Pair, list[SharedCapacity]] = defaultdict(list)
+        for (kind, a, b), sharing in users.items():
+            from_a = all(source == a for source, _ in sharing)
+            to_b = all(target == b for _, target in sharing)
+            bandwidth: float | Schedule | None
+            if kind == "uplink":
+                at_an_end, bandwidth = from_a, nodes[a].uplink
+            elif kind == "downlink":
+                at_an_end, bandwidth = to_b, nodes[b].downlink
+            else:
+                at_an_end = (from_a and self._out[a] == 1) or (to_b and self._into[b] == 1)
+                bandwidth = links[a, b].bandwidth
+            if len(sharing) > 1 and not at_an_end and bandwidth not in (None, math.inf):
+                capacity = SharedCapacity(bandwidth)
+                for pair in sharing:
+                    shared[pair].append(capacity)
+        return shared
+
+    def _crossed(self, path: Sequence[int]) -> Iterator[Crossed]:
+        """Links and interfaces on a path; a node with a single neighbour has its own alone."""
+        for a, b in pairwise(path):
+            inside = a not in self._leaves, b not in self._leaves
+            if inside[0]:
+                yield "uplink", a, a
+            if all(inside):
+                yield "link", a, b
+            if inside[1]:
+                yield "downlink", b, b
+
+    @cached_property
+    def _leaves(self) -> frozenset[int]:
+        graph = nx.Graph(self.cluster.links.keys())
+        return frozenset(node for node, neighbours in graph.degree if neighbours == 1)
+
+    @cached_property
+    def _out(self) -> Mapping[int, int]:
+        return Counter(source for source, _ in self.cluster.links)
+
+    @cached_property
+    def _into(self) -> Mapping[int, int]:
+        return Counter(target for _, target in self.cluster.links)
 
 
 class _Paths(dict[Pair, tuple[int, ...]]):
@@ -427,6 +482,7 @@ def _joined(hops: Sequence[Link], nodes: Sequence[Node]) -> Link:
         _narrowest([*(hop.bandwidth for hop in hops), *limits]),
         overhead_s=sum(hop.overhead_s for hop in hops),
         latency_s=sum(hop.latency_s for hop in hops),
+        shared=tuple(shared for hop in hops for shared in hop.shared),
     )
 
 

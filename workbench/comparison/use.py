@@ -80,7 +80,8 @@ def carried(question: Question, use: Use) -> dict[Pair, tuple[float, float]]:
 def within_links(question: Question, use: Use) -> Use:
     """The same use, in the time that the busiest link takes if that is longer.
 
-    Programs run on paths, as `Question.link` has them, where links inside a network are not shared.
+    Cost models do not know of links that several paths share, and a mean of few iterations may have
+    left messages on their way.
     """
     longest_s = max((seconds for _, seconds in carried(question, use).values()), default=0.0)
     return replace(use, iteration_s=max(use.iteration_s, longest_s))

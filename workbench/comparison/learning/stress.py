@@ -249,7 +249,7 @@ def _by_its_training(task: Task, way: Way, seed: int, faults: Sequence[Fault] = 
     trial = Trial(task, way, option, seed, faults=faults, patience_s=waits_s)
     last = systems.train(trial).row(-1, named=True)
     end_s = last["at_s"]
-    return Outcome(last["samples"] / end_s, end_s / trial.stretch, last["loss"], last["metric"])
+    return Outcome(last["samples"] / end_s, end_s, last["loss"], last["metric"])
 
 
 def patience_s(question: Question, option: Option) -> float:

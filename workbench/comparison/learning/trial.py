@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -87,12 +86,6 @@ class Trial:
         )
         return replace(part, nodes=scaled)
 
-    @cached_property
-    def stretch(self) -> float:
-        """How many times as long iterations take where links inside the network are shared."""
-        alone = self.way.plan(self.task.question).use.iteration_s
-        return self.option.use.iteration_s / alone
-
     def shared(self) -> dict[str, Any]:
         """Arguments that the setups of all systems take."""
         return {
@@ -167,11 +160,7 @@ def finished(
     trained: Trained[Any],
     nodes: Sequence[int],
 ) -> pl.DataFrame:
-    """The curve of evaluations ``at_s, loss, metric``, with what was sent and learnt by then.
-
-    Times are stretched as the comparison's table does where a link inside the network would carry
-    more than it can; see `use.within_links`.
-    """
+    """The curve of evaluations ``at_s, loss, metric``, with what was sent and learnt by then."""
     assert trained.run.trace is not None
     arrived_s, sizes = trial.bytes_sent(trained.run.trace, nodes)
     done = sorted(learnt)
@@ -179,7 +168,7 @@ def finished(
     return pl.DataFrame(
         [
             (
-                at_s * trial.stretch,
+                at_s,
                 _by(arrived_s, sizes, at_s),
                 _by(done_s, samples, at_s),
                 loss,
