@@ -1,4 +1,4 @@
-"""Ways as real processes, beside what is simulated of the same iterations.
+"""Measure iterations of ways with real processes, and simulate the same iterations.
 
 Their programs run without learning: messages have the size that they would have, and a node
 computes by waiting for as long as it would, so that what is measured are links, order and waiting,

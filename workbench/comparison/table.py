@@ -40,10 +40,10 @@ SCHEMA: dict[str, Any] = {
 }
 
 WITHIN = 100
-"""Times as fast as a way the fastest may be for it to be shown."""
+"""Ways that are slower than the fastest by a larger factor are not shown."""
 
 ALIKE = 1.02
-"""Ratio of rates up to which ways of one kind are one row."""
+"""Ways of one kind share a row if their rates differ by no larger factor."""
 
 MOST_ROWS = 12
 

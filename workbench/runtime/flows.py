@@ -70,7 +70,7 @@ class Flow:
         return 0.0 if self.bottleneck is None else self.bottleneck.level / SCALE
 
     def narrowest(self) -> Capacity:
-        """Capacity of which an equal part is the least."""
+        """Return the capacity that gives the least to each of its flows if all get equal parts."""
         narrowest = self.capacities[0]
         for capacity in self.capacities[1:]:
             if capacity.total * len(narrowest.flows) < narrowest.total * len(capacity.flows):
@@ -184,7 +184,7 @@ class Capacity:
                 other._add(flow, self)
 
     def release(self, flow: Flow, now_s: float) -> None:
-        """Be a flow's bottleneck no longer; note what it has left."""
+        """Stop being a flow's bottleneck; store the bits that it has left."""
         self._advance(now_s)
         flow.left, flow.bottleneck = max(0, flow.end - self.clock), None
         self.held -= 1
@@ -226,7 +226,7 @@ class Capacity:
         return end_s
 
     def pop_ended(self, by_s: float) -> Iterator[Flow]:
-        """Flows that end by a time; a flow may come twice."""
+        """Yield flows that end by a time, possibly twice."""
         while self.end_s() <= by_s:
             yield heappop(self.ends.entries)[2]
 

@@ -234,7 +234,7 @@ class Pipe:
 
 
 def _crossed(bandwidth: float | Schedule, shared: tuple[Capacity, ...]) -> tuple[Capacity, ...]:
-    """What a flow crosses: what is shared, and its link unless that never carries more."""
+    """Return the capacities of a flow; its own link is left out where it never limits."""
     if not isinstance(bandwidth, Schedule) and (
         bandwidth == math.inf
         or any(each.schedule is None and each.total <= parts(bandwidth) for each in shared)

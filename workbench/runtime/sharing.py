@@ -14,7 +14,7 @@ from workbench.runtime.flows import Capacity, Flow, below
 from workbench.runtime.kernel import LAST, Kernel
 
 _ROUNDING = 2.0**-48
-"""Of the time: 16 roundings, within which flows end at once."""
+"""Relative difference in time up to which flows end together: 16 rounding errors."""
 
 
 class FairSharing:
@@ -169,9 +169,10 @@ class FairSharing:
             capacity.change = self.env.call_at(at_s, partial(self._change, capacity))
 
     def _change(self, capacity: Capacity, _: simpy.Event) -> None:
-        """Note that a capacity changes now, after what only rounding keeps from having ended.
+        """Note that a capacity changes now.
 
-        If it changes to nothing, the last bit would otherwise wait until it comes back.
+        Flows end first whose last bit is left by rounding alone: with a capacity of 0 from now on
+        they would wait until it rises again.
         """
         capacity.change = None
         self._touch((capacity,))

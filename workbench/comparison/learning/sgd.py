@@ -180,7 +180,7 @@ class Clock:
 
     @classmethod
     def of(cls, question: Question, option: Option) -> Clock:
-        """By what the way's iterations take without learning."""
+        """Return the clock of a way, from its dry runs."""
         first, *later = option.uses or [option.use]
         if later:
             (then,) = later

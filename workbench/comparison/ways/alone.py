@@ -58,7 +58,7 @@ class Learner:
 
     @property
     def sent_s(self) -> float:
-        """Seconds of sending an iteration's samples, at least."""
+        """Lower bound on the seconds in which an iteration's samples arrive."""
         question, sent = self.question, self.sent
         downlink = question.nodes[self.node].downlink
         whole_s = 8 * sum(sent.values()) / at_beginning(downlink) if downlink else 0.0
@@ -73,25 +73,28 @@ class Learner:
 
     @property
     def ahead(self) -> int:
-        """Batches that are sent while one is learnt from."""
+        """Number of batches that are sent in advance."""
         links = [self.question.link(*way) for a, b in self.sent for way in ((a, b), (b, a))]
         latency_s = max((link.latency_s for link in links), default=0.0)
         iteration_s = max(self.question.batch_s(self.node), self.sent_s)
         return min(MOST_AHEAD, AHEAD + math.ceil(2 * latency_s / iteration_s))
 
     def programs(self, iterations: int, arriving: int) -> list[Program]:
-        """Of some iterations, in the first of which samples are `arriving`."""
+        """Return programs of the learner and the senders.
+
+        The first `arriving` iterations wait for their samples; later ones use stored samples.
+        """
         cost_s = self.question.batch_s(self.node) * self.question.speeds[self.node]
         learning = _learning(iterations, arriving, len(self.sent), cost_s, self.ahead)
         return [learning, *(_sending(arriving, size) for size in self.sent.values())]
 
     def dry(self) -> DryRun:
-        """Iterations whose samples are sent."""
+        """Dry run of iterations whose samples are sent."""
         first = self.ahead + 2
         return self._dry(lambda count: self.programs(count, count), first, first + 8)
 
     def dry_without_sending(self) -> DryRun:
-        """Iterations whose samples are there."""
+        """Dry run of iterations whose samples are stored."""
         return self._dry(lambda iterations: self.programs(iterations, 0), 1, 2)
 
     def _dry(self, programs: Callable[[int], list[Program]], first: int, last: int) -> DryRun:

@@ -18,7 +18,7 @@ EXCHANGED = 800
 """Messages of the exchanges of a dry run: few peers exchange more often."""
 
 NEVER_WAIT = ("ako", "ad_psgd")
-"""Systems whose peers go on whatever has arrived, so that links do not set their pace."""
+"""Systems whose peers never wait for messages, so that links do not set their pace."""
 
 MOST_PEERS = 32
 """Their messages, which are simulated, grow as the square of their number."""

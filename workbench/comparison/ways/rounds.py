@@ -20,7 +20,7 @@ GOSGD_PROBABILITY = 0.05
 """Probability that a node sends its model after a step; within what Blot et al. (2016) try."""
 
 GOSGD_NODES = 200
-"""Each may send to any other, so that links grow as the square of their number."""
+"""Most nodes that are compared: the number of links grows as its square."""
 
 GOSGD_STEPS = 2000
 """Steps of all nodes together in a simulation."""

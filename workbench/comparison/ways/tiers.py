@@ -168,10 +168,10 @@ def _without_samples(question: Question) -> list[int]:
 
 
 def _nearest(question: Question) -> list[tuple[bool, float, int]]:
-    """(whether it lacks memory, seconds, node) of nodes to try as edge and cloud.
+    """Return nodes to try as edge and cloud: (whether it lacks memory, seconds, node).
 
-    Those that would learn fastest from a batch of any device, and have the memory. Holders of
-    samples only where fewer than two other nodes hold none.
+    These have the memory and would learn fastest from a batch of any device. They hold samples only
+    where fewer than two nodes hold none.
     """
     size = question.batch_size * question.sample_bytes
 
@@ -302,7 +302,7 @@ def _held(
 
 
 def _part_of(policy: Policy, share: float) -> Policy:
-    """A policy of a share of the samples, in whole ones."""
+    """A policy for a share of the samples, rounded up to whole samples."""
     if isinstance(policy, Chain):
         return replace(policy, batch=_whole(share * policy.batch))
     assert isinstance(policy, Hybrid)

@@ -89,16 +89,16 @@ class Option:
 
 
 class Candidate(NamedTuple):
-    """One of the uses of a cluster that a way has.
+    """An option that has not been simulated yet.
 
     Attributes
     ----------
     lacking
-        Nodes that take part and have not the memory.
+        Number of nodes that take part and lack the memory.
     least_s
-        Bound on the seconds of a sample.
+        Lower bound on the seconds per sample.
     option
-        Simulates it.
+        Simulates the option and returns it.
     """
 
     lacking: int

@@ -136,9 +136,9 @@ def _to_go_s(
 
 
 def _unbeaten(paths: Sequence[Path], tier: str) -> list[Path]:
-    """Paths that end on a tier and that no other such path beats in everything.
+    """Return the paths to a tier that are not dominated by another path to it.
 
-    One that has still to pay the overheads of averaging beats none that has paid them.
+    A path without averaging so far does not dominate one that has paid its overheads.
     """
     kept: list[Path] = []
     ending = (path for path in paths if path.tiers[-1] == tier)

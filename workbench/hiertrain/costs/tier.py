@@ -20,9 +20,10 @@ from workbench.utils.checks import UserError
 
 SERVERS = ("edge", "cloud")
 Devices = Sequence[tuple[Problem, float]]
-"""Of each device the problem if it had all samples, and its share of them, which sum to 1.
+"""Devices as pairs of a problem and a share of the samples.
 
-All problems are of the same model, batch, edge and cloud.
+Each problem describes a device that holds all samples. Problems have the same model, batch, edge
+and cloud; shares sum to 1.
 """
 
 

@@ -69,7 +69,7 @@ class Worker:
     has_neighbour: bool = False
 
     async def take_samples(self, context: Context, iteration: int, samples: range) -> Any:
-        """Request samples of an iteration's batch, and wait for them; none for none.
+        """Request samples of an iteration's batch and wait for them; do nothing if it takes none.
 
         Each source sends its share of them.
         """
@@ -137,7 +137,7 @@ class Worker:
         ]
 
     def _topic(self, topic: str, to: Worker) -> str:
-        """Topic that no other pair of workers on the same nodes has."""
+        """Topic that is unique to a pair of workers, even where nodes have several workers."""
         crowded = self.has_neighbour or to.has_neighbour
         return f"{topic}, {self.tier} to {to.tier}" if crowded else topic
 
