@@ -368,7 +368,8 @@ class Question:
         all links and interfaces that they pass.
         """
         place = {node: at for at, node in enumerate(nodes)}
-        links = {pair: self.link(*pair) for pair in pairs or permutations(nodes, 2)}
+        chosen_pairs = permutations(nodes, 2) if pairs is None else pairs
+        links = {pair: self.link(*pair) for pair in chosen_pairs}
         for pair, shared in self._shared(links).items():
             links[pair] = replace(links[pair], shared=links[pair].shared + tuple(shared))
         chosen = [self.nodes[node] for node in nodes]

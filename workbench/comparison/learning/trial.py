@@ -74,7 +74,7 @@ class Trial:
         return {names.index(str(one.node)) for one in crashed if one.node in names}
 
     def cluster(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
-        """The routed cluster of some nodes, with these speeds at the beginning; 1 by default."""
+        """Paths between some nodes as a cluster, with these speeds at the beginning (default 1)."""
         part, own = self.task.question.part(nodes), self.task.question.speeds
         factors = [
             (1.0 if speeds is None else speeds[place]) / own[node]
