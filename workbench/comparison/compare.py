@@ -53,11 +53,10 @@ class Comparison:
         way's paper says, if it has one. ``over_one_node`` is over the way ``"one node"``, which
         learns from its own samples. ``samples_share`` is the share of all samples that a way learns
         from; ``where`` says which node has which role; ``assumes`` what was assumed or left out.
-        ``memory_bytes`` is the peak of ``memory_node``, the node that a step without recomputation
-        fills most. Where it does not fit, some results are computed again, which takes
-        ``recomputation_s`` of the node's seconds for each of its batches; rates include them.
-        ``fits`` is false where no such plan was found, and null where a node that takes part does
-        not state its memory while all others fit.
+        ``memory_bytes`` is the peak of ``memory_node``, the node that a step fills most. ``fits``
+        is false where a node has less memory, and null where one that takes part does not state its
+        memory while all others fit. `memory.fit` says how a step fits into less, by computing some
+        results again, and what that costs.
     """
 
     question: Question
@@ -143,7 +142,7 @@ class Comparison:
         if row["reason"] is not None:
             return f"{way}, of {row['system']}, cannot be used here: {row['reason']}"
         memory = row["memory_bytes"]
-        recomputed = row["recomputation_s"]
+        lacks = ", which has less: see memory.fit" if row["fits"] is False else ""
         facts = {
             "update": row["update"],
             "runs": row["where"],
@@ -154,8 +153,7 @@ class Comparison:
             "waiting": f"nodes compute for {1 - row['waiting_share']:.0%} of the time",
             "sends": f"{bytes_as_text(row['bytes_per_sample'])} a sample"
             + (f", most from {row['busiest_link']}" if row["busiest_link"] else ""),
-            "memory": memory and f"{bytes_as_text(memory)} on {row['memory_node']}",
-            "recomputes": recomputed and f"{three_digits(recomputed)} s a step, so that it fits",
+            "memory": memory and f"{bytes_as_text(memory)} on {row['memory_node']}{lacks}",
             "learns from": f"{row['samples_share']:.0%} of the samples",
             "if a node dies": "the others go on" if row["survives_a_node"] else "it stops",
         }
@@ -167,7 +165,10 @@ class Comparison:
         """The answer: the fastest way, what limits it, and where another overtakes it."""
         candidates = self._candidates
         if candidates.is_empty():
-            return "No way that equals SGD on all samples can be used here and fits in memory."
+            return (
+                "No way that equals SGD on all samples can be used here and fits in memory; "
+                "memory.fit says how a step fits into less."
+            )
         row = candidates.row(0, named=True)
         parts = [*lead(candidates, f" ({row['where']})" if row["where"] else "")]
         if candidates.filter(pl.col("system") != row["system"]).is_empty():

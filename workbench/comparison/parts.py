@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.comparison.memory import NodeMemory, Recomputation
 from workbench.comparison.question import Question
 from workbench.hiertrain.costs.policy import Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS
 
 ASSUMES = "a tier's memory is estimated as its layers' share of the whole model's"
-
-STEPS = 50
-"""Of the shares of memory in which a plan is looked for."""
 
 
 class Part(NamedTuple):
@@ -60,18 +55,14 @@ def parts(policy: Policy, output_bytes: NDArray[np.float64]) -> Mapping[str, Par
     return found
 
 
-def part_memory(
-    question: Question, node: int, part: Part
-) -> tuple[NodeMemory, Recomputation | None] | None:
-    """What a part takes of a node's memory, and the recomputation with which it fits, if it must.
+def part_bytes(question: Question, part: Part) -> float | None:
+    """Memory that a part takes at its peak; None if the model's is not known.
 
     What a step of the whole model takes whatever its samples is taken to be for parameters, as many
     for a copy of those that are trained, and the largest gradient; the rest for all outputs, and
     input and output of the largest layer once more, as gradients. A part takes the same of its
     layers, as much a byte as the whole, and received features twice, as inputs are held. So all
-    layers on one node take what the whole model does. A part is taken to need as much recomputation
-    as the whole model in as large a share of its memory, in `STEPS` steps; its seconds are not
-    known here. None if the model's memory is not known.
+    layers on one node take what the whole model does.
     """
     memory, batch, table = question.memory, question.batch_size, question.profile.table
     if memory is None:
@@ -89,15 +80,8 @@ def part_memory(
         return float((outputs * samples).sum() + ((inputs + outputs) * samples).max())
 
     every, all_samples = np.ones(len(sizes), bool), np.full(len(sizes), batch)
-    needed = (
+    return (
         fixed * of_parameters(part.held) / (of_parameters(every) or 1.0)
         + (whole - fixed) * of_outputs(part.samples) / (of_outputs(all_samples) or 1.0)
         + 2 * part.received_bytes
     )
-    room = question.cluster.nodes[node].memory_bytes
-    if room is None or needed <= room:
-        return NodeMemory(needed, needed, None if room is None else True), None
-    again = memory.within(batch, math.floor(STEPS * room / needed) / STEPS * whole)
-    if again is None:
-        return NodeMemory(needed, needed, False), None
-    return NodeMemory(needed, again.needed_bytes * needed / whole, True), again

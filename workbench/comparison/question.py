@@ -14,7 +14,7 @@ import polars as pl
 
 from workbench.clusters import Cluster, Link, Node, Schedule, SharedCapacity
 from workbench.clusters.cluster import some
-from workbench.comparison.memory import NodeMemory, Recomputation, StepMemory
+from workbench.comparison.memory import NodeMemory, StepMemory
 from workbench.profiles import LayerTimes, ModelProfile
 from workbench.utils.checks import UserError, check_kind, check_name, check_whole
 
@@ -105,7 +105,7 @@ class Question:
                 )
 
     def _plain_s(self, node: Node) -> float:
-        """Seconds of a batch at speed 1, without recomputation."""
+        """Seconds of a batch at speed 1."""
         measured = (self.times or {}).get(node.name)
         if measured is not None:
             each_s = (measured.forward_s + measured.backward_s) / measured.batch_size
@@ -133,17 +133,6 @@ class Question:
         step_bytes = self.memory(samples) if samples else 0.0
         return step_bytes + (2.0 * self.model_bytes if serves or not samples else 0.0)
 
-    def recomputation(
-        self, node: int, samples: int, *, serves: bool = False
-    ) -> Recomputation | None:
-        """With which a step fits a node; None if it fits without, or if none is known."""
-        room = self.cluster.nodes[node].memory_bytes
-        needed = self.needed_bytes(samples, serves=serves)
-        if room is None or needed is None or not samples or needed <= room:
-            return None
-        assert self.memory is not None
-        return self.memory.within(samples, room - (needed - self.memory(samples)))
-
     def fits(self, node: int, samples: int, *, serves: bool = False) -> bool:
         """Whether a node has the memory for a step; True where either is not known."""
         found = self.node_memory(node, samples, serves=serves)
@@ -152,19 +141,10 @@ class Question:
     def node_memory(self, node: int, samples: int, *, serves: bool = False) -> NodeMemory | None:
         """What a step takes of a node's memory, as for `needed_bytes`; None if not known."""
         needed = self.needed_bytes(samples, serves=serves)
-        if needed is None or self.memory is None:
+        if needed is None:
             return None
-        again = self.recomputation(node, samples, serves=serves)
-        if again is None:
-            room = self.cluster.nodes[node].memory_bytes
-            return NodeMemory(needed, needed, None if room is None else needed <= room)
-        once_s, more_s = (
-            self.layer_times(node, samples, again=computed, serves=serves).backward_s
-            for computed in (False, True)
-        )
-        again_s = (more_s - once_s) / self.speeds[node]
-        less = self.memory(samples) - again.needed_bytes
-        return NodeMemory(needed, needed - less, True, again_s)
+        room = self.cluster.nodes[node].memory_bytes
+        return NodeMemory(needed, None if room is None else needed <= room)
 
     @cached_property
     def by_name(self) -> tuple[int, ...]:
@@ -229,30 +209,15 @@ class Question:
             found += [f"not learnt from: the samples of {some(out)}"] if out else []
         return tuple(found)
 
-    def layer_times(
-        self,
-        node: int,
-        batch_size: int | None = None,
-        *,
-        again: bool = True,
-        serves: bool = False,
-    ) -> LayerTimes:
-        """Seconds by layer of a node at speed 1, for a batch.
-
-        With `again`, with the recomputation that makes a step fit, if it needs any: a layer
-        computes its share of that in its backward pass. A node that `serves` keeps the model for
-        others as well.
-        """
-        about = node, batch_size or self.batch_size, again, serves
-        known = self._layer_times.get(about)
-        if known is None:
-            known = self._timed(*about[:2])
-            more = self.recomputation(*about[:2], serves=serves) if again else None
-            known = self._layer_times[about] = more.added_to(known) if more else known
-        return known
+    def layer_times(self, node: int, batch_size: int | None = None) -> LayerTimes:
+        """Seconds by layer of a node at speed 1, for a batch."""
+        about = node, batch_size or self.batch_size
+        if about not in self._layer_times:
+            self._layer_times[about] = self._timed(*about)
+        return self._layer_times[about]
 
     @cached_property
-    def _layer_times(self) -> dict[tuple[int, int, bool, bool], LayerTimes]:
+    def _layer_times(self) -> dict[tuple[int, int], LayerTimes]:
         return {}
 
     def _timed(self, node: int, size: int) -> LayerTimes:

@@ -28,7 +28,6 @@ SCHEMA: dict[str, Any] = {
     "waiting_share": pl.Float64,
     "memory_node": pl.String,
     "memory_bytes": pl.Float64,
-    "recomputation_s": pl.Float64,
     "fits": pl.Boolean,
     "raw_samples_move": pl.Boolean,
     "survives_a_node": pl.Boolean,
@@ -144,15 +143,14 @@ def memory(question: Question, option: Option) -> dict[str, Any]:
     nodes = question.cluster.nodes
 
     def fullness(node: int) -> tuple[float, float]:
-        once_bytes = held[node].once_bytes
-        return once_bytes / (nodes[node].memory_bytes or math.inf), once_bytes
+        needed_bytes = held[node].needed_bytes
+        return needed_bytes / (nodes[node].memory_bytes or math.inf), needed_bytes
 
     fullest = max(held, key=fullness)
     fits = {one.fits for one in held.values()}
     return {
         "memory_node": nodes[fullest].name,
         "memory_bytes": held[fullest].needed_bytes,
-        "recomputation_s": held[fullest].recomputation_s,
         "fits": False if False in fits else None if None in fits else True,
     }
 

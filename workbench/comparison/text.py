@@ -78,12 +78,8 @@ def _table(rows: pl.DataFrame, title: str, width: int) -> Table:
         )
     for row in cells:
         table.add_row(*row)
-    notes = []
     if "alike" in rows.columns and rows["alike"].sum():
-        notes.append("(+3): as many others of the same system are within 2 %")
-    if "memory" not in without and rows["recomputation_s"].sum():
-        notes.append("* computes some results again, so that a step fits")
-    table.caption = "\n".join(notes)
+        table.caption = "(+3): as many others of the same system are within 2 %"
     return table
 
 
@@ -156,9 +152,7 @@ def _memory(row: Mapping[str, Any]) -> str:
     if row["memory_bytes"] is None:
         return ""
     said = bytes_as_text(row["memory_bytes"])
-    if row["fits"] is False:
-        return f"{said}, too much"
-    return f"{said} *" if row["recomputation_s"] else said
+    return f"{said}, too much" if row["fits"] is False else said
 
 
 def gives_up(row: Mapping[str, Any]) -> str:

@@ -116,10 +116,7 @@ def of_fedavg(trial: Trial) -> pl.DataFrame:
         shards=[shards[node] for node in clients],
         cluster=trial.cluster(nodes),
         server=nodes.index(hub),
-        round_s=[
-            rounds.epoch_s(question, node, len(shards[node]), serves=node == hub)
-            for node in clients
-        ],
+        round_s=[rounds.epoch_s(question, node, len(shards[node])) for node in clients],
     )
     trained = trial.train(setup, None)
     epochs = trained.epochs

@@ -233,28 +233,23 @@ def plan(question: Question) -> Option:
     """A server averages its clients' models, each trained for an epoch on its own samples."""
     holders(question)
     samples = question.samples
-    worker_s = {node: epoch_s(question, node, count) for node, count in samples.items()}
-
-    def own_s(hub: Hub) -> dict[int, float]:
-        if hub.node not in samples:
-            return worker_s
-        return worker_s | {hub.node: epoch_s(question, hub.node, samples[hub.node], serves=True)}
+    own_s = {node: epoch_s(question, node, count) for node, count in samples.items()}
 
     def least_s(hub: Hub) -> float:
-        size, all_s = question.model_bytes, own_s(hub)
+        size = question.model_bytes
         seconds = (
-            hub.down.least_s(one, size) + all_s[one] + hub.up.least_s(one, size)
+            hub.down.least_s(one, size) + own_s[one] + hub.up.least_s(one, size)
             for one in hub.remote
         )
-        return max(hub.interface_s, all_s.get(hub.node, 0.0), *seconds)
+        return max(hub.interface_s, own_s.get(hub.node, 0.0), *seconds)
 
     learnt = sum(samples.values())
     option = partial(_federated, own_s)
     return with_best_hub(question, equal(question), learnt, option, least_s)
 
 
-def _federated(seconds: Callable[[Hub], Mapping[int, float]], hub: Hub) -> Option:
-    question, size, own_s = hub.question, float(hub.question.model_bytes), seconds(hub)
+def _federated(own_s: Mapping[int, float], hub: Hub) -> Option:
+    question, size = hub.question, float(hub.question.model_bytes)
 
     def programs(rounds: int) -> list[Program]:
         return [member(node, rounds) for node in hub.nodes]

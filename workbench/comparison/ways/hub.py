@@ -85,8 +85,8 @@ class Hub:
         return {self.node: 0, **self.batches}
 
     def layer_times(self, node: int) -> LayerTimes:
-        """Of a worker's batch; the hub has less memory for it than as a worker alone."""
-        return self.question.layer_times(node, self.batches[node], serves=node == self.node)
+        """Of a worker's batch."""
+        return self.question.layer_times(node, self.batches[node])
 
     @property
     def where(self) -> str:

@@ -167,9 +167,9 @@ def holders(question: Question) -> list[int]:
     return list(question.holders)
 
 
-def epoch_s(question: Question, node: int, samples: int, *, serves: bool = False) -> float:
-    """Seconds of a node's pass over as many samples; one that `serves` has less memory for it."""
-    times = question.layer_times(node, serves=serves)
+def epoch_s(question: Question, node: int, samples: int) -> float:
+    """Seconds of a node's pass over this number of samples."""
+    times = question.layer_times(node)
     steps = -(-samples // question.batch_size)
     batch_s = samples / question.batch_size * (times.forward_s + times.backward_s)
     return (batch_s + steps * times.update_s) / question.speeds[node]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.clusters.cluster import some
 from workbench.comparison.memory import NodeMemory
-from workbench.comparison.parts import ASSUMES, part_memory, parts
+from workbench.comparison.parts import ASSUMES, part_bytes, parts
 from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
 from workbench.comparison.use import DryRun, Use, within_links
 from workbench.comparison.ways.way import EQUAL, Option, Phase, Way
@@ -56,8 +56,8 @@ def plan(question: Question, planner: str) -> Option:
 
     The planner finds a policy for each of the pairs of nodes that may be edge and cloud, by its
     cost model, in which messages have links to themselves but for what all devices share. The
-    shortest are run on the cluster, where messages share interfaces and tiers may have to compute
-    again, and the fastest is taken. HierTrain's planner chooses among those of `WITHIN` as well.
+    shortest are run on the cluster, where messages share interfaces, and the fastest is taken.
+    HierTrain's planner chooses among those of `WITHIN` as well.
     """
     if len(question.cluster) < 3:
         raise UnusableError("device, edge and cloud need three nodes")
@@ -122,7 +122,7 @@ def _tried(question: Question, planner: str) -> tuple[Trial, ...]:
         problem = team_of(question, edge, cloud).problem
         policy = PLANNERS[planner](problem)
         seconds = iteration(problem, policy).total_s
-        memory, _ = _held(question, edge, cloud, policy)
+        memory = _memory(question, edge, cloud, policy)
         unfit = sum(one.fits is False for one in memory.values())
         found.setdefault((unfit, f"{seconds:.9g}", policy), (unfit, seconds, edge, cloud, policy))
     shortest = sorted(found.values(), key=itemgetter(0, 1))
@@ -133,12 +133,12 @@ def _tried(question: Question, planner: str) -> tuple[Trial, ...]:
 @lru_cache(maxsize=256)
 def _trial(question: Question, edge: int, cloud: int, policy: Policy) -> Trial:
     team = team_of(question, edge, cloud)
-    memory, devices = _held(question, edge, cloud, policy)
+    memory = _memory(question, edge, cloud, policy)
     nodes = list(dict.fromkeys(team.nodes))
     places = [nodes.index(node) for node in team.nodes]
 
     def programs(iterations: int) -> list[Program]:
-        return tier_programs(devices, policy, iterations, places)
+        return tier_programs(team.devices, policy, iterations, places)
 
     # devices send each other nothing
     to_hubs = [(node, hub) for node in nodes for hub in team.nodes[-2:] if node != hub]
@@ -249,7 +249,7 @@ def _problem(
     for tier, node in zip(TIERS, nodes, strict=True):
         speed = question.speeds[node]
         layer_s[tier], update_s[tier] = (
-            one / speed for one in _arrays(question.layer_times(node, 1, again=False))
+            one / speed for one in _arrays(question.layer_times(node, 1))
         )
     _, edge, cloud = nodes
     far_bps = min(question.path_bps(edge, cloud), question.path_bps(cloud, edge))
@@ -270,35 +270,26 @@ def _problem(
 
 
 @lru_cache(maxsize=256)
-def _held(
-    question: Question, edge: int, cloud: int, policy: Policy
-) -> tuple[dict[int, NodeMemory], list[tuple[Problem, float]]]:
-    """What each node holds, and the devices with what tiers compute again to fit."""
+def _memory(question: Question, edge: int, cloud: int, policy: Policy) -> dict[int, NodeMemory]:
+    """What each node holds in all its roles; empty if the model's memory is not known."""
     team = team_of(question, edge, cloud)
-    devices, outputs = list(team.devices), team.problem.output_bytes
     of_share = {
-        share: parts(_part_of(policy, share), outputs)
+        share: parts(_part_of(policy, share), team.problem.output_bytes)
         for share in {share for *_, share in team.roles}
     }
-    memory = dict[int, NodeMemory]()
-    for role, (tier, node, share) in enumerate(team.roles):
+    needed: defaultdict[int, float] = defaultdict(float)
+    for tier, node, share in team.roles:
         part = of_share[share].get(tier)
-        if part is None or not part.samples.any():
-            continue
-        found = part_memory(question, node, part)
-        if found is None:
-            continue
-        held, again = found
-        if again is not None:
-            forward_s, backward_s = devices[min(role, len(devices) - 1)][0].layer_s[tier].T
-            more_s = again.forward * forward_s + again.backward * backward_s
-            layer_s = np.stack([forward_s, backward_s + more_s], axis=1)
-            held = held._replace(recomputation_s=float((more_s * part.samples).sum()))
-            for at in [role] if tier == "device" else range(len(devices)):
-                one, own = devices[at]
-                devices[at] = replace(one, layer_s={**one.layer_s, tier: layer_s}), own
-        memory[node] = _both(question, node, memory[node], held) if node in memory else held
-    return memory, devices
+        if part is not None and part.samples.any():
+            size = part_bytes(question, part)
+            if size is None:
+                return {}
+            needed[node] += size
+    rooms = {node: question.cluster.nodes[node].memory_bytes for node in needed}
+    return {
+        node: NodeMemory(size, None if (room := rooms[node]) is None else size <= room)
+        for node, size in needed.items()
+    }
 
 
 def _part_of(policy: Policy, share: float) -> Policy:
@@ -312,17 +303,6 @@ def _part_of(policy: Policy, share: float) -> Policy:
 
 def _whole(samples: float) -> int:
     return math.ceil(samples - 1e-9)
-
-
-def _both(question: Question, node: int, one: NodeMemory, other: NodeMemory) -> NodeMemory:
-    """What a node holds as a device and as edge or cloud."""
-    room, needed = question.cluster.nodes[node].memory_bytes, one.needed_bytes + other.needed_bytes
-    return NodeMemory(
-        one.once_bytes + other.once_bytes,
-        needed,
-        None if room is None else needed <= room,
-        one.recomputation_s + other.recomputation_s,
-    )
 
 
 def _option(question: Question, trial: Trial) -> Option:
