@@ -59,68 +59,44 @@ def test_link_of_a_group_with_itself_links_all_of_it(tmp_path: Path) -> None:
         ("gflops = 8", "gflop = 8", "unknown key of a node 'gflop'. Did you mean 'gflops'"),
         ("overhead_ms", "overhed_ms", "Did you mean 'overhead_ms'"),
         ("[rules]", "[rule]", "unknown key of the file 'rule'. Did you mean 'rules'"),
+        ("title =", '"\u009b2J" =', r"unknown key of the file '\x9b2J'"),
         ('["board", "edge"]', '["bord", "edge"]', "Did you mean 'board"),
+        ('"board", "edge"', '"board", "\\u001b[2J"', r"unknown node '\x1b[2J'"),
         ('["board", "edge"]', '["board"]', "give two names"),
-        ('["board", "edge"]', '["board", "board"]', "no links lead from edge"),
+        ('["board", "edge"]', '["board", "board"]', "no links lead from board1 to edge"),
+        ('name = "edge"', 'name = "board"', "two nodes are called 'board'"),
+        ('name = "edge"', 'name = "e\\ndge"', "give a text of a single line"),
+        ("mbps = 20\n", "", "has no mbps"),
         ("mbps = 20", "mbps = 0", "board and edge is 0; it must be from 1e-09 to 1e+12"),
         ("mbps = 20", "mbps = inf", "board and edge is inf; it must be from 1e-09 to 1e+12"),
-        ("mbps = 20", "mbps = 1e300", "board and edge is 1e+300; it must be from 1e-09 to"),
+        ("mbps = 20", 'mbps = "fast"', "mbps of the link between board and edge is 'fast'"),
         ("mbps = 20", 'mbps = "1,5"', "board and edge '1,5' has a comma; write"),
         ("mbps = 20", "mbps = 1,5", "write 1.5 with a point"),
-        ("gflops = 200", 'gflops = "1,5"', "gflops of edge '1,5' has a comma; write"),
-        ("watts = 60", 'uplink_mbps = "0,5"', "uplink_mbps of edge '0,5' has a comma; write"),
-        ("watts = 60", 'price_per_hour = "0,12"', "price_per_hour of edge '0,12' has a comma"),
-        ("overhead_ms = 5", 'latency_ms = "2,5"', "board and edge '2,5' has a comma; write"),
         ("overhead_ms = 5", "overhead_ms = 1e308", "it must be from 0 to 1e+12"),
-        ("watts = 60", "watts = 5e-324", "watts of edge is 5e-324; it must be from 1e-09"),
-        ("watts = 60", "watts = nan", "watts of edge is nan; it must be from 1e-09"),
-        ("watts = 60", "price_per_hour = inf", "price_per_hour of edge is inf; it must be from 0"),
-        ("watts = 60", "price_per_hour = -1e-9", "price_per_hour of edge is -1e-09; it must be"),
-        ("mbps = 20", 'mbps = "fast"', "mbps of the link between board and edge is 'fast'"),
         ("overhead_ms = 5", "overhead_ms = -5", "overhead_ms of the link between board and edge"),
         ("overhead_ms = 5", "latency_ms = inf", "latency_ms of the link between board and edge"),
-        ("mbps = 20\n", "", "has no mbps"),
-        ("count = 2", "count = 0", "count of board is 0"),
-        ("count = 2", "count = 1_000_000_000", "all nodes together must be at most 1,000"),
-        ("count = 2", f"count = {'[' * 2000}", "is nested too deeply"),
+        ("watts = 60", "watts = 0", "watts of edge is 0; it must be from 1e-09 to 1e+09"),
+        ("watts = 60", 'watts = "60 W"', "watts of edge is '60 W'"),
+        ("watts = 60", 'price_per_hour = "0,12"', "price_per_hour of edge '0,12' has a comma"),
+        ("watts = 60", "uplink_mbps = -3", "uplink_mbps of edge is -3; it must be from"),
+        ("gflops = 200", "gflops = inf", "gflops of edge is inf; it must be from 1e-09 to 1e+15"),
+        ("samples = 10_000", "samples = -1", "samples of board1 is -1"),
         ('memory = "1 GB"', 'memory = "much"', "memory of board: 'much' is not a size"),
         ('memory = "1 GB"', 'memory = "1,5 GB"', "memory of board: size '1,5 GB' has a comma"),
-        ('memory = "1 GB"', 'memory = "1٫5 GB"', "'1٫5 GB' is not a size"),
-        ('memory = "1 GB"', 'memory = "1_000 MB"', "'1_000 MB' is not a size"),
-        ('memory = "1 GB"', f'memory = "1{"0" * 400} GB"', "too large a size"),
-        ('memory = "1 GB"', 'memory = "1e300 GB"', "'1e300 GB' is not a size"),
         ('memory = "1 GB"', "memory = -1", "memory of board is -1; it must be from 1 to 1e+18"),
-        ("watts = 60", "watts = 0", "watts of edge is 0; it must be from 1e-09 to 1e+09"),
-        ("watts = 60", "watts = 1e308", "watts of edge is 1e+308; it must be from"),
-        ("watts = 60", 'watts = "60 W"', "watts of edge is '60 W'"),
-        ("watts = 60", "uplink_mbps = -3", "uplink_mbps of edge is -3; it must be from"),
-        ("gflops = 200", "gflops = 1e-310", "gflops of edge is 1e-310; it must be from 1e-09"),
-        ("gflops = 200", "gflops = inf", "gflops of edge is inf; it must be from 1e-09 to 1e+15"),
-        ('name = "edge"', 'name = "e\\ndge"', "give a text of a single line"),
-        ("samples = 10_000", "samples = -1", "samples of board1 is -1"),
-        ("gflops = 200", "gflops = 0", "gflops of edge is 0; it must be from 1e-09"),
-        (
-            'name = "edge"',
-            'name = "\\u001b]0;edge"',
-            r"name '\x1b]0;edge'; give a text of a single",
-        ),
-        ('"board", "edge"', '"board", "\\u001b[2J"', r"unknown node '\x1b[2J'"),
-        ("gflops = 200", f"{'a.' * 20_000}a = 1", "line 11: more than 32 dots; keys have few"),
-        ("gflops = 200", '"\u2028".' * 20_000 + "a = 1", "line 11: more than 32 dots"),
-        ("gflops = 200", f"x = {'{a=' * 3000}1{'}' * 3000}", "is nested too deeply"),
-        ("gflops = 200", f"x = {'[' * 3000}", "is nested too deeply"),
+        ("count = 2", "count = 0", "count of board is 0"),
+        ("count = 2", "count = 1_000_000_000", "all nodes together must be at most 1,000"),
         ("count = 2", "count = 999\n[[nodes]]\nname = 'b'", "count of edge is 1; all nodes"),
-        ("count = 2", f"count = 0x{'f' * 5000}", "line 5: more than 100 digits"),
-        ("gflops = 200", f"samples = 0b{'1' * 99_999}", "line 11: more than 100 digits"),
-        ("title =", '"\u009b2J" =', r"unknown key of the file '\x9b2J'"),
-        ("title =", "\x1b[2J =", "is not TOML"),
-        ("[rules]", "#" * 1_000_000, "must have at most 1,000,000 characters"),
-        ('name = "edge"', 'name = "board"', "two nodes are called 'board'"),
         ("= false", '= "no"', "raw_samples_may_leave is 'no'"),
         ("title =", "title ==", "is not TOML"),
+        ("title =", "\x1b[2J =", "is not TOML"),
+        ("gflops = 200", f"{'a.' * 20_000}a = 1", "line 11: more than 32 dots"),
+        ("gflops = 200", f"x = {'{a=' * 3000}1{'}' * 3000}", "is nested too deeply"),
+        ("count = 2", f"count = 0x{'f' * 5000}", "line 5: more than 32 dots or 100 digits"),
+        ("[rules]", "#" * 1_000_000, "must have at most 1,000,000 characters"),
     ],
 )
-def test_what_cannot_be_is_one_line_in_the_file_s_words(
+def test_mistake_is_refused_in_one_line_in_the_file_s_words(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     assert old in HOME
@@ -128,12 +104,6 @@ def test_what_cannot_be_is_one_line_in_the_file_s_words(
         load_cluster(written(tmp_path, HOME.replace(old, new)))
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_nodes_are_counted_over_all_groups(tmp_path: Path) -> None:
-    groups = "".join(f'[[nodes]]\nname = "n{at}"\ncount = 500\n' for at in range(3))
-    with pytest.raises(UserError, match="count of n2 is 500; all nodes together must be at most"):
-        load_cluster(written(tmp_path, groups))
 
 
 def test_link_given_twice_is_refused(tmp_path: Path) -> None:

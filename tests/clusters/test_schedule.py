@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.refusals import refusals
 from workbench.clusters import Link, Node, Schedule
 from workbench.clusters.schedule import MOST_SAMPLES, ROUNDING
+from workbench.utils.checks import UserError
 from workbench.utils.files import DATA
 
 STEPS = Schedule.of([(0, 2), (1, 0), (3, 4)])
@@ -123,10 +124,10 @@ def test_scaled_between_two_times() -> None:
     assert STEPS.scaled(3, 0, math.inf) == Schedule.of([(0, 6), (1, 0), (3, 12)])
 
 
-@pytest.mark.parametrize("at_s", [-1, -1e-9, math.nan])
+@pytest.mark.parametrize("at_s", [-1, math.nan])
 @pytest.mark.parametrize("ask", [STEPS.at, STEPS.next_change_s])
-def test_there_is_no_time_before_0(ask: Any, at_s: float) -> None:
-    with pytest.raises(ValueError, match=rf"_s is {at_s}; a schedule starts at 0 s"):
+def test_times_before_0_are_refused(ask: Any, at_s: float) -> None:
+    with pytest.raises(UserError, match=rf"{at_s} s is no time of a schedule"):
         ask(at_s)
 
 
@@ -151,50 +152,43 @@ def test_of_a_function() -> None:
 
 
 class TestCsv:
-    def test_of_a_recorded_trace(self, tmp_path: Path) -> None:
-        path = tmp_path / "trace.csv"
-        path.write_text("start_s,mbps\n0,10\n\n2.5,1.5\n")
-        assert Schedule.from_csv(path, scale=1e6) == Schedule.of([(0, 10e6), (2.5, 1.5e6)])
-
-    @pytest.mark.parametrize("text", ["0,10\n1,20\n", "s,mbps\n0,10\n1,20\n", "\ns,\n0,10\n1,20"])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *(
+                "0,10\n1,20\n",
+                "s,mbps\n0,10\n\n1,20\n",
+                "\ns,\n0,10\n1,20",
+                " 0.0,+10. \n1e0 , 2e1",
+            ),
+        ],
+    )
     def test_that_a_spreadsheet_saved(self, text: str, tmp_path: Path) -> None:
         path = tmp_path / "trace.csv"
         path.write_text(text, encoding="utf-8-sig")
-        assert Schedule.from_csv(path) == Schedule.of([(0, 10), (1, 20)])
-
-    @pytest.mark.parametrize("text", ["0,5", "0,5\n", "s,mbps\n0,5\n", "\n 0 , 5 \n\n", "0.0,+5.0"])
-    def test_of_a_single_row(self, text: str, tmp_path: Path) -> None:
-        path = tmp_path / "trace.csv"
-        path.write_text(text)
-        assert Schedule.from_csv(path) == Schedule.of(5)
+        assert Schedule.from_csv(path, scale=2) == Schedule.of([(0, 20), (1, 40)])
 
     @pytest.mark.parametrize(
         ("text", "message"),
         [
             ("start_s,mbps\n0,10\n1,fast\n", r"trace.csv, line 3: '1,fast' is not start_s,value"),
-            ("0,10\n1\n", "line 2: '1' is not start_s,value"),
             ("0;5,5\n", "line 1: '0;5,5' is .*write both with a decimal point, and a comma"),
-            ('"0,0","5,5"\n1,3\n', "line 1: '0,0,5,5' is not start_s,value"),
-            ('"0,5"\n', "line 1: '0,5' is not start_s,value"),
-            ("0,1_000\n", "line 1: '0,1_000' is not start_s,value"),
             ("0,10\n1_0,20\n", "line 2: '1_0,20' is not start_s,value"),
             ("0,٣\n", "line 1: '0,٣' is not start_s,value"),
             ("0,1,5\n", "line 1: '0,1,5' is not start_s,value"),
-            ("0,inf\n", "the schedule is inf from 0.0 s on"),
-            ("nan,5\n", "starts at nan s"),
-            (f"0,{'1' * 200_000}\n", "trace.csv is not a table of start_s,value"),
+            ("0,inf\n", "line 1: '0,inf' is not start_s,value"),
             ("0,5x\n1,10\n", "line 1: '0,5x' is not start_s,value"),
             ("O,5\n1,10\n", "line 1: 'O,5' is not start_s,value"),
-            ("start_s,mbps,note\n0,10,a\n", "line 1: 'start_s,mbps,note' is not start_s,value"),
             ("start_s,mbps\ns,Mbit/s\n0,10\n", "line 2: 's,Mbit/s' is not start_s,value"),
-            ("start_s,mbps\n", "trace.csv: the schedule is empty"),
+            (f"0,{'1' * 200_000}\n", "trace.csv: the schedule is inf"),
+            ("start_s,mbps\n", "trace.csv: the schedule has 0 starts"),
             ("0,10\n5,1\n3,1\n", "trace.csv: the schedule is not in order: 3.0 s comes after 5.0"),
         ],
     )
-    def test_that_makes_no_sense(self, text: str, message: str, tmp_path: Path) -> None:
+    def test_mistake_is_refused_by_its_line(self, text: str, message: str, tmp_path: Path) -> None:
         path = tmp_path / "trace.csv"
         path.write_text(text)
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(UserError, match=message):
             Schedule.from_csv(path)
 
 
@@ -203,8 +197,8 @@ test_schedule_of_refused = refusals(
     {"value": 1},
     {
         "value": {
-            "the schedule is empty": [[]],
-            "starts at 1.0 s; its first value must start at 0 s": [[(1, 5)]],
+            "0 starts for 0 values; give at least one": [[]],
+            "starts at 1.0 s; it must start at 0 s": [[(1, 5)]],
             "not in order: 1.0 s comes after 2.0 s": [[(0, 5), (2, 5), (1, 5)]],
             "not in order": [[(0, 5), (0, 6)]],
             "a piece of the schedule starts at": [

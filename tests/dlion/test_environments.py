@@ -9,7 +9,7 @@ import pytest
 
 from tests.refusals import refusals
 from workbench.clusters import Schedule
-from workbench.clusters.node import Given
+from workbench.clusters.schedule import OverTime
 from workbench.dlion.costs.environments import (
     ENVIRONMENTS,
     STATED,
@@ -63,7 +63,7 @@ DYNAMIC = {
 SMALL = Environment("small", (1, 2), (10, 20))
 
 
-def at(given: tuple[Given, ...], at_s: float) -> str:
+def at(given: tuple[OverTime, ...], at_s: float) -> str:
     """What all workers have at a time, as the paper writes it."""
     return "/".join(f"{Schedule.of(one).at(at_s):g}" for one in given)
 

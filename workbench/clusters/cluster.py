@@ -7,14 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, product
-from typing import Any
 
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
-from workbench.utils.checks import UserError, check_name, check_truth, listed, whole
+from workbench.utils.checks import UserError, check_truth, check_whole, listed, unknown, whole
 
 Name = int | str
 """A node by its index or its name."""
+
+NODES = "give a list of them, such as [Node('a'), Node('b')]"
+LINKS = "{('a', 'b'): Link(bandwidth_bps=1e6)}"
+"""Examples for errors."""
 
 
 class UnknownNodeError(UserError):
@@ -64,26 +67,32 @@ class Cluster:
     ) -> None:
         check_truth("raw_samples_may_leave", raw_samples_may_leave)
         object.__setattr__(self, "raw_samples_may_leave", bool(raw_samples_may_leave))
-        object.__setattr__(self, "nodes", _checked_nodes(nodes))
+        object.__setattr__(self, "nodes", listed("nodes", nodes, NODES))
         if not self.nodes:
             raise UserError("a cluster needs at least one node")
-        twice = sorted(name for name, count in Counter(self.names).items() if count > 1)
-        if twice:
-            raise UserError(f"two nodes are called {twice[0]!r}; names must differ")
+        for place, node in enumerate(self.nodes):
+            if not isinstance(node, Node):
+                raise UserError(f"node {place} is {node!r}; give a Node, such as Node('a')")
+        name, count = Counter(self.names).most_common(1)[0]
+        if count > 1:
+            raise UserError(f"two nodes are called {name!r}; names must differ")
+        if not isinstance(links, Mapping | None):
+            raise UserError(f"links is {links!r}; map pairs of nodes to links, such as {LINKS}")
         by_pair: dict[tuple[int, int], Link] = {}
-        for (source, target), link in _link_items(links):
-            pair = self.index(source), self.index(target)
-            if not isinstance(link, Link):
-                _check_link(f"the link from {self.names[pair[0]]} to {self.names[pair[1]]}", link)
-            if pair[0] == pair[1]:
+        for ends, link in (links or {}).items():
+            if not (isinstance(ends, tuple) and len(ends) == 2):
+                raise UserError(f"{ends!r} is not a pair of nodes; links are such as {LINKS}")
+            source, target = pair = self.index(ends[0]), self.index(ends[1])
+            if source == target:
                 raise UserError(
-                    f"a link leads from {self.names[pair[0]]} to itself; a node's messages to "
-                    "itself need none"
+                    f"a link leads from {ends[0]} to itself; a node's messages to itself need none"
                 )
             if pair in by_pair:
-                raise UserError(f"two links lead from {source} to {target}; give one")
+                raise UserError(f"two links lead from {ends[0]} to {ends[1]}; give one")
+            if not isinstance(link, Link):
+                raise UserError(f"the link from {ends[0]} to {ends[1]} is {link!r}; give a Link")
             by_pair[pair] = link
-        object.__setattr__(self, "links", {pair: by_pair[pair] for pair in sorted(by_pair)})
+        object.__setattr__(self, "links", dict(sorted(by_pair.items(), key=lambda item: item[0])))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -113,10 +122,7 @@ class Cluster:
             return node
         if isinstance(node, str):
             if node not in self._places:
-                try:
-                    check_name("node", node, self.names)
-                except ValueError as error:
-                    raise UnknownNodeError(str(error)) from None
+                raise UnknownNodeError(unknown("node", node, self.names))
             return self._places[node]
         index = whole(node)
         if index is None or not 0 <= index < len(self.nodes):
@@ -200,61 +206,19 @@ def full_mesh(nodes: int | Sequence[Node], link: Link) -> Cluster:
 
 def graph(nodes: int | Sequence[Node], pairs: Iterable[tuple[Name, Name]], link: Link) -> Cluster:
     """Nodes of which these pairs are linked, both ways, each by a link like `link`."""
-    _check_link("link", link)
     links: dict[tuple[Name, Name], Link] = {}
-    for first, second in _checked_pairs(pairs):
-        links[first, second] = links[second, first] = link
+    try:
+        for first, second in pairs:
+            links[first, second] = links[second, first] = link
+    except (TypeError, ValueError):
+        raise UserError(
+            f"pairs is {pairs!r}; give pairs of nodes, such as [(0, 1), (1, 2)] or [('a', 'b')]"
+        ) from None
     return Cluster(_members("node", nodes), links)
 
 
 def _members(prefix: str, nodes: int | Sequence[Node]) -> list[Node]:
     """Return the nodes, or for a number as many equal ones, called `prefix`0, `prefix`1, ..."""
-    count = whole(nodes)
-    if count is None:
-        return list(_checked_nodes(nodes))
-    if count < 0:
-        raise UserError(f"{count} nodes called {prefix}; give how many, at least 0")
-    return [Node(f"{prefix}{index}") for index in range(count)]
-
-
-def _checked_nodes(nodes: Any) -> tuple[Node, ...]:
-    instead = "give a list of them, such as [Node('a'), Node('b')]"
-    if isinstance(nodes, Node):
-        raise UserError(f"nodes is the one node {nodes.name!r}; {instead}")
-    checked = listed("nodes", nodes, instead)
-    for place, node in enumerate(checked):
-        if not isinstance(node, Node):
-            made = f"Node({node!r})" if isinstance(node, str) else "a Node"
-            raise UserError(f"node {place} is {node!r}; give {made}")
-    return checked
-
-
-def _link_items(links: Any) -> Iterable[tuple[tuple[Any, Any], Any]]:
-    example = "{('a', 'b'): Link(bandwidth_bps=1e6)}"
-    if links is not None and not isinstance(links, Mapping):
-        raise UserError(f"links is {links!r}; map pairs of nodes to links, such as {example}")
-    for ends, link in (links or {}).items():
-        if not (isinstance(ends, tuple) and len(ends) == 2):
-            raise UserError(
-                f"a link leads from and to {ends!r}; give (source, target), such as {example}"
-            )
-        yield ends, link
-
-
-def _checked_pairs(pairs: Any) -> list[tuple[int | str, int | str]]:
-    example = "such as [(0, 1), (1, 2)] or [('a', 'b')]"
-    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
-        raise UserError(f"pairs is {pairs!r}; give pairs of nodes, {example}")
-    checked = []
-    for place, value in enumerate(pairs):
-        pair = () if isinstance(value, str | Mapping) or not isinstance(value, Iterable) else value
-        ends = tuple(pair)
-        if len(ends) != 2 or any(not isinstance(end, str) and whole(end) is None for end in ends):
-            raise UserError(f"pair {place} is {value!r}; give pairs of nodes, {example}")
-        checked.append(ends)
-    return checked
-
-
-def _check_link(name: str, link: Any) -> None:
-    if not isinstance(link, Link):
-        raise UserError(f"{name} is {link!r}; give a Link, such as Link(bandwidth_bps=1e6)")
+    if whole(nodes) is None:
+        return list(listed("nodes", nodes, NODES))
+    return [Node(f"{prefix}{at}") for at in range(check_whole(f"number of {prefix}s", nodes, 0))]

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.clusters.cluster import Cluster, Name
 from workbench.clusters.link import Link
@@ -43,31 +43,34 @@ from workbench.utils.checks import (
 )
 from workbench.utils.files import read_text
 
-NODE = (
-    "name",
-    "count",
-    "gflops",
-    "memory",
-    "samples",
-    "cores",
-    "uplink_mbps",
-    "downlink_mbps",
-    "watts",
-    "price_per_hour",
-)
-LINK = ("between", "mbps", "overhead_ms", "latency_ms")
-RULES = ("raw_samples_may_leave",)
-TOP = ("title", "nodes", "links", "rules")
 
-LEAST, MOST = 1e-9, 1e12
-"""Of a number with a unit, unless another bound is given."""
+class Quantity(NamedTuple):
+    """The field that a key sets, its unit, and bounds in that unit."""
+
+    field: str
+    unit: float
+    least: float = 1e-9
+    most: float = 1e12
+
+
+NODE = {
+    "gflops": Quantity("flops_per_s", 1e9, most=1e15),
+    "memory": Quantity("memory_bytes", 1, least=1, most=MOST_BYTES),
+    "uplink_mbps": Quantity("uplink_bps", 1e6),
+    "downlink_mbps": Quantity("downlink_bps", 1e6),
+}
+AS_WRITTEN = ("cores", "samples", "watts", "price_per_hour")
+LINK = {
+    "mbps": Quantity("bandwidth_bps", 1e6),
+    "overhead_ms": Quantity("overhead_s", 1e-3, least=0),
+    "latency_ms": Quantity("latency_s", 1e-3, least=0),
+}
 
 MOST_NODES = 1000
 """Nodes of a cluster at most; links may join all of them."""
 
 MOST_TEXT, MOST_DOTS = 1_000_000, 32
 """Characters of a file, and dots in one of its lines: reading keys of many parts fills memory."""
-
 
 _DECIMAL_COMMA = re.compile(r"^\s*\w+\s*=\s*([+-]?\d+),(\d+)\s*(?:#.*)?$", re.ASCII | re.MULTILINE)
 
@@ -86,148 +89,108 @@ def load_cluster(path: Path | str) -> Cluster:
         twice; a node that cannot reach the others.
     """
     text = read_text(path, MOST_TEXT)
-    for number, line in enumerate(text.split("\n"), start=1):  # as TOML has lines
-        if line.count(".") > MOST_DOTS:
-            raise UserError(f"{path}, line {number}: more than {MOST_DOTS} dots; keys have few")
-        if re.search(r"0[xob]\w{100}", line):  # too long for Python to print in an error
-            raise UserError(f"{path}, line {number}: more than 100 digits; give a smaller number")
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.count(".") > MOST_DOTS or re.search(r"0[xob]\w{100}", line):
+            raise UserError(
+                f"{path}, line {number}: more than {MOST_DOTS} dots or 100 digits; use fewer"
+            )
     try:
-        content = tomllib.loads(text)
+        return cluster_of(tomllib.loads(text))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     except ValueError as error:
         comma = _DECIMAL_COMMA.search(text)
         why = f"write {comma[1]}.{comma[2]} with a point" if comma else error
         raise UserError(f"{path}: is not TOML: {why}") from None
     except RecursionError:
         raise UserError(f"{path}: is nested too deeply; give tables of nodes and links") from None
-    try:
-        return cluster_of(content)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
 
 
 def cluster_of(content: Mapping[str, Any]) -> Cluster:
     """Make a cluster of what a TOML file holds; errors as for `load_cluster`."""
-    _check_keys("the file", content, TOP)
-    groups: dict[str, list[Node]] = {}
-    left = MOST_NODES
+    _check_keys("the file", content, ("title", "nodes", "links", "rules"))
+    nodes: list[Node] = []
+    members: dict[str, list[int]] = {}
     for entry in _tables("nodes", content):
-        _check_keys("a node", entry, NODE)
-        name = _text("name", "a node", entry)
-        if name in groups:
+        _check_keys("a node", entry, ("name", "count", *NODE, *AS_WRITTEN))
+        name = entry.get("name")
+        if not (isinstance(name, str) and name and name.isprintable()):
+            raise UserError(f"a node has the name {name!r}; give a text of a single line")
+        if name in members:
             raise UserError(f"two nodes are called {name!r}; give them different names, or a count")
-        groups[name] = _nodes(name, entry, left)
-        left -= len(groups[name])
-    nodes = [node for group in groups.values() for node in group]
-    called = {node.name: [index] for index, node in enumerate(nodes)}
-    called |= {name: [called[each.name][0] for each in own] for name, own in groups.items()}
+        group = _nodes(name, entry, most=MOST_NODES - len(nodes))
+        members[name] = [len(nodes) + at for at in range(len(group))]
+        nodes += group
+    members = {node.name: [index] for index, node in enumerate(nodes)} | members
     links: dict[tuple[Name, Name], Link] = {}
     for entry in _tables("links", content):
-        _check_keys("a link", entry, LINK)
+        _check_keys("a link", entry, ("between", *LINK))
         between = entry.get("between")
         if not (isinstance(between, list) and len(between) == 2):
             raise UserError(f'a link is between {between!r}; give two names: ["board", "edge"]')
-        ends = [choose("node", name, called) for name in between]
-        link = _link(" and ".join(map(str, between)), entry)
-        for a, b in dict.fromkeys((min(pair), max(pair)) for pair in product(*ends)):
-            if a == b:
-                continue
+        first, second = (choose("node", name, members) for name in between)
+        called = f"the link between {between[0]} and {between[1]}"
+        if "mbps" not in entry:
+            raise UserError(f"{called} has no mbps; give what it carries")
+        link = Link(**_quantities(called, entry, LINK))
+        pairs = {(min(pair), max(pair)) for pair in product(first, second)}
+        for a, b in pairs:
             if (a, b) in links:
                 names = f"{nodes[a].name} and {nodes[b].name}"
                 raise UserError(f"the link between {names} is given twice")
-            links[a, b] = links[b, a] = link
+            if a != b:
+                links[a, b] = links[b, a] = link
     rules = content.get("rules", {})
-    _check_keys("rules", rules, RULES)
+    _check_keys("rules", rules, ("raw_samples_may_leave",))
     cluster = Cluster(nodes, links, **rules)
     _check_reach(cluster)
     return cluster
 
 
-def _nodes(name: str, entry: Mapping[str, Any], left: int) -> list[Node]:
+def _nodes(name: str, entry: Mapping[str, Any], most: int) -> list[Node]:
     count = check_whole(f"count of {name}", entry.get("count", 1), 1)
-    if count > left:
+    if count > most:
         raise UserError(
             f"count of {name} is {count}; all nodes together must be at most {MOST_NODES:,}"
         )
-    about = {
-        "cores": entry.get("cores", 1),
-        "flops_per_s": _scaled("gflops", name, entry, 1e9, most=1e15),
-        "memory_bytes": _memory(name, entry),
-        "samples": entry.get("samples", 0),
-        "uplink_bps": _scaled("uplink_mbps", name, entry, 1e6),
-        "downlink_bps": _scaled("downlink_mbps", name, entry, 1e6),
-        "watts": entry.get("watts"),
-        "price_per_hour": entry.get("price_per_hour"),
-    }
+    if isinstance(memory := entry.get("memory"), str):
+        try:
+            entry = {**entry, "memory": parse_bytes(memory)}
+        except UserError as error:
+            raise UserError(f"memory of {name}: {error}") from None
+    about = _quantities(name, entry, NODE) | {key: entry[key] for key in AS_WRITTEN if key in entry}
     names = [name] if "count" not in entry else [f"{name}{at}" for at in range(1, count + 1)]
     return [Node(each, **about) for each in names]
 
 
-def _link(between: str, entry: Mapping[str, Any]) -> Link:
-    if "mbps" not in entry:
-        raise UserError(f"the link between {between} has no mbps; give what it carries")
-    of = f"the link between {between}"
-    rate_bps = _scaled("mbps", of, entry, 1e6)
-    assert rate_bps is not None
-    overhead_s, latency_s = (
-        _scaled(name, of, entry, 1e-3, least=0.0) or 0.0 for name in ("overhead_ms", "latency_ms")
-    )
-    return Link(rate_bps, overhead_s=overhead_s, latency_s=latency_s)
+def _quantities(of: str, entry: Mapping[str, Any], keys: Mapping[str, Quantity]) -> dict[str, Any]:
+    """Fields and values of the keys that are given."""
+    return {
+        known.field: check_range(f"{key} of {of}", entry[key], known.least, known.most) * known.unit
+        for key, known in keys.items()
+        if key in entry
+    }
 
 
 def _check_reach(cluster: Cluster) -> None:
-    near, far = [0], set(range(1, len(cluster)))  # links lead both ways
-    for node in near:
-        found = far.intersection(cluster.targets(node))
-        near += found
-        far -= found
-    if far:
-        lonely = cluster.names[min(far if len(far) < len(near) else near)]
-        others = ", ".join(name for name in cluster.names if name != lonely)
-        raise UserError(f"no links lead from {lonely} to all others ({others}); add [[links]]")
-
-
-def _scaled(
-    key: str,
-    of: str,
-    entry: Mapping[str, Any],
-    scale: float,
-    *,
-    least: float = LEAST,
-    most: float = MOST,
-) -> float | None:
-    """A number times a scale; None if the key is left out."""
-    value = entry.get(key)
-    if value is None:
-        return None
-    return check_range(f"{key} of {of}", value, least, most) * scale
-
-
-def _memory(name: str, entry: Mapping[str, Any]) -> float | None:
-    """Bytes of memory, from a number of them or a size such as ``1 GB``."""
-    value = entry.get("memory")
-    if not isinstance(value, str):
-        return _scaled("memory", name, entry, 1, least=1, most=MOST_BYTES)
-    try:
-        return parse_bytes(value)
-    except UserError as error:
-        raise UserError(f"memory of {name}: {error}") from None
-
-
-def _text(key: str, what: str, entry: Mapping[str, Any]) -> str:
-    value = entry.get(key)
-    if not (isinstance(value, str) and value and value.isprintable()):
-        raise UserError(f"{what} has the {key} {value!r}; give a text of a single line")
-    return value
+    reached, waiting = {0}, [0]  # links lead both ways
+    while waiting:
+        new = set(cluster.targets(waiting.pop())) - reached
+        reached |= new
+        waiting += new
+    for index, name in enumerate(cluster.names):
+        if index not in reached:
+            raise UserError(f"no links lead from {cluster.names[0]} to {name}; add [[links]]")
 
 
 def _tables(name: str, content: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     tables = content.get(name, [])
-    if not (isinstance(tables, list) and all(isinstance(table, dict) for table in tables)):
+    if not isinstance(tables, list):
         raise UserError(f"{name} is {tables!r}; write each under a heading [[{name}]]")
     return tables
 
 
-def _check_keys(what: str, entry: object, known: Sequence[str]) -> None:
+def _check_keys(what: str, entry: object, known: Iterable[str]) -> None:
     if not isinstance(entry, Mapping):
         raise UserError(f"{what} is {entry!r}; write its keys under a heading")
     for key in entry:

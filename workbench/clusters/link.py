@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from numbers import Real
 
-from workbench.clusters.schedule import LEAST, MOST, MOST_S, Schedule, capacity
-from workbench.utils.checks import UserError, check_number, check_range, listed
+from workbench.clusters.schedule import LEAST, MOST, MOST_S, OverTime, Schedule, capacity
+from workbench.utils.checks import UserError, between, check_fields, check_range, listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class SharedCapacity:
         A number, or over time as pairs of (start_s, value) or a `Schedule`.
     """
 
-    bandwidth_bps: float | Schedule | Sequence[tuple[float, float]]
+    bandwidth_bps: OverTime
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bandwidth_bps", capacity("bandwidth_bps", self.bandwidth_bps))
@@ -31,7 +31,7 @@ class SharedCapacity:
     @property
     def bandwidth(self) -> Schedule:
         """Bits per second over time."""
-        return self.bandwidth_bps  # type: ignore[return-value]  # as it has become
+        return Schedule.of(self.bandwidth_bps)
 
 
 @dataclass(frozen=True)
@@ -59,33 +59,26 @@ class Link:
         What its transfers share with those of other links, max-min fairly.
     """
 
-    bandwidth_bps: float | Schedule | Sequence[tuple[float, float]]
-    overhead_s: float = 0.0
-    tensor_s: float = 0.0
-    split_bytes: int = 0
-    whole_share: float = 1.0
-    latency_s: float = 0.0
+    bandwidth_bps: OverTime
+    overhead_s: float = field(default=0.0, metadata=between(0, MOST_S))
+    tensor_s: float = field(default=0.0, metadata=between(0, MOST_S))
+    split_bytes: float = field(default=0, metadata=between(0, math.inf))
+    whole_share: float = field(default=1.0, metadata=between(LEAST, 1))
+    latency_s: float = field(default=0.0, metadata=between(0, MOST_S))
     shared: tuple[SharedCapacity, ...] = ()
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        rate: float | Schedule
         if not isinstance(self.bandwidth_bps, Real):
-            over_time = capacity("bandwidth_bps", self.bandwidth_bps)
-            object.__setattr__(self, "bandwidth_bps", over_time)
-        elif self.bandwidth_bps != math.inf:
+            rate = capacity("bandwidth_bps", self.bandwidth_bps)
+        elif (rate := float(self.bandwidth_bps)) != math.inf:
             check_range("bandwidth_bps", self.bandwidth_bps, LEAST, MOST, ", or infinite")
-        for name in ("overhead_s", "tensor_s", "latency_s"):
-            check_range(name, getattr(self, name), 0, MOST_S)
-        if not check_number("split_bytes", self.split_bytes) >= 0:
-            raise UserError(f"split_bytes is {self.split_bytes}; it must be at least 0")
-        check_range("whole_share", self.whole_share, LEAST, 1)
-        for name in ("bandwidth_bps", "overhead_s", "tensor_s", "whole_share", "latency_s"):
-            number = getattr(self, name)
-            if type(number) not in (int, float, Schedule):  # single precision would spread
-                object.__setattr__(self, name, float(number))
+        object.__setattr__(self, "bandwidth_bps", rate)
         shared = listed("shared", self.shared, "give several, such as (SharedCapacity(1e8),)")
-        for each in shared:
-            if not isinstance(each, SharedCapacity):
-                raise UserError(f"shared has {each!r}; give a SharedCapacity")
+        for channel in shared:
+            if not isinstance(channel, SharedCapacity):
+                raise UserError(f"shared has {channel!r}; give a SharedCapacity")
         object.__setattr__(self, "shared", tuple(dict.fromkeys(shared)))
 
     @property

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from workbench.clusters.schedule import Schedule, capacity
-from workbench.utils.checks import MOST_BYTES, UserError, check_range, check_whole, is_number
-
-Given = float | Schedule | Sequence[tuple[float, float]]
-
-RANGES = {
-    "flops_per_s": (1e-9, 1e24),
-    "memory_bytes": (1.0, float(MOST_BYTES)),
-    "watts": (1e-9, 1e9),
-    "price_per_hour": (0.0, 1e9),
-}
-"""Bounds of what a node may have: the least and the most."""
+from workbench.clusters.schedule import OverTime, Schedule, capacity
+from workbench.utils.checks import (
+    MOST_BYTES,
+    UserError,
+    at_least,
+    between,
+    check_fields,
+    is_number,
+    optional,
+)
 
 MOST_COUNT = 1e12
 """Cores or samples at most."""
@@ -50,35 +47,27 @@ class Node:
     """
 
     name: str
-    cores: int = 1
-    speed: Given = 1.0
-    uplink_bps: Given | None = None
-    downlink_bps: Given | None = None
-    flops_per_s: float | None = None
-    memory_bytes: float | None = None
-    samples: int = 0
-    watts: float | None = None
-    price_per_hour: float | None = None
+    cores: int = field(default=1, metadata=at_least(1, MOST_COUNT))
+    speed: OverTime = 1.0
+    uplink_bps: OverTime | None = None
+    downlink_bps: OverTime | None = None
+    flops_per_s: float | None = field(default=None, metadata=optional(between(1e-9, 1e24)))
+    memory_bytes: float | None = field(default=None, metadata=optional(between(1, MOST_BYTES)))
+    samples: int = field(default=0, metadata=at_least(0, MOST_COUNT))
+    watts: float | None = field(default=None, metadata=optional(between(1e-9, 1e9)))
+    price_per_hour: float | None = field(default=None, metadata=optional(between(0, 1e9)))
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.name, str) and self.name):
-            raise UserError(f"a node needs a name, such as 'worker0', not {self.name!r}")
-        if not self.name.isprintable():
+        if not (isinstance(self.name, str) and self.name and self.name.isprintable()):
             raise UserError(f"a node's name is {self.name!r}; give a text of a single line")
-        for name, fewest in (("cores", 1), ("samples", 0)):
-            count = check_whole(f"{name} of {self.name}", getattr(self, name), fewest)
-            check_range(f"{name} of {self.name}", count, fewest, MOST_COUNT)
-            object.__setattr__(self, name, count)
-        speed = capacity(f"speed of {self.name}", self.speed)
-        object.__setattr__(self, "speed", speed)
-        for name in ("uplink_bps", "downlink_bps"):
+        check_fields(self, f" of {self.name}")
+        for name in ("speed", "uplink_bps", "downlink_bps"):
             value = getattr(self, name)
-            unlimited = value is None or (is_number(value) and value == math.inf)
-            limit = None if unlimited else capacity(f"{name} of {self.name}", value)
-            object.__setattr__(self, name, limit)
-        for name, (low, high) in RANGES.items():
-            if (value := getattr(self, name)) is not None:
-                check_range(f"{name} of {self.name}", value, low, high, ", or left out")
+            unlimited = name != "speed" and (
+                value is None or (is_number(value) and value == math.inf)
+            )
+            schedule = None if unlimited else capacity(f"{name} of {self.name}", value)
+            object.__setattr__(self, name, schedule)
 
     @property
     def speed_over_time(self) -> Schedule:

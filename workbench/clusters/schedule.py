@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
+import re
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from workbench.utils.checks import UserError, check_number, check_range, is_number, listed
 from workbench.utils.files import read_text
@@ -27,9 +26,6 @@ MOST_SAMPLES = 10_000_000
 
 ROUNDING = 4 * sys.float_info.epsilon
 """How far a time may be off, over itself, as a sum of a few times that are rounded."""
-
-UNORDERED = (str, bytes, set, frozenset, Mapping)
-"""Iterable, but not a list of pairs, nor a pair."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +45,20 @@ class Schedule:
     values: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        for name in ("starts_s", "values"):
+        for name, what in (("starts_s", "a start"), ("values", "a value")):
             numbers = listed(name, getattr(self, name), "give several, or use Schedule.of")
-            what = "a start of the schedule" if name == "starts_s" else "a value of the schedule"
-            object.__setattr__(self, name, tuple(check_number(what, x) for x in numbers))
+            checked = tuple(check_number(f"{what} of the schedule", x) for x in numbers)
+            object.__setattr__(self, name, checked)
         starts_s, values = self.starts_s, self.values
-        if not values:
-            raise UserError("the schedule is empty; give at least one (start_s, value)")
-        if len(starts_s) != len(values):
-            raise UserError(f"{len(starts_s)} starts for {len(values)} values; each needs one")
+        if not values or len(starts_s) != len(values):
+            raise UserError(
+                f"the schedule has {len(starts_s)} starts for {len(values)} values; give at least "
+                "one (start_s, value)"
+            )
         for start_s, value in zip(starts_s, values, strict=True):
-            if not abs(start_s) <= MOST_S:
+            if not 0 <= start_s <= MOST_S:
                 raise UserError(
-                    f"a piece of the schedule starts at {start_s} s; give at most {MOST_S:g}"
+                    f"a piece of the schedule starts at {start_s} s; give 0 to {MOST_S:g} s"
                 )
             if not (value == 0 or LEAST <= value <= MOST):
                 raise UserError(
@@ -69,9 +66,7 @@ class Schedule:
                     f"{LEAST:g} to {MOST:g}"
                 )
         if starts_s[0] != 0:
-            raise UserError(
-                f"the schedule starts at {starts_s[0]} s; its first value must start at 0 s"
-            )
+            raise UserError(f"the schedule starts at {starts_s[0]} s; it must start at 0 s")
         for before_s, after_s in pairwise(starts_s):
             if not before_s < after_s:
                 raise UserError(
@@ -145,13 +140,13 @@ class Schedule:
     def at(self, at_s: float) -> float:
         """Value from `at_s` on; times below 0 are refused, here and below."""
         if not at_s >= 0:
-            _refuse_time("at_s", at_s)
+            raise UserError(f"{at_s} s is no time of a schedule, which starts at 0 s")
         return self.values[bisect_right(self.starts_s, at_s) - 1]
 
     def next_change_s(self, after_s: float) -> float:
         """When the value changes next, strictly after `after_s`; infinity if never."""
         if not after_s >= 0:
-            _refuse_time("after_s", after_s)
+            raise UserError(f"{after_s} s is no time of a schedule, which starts at 0 s")
         index = bisect_right(self.starts_s, after_s)
         return self.starts_s[index] if index < len(self.starts_s) else math.inf
 
@@ -221,60 +216,45 @@ class Schedule:
         return self.describe()
 
 
-def _refuse_time(name: str, seconds: float) -> NoReturn:
-    raise UserError(f"{name} is {seconds}; a schedule starts at 0 s, so give a time from then on")
+OverTime = float | Schedule | Sequence[tuple[float, float]]
+"""A number, or how it changes: a schedule, or pairs of (start_s, value)."""
 
 
 def _pairs(value: Any) -> list[Any] | None:
     """Pairs in their order; None for anything else. A polars frame iterates over its columns."""
-    several = isinstance(value, Iterable) and getattr(value, "ndim", None) != 0
-    if not several or isinstance(value, UNORDERED):
+    if hasattr(value, "iter_rows"):
+        value = value.iter_rows()
+    try:
+        pairs = listed("pairs", value, "")
+        wrong = any(isinstance(pair, str | set | Mapping) or len(pair) != 2 for pair in pairs)
+    except (UserError, TypeError):  # no list, or numbers in it
         return None
-    pairs = list(value.iter_rows() if hasattr(value, "iter_rows") else value)
-    sized = (isinstance(pair, Sized) and not isinstance(pair, UNORDERED) for pair in pairs)
-    return pairs if all(sized) and all(len(pair) == 2 for pair in pairs) else None
+    return None if wrong else list(pairs)
 
 
-def capacity(name: str, value: float | Schedule | Sequence[tuple[float, float]]) -> Schedule:
+def capacity(name: str, value: OverTime) -> Schedule:
     """Make a schedule of the user's value for `name`, which errors mention."""
     try:
         return Schedule.of(value)
-    except ValueError as error:
+    except UserError as error:
         raise UserError(f"{name}: {error}") from None
 
 
+_NUMBER = r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*"
+_ROW = re.compile(f"{_NUMBER},{_NUMBER}", re.ASCII | re.IGNORECASE)
+_HEADING = re.compile(r"\s*[^\d\s.,+-][^,]*,\s*(?:[^\d\s.,+-][^,]*)?")
+
+
 def _read_pairs(path: Path | str) -> list[tuple[float, float]]:
-    """Read two columns of numbers; a first row without digits is a heading.
-
-    Empty lines and a byte order mark are ignored. Errors name the line.
-    """
-    try:
-        rows = list(csv.reader(io.StringIO(read_text(path))))
-    except csv.Error as error:
-        raise UserError(f"{path} is not a table of start_s,value: {error}") from None
+    """Read rows of two numbers, maybe below a heading; errors name the line."""
     pairs: list[tuple[float, float]] = []
-    first = True
-    for line, row in enumerate(rows, start=1):
-        if not any(cell.strip() for cell in row):
-            continue
-        heading, first = first and not any(map(_starts_as_number, row)), False
-        if len(row) == 2 and all(map(_is_number, row)):
-            pairs.append((float(row[0]), float(row[1])))
-        elif not (heading and len(row) == 2):
+    lines = enumerate(read_text(path).splitlines(), start=1)
+    rows = [(line, text) for line, text in lines if text.strip()]
+    for line, text in rows[1:] if rows and _HEADING.fullmatch(rows[0][1]) else rows:
+        if (row := _ROW.fullmatch(text)) is None:
             raise UserError(
-                f"{path}, line {line}: {','.join(row)[:60]!r} is not start_s,value; write both "
-                "with a decimal point, and a comma between them, as in 0.5,12.5"
+                f"{path}, line {line}: {text[:60]!r} is not start_s,value; write both with a "
+                "decimal point, and a comma between them, as in 0.5,12.5"
             )
+        pairs.append((float(row[1]), float(row[2])))
     return pairs
-
-
-def _starts_as_number(cell: str) -> bool:
-    return _is_number(cell) or cell.strip()[:1] in {*"0123456789+-."}
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return cell.isascii() and "_" not in cell  # which Python reads, and no other program writes

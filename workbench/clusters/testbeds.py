@@ -43,21 +43,11 @@ def calibration_toml(
     tables: Mapping[str, Mapping[str, object]],
     module: str = "",
 ) -> str:
-    """Return the text of a system's calibration, readable and the same for the same values.
+    """Return the text of a system's calibration, the same for the same values.
 
-    Parameters
-    ----------
-    about
-        Lines of a comment: what the constants are and what they do not depend on.
-    explanation, method
-        The one in use; how the constants are found.
-    fitted_on
-        Ids of claims.
-    tables
-        Values by name: numbers as text where their digits count. A ``#`` in a name begins a
-        comment: ``"residuals  # percentage points"``.
-    module
-        What fits them; by default the system's ``paper.calibration``.
+    `about` is a comment, `fitted_on` has ids of claims, `module` is what fits them. Numbers are
+    given as text where their digits count. A ``#`` in a name of a table or value begins a comment:
+    ``"residuals  # percentage points"``.
     """
     lines = [
         *(f"# {line}" for line in about.splitlines()),

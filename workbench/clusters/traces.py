@@ -7,6 +7,7 @@ seconds and Mbit/s.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import groupby
 from pathlib import Path
@@ -26,9 +27,8 @@ def read_mahimahi(path: Path | str, *, repeats: int = 1) -> Schedule:
     A packet's bits flow evenly through its millisecond, so that at the end of each millisecond as
     many have been served as the trace has delivered by then.
 
-    Raises ValueError: a file that cannot be read, a line that is not a whole millisecond, or is
-    earlier than the one before (the error has its number), a trace that is empty or ends in
-    millisecond 0, or `repeats` below 1.
+    Raises UserError: a line that is not a whole millisecond, or is earlier than the one before
+    (the error has its number); a trace that is empty or ends in millisecond 0.
     """
     check_whole("repeats", repeats, 1)
     packets = _read_milliseconds(path)
@@ -49,17 +49,13 @@ def read_mahimahi(path: Path | str, *, repeats: int = 1) -> Schedule:
     for at_ms in sorted(played):
         changes[at_ms] = played[at_ms] * PACKET_BITS * MILLISECONDS
         changes.setdefault(at_ms + 1, 0.0)
-    mean_bps = packets.total() * PACKET_BITS * MILLISECONDS / end_ms
-    changes[max(played) + 1] = mean_bps
+    changes[max(played) + 1] = packets.total() * PACKET_BITS * MILLISECONDS / end_ms
     pieces = groupby(sorted(changes.items()), key=lambda change: change[1])
     return Schedule.of([(next(piece)[0] / MILLISECONDS, bps) for bps, piece in pieces])
 
 
 def read_mbps(path: Path | str) -> Schedule:
-    """Read a table of seconds and Mbit/s, maybe with a heading, as bits per second.
-
-    Raises ValueError as `Schedule.from_csv`: a bad row is named by its line.
-    """
+    """Read a table of seconds and Mbit/s, maybe with a heading, as bits per second."""
     return Schedule.from_csv(path, scale=1e6)
 
 
@@ -67,13 +63,9 @@ def _read_milliseconds(path: Path | str) -> Counter[int]:
     """Packets by millisecond; empty lines are ignored, errors name the line."""
     packets, last = Counter[int](), 0
     for number, line in enumerate(files.read_text(path).splitlines(), start=1):
-        text = line.strip()
-        if not text:
+        if not (text := line.strip()):
             continue
-        whole = text.isascii() and text.isdigit()
-        text = text.lstrip("0") or "0" if whole else text
-        longest = len(str(MOST_MILLISECONDS))
-        if not whole or len(text) > longest or int(text) > MOST_MILLISECONDS:
+        if not re.fullmatch("0*[0-9]{1,9}", text) or int(text) > MOST_MILLISECONDS:
             raise UserError(
                 f"{path}, line {number}: {text[:20]!r} is not a whole millisecond from 0 to "
                 f"{MOST_MILLISECONDS:,}"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     import numpy as np
+    from _typeshed import DataclassInstance
     from numpy.typing import NDArray
 
 T = TypeVar("T")
@@ -47,14 +50,19 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> str:
     Raises UnknownNameError: the name is not among `known`, or is not text.
     """
     names = list(known)
-    said = ("; " if any("," in each for each in names) else ", ").join(names)
-    if not isinstance(name, str):
-        raise UnknownNameError(f"{kind} is {name!r}; give a name. Known: {said}")
-    if name in names:
+    if isinstance(name, str) and name in names:
         return name
+    raise UnknownNameError(unknown(kind, name, names))
+
+
+def unknown(kind: str, name: object, names: Sequence[str]) -> str:
+    """Error text for an unknown name, with those that exist and the nearest."""
+    listing = ("; " if any("," in known for known in names) else ", ").join(names)
+    if not isinstance(name, str):
+        return f"{kind} is {name!r}; give a name. Known: {listing}"
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise UnknownNameError(f"unknown {kind} {name!r}.{hint} Known: {said}")
+    return f"unknown {kind} {name!r}.{hint} Known: {listing}"
 
 
 def choose(kind: str, name: str, options: Mapping[str, T]) -> T:
@@ -125,6 +133,67 @@ def check_truth(name: str, value: object) -> None:
 
     if not isinstance(value, np.bool_):
         raise UserError(f"{name} is {value!r}; give True or False")
+
+
+Rule = Mapping[str, Callable[[str, Any], Any]]
+"""Metadata of a dataclass's field: the check of its value, which `check_fields` carries out."""
+
+
+def at_least(least: int, most: float = math.inf) -> Rule:
+    """A whole number from `least` to `most`."""
+
+    def check(name: str, value: object) -> int:
+        number = check_whole(name, value, least)
+        if number > most:
+            raise UserError(f"{name} is {value}; it must be at most {most:g}")
+        return number
+
+    return {"check": check}
+
+
+def between(low: float, high: float, instead: str = "") -> Rule:
+    """A number from `low` to `high`; `instead` ends the error."""
+    return {"check": lambda name, value: check_range(name, value, low, high, instead)}
+
+
+def above_zero() -> Rule:
+    """A finite number above 0."""
+
+    def check(name: str, value: object) -> float:
+        number = check_number(name, value)
+        if not 0 < number < math.inf:
+            raise UserError(f"{name} is {value}; it must be above 0 and finite")
+        return number
+
+    return {"check": check}
+
+
+def optional(rule: Rule) -> Rule:
+    """None, or what the rule allows."""
+    check = rule["check"]
+    return {"check": lambda name, value: None if value is None else check(name, value)}
+
+
+def check_fields(value: DataclassInstance, of: str = "") -> None:
+    """Check a dataclass's fields by the `Rule` of each; numbers are kept as Python's.
+
+    >>> from dataclasses import dataclass, field
+    >>> @dataclass(frozen=True)
+    ... class Group:
+    ...     boards: int = field(default=1, metadata=at_least(1))
+    ...
+    ...     def __post_init__(self) -> None:
+    ...         check_fields(self)
+    >>> Group(boards=0)
+    Traceback (most recent call last):
+    workbench.utils.checks.UserError: boards is 0; it must be a whole number of at least 1
+
+    `of` follows the field's name in errors: `` of worker0``.
+    """
+    for entry in fields(value):
+        if "check" in entry.metadata:
+            number = entry.metadata["check"](f"{entry.name}{of}", getattr(value, entry.name))
+            object.__setattr__(value, entry.name, number)
 
 
 def listed(name: str, value: Any, instead: str) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from itertools import permutations
 from typing import Any
 
 from workbench.clusters import Cluster, Link, Node, Schedule, load_testbed
-from workbench.clusters.node import Given
+from workbench.clusters.schedule import OverTime
 from workbench.utils.checks import UserError, check_number, check_whole, is_number, listed, whole
 
 Pairs = tuple[tuple[float, float], ...]
@@ -54,8 +54,8 @@ class Environment:
     """
 
     title: str
-    cores: tuple[Given, ...]
-    mbps: tuple[Given, ...]
+    cores: tuple[OverTime, ...]
+    mbps: tuple[OverTime, ...]
     pairs_mbps: Mapping[tuple[int, int], float] = field(default_factory=dict)
     unit: str = "cores"
 
@@ -159,7 +159,7 @@ def speed_up(cores: float, parallel_share: float = PARALLEL_SHARE) -> float:
     return 1 / ((1 - parallel_share) + parallel_share / cores)
 
 
-def _over_time(name: str, entry: Any, lack: str) -> Given:
+def _over_time(name: str, entry: Any, lack: str) -> OverTime:
     """Return a number where it never changes, else a schedule; `lack` is the error for a 0."""
     if isinstance(entry, tuple | list):
         values = [row[1] for row in entry if isinstance(row, tuple | list) and len(row) == 2]
