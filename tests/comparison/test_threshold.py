@@ -36,7 +36,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         def plan(question: Question) -> Option:
             mbps = question.cluster.links[0, 1].bandwidth / 1e6  # type: ignore[operator]
             use = Use(1 / rate(mbps), 1, {0: 1e-9}, {(0, 1): 1.0}, {(0, 1): 1.0})
-            memory = {0: NodeMemory(1.0, 1.0, fits)}
+            memory = {0: NodeMemory(1.0, fits)}
             return Option(use=use, learns_from=learns_from, batches={0: 1}, memory=memory)
 
         way = Way(name=name, system=name.title(), update=EQUAL, plan=plan)

@@ -9,12 +9,11 @@ import numpy as np
 import polars as pl
 
 from workbench.comparison.learning.ranking import KEYS
-from workbench.comparison.learning.stress import STRESSES, worse_by
+from workbench.comparison.learning.stress import STRESSES
 from workbench.comparison.ways.way import EQUAL
 from workbench.figures import parts, stacked
 from workbench.figures.style import PALETTE, series
 from workbench.training.objective import CLASSES, Metric, Objective
-from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     import altair as alt
@@ -138,26 +137,26 @@ def _panel(frame: pl.DataFrame, axis: str, measure: str, order: Sequence[str]) -
 def draw_stress(
     frame: pl.DataFrame, title: Sequence[str], objective: Objective = CLASSES
 ) -> dict[str, Any]:
-    """What each way keeps of its rate under each stress, and how much accuracy it loses.
+    """What each way keeps of its rate under each stress, and how much worse it ends.
 
-    Or how much an error of the model grows, or its loss if there is no metric, by the objective.
-    Means over seeds, from `stress.stress`; a way that stops with one seed is said to stop.
+    By the metric that the objective shows, or else by the loss. Means over seeds, from
+    `stress.stress`; a way that stops with one seed is said to stop.
     """
-    worse, metric = worse_by(objective)
-    if worse not in frame.columns:
-        raise UserError(f"the frame has no column {worse}; give the objective of the trainings")
+    measure = "end_metric" if objective.shown else "end_loss"
+    metric = objective.metrics.get(objective.shown or "", Metric(title="loss"))
+    worse = pl.col(measure).first().over("way", "seed") - pl.col(measure)
     order = frame["way"].unique(maintain_order=True).to_list()
-    stresses = [one for one in STRESSES if one in set(frame["stress"])]
     drawn = (
-        frame.filter(pl.col("stress").is_in(stresses))
+        frame.with_columns(worse=worse if metric.higher_is_better else -worse)
+        .filter(pl.col("stress").is_in(STRESSES))
         .group_by("way", "stress", maintain_order=True)
         .agg(
             stops=pl.col("stops").any(),
             kept=100 * pl.col("rate_share").mean(),
-            lost=metric.scale * pl.col(worse).mean(),
+            lost=metric.scale * pl.col("worse").mean(),
         )
     )
-    stops, lost = pl.col("stops"), pl.col("lost")
+    lost = pl.col("lost")
     rounded = lost.round(1) if metric.percent else lost.round_sig_figs(2)
     texts = {
         "kept": pl.format("{} %", pl.col("kept").round(0).cast(pl.Int64)),
@@ -171,10 +170,10 @@ def draw_stress(
     most = 50.0 if metric.percent else max([0.0, *drawn["lost"].drop_nulls()]) or 1.0
     panels = [
         _cells(
-            drawn.with_columns(text=pl.when(stops).then(pl.lit("stops")).otherwise(texts[value])),
+            drawn.with_columns(text=pl.when("stops").then(pl.lit("stops")).otherwise(texts[value])),
             value,
             headings[value],
-            (order, stresses),
+            (order, STRESSES),
             most,
         )
         for value in headings
