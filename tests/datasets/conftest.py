@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.datasets.server import Server, serving
-from workbench.datasets import cifar10, mnist
-from workbench.datasets.fetch import Remote
+from workbench.datasets.catalogue import SOURCES, published
+from workbench.datasets.published import CIFAR10, FASHION_MNIST, IDX_FILES, MNIST, Published
 from workbench.utils.files import ROOT
 
 REAL = ROOT.parent / "shared" / "data"
@@ -47,17 +47,15 @@ def arrays() -> list[NDArray[np.uint8]]:
 @pytest.fixture
 def small_mnist(
     server: Server, arrays: list[NDArray[np.uint8]], monkeypatch: pytest.MonkeyPatch
-) -> mnist.IdxSource:
+) -> Published:
     """`mnist` and `fashion_mnist` are these arrays, published by the server."""
-    files = {
-        name: gzip.compress(idx(array)) for name, array in zip(mnist.FILES, arrays, strict=True)
-    }
+    files = {name: gzip.compress(idx(one)) for name, one in zip(IDX_FILES, arrays, strict=True)}
     server.files |= files
-    a, b, c, d = (hashlib.sha256(data).hexdigest() for data in files.values())
-    changed = {"mirrors": (server.url,), "sha256": (a, b, c, d)}
-    for name in ("MNIST", "FASHION_MNIST"):
-        monkeypatch.setattr(mnist, name, replace(getattr(mnist, name), **changed))
-    return mnist.MNIST
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    for data in (FASHION_MNIST, MNIST):
+        small = replace(data, mirrors=(server.url,), sha256=sums)
+        monkeypatch.setitem(SOURCES, data.name, published(small))
+    return small
 
 
 def cifar_records(count: int, seed: int) -> NDArray[np.uint8]:
@@ -68,17 +66,18 @@ def cifar_records(count: int, seed: int) -> NDArray[np.uint8]:
 
 
 @pytest.fixture
-def small_cifar(server: Server, monkeypatch: pytest.MonkeyPatch) -> Remote:
-    """`cifar10` is six files of four images each, published by the server."""
+def small_cifar(server: Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    """`cifar10` is an archive of six files of four images each, published by the server."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        for seed, name in enumerate((*cifar10.TRAIN_FILES, cifar10.TEST_FILE, "readme.html")):
+        for seed, name in enumerate((*CIFAR10.files, "readme.html")):
             data = bytes(cifar_records(4, seed))
-            member = tarfile.TarInfo(f"{cifar10.LAYOUT}/{name}")
+            member = tarfile.TarInfo(f"{CIFAR10.layout}/{name}")
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
-    server.files[cifar10.CIFAR10.name] = packed.getvalue()
-    checksum = hashlib.sha256(packed.getvalue()).hexdigest()
-    small = Remote(cifar10.CIFAR10.name, checksum, (server.url,))
-    monkeypatch.setattr(cifar10, "CIFAR10", small)
-    return small
+    (name,) = CIFAR10.sha256
+    server.files[name] = packed.getvalue()
+    sums = {name: hashlib.sha256(packed.getvalue()).hexdigest()}
+    small = replace(CIFAR10, mirrors=(server.url,), sha256=sums)
+    monkeypatch.setitem(SOURCES, "cifar10", published(small))
+    return name

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from tests.datasets.conftest import cifar_records, idx
 from tests.datasets.server import Server
-from workbench.datasets import DatasetError, cifar10, load, mnist
-from workbench.datasets.fetch import Remote, fetch
+from workbench.datasets import DatasetError, load
+from workbench.datasets.catalogue import SOURCES, published
+from workbench.datasets.published import CIFAR10, IDX_FILES, MNIST, Published
 
-IMAGES = mnist.FILES[0]
+IMAGES = IDX_FILES[0]
 
 
 def visible(folder: Path) -> set[str]:
@@ -36,9 +37,9 @@ class TestIdxFiles:
             np.testing.assert_array_equal(np.rint(got.x_test * 255)[:, 0], arrays[2])
             np.testing.assert_array_equal(got.y_test, arrays[3])
             assert got.x_train.max() == 1
-        assert dict(server.asked) == dict.fromkeys(mnist.FILES, 1)
+        assert dict(server.asked) == dict.fromkeys(IDX_FILES, 1)
         layout = {"mnist": "MNIST/raw", "fashion_mnist": "FashionMNIST/raw"}[name]
-        assert visible(tmp_path / layout) == set(mnist.FILES)
+        assert visible(tmp_path / layout) == set(IDX_FILES)
         assert (tmp_path / layout / IMAGES).stat().st_mode & 0o777 == 0o644
 
     @pytest.mark.parametrize("packed", [True, False])
@@ -47,7 +48,7 @@ class TestIdxFiles:
     ) -> None:
         raw = tmp_path / "MNIST/raw"
         raw.mkdir(parents=True)
-        for name, array in zip(mnist.FILES, arrays, strict=True):
+        for name, array in zip(IDX_FILES, arrays, strict=True):
             data = gzip.compress(idx(array), 1) if packed else idx(array)
             (raw / (name if packed else name.removesuffix(".gz"))).write_bytes(data)
         raw.chmod(0o555)
@@ -56,8 +57,7 @@ class TestIdxFiles:
         assert not server.asked
 
     @pytest.mark.parametrize(
-        ("fault", "refusal"),
-        [("truncated", "broke off"), ("corrupted", "checksum")],
+        ("fault", "refusal"), [("truncated", "broke off"), ("corrupted", "checksum")]
     )
     def test_broken_on_the_way_leave_nothing_and_come_whole_next_time(
         self, fault: str, refusal: str, server: Server, tmp_path: Path
@@ -69,19 +69,18 @@ class TestIdxFiles:
         server.faults.clear()
         assert len(load("mnist", folder=tmp_path).y_train) == 40
 
-    def test_a_second_mirror_is_asked_when_the_first_fails(
-        self, server: Server, small_mnist: mnist.IdxSource, tmp_path: Path
+    def test_second_mirror_is_asked_when_the_first_fails(
+        self, server: Server, small_mnist: Published, tmp_path: Path
     ) -> None:
-        file = small_mnist.remotes[0]
         mirrors = (f"{server.url}/elsewhere", server.url)
-        assert fetch(Remote(file.name, file.sha256, mirrors), tmp_path).is_file()
-        assert server.asked == {f"elsewhere/{file.name}": 1, file.name: 1}
+        assert len(replace(small_mnist, mirrors=mirrors).load(tmp_path).y_train) == 40
+        assert server.asked[f"elsewhere/{IMAGES}"] == server.asked[IMAGES] == 1
 
     def test_many_at_once_fetch_once(self, server: Server, tmp_path: Path) -> None:
         with ThreadPoolExecutor(8) as pool:
             sums = list(pool.map(lambda _: load("mnist", folder=tmp_path).x_test.sum(), range(8)))
         assert len(set(sums)) == 1
-        assert dict(server.asked) == dict.fromkeys(mnist.FILES, 1)
+        assert dict(server.asked) == dict.fromkeys(IDX_FILES, 1)
 
     def test_no_mirror_and_no_copy_is_one_error_that_says_what_to_do(
         self, server: Server, tmp_path: Path
@@ -124,7 +123,7 @@ class TestIdxFiles:
 
 def published_at(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """MNIST, with its true checksums, at another address."""
-    monkeypatch.setattr(mnist, "MNIST", replace(mnist.MNIST, mirrors=(url,)))
+    monkeypatch.setitem(SOURCES, "mnist", published(replace(MNIST, mirrors=(url,))))
 
 
 def test_other_data_under_the_true_name_are_refused(
@@ -132,8 +131,8 @@ def test_other_data_under_the_true_name_are_refused(
 ) -> None:
     published_at(server.url, monkeypatch)
     images = np.zeros((3, 28, 28), np.uint8)
-    server.files = {name: gzip.compress(idx(images)) for name in mnist.FILES}
-    with pytest.raises(DatasetError, match="checksum is not the published one"):
+    server.files = {name: gzip.compress(idx(images)) for name in IDX_FILES}
+    with pytest.raises(DatasetError, match="its checksum is wrong"):
         load("mnist", folder=tmp_path)
     assert visible(tmp_path) == set()
 
@@ -152,7 +151,7 @@ def test_without_network_or_place_the_error_says_so(
 
 class TestCifar10:
     def test_is_fetched_once_and_unpacked(
-        self, small_cifar: Remote, server: Server, tmp_path: Path
+        self, small_cifar: str, server: Server, tmp_path: Path
     ) -> None:
         for _ in range(2):
             got = load("cifar10", folder=tmp_path)
@@ -163,33 +162,32 @@ class TestCifar10:
             np.testing.assert_array_equal(got.y_test, cifar_records(4, 5)[:, 0])
             assert got.input_shape == (3, 32, 32)
             assert got.classes[2] == "bird"
-        assert server.asked == {small_cifar.name: 1}
-        assert visible(tmp_path / cifar10.LAYOUT) == {*cifar10.TRAIN_FILES, cifar10.TEST_FILE}
+        assert server.asked == {small_cifar: 1}
+        assert visible(tmp_path / CIFAR10.layout) == set(CIFAR10.files)
 
     @pytest.mark.usefixtures("small_cifar")
     def test_unpacked_in_place_is_used_as_it_is(self, server: Server, tmp_path: Path) -> None:
-        folder = tmp_path / cifar10.LAYOUT
+        folder = tmp_path / CIFAR10.layout
         folder.mkdir()
-        for name in (*cifar10.TRAIN_FILES, cifar10.TEST_FILE):
+        for name in CIFAR10.files:
             (folder / name).write_bytes(bytes(cifar_records(2, 9)))
         assert len(load("cifar10", folder=tmp_path).y_train) == 10
         assert not server.asked
 
-    def test_interrupted_unpacking_goes_on(
-        self, small_cifar: Remote, server: Server, tmp_path: Path
+    def test_interrupted_unpacking_is_done_again(
+        self, small_cifar: str, server: Server, tmp_path: Path
     ) -> None:
         load("cifar10", folder=tmp_path)
-        (tmp_path / cifar10.LAYOUT / cifar10.TEST_FILE).unlink()
+        (tmp_path / CIFAR10.layout / CIFAR10.files[-1]).unlink()
         assert len(load("cifar10", folder=tmp_path).y_test) == 4
-        assert server.asked == {small_cifar.name: 1}
+        assert server.asked == {small_cifar: 1}
 
-    def test_a_damaged_archive_in_place_is_refused(
-        self, small_cifar: Remote, server: Server, tmp_path: Path
+    def test_damaged_archive_is_fetched_again(
+        self, small_cifar: str, server: Server, tmp_path: Path
     ) -> None:
-        (tmp_path / small_cifar.name).write_bytes(server.files[small_cifar.name][:-100])
-        with pytest.raises(DatasetError, match="checksum is wrong; remove"):
-            load("cifar10", folder=tmp_path)
-        assert visible(tmp_path) == {small_cifar.name}
+        (tmp_path / small_cifar).write_bytes(server.files[small_cifar][:-100])
+        assert len(load("cifar10", folder=tmp_path).y_test) == 4
+        assert server.asked == {small_cifar: 1}
 
     @pytest.mark.parametrize(
         ("data", "refusal"),
@@ -202,6 +200,6 @@ class TestCifar10:
     @pytest.mark.usefixtures("small_cifar")
     def test_broken_records_are_refused(self, data: bytes, refusal: str, tmp_path: Path) -> None:
         load("cifar10", folder=tmp_path)
-        (tmp_path / cifar10.LAYOUT / "data_batch_3.bin").write_bytes(data)
+        (tmp_path / CIFAR10.layout / "data_batch_3.bin").write_bytes(data)
         with pytest.raises(DatasetError, match=refusal):
             load("cifar10", folder=tmp_path)

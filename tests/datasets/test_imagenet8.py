@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -101,83 +99,40 @@ def test_labels_of_few_bits_do_not_wrap(tmp_path: Path) -> None:
     assert data.y_train[3 * EACH : 4 * EACH].tolist() == [0, 1, 254]
 
 
-def test_takes_no_more_memory_than_the_images_and_two_batches(tmp_path: Path) -> None:
-    count = 4000
-    for seed, name in enumerate(NAMES):
-        arrays = batch(seed, count)
-        np.savez(tmp_path / name, data=arrays["data"], labels=arrays["labels"])
-    tracemalloc.start()
-    try:
-        data = load(tmp_path)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    # A batch of bytes is 1/44 of all images as floats; a second copy of them would double it.
-    images = data.x_train.nbytes + data.x_test.nbytes
-    assert images <= peak < images + 3 * count * 192
-
-
 class TestRefused:
     @pytest.mark.parametrize(
         ("changed", "message"),
         [
-            ({"labels": None}, "has no labels; a data set has the arrays labels"),
-            ({"labels": np.array([0, 1, 2])}, "labels from 0 to 2; in these files .* 1 to 1000"),
-            ({"labels": np.array([1, 1, 1001])}, "labels from 1 to 1001"),
+            ({"labels": None}, "has no labels; a data set has the arrays data, labels"),
             ({"labels": np.array([1.0, 2.0, 3.0])}, "labels is float64"),
             ({"labels": np.array([[1, 2, 3]])}, r"labels is int64 of shape \(1, 3\)"),
-            ({"labels": np.ones(10**7, np.uint8)}, "10,000,000 labels; a file has at most 200,000"),
-            ({"labels": np.zeros(3, "V2")}, r"labels is \|V2 of shape"),
-            ({"labels": np.zeros(3, "S0")}, "labels is .S1 of shape"),
             ({"labels": np.zeros(0, int), "data": batch(0, 0)["data"]}, r"of shape \(0,\)"),
             ({"labels": np.array([1, 2])}, r"for 2 labels it must be uint8 of shape \(2, 192\)"),
             ({"data": batch(3)["data"] / 255}, "data is float64"),
             ({"data": batch(3)["data"].repeat(16, 1)}, r"of shape \(3, 3072\).*8 x 8 pixels"),
-            ({"data": batch(3)["data"].reshape(3, 8, 8, 3)}, r"of shape \(3, 8, 8, 3\)"),
             ({"labels": np.array([1, 2, 3], object)}, "not an .npz file of plain arrays"),
         ],
     )
-    def test_a_batch_of_something_else(
+    def test_batch_of_something_else(
         self, tmp_path: Path, changed: dict[str, Any], message: str
     ) -> None:
         with pytest.raises(DatasetError, match=rf"train_data_batch_4\.npz.*{message}"):
             load(write(tmp_path, **changed))
 
-    def test_a_missing_batch(self, folder: Path) -> None:
+    @pytest.mark.parametrize("label", [0, 1001])
+    def test_label_that_no_class_has(self, tmp_path: Path, label: int) -> None:
+        with pytest.raises(DatasetError, match=r"labels from .*, but there are 1000 classes"):
+            load(write(tmp_path, labels=np.array([1, 2, label])))
+
+    def test_missing_files(self, folder: Path) -> None:
         (folder / "train_data_batch_3.npz").unlink()
-        (folder / "train_data_batch_10.npz").unlink()
-        with pytest.raises(
-            DatasetError,
-            match=r"no train_data_batch_3\.npz, train_data_batch_10\.npz; unpack .*train_npz\.zip",
-        ):
-            load(folder)
-
-    def test_nothing_to_test_on(self, folder: Path) -> None:
         (folder / "val_data.npz").unlink()
-        with pytest.raises(DatasetError, match=rf"no val_data\.npz; .*{REGISTER}"):
-            load(folder)
-
-    def test_it_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(
-            DatasetError, match=rf"own/imagenet8: no train_data_batch_1\.npz; .*{REGISTER}"
+            DatasetError, match=rf"no train_data_batch_3\.npz, val_data\.npz; .*{REGISTER}"
         ):
-            load("imagenet8", folder=tmp_path / "own")
-        with pytest.raises(DatasetError, match="cannot be fetched"):
-            load(tmp_path)
+            load(folder)
 
     def test_no_such_folder(self, tmp_path: Path) -> None:
         for path in (tmp_path / "none", str(tmp_path / "none")):
             with pytest.raises(DatasetError, match=r"none is no \.npz file and no folder"):
                 load(path)
-
-    def test_pickles_are_not_opened(self, tmp_path: Path) -> None:
-        class Runs:
-            def __reduce__(self) -> tuple[Any, ...]:
-                return (Path.touch, (tmp_path / "ran",))
-
-        pickled = pickle.dumps(Runs())
-        for name in NAMES:
-            (tmp_path / name).write_bytes(pickled)
-        with pytest.raises(DatasetError, match=r"batch_1\.npz is not an \.npz file of plain"):
-            load(tmp_path)
-        assert not (tmp_path / "ran").exists()

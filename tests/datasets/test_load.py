@@ -16,9 +16,9 @@ from workbench.datasets import (
     available,
     data_folder,
     load,
-    mnist,
     title,
 )
+from workbench.datasets.published import Published
 from workbench.reproduction.data import AUTO
 from workbench.reproduction.parameters import DATASETS
 from workbench.utils.checks import UnknownNameError
@@ -42,7 +42,7 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
 
 
 def test_what_is_available_needs_no_network(
-    small_mnist: mnist.IdxSource, server: Server, tmp_path: Path
+    small_mnist: Published, server: Server, tmp_path: Path
 ) -> None:
     always = ["digits", "cluttered_digits", "markov"]
     assert available(tmp_path) == always

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from workbench import datasets
-from workbench.datasets import DatasetError, cifar10, mnist
+from workbench.datasets import DatasetError
+from workbench.datasets.catalogue import SOURCES, published
+from workbench.datasets.published import CIFAR10, MNIST
 from workbench.reproduction.data import data_set
 from workbench.reproduction.parameters import DATASETS, SCALES
 
@@ -17,13 +19,10 @@ from workbench.reproduction.parameters import DATASETS, SCALES
 def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine that has MNIST and CIFAR-10."""
     monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
-    for layout, names in (
-        (mnist.MNIST.layout, mnist.FILES),
-        (cifar10.LAYOUT, (*cifar10.TRAIN_FILES, cifar10.TEST_FILE)),
-    ):
-        (tmp_path / layout).mkdir(parents=True)
-        for name in names:
-            (tmp_path / layout / name).touch()
+    for data in (MNIST, CIFAR10):
+        (tmp_path / data.layout).mkdir(parents=True)
+        for name in data.files:
+            (tmp_path / data.layout / name).touch()
     assert {"mnist", "cifar10"} <= set(datasets.available())
     return tmp_path
 
@@ -43,7 +42,7 @@ def test_a_users_choice_holds_at_every_scale(scale: str) -> None:
 def test_the_papers_data_missing_is_one_clear_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nobody = replace(cifar10.CIFAR10, mirrors=("http://127.0.0.1:9",))
-    monkeypatch.setattr(cifar10, "CIFAR10", nobody)
+    nobody = replace(CIFAR10, mirrors=("http://127.0.0.1:9",))
+    monkeypatch.setitem(SOURCES, "cifar10", published(nobody))
     with pytest.raises(DatasetError, match=r"'cifar10' is not in .*WORKBENCH_DATA.*cluttered"):
         datasets.load(data_set("paper", "cifar10"), folder=tmp_path)

@@ -15,7 +15,7 @@ Nothing is ever replaced by other data.
 
 from workbench.datasets.catalogue import SOURCES, available, load, title
 from workbench.datasets.dataset import IGNORED, Dataset, DatasetError, NamedArrays
-from workbench.datasets.fetch import data_folder
+from workbench.datasets.published import data_folder
 
 __all__ = [
     "IGNORED",

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.datasets import cifar10, cluttered_digits, digits, imagenet8, markov, mnist, npz
+from workbench.datasets import cluttered_digits, digits, imagenet8, markov, npz
 from workbench.datasets.dataset import Dataset, DatasetError
-from workbench.datasets.fetch import data_folder
+from workbench.datasets.published import (
+    CIFAR10,
+    FASHION_MNIST,
+    FOLDER_VARIABLE,
+    MNIST,
+    Published,
+    data_folder,
+)
 from workbench.utils.checks import check_name
 from workbench.utils.files import expanded
 
@@ -23,41 +31,50 @@ class Source(NamedTuple):
 
     title: str
     load: Callable[[Callable[[], Path]], Dataset]
-    present: Callable[[Path], bool]
+    present: Callable[[Path], bool] = lambda folder: True
+
+
+def published(data: Published) -> Source:
+    """Return a data set on the network as a source."""
+    return Source(data.title, lambda folder: data.load(folder()), data.present)
+
+
+PART = "cifar10_10k.npz"
+PART_SHA256 = "9cd10bcfa6a4ab694e1c0c977d205c2187b65e8e96bca0776988bb79713c2d27"
+"""10,000 training and 2,000 test images, from a copy as JPEG, so that pixels differ slightly."""
+
+
+def _load_part(folder: Path) -> Dataset:
+    """Read the part of CIFAR-10 that recordings learn from; nobody publishes it."""
+    path = folder / PART
+    if not path.is_file():
+        raise DatasetError(
+            f"cifar10_10k is not in {folder}: {PART}, 10,000 training and 2,000 test images of "
+            f"CIFAR-10 from a copy as JPEG, with the SHA-256 {PART_SHA256}. Put it there, or set "
+            f"{FOLDER_VARIABLE} to its folder; the whole data set is cifar10"
+        )
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != PART_SHA256:
+            raise DatasetError(f"{path} is another file: its SHA-256 is not {PART_SHA256}")
+    return npz.load(path)
 
 
 SOURCES = {
-    "digits": Source("digits", lambda folder: digits.load(), lambda folder: True),
-    "cluttered_digits": Source(
-        "cluttered digits",
-        lambda folder: cluttered_digits.load(folder()),
-        lambda folder: True,
-    ),
-    "markov": Source("Markov chain", lambda folder: markov.load(), lambda folder: True),
-    "mnist": Source(
-        "MNIST",
-        lambda folder: mnist.load(mnist.MNIST, folder()),
-        lambda folder: mnist.present(mnist.MNIST, folder),
-    ),
-    "fashion_mnist": Source(
-        "Fashion-MNIST",
-        lambda folder: mnist.load(mnist.FASHION_MNIST, folder()),
-        lambda folder: mnist.present(mnist.FASHION_MNIST, folder),
-    ),
-    "cifar10": Source(
-        "CIFAR-10",
-        lambda folder: cifar10.load(cifar10.CIFAR10, folder()),
-        cifar10.present,
-    ),
+    "digits": Source("digits", lambda folder: digits.load()),
+    "cluttered_digits": Source("cluttered digits", lambda folder: cluttered_digits.load(folder())),
+    "markov": Source("Markov chain", lambda folder: markov.load()),
+    "mnist": published(MNIST),
+    "fashion_mnist": published(FASHION_MNIST),
+    "cifar10": published(CIFAR10),
     "cifar10_10k": Source(
         "a part of CIFAR-10",
-        lambda folder: cifar10.load_part(folder()),
-        lambda folder: (folder / cifar10.PART).is_file(),
+        lambda folder: _load_part(folder()),
+        lambda folder: (folder / PART).is_file(),
     ),
     "imagenet8": Source(
         "ImageNet 8x8",
         lambda folder: imagenet8.load(folder() / imagenet8.LAYOUT),
-        lambda folder: imagenet8.present(folder / imagenet8.LAYOUT),
+        lambda folder: not imagenet8.missing(folder / imagenet8.LAYOUT),
     ),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,18 +43,13 @@ class NamedArrays:
     arrays: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        names = self.arrays if isinstance(self.arrays, Mapping) else [None]
-        if not all(isinstance(name, str) for name in names):
+        named = isinstance(self.arrays, Mapping) and all(isinstance(n, str) for n in self.arrays)
+        rows = {np.shape(array)[:1] for array in self.arrays.values()} if named else {()}
+        if len(rows) != 1 or () in rows:
             raise UserError(
-                "NamedArrays takes arrays by the names that the model's forward has for them, as "
-                "in NamedArrays({'input_ids': tokens, 'attention_mask': mask})"
-            )
-        lengths = {name: np.shape(array)[:1] for name, array in self.arrays.items()}
-        if len(set(lengths.values())) != 1 or () in lengths.values():
-            counts = ", ".join(f"{name} {rows[0]}" for name, rows in lengths.items() if rows)
-            raise UserError(
-                f"inputs have {counts or 'no'} samples; give at least one input, and each as many "
-                "rows"
+                "NamedArrays takes at least one array, of as many rows each, by the names that the "
+                "model's forward has for them, as in NamedArrays({'input_ids': ids, "
+                "'attention_mask': mask})"
             )
 
     def __len__(self) -> int:
@@ -103,7 +98,11 @@ class Dataset:
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
-            self._check(part, getattr(self, f"x_{part}"), getattr(self, f"y_{part}"))
+            x, y = getattr(self, f"x_{part}"), getattr(self, f"y_{part}")
+            for name, array in _named(x):
+                _check_array(f"{self.name}: x_{part}{f'[{name!r}]' if name else ''}", array)
+            _check_array(f"{self.name}: y_{part}", y, len(x))
+            self._check_labels(f"{self.name}: y_{part}", y)
         for axis in ("x", "y"):
             train, test = (_inputs(getattr(self, f"{axis}_{part}")) for part in ("train", "test"))
             if train != test:
@@ -112,7 +111,7 @@ class Dataset:
                     f"{axis}_test"
                 )
         for field in ("x_train", "y_train", "x_test", "y_test"):
-            object.__setattr__(self, field, _changed(getattr(self, field), _read_only))
+            object.__setattr__(self, field, _read_only(getattr(self, field)))
 
     def __repr__(self) -> str:
         """Return its name and size, since its arrays are long."""
@@ -120,45 +119,21 @@ class Dataset:
         labels = f", {len(self.classes)} classes" if self.classes else ""
         return f"Dataset({self.name!r}, {samples}{labels})"
 
-    def _check(self, part: str, x: Samples, y: NDArray[Any]) -> None:
-        for name, array in _named(x):
-            called = f"{self.name}: x_{part}{f'[{name!r}]' if name else ''}"
-            kind = array.dtype.kind if isinstance(array, np.ndarray) else ""
-            if kind not in tuple("fiub") or not array.ndim or not array.size:
-                given = f"{array.dtype} of shape {array.shape}" if kind else type(array).__name__
-                raise DatasetError(
-                    f"{called} is {given}; it must be an array of numbers, a row for each of at "
-                    "least one sample"
-                )
-            _check_type(called, array)
-            if kind == "f" and not (np.isfinite(array.min()) and np.isfinite(array.max())):
-                raise DatasetError(f"{called} holds NaN or infinite numbers")
-        called = f"{self.name}: y_{part}"
-        if not isinstance(y, np.ndarray) or y.shape[:1] != (len(x),):
-            given = f"of shape {y.shape}" if isinstance(y, np.ndarray) else type(y).__name__
+    def _check_labels(self, called: str, y: NDArray[Any]) -> None:
+        count = len(self.classes)
+        if y.dtype != np.int64 and (count or y.dtype.kind != "f"):
             raise DatasetError(
-                f"{called} is {given}; it must be an array of labels, a row for each of the "
-                f"{len(x)} samples"
+                f"{called} is {y.dtype}; labels of classes are int64, and targets of a regression "
+                "floats, without classes"
             )
-        _check_type(called, y)
-        if y.dtype.kind == "f":
-            if self.classes or not np.isfinite(y).all():
-                raise DatasetError(
-                    f"{called} is {y.dtype}; labels of {len(self.classes)} classes are int64, and "
-                    "targets of a regression are finite floats, without classes"
-                )
-        elif y.dtype != np.int64:
-            raise DatasetError(
-                f"{called} is {y.dtype}; labels are int64, or floats for a regression"
-            )
-        else:
+        if y.dtype == np.int64:
             counted = y if y.ndim == 1 else y[y != IGNORED]
             if not counted.size:
                 raise DatasetError(f"{called} has no label that counts: all are {IGNORED}")
-            if self.classes and not 0 <= counted.min() <= counted.max() < len(self.classes):
+            if count and not 0 <= counted.min() <= counted.max() < count:
                 raise DatasetError(
                     f"{called} has labels from {counted.min()} to {counted.max()}, "
-                    f"but there are {len(self.classes)} classes, numbered from 0"
+                    f"but there are {count} classes, numbered from 0"
                 )
 
     @property
@@ -231,13 +206,27 @@ class Dataset:
             )
 
 
-def _check_type(called: str, array: NDArray[Any]) -> None:
+def _check_array(called: str, array: Any, rows: int | None = None) -> None:
+    """Refuse anything but an array of numbers that PyTorch has, with a row for each sample."""
+    kind = array.dtype.kind if isinstance(array, np.ndarray) else ""
+    if (
+        kind not in tuple("fiub")
+        or not array.ndim
+        or not array.size
+        or rows not in (None, len(array))
+    ):
+        given = f"{array.dtype} of shape {array.shape}" if kind else type(array).__name__
+        samples = "at least one sample" if rows is None else f"the {rows} samples"
+        raise DatasetError(
+            f"{called} is {given}; it must be an array of numbers, a row for each of {samples}"
+        )
     if array.dtype.itemsize > 8 or not array.dtype.isnative:
-        instead = "float64" if array.dtype.kind == "f" else "int64"
         raise DatasetError(
             f"{called} is {array.dtype}, which PyTorch does not have; convert it, as by "
-            f".astype('{instead}')"
+            f".astype('{'float64' if kind == 'f' else 'int64'}')"
         )
+    if kind == "f" and not (np.isfinite(array.min()) and np.isfinite(array.max())):
+        raise DatasetError(f"{called} holds NaN or infinite numbers")
 
 
 def _named(x: Samples) -> Iterator[tuple[str, Any]]:
@@ -249,14 +238,11 @@ def arrays_of(x: Any) -> list[Any]:
     return [array for _, array in _named(x)]
 
 
-def _changed(x: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
+def _read_only(x: Any) -> Any:
+    """Views that cannot be written to; the caller's own arrays stay as they are."""
     if isinstance(x, NamedArrays):
-        return NamedArrays({name: change(array) for name, array in x.arrays.items()})
-    return change(x)
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()
+        return NamedArrays({name: _read_only(array) for name, array in x.arrays.items()})
+    view = x.view()
     view.flags.writeable = False
     return view
 
@@ -288,30 +274,28 @@ def check_dataset(
     dataset: object,
     model: str = "the model",
     input_shape: Sequence[int] | None = None,
-    input_dtype: str | None = None,
+    input_dtype: str = "float32",
 ) -> Dataset:
     """Return `dataset` if it is a `Dataset` whose samples the model takes.
 
     `model` is its name, for the error; shape and type of its input are given if known.
     """
-    images = input_shape is not None and len(input_shape) == 3
-    fitted = f".fitted({tuple(input_shape)})" if images and input_shape is not None else ""
-    if isinstance(dataset, str):
-        raise UserError(
-            f"dataset is the name {dataset!r}; give datasets.load({dataset!r}){fitted}, of samples "
-            f"as {model} takes them"
-        )
+    wanted = None if input_shape is None else Input(tuple(input_shape), input_dtype)
+    images = wanted is not None and len(wanted.shape) == 3
+    fitted = f".fitted({wanted.shape})" if wanted is not None and images else ""
     if not isinstance(dataset, Dataset):
+        if isinstance(dataset, str):
+            raise UserError(
+                f"dataset is the name {dataset!r}; give datasets.load({dataset!r}){fitted}"
+            )
         what = "None" if dataset is None else f"of type {type(dataset).__name__}"
         raise UserError(
             f"dataset is {what}; give a datasets.Dataset, such as datasets.load('digits'){fitted}"
         )
-    if input_shape is None:
+    if wanted is None or dataset.inputs == (wanted,):
         return dataset
-    wanted, (had, *others) = Input(tuple(input_shape), input_dtype or "float32"), dataset.inputs
-    if had == wanted and not others:
-        return dataset
-    if (len(had.shape), had.dtype) == (len(wanted.shape), wanted.dtype) == (3, "float32"):
+    had = dataset.inputs[0]
+    if images and len(dataset.inputs) == 1 and (len(had.shape), had.dtype) == (3, input_dtype):
         raise UserError(
             f"{dataset.name} has images {had.shape}, {model} takes {wanted.shape}; "
             f"use dataset{fitted}"
@@ -320,5 +304,5 @@ def check_dataset(
     if wanted.dtype == "int64" and len(wanted.shape) == 1:
         tokens = f", as datasets.markov.load(length={wanted.shape[0]}) has"
     raise UserError(
-        f"{dataset.name} has {_described([had, *others])} a sample, {model} takes {wanted}{tokens}"
+        f"{dataset.name} has {_described(dataset.inputs)} a sample, {model} takes {wanted}{tokens}"
     )
