@@ -151,9 +151,14 @@ class Question:
         """All nodes by their names: what is found does not depend on the order of a file."""
         return tuple(sorted(range(len(self.cluster)), key=self.cluster.names.__getitem__))
 
-    @cached_property
+    @property
     def unlike(self) -> tuple[int, ...]:
-        """The first by name of all nodes that differ in their names alone.
+        """The first by name of all nodes that differ in their names alone."""
+        return tuple(dict.fromkeys(self.first_alike.values()))
+
+    @cached_property
+    def first_alike(self) -> Mapping[int, int]:
+        """Node -> the first by name of all that differ from it in their names alone.
 
         Such have the same links with the same neighbours, but for one with each other.
         """
@@ -161,7 +166,7 @@ class Question:
         for (source, target), link in self.cluster.links.items():
             links[source].append((target, True, link))
             links[target].append((source, False, link))
-        first = dict[object, int]()
+        first, alike = dict[object, int](), dict[int, int]()
         for node in self.by_name:
             kinds = {(out, link) for _, out, link in links[node]}
             keys: list[object] = [(self.kind(node), frozenset(links[node]))]
@@ -169,10 +174,10 @@ class Question:
                 near = {(other, out) for other, out, _ in links[node]}
                 near |= {(node, True), (node, False)}
                 keys.append((self.kind(node), frozenset(near), frozenset(kinds)))
-            same = next((first[key] for key in keys if key in first), node)
+            alike[node] = next((first[key] for key in keys if key in first), node)
             for key in keys:
-                first.setdefault(key, same)
-        return tuple(dict.fromkeys(first.values()))
+                first.setdefault(key, alike[node])
+        return alike
 
     def kind(self, node: int) -> tuple[Node, int]:
         """What a node is but for its name and links: equal where nodes do not differ in it."""

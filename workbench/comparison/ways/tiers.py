@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import pairwise, permutations
 from operator import itemgetter
 from statistics import fmean
@@ -151,7 +151,7 @@ def _trial(question: Question, edge: int, cloud: int, policy: Policy) -> Trial:
 def _pairs(question: Question) -> list[Pair]:
     """Nodes tried as edge and cloud; all that hold no samples are, where there are two."""
     free = _without_samples(question)
-    near = [node for *_, node in _nearest(question)]
+    near = _nearest(question)
     pairs = [pair for pair in permutations(near, 2) if len(free) > 1 or {*free} <= {*pair}]
     pairs.sort(key=lambda pair: sum(map(near.index, pair)))
     return pairs[:TRIED]
@@ -167,24 +167,26 @@ def _without_samples(question: Question) -> list[int]:
     return [node for node in question.by_name if node not in question.holders]
 
 
-def _nearest(question: Question) -> list[tuple[bool, float, int]]:
-    """Return nodes to try as edge and cloud: (whether it lacks memory, seconds, node).
+@lru_cache(maxsize=64)
+def _nearest(question: Question) -> Sequence[int]:
+    """Return nodes to try as edge and cloud.
 
     These have the memory and would learn fastest from a batch of any device. They hold samples only
     where fewer than two nodes hold none.
     """
     size = question.batch_size * question.sample_bytes
 
-    def there(node: int) -> tuple[bool, float, int]:
+    @cache
+    def key(node: int) -> tuple[bool, float]:
         sent_s = [_sent_s(question, (one, node), size) for one in question.holders if one != node]
         unfit = not question.fits(node, question.batch_size)
-        return unfit, question.batch_s(node) + fmean(sent_s), node
+        return unfit, question.batch_s(node) + fmean(sent_s)
+
+    def near(nodes: Sequence[int]) -> list[int]:
+        return sorted(nodes, key=lambda node: key(question.first_alike[node]))
 
     free = _without_samples(question)
-    if len(free) > 1:
-        return sorted(map(there, free), key=itemgetter(0, 1))[:NEAREST]
-    nearest = sorted(map(there, question.holders), key=itemgetter(0, 1))
-    return [*map(there, free), *nearest][:NEAREST]
+    return (near(free) if len(free) > 1 else [*free, *near(question.holders)])[:NEAREST]
 
 
 @lru_cache(maxsize=1024)

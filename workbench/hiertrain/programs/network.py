@@ -8,6 +8,7 @@ iteration. Labels travel with samples and features, at no cost (Liu et al. 2020,
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -115,6 +116,7 @@ def tier_programs(
     problems, shares = zip(*devices, strict=True)
     team: dict[str, list[Worker]] = {tier: [] for tier in TIERS}
     programs: dict[int, list[Program]] = {node: [] for node in (*nodes, *sources)}
+    roles = Counter(nodes)
     for place, node in enumerate(nodes):
         tier = TIERS[max(0, place - len(devices) + 1)]
         is_device = tier == "device"
@@ -127,7 +129,7 @@ def tier_programs(
                 iterations=iterations,
                 sources=sources[place : place + 1] if is_device else sources,
                 share=shares[place] if is_device else 1.0,
-                has_neighbour=list(nodes).count(node) > 1,
+                has_neighbour=roles[node] > 1,
             )
         )
     whole = as_one(devices)
@@ -143,11 +145,11 @@ def tier_programs(
     workers = [worker for of in team.values() for worker in of]
     for worker in workers:
         programs[worker.node].append(make(worker, team, hub))
+    asking = Counter(
+        source for worker in workers if counts.get(worker.tier, 0) for source in worker.sources
+    )
     for source, share, problem in zip(sources, shares, problems, strict=True):
-        asking = sum(
-            source in worker.sources and counts.get(worker.tier, 0) > 0 for worker in workers
-        )
-        programs[source].append(_serve(problem, asking * iterations, share, samples))
+        programs[source].append(_serve(problem, asking[source] * iterations, share, samples))
     return [_together(programs[node]) for node in sorted(programs)]
 
 
