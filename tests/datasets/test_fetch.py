@@ -92,7 +92,7 @@ class TestIdxFiles:
         for advice in (
             "'mnist'",
             str(tmp_path / "MNIST/raw"),
-            f"{server.url}/{IMAGES}: the server answers 404",
+            f"404 Client Error: Not Found for url: {server.url}/{IMAGES}",
             "WORKBENCH_DATA",
             "'digits'",
         ):
