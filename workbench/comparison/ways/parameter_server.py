@@ -65,21 +65,18 @@ def with_hub(hub: Hub, planner: str) -> Option:
     """All holders of samples work for this server."""
     question = hub.question
     planned = {kind: _planned(hub, nodes[0], planner) for kind, nodes in hub.kinds.items()}
-    jobs, plans = dict[int, Job](), dict[int, Plan]()
-    for kind, nodes in hub.kinds.items():
-        for node in nodes:
-            jobs[node], plans[node], _ = planned[kind]
-    first = jobs[hub.workers[0]]
+    kinds = {node: kind for kind, nodes in hub.kinds.items() for node in nodes}
 
     def programs(iterations: int) -> list[Program]:
+        jobs = {kind: replace(job, iterations=iterations) for kind, (job, _, _) in planned.items()}
         made = []
         for node in hub.nodes:
-            job = replace(jobs.get(node, first), iterations=iterations)
-            if node not in jobs:
-                made.append(server(job, 0))
+            kind = kinds.get(node, kinds[hub.workers[0]])
+            if node not in kinds:
+                made.append(server(jobs[kind], 0))
             else:
                 program = worker_and_server if node == hub.node else worker
-                made.append(program(job, Fixed(plans[node])))
+                made.append(program(jobs[kind], Fixed(planned[kind][1])))
         return made
 
     samples = sum(hub.batches.values())
