@@ -22,7 +22,7 @@ from workbench.utils.checks import UserError
 
 PROFILE = synthetic_profile(3, seed=1)
 TIMES = LayerTimes.from_flops(PROFILE, flops_per_s=1e9, batch_size=4)
-TRACE = Trace.of([("a", "cpu", "forward", 0.1, 0.25, 8)])
+TRACE = Trace.of([("a", "cpu", "forward", 0.1, 0.25, 8, "work")])
 
 
 @contextmanager

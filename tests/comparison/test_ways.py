@@ -351,7 +351,7 @@ def test_whatever_a_node_computes_is_no_idling() -> None:
 
         return [works] * len(lanes)
 
-    lanes = ["learn", "step", "plan", "scan", "select"]
+    lanes = ["learn", "step", "plan", "scan", "select", "to node0"]
     found = DryRun(full_mesh(len(lanes), Link(1e7)), range(len(lanes)), programs, 1).use()
     assert found.busy_s == pytest.approx(dict.fromkeys(range(len(lanes)), 2.0))
     assert found.waiting_share == pytest.approx(1 / 3)

@@ -20,7 +20,7 @@ def test_it_says_how_long_an_epoch_takes() -> None:
 
 
 def test_it_leaves_less_to_wait() -> None:
-    frame = explorer.trace(Setting()).frame.filter(label="wait")
+    frame = explorer.trace(Setting()).frame.filter(kind="wait")
     waited = frame.group_by("lane").agg((pl.col("end_s") - pl.col("start_s")).sum())
     seconds = dict(waited.iter_rows())
     assert seconds["EdgeGossip"] < seconds["GoSGD"] / 3

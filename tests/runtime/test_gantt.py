@@ -20,7 +20,8 @@ def trace(layers: int, nodes: tuple[str, ...] = ("worker",), layer_s: float = 0.
         pulled_s = done_s = 0.0
         for layer in range(layers):
             length_s = layer_s * (1 + 2 * (layer % 2))
-            spans.append(Span(node, "pull", f"{layer + 1}", pulled_s, pulled_s + length_s, 4096))
+            times_s = pulled_s, pulled_s + length_s
+            spans.append(Span(node, "pull", f"{layer + 1}", *times_s, 4096, "transfer"))
             pulled_s += length_s
             start_s = max(pulled_s, done_s)
             done_s = start_s + length_s
@@ -94,7 +95,7 @@ def test_the_unit_suits_the_length(layer_s: float, unit: str) -> None:
     assert x["scale"]["domain"] == pytest.approx([0, recorded.end_s * in_unit])
 
 
-@pytest.mark.parametrize(("colour", "kinds"), [("lane", 5), ("label", 3), ("node", 2)])
+@pytest.mark.parametrize(("colour", "kinds"), [("lane", 5), ("label", 3), ("node", 2), ("kind", 2)])
 def test_colour_tells_what_is_asked(colour: str, kinds: int) -> None:
     scale = encoding(trace(3, ("a", "b")), colour=colour)["color"]["scale"]
     assert len(scale["domain"]) == kinds

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import altair as alt
 
 KINDS = ("equal to SGD, all samples", "equal to SGD, some samples", "other updates")
-ACTIONS = ("computing", "sending")
+ACTIONS = {"work": "computing", "transfer": "sending"}
+"""Of a trace's kinds."""
 SHOWN = (
     "one node, samples sent once",
     "parameter server, dynacomm",
@@ -99,12 +100,11 @@ def traced(found: Mapping[str, Option]) -> pl.DataFrame:
     for name, option in found.items():
         begin_s = 0.0
         for phase in option.phases:
-            links = {f"to {node}" for node in phase.dry.cluster.names}
             trace = phase.dry.trace(2 // len(option.phases))
-            for node, lane, _, start_s, end_s, _ in trace.frame.iter_rows():
+            for node, _, _, start_s, end_s, _, kind in trace.frame.iter_rows():
                 if end_s > start_s:
                     times_s = begin_s + start_s, begin_s + end_s
-                    action = ACTIONS[lane in links]
+                    action = ACTIONS[kind]
                     rows.append((name, option.use.samples_per_s, node, action, *times_s))
             begin_s += trace.end_s
     columns = ["way", "samples_per_s", "node", "action", "start_s", "end_s"]
@@ -140,8 +140,8 @@ def timelines(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
                 ),
                 x2="end_s:Q",
                 y=alt.Y("node:N", sort=nodes, title=None),
-                yOffset=alt.YOffset("action:N", scale=alt.Scale(domain=list(ACTIONS))),
-                color=parts.colour("action", ACTIONS),
+                yOffset=alt.YOffset("action:N", scale=alt.Scale(domain=list(ACTIONS.values()))),
+                color=parts.colour("action", list(ACTIONS.values())),
             )
             .properties(title=f"{name}: {rate:.3g} samples a second", height={"step": 7})
         )

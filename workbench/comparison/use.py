@@ -176,10 +176,10 @@ class DryRun:
         messages: defaultdict[Pair, float] = defaultdict(float)
         for ran, sign in ((short, -1), (long, 1)):
             assert ran.trace is not None
-            for node, lane, _, start_s, end_s, size in ran.trace.frame.iter_rows():
+            for node, lane, _, start_s, end_s, size, kind in ran.trace.frame.iter_rows():
                 if size:  # requests cost no overhead
                     messages[place[node], lanes[lane]] += sign / count
-                elif lane not in lanes and end_s > start_s:  # it computes
+                elif kind == "work" and end_s > start_s:
                     busy[place[node]] += sign * (end_s - start_s) / count
         sizes: dict[Pair, float] = {}
         for before, after in zip(short.links, long.links, strict=True):

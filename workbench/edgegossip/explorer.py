@@ -25,7 +25,7 @@ from workbench.edgegossip.paper.titles import MODEL_TITLES
 from workbench.edgegossip.prediction.predictor import Contention
 from workbench.reproduction.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
-from workbench.runtime.trace import Span
+from workbench.runtime.trace import Kind, Span
 from workbench.widgets import Shared, Slider
 
 
@@ -131,13 +131,14 @@ def _epochs(setting: Setting) -> tuple[Deployment, list[Epoch], list[Epoch]]:
 
 def _spans(node: str, lane: str, epoch: Epoch) -> list[Span]:
     spans, at_s = [], epoch.start_s
-    for label, seconds in (
-        ("rank", epoch.select_s),
-        ("learn", epoch.learn_s),
-        ("wait", epoch.wait_s),
-    ):
+    parts: tuple[tuple[str, Kind, float], ...] = (
+        ("rank", "work", epoch.select_s),
+        ("learn", "work", epoch.learn_s),
+        ("wait", "wait", epoch.wait_s),
+    )
+    for label, kind, seconds in parts:
         if seconds > 0:
-            spans.append(Span(node, lane, label, at_s, at_s + seconds))
+            spans.append(Span(node, lane, label, at_s, at_s + seconds, kind=kind))
         at_s += seconds
     return spans
 

@@ -230,7 +230,8 @@ def fault_rows(faults: Iterable[Fault], cluster: Cluster, end_s: float) -> list[
     """Rows of a trace that ends at `end_s`, one for each fault that had begun by then."""
 
     def row(node: Name, label: str, from_s: float, to_s: float) -> Row:
-        return (cluster.names[cluster.index(node)], "fault", label, from_s, min(to_s, end_s), 0)
+        name, to_s = cluster.names[cluster.index(node)], min(to_s, end_s)
+        return (name, "fault", label, from_s, to_s, 0, "fault")
 
     back_s: dict[int, list[float]] = {}
     for fault in faults:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Row = tuple[str, str]
 """A node, and a lane or sub-lane on it."""
 
-COLOURINGS: Final = ("lane", "label", "node")
+COLOURINGS: Final = ("lane", "label", "node", "kind")
 """Columns of a trace that can give the spans their colour."""
 
 PHASES: Final = ("forward", "backward", "update", "pull", "push")
@@ -48,7 +48,7 @@ def gantt(
     Parameters
     ----------
     colour
-        By ``"lane"``, ``"label"`` or ``"node"``.
+        By ``"lane"``, ``"label"``, ``"node"`` or ``"kind"``.
     order
         Values of it that take the first colours, whether they occur or not, so that they keep them
         from chart to chart; others follow as they occur. By default `PHASES`, where any occurs.
@@ -66,7 +66,7 @@ def gantt(
         raise UserError(f"end_s is {end_s}, but the trace runs until {own_s} s: give a later end")
     scale, unit = next((factor, unit) for least, factor, unit in _UNITS if last_s >= least)
     spans, rows = _spans(frame, colour, scale)
-    present = spans["kind"].unique(maintain_order=True).to_list()
+    present = spans["colour"].unique(maintain_order=True).to_list()
     first = order or (PHASES if set(PHASES) & set(present) else ())
     kinds = list(dict.fromkeys([*first, *present]))
     end = last_s * scale or 1.0
@@ -91,7 +91,7 @@ def _spans(frame: pl.DataFrame, colour: str, scale: float) -> tuple[pl.DataFrame
     row = pl.Series("row", [shown[place] for place in places], dtype=pl.String)
     drawn = frame.with_columns(row).select(
         "row",
-        pl.col(colour).alias("kind"),
+        pl.col(colour).alias("colour"),
         "node",
         "lane",
         "label",
@@ -143,7 +143,7 @@ def _bars(
         ),
         x2=alt.X2("end:Q"),
         color=alt.Color(
-            "kind:N",
+            "colour:N",
             title=None,
             scale=alt.Scale(domain=kinds, range=_colours(len(kinds))),
             legend=alt.Legend(symbolType="square", values=legend) if has_legend else None,
@@ -165,7 +165,7 @@ def _texts(chart: alt.Chart, kinds: list[str]) -> alt.Chart:
     import altair as alt
 
     inks = ["white" if _dark(colour) else figures.INK for colour in _colours(len(kinds))]
-    ink = f"{json.dumps(dict(zip(kinds, inks, strict=True)))}[datum.kind]"
+    ink = f"{json.dumps(dict(zip(kinds, inks, strict=True)))}[datum.colour]"
     texts: alt.Chart = (
         chart.mark_text(baseline="middle")
         .transform_calculate(middle="(datum.start + datum.end) / 2", ink=ink)

@@ -191,9 +191,8 @@ class Pipe:
         self.busy_s += end_s - self.start_s
         source, target, size_bytes = self.source, self.target, message.size_bytes
         if (rows := self.state.rows) is not None:
-            rows.append(
-                (source.name, self.lane, message.topic, self.start_s, end_s, round(size_bytes))
-            )
+            times_s, size = (self.start_s, end_s), round(size_bytes)
+            rows.append((source.name, self.lane, message.topic, *times_s, size, "transfer"))
         if source.watchers or target.watchers:
             ends, times = (source.index, target.index), (self.start_s, end_s)
             tensors = len(message.tensor_bytes)

@@ -113,7 +113,7 @@ class SimulatedContext:
         if item is not None:
             value = item.result()
         if lane and (rows := host.state.rows) is not None:
-            rows.append((host.name, lane, label, start_s, env.now, 0))
+            rows.append((host.name, lane, label, start_s, env.now, 0, "work"))
         return value
 
     async def _turn(self) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workbench.utils import files
 from workbench.utils.checks import UserError
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     import polars as pl  # not by each process of a measured run, which would start later
 
 
-Row = tuple[str, str, str, float, float, int]
-"""Of a trace: node, lane, label, start_s, end_s, bytes."""
+Kind = Literal["work", "transfer", "wait", "fault"]
+"""What a node does in a span."""
+
+Row = tuple[str, str, str, float, float, int, Kind]
+"""Of a trace: node, lane, label, start_s, end_s, bytes, kind."""
 
 
 class Span(NamedTuple):
@@ -29,13 +32,15 @@ class Span(NamedTuple):
     start_s: float
     end_s: float
     bytes: int = 0
+    kind: Kind = "work"
 
 
 @dataclass(frozen=True)
 class Trace:
     """Spans in the order in which they were recorded.
 
-    `frame` has a row for each: ``node, lane, label, start_s, end_s, bytes``; times in seconds.
+    `frame` has a row for each: ``node, lane, label, start_s, end_s, bytes, kind``; times in
+    seconds, kinds as in `Kind`.
     """
 
     frame: pl.DataFrame
@@ -101,8 +106,8 @@ class Trace:
 def _schema() -> pl.Schema:
     import polars as pl
 
-    kinds = (pl.String, pl.String, pl.String, pl.Float64, pl.Float64, pl.Int64)
-    return pl.Schema(zip(Span._fields, kinds, strict=True))
+    types = (pl.String, pl.String, pl.String, pl.Float64, pl.Float64, pl.Int64, pl.String)
+    return pl.Schema(zip(Span._fields, types, strict=True))
 
 
 def chrome_trace(frame: pl.DataFrame) -> str:
@@ -126,7 +131,7 @@ def chrome_trace(frame: pl.DataFrame) -> str:
 
     events = [name("process", node, process, 0) for node, process in nodes.items()]
     events += [name("thread", row[1], nodes[row[0]], thread) for row, thread in threads.items()]
-    for row, (node, lane, label, start_s, end_s, size_bytes) in zip(
+    for row, (node, lane, label, start_s, end_s, size_bytes, _) in zip(
         rows, frame.iter_rows(), strict=True
     ):
         start_ns, end_ns = nanoseconds(start_s), nanoseconds(end_s)

@@ -140,9 +140,7 @@ class Case:
     @property
     def computing_at_once(self) -> int:
         """Nodes that compute at the same time, where they are most, in the simulated run."""
-        work = self.spans.filter(
-            ~pl.col("lane").str.starts_with("to "), pl.col("end_s") > pl.col("start_s")
-        )
+        work = self.spans.filter(pl.col("kind") == "work", pl.col("end_s") > pl.col("start_s"))
         begins, ends = (
             work.select(pl.col(at).round(9).alias("at_s"), pl.lit(step).alias("step"))
             for at, step in (("start_s", 1), ("end_s", -1))
@@ -154,9 +152,9 @@ class Case:
     def parts(self) -> Parts:
         """What an iteration needs, counted in the simulated run."""
         busy_s, transport_s, overheads_s = (defaultdict[Any, float](float) for _ in range(3))
-        for node, lane, _, start_s, end_s, size in self.spans.iter_rows():
+        for node, lane, _, start_s, end_s, size, kind in self.spans.iter_rows():
             target = lane.removeprefix("to ")
-            if target == lane:
+            if kind == "work":
                 busy_s[node] += end_s - start_s
             elif size:  # requests cost nothing
                 pair = (node, target) if self.duplex else tuple(sorted((node, target)))

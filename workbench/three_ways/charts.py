@@ -191,7 +191,7 @@ def timeline(trace: Trace, until_s: float) -> pl.DataFrame:
         trace.frame.filter(
             pl.col("start_s") < until_s,
             pl.col("end_s") > pl.col("start_s"),
-            ~pl.col("lane").str.starts_with("to ") | (pl.col("bytes") > 0),
+            (pl.col("kind") != "transfer") | (pl.col("bytes") > 0),
         )
         .with_columns(end_s=pl.min_horizontal("end_s", following, pl.lit(until_s)))
         .filter(pl.col("end_s") > pl.col("start_s"))

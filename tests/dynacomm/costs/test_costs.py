@@ -45,6 +45,7 @@ def test_timeline_by_hand() -> None:
         ("push", "1", 18, 21),
     ]
     assert set(frame["node"]) == {"phone"}
+    assert set(frame.filter(kind="transfer")["lane"]) == {"pull", "push"}
 
 
 def test_costs_cannot_be_changed_afterwards() -> None:

@@ -57,7 +57,7 @@ def test_a_restarted_program_begins_from_its_start(runtime: Runtime) -> None:
     assert runtime.agrees(times_s, units(3, 5))
     assert run.trace is not None
     (down,) = run.trace.frame.filter(lane="fault").rows()
-    assert down[:3] == ("one", "fault", "down")
+    assert (*down[:3], down[6]) == ("one", "fault", "down", "fault")
     assert runtime.agrees(down[3:5], units(1.5, 3))
     assert runtime(pair(), [program, idle]).results[0][1] != drawn
 

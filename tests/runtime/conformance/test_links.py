@@ -227,7 +227,7 @@ def test_the_trace_has_a_row_for_each_transfer_and_each_work(runtime: Runtime) -
     assert run.trace is not None
     rows = run.trace.frame.rows()
     assert [row[:3] for row in rows] == [("one", "step", "first"), ("one", "to two", "0")]
-    assert rows[1][5] == SIZE
+    assert [row[5:] for row in rows] == [(0, "work"), (SIZE, "transfer")]
     assert runtime.agrees([row[4] for row in rows], units(1, 2))
     assert all(row[4] - row[3] >= UNIT_S * (1 - 1e-9) for row in rows)
 

@@ -215,7 +215,7 @@ def timeline(costs: LayerCosts, plan: Plan, node: str = "worker") -> Trace:
     for first, last in runs(plan.forward_cuts, costs.layers):
         start_s, label = pull_end_s, _label(first, last)
         pull_end_s = start_s + costs.overhead_s + float(costs.pull_s[first - 1 : last].sum())
-        spans.append(Span(node, "pull", label, start_s, pull_end_s))
+        spans.append(Span(node, "pull", label, start_s, pull_end_s, kind="transfer"))
         compute_end_s = max(compute_end_s, pull_end_s)
         for layer in range(first, last + 1):
             start_s, compute_end_s = compute_end_s, compute_end_s + costs.forward_s[layer - 1]
@@ -227,7 +227,8 @@ def timeline(costs: LayerCosts, plan: Plan, node: str = "worker") -> Trace:
             spans.append(Span(node, "backward", str(layer), start_s, float(compute_end_s)))
         start_s = max(push_end_s, compute_end_s)
         push_end_s = start_s + costs.overhead_s + float(costs.push_s[first - 1 : last].sum())
-        spans.append(Span(node, "push", _label(first, last), start_s, push_end_s))
+        label = _label(first, last)
+        spans.append(Span(node, "push", label, start_s, push_end_s, kind="transfer"))
     return Trace.of(spans)
 
 

@@ -160,5 +160,5 @@ class MeasuredContext(SimulatedContext):
         self._work.done.append(Worked(lane, label, due_s, end_s, took_s, due_s - start_s))
         result: T = future.result()
         if lane and (rows := host.state.rows) is not None:
-            rows.append((host.name, lane, label, start_s, end_s, 0))
+            rows.append((host.name, lane, label, start_s, end_s, 0, "work"))
         return result

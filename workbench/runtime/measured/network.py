@@ -333,7 +333,7 @@ def row(transfer: Transfer, names: Sequence[str]) -> Row:
     """A transfer as a row of the trace."""
     source, target = names[transfer.source], names[transfer.target]
     times = transfer.start_s, transfer.end_s
-    return (source, f"to {target}", transfer.topic, *times, round(transfer.size_bytes))
+    return (source, f"to {target}", transfer.topic, *times, round(transfer.size_bytes), "transfer")
 
 
 def fastest_bps(link: Link) -> float:
