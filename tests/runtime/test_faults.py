@@ -197,10 +197,10 @@ def test_rows_of_a_trace_last_as_long_as_the_fault_and_end_with_the_run() -> Non
         LinkDown("one", "two", 6, 9),
     ]
     assert fault_rows(faults, pair(LINK), end_s=6.5) == [
-        ("one", "fault", "4 times slower", 1.5, 3.5, 0),
-        ("two", "fault", "down", 2, 3, 0),
-        ("two", "fault", "down", 5, 6.5, 0),
-        ("one", "fault", "link to two down", 6, 6.5, 0),
+        ("one", "fault", "4 times slower", 1.5, 3.5, 0, "fault"),
+        ("two", "fault", "down", 2, 3, 0, "fault"),
+        ("two", "fault", "down", 5, 6.5, 0, "fault"),
+        ("one", "fault", "link to two down", 6, 6.5, 0, "fault"),
     ]
 
 

@@ -336,6 +336,7 @@ def diverge(name: str) -> None:
 
 def check_copy(error: TrainingError, copy: TrainingError) -> None:
     assert str(copy) == str(error)
+    assert copy.reason == error.reason == str(error).partition(" (")[0]  # without what is kept
     assert type(copy.trained) is type(error.trained)
     assert copy.trained.epochs.equals(error.trained.epochs)
     assert all(map(torch.equal, models(copy.trained), models(error.trained)))

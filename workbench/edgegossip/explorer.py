@@ -19,6 +19,7 @@ from workbench.edgegossip.paper.testbed import (
     UPLINK_MBPS,
     Deployment,
     forward_share,
+    kinds,
     paper_testbed,
 )
 from workbench.edgegossip.paper.titles import MODEL_TITLES
@@ -119,8 +120,8 @@ def _epochs(setting: Setting) -> tuple[Deployment, list[Epoch], list[Epoch]]:
     )
     busy = Load((0.0,), (Contention(core=setting.load),))
     loaded = (
-        replace(each, load=busy) if each.name.startswith("cpu") else each
-        for each in quiet.platforms
+        replace(each, load=busy) if kind == "cpu" else each
+        for kind, each in zip(kinds(count), quiet.platforms, strict=True)
     )
     deployment = replace(quiet, platforms=tuple(loaded))
     adds = Aggregating(

@@ -142,6 +142,7 @@ class Programs(ABC, Generic[T]):
         return TrainingError(
             f"{reason}{apart}({kept}: `trained` of this error has what there is)",
             self.trained(error.run),
+            reason,
         )
 
 

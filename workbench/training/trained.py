@@ -90,15 +90,19 @@ class Trained(Generic[Weights_co]):
 
 
 class TrainingError(SimulationError):
-    """Training that could not go on; `trained` has the epochs that were done."""
+    """Training that could not go on.
 
-    def __init__(self, message: str, trained: Trained[Any]) -> None:
+    `reason` says why, in a line; `trained` has the epochs that were done.
+    """
+
+    def __init__(self, message: str, trained: Trained[Any], reason: str | None = None) -> None:
         super().__init__(message, trained.run)
         self.trained = trained
+        self.reason = (message if reason is None else reason).partition("\n")[0]
 
-    def __reduce__(self) -> tuple[type[TrainingError], tuple[str, Trained[Any]]]:
+    def __reduce__(self) -> tuple[type[TrainingError], tuple[str, Trained[Any], str]]:
         """For other processes, where exceptions are made again from their arguments."""
-        return type(self), (str(self), self.trained)
+        return type(self), (str(self), self.trained, self.reason)
 
 
 class DivergedError(ArithmeticError):

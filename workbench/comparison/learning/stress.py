@@ -19,7 +19,7 @@ from workbench.comparison.learning.trial import Trial, among
 from workbench.comparison.ways import WAYS, Option, Way
 from workbench.reproduction.sweep import sweep
 from workbench.runtime import Crash, DeadlockError, Fault, SimulationError, SlowDown, simulate
-from workbench.training import DivergedError
+from workbench.training import DivergedError, TrainingError
 from workbench.utils.checks import UserError, check_whole
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _row(name: str, end: End, usual: End) -> dict[str, Any]:
 def _reason(error: Exception) -> str:
     if isinstance(error, SimulationError) and error.run.ended == "deadlock":
         return "the others wait for ever"
-    return str(error).partition("\n")[0]
+    return error.reason if isinstance(error, TrainingError) else str(error).partition("\n")[0]
 
 
 def _sgd(task: Task, way: Way, option: Option, seed: int, faults: Sequence[Fault] = ()) -> End:

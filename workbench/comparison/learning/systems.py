@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -22,6 +23,8 @@ from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.edgegossip.programs.trainer import has_means
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     from workbench.training import Trained
 
 UNSLOWED = Predictor("linear", 1, 1.0, 1.0, (0.0, 0.0, 0.0), baseline_s=1.0)
@@ -33,12 +36,12 @@ def train(trial: Trial) -> pl.DataFrame:
 
     Raises TrainingError: the loss is not finite any more, or all wait.
     """
-    return TRAININGS[trial.way.system](trial)
+    return TRAININGS[trial.way.name](trial)
 
 
-def of_dlion(trial: Trial) -> pl.DataFrame:
-    """DLion, and the systems that it is compared with."""
-    question, nodes, system = trial.task.question, trial.nodes, dlion.SYSTEMS[trial.way.name]
+def of_dlion(trial: Trial, system: dlion.System) -> pl.DataFrame:
+    """DLion, or a system that it is compared with."""
+    question, nodes = trial.task.question, trial.nodes
     own_s = [question.batch_s(node) for node in nodes]
     batch, workers = question.batch_size, len(nodes)
     per_epoch = trial.task.samples / (batch * workers)
@@ -62,16 +65,19 @@ def of_dlion(trial: Trial) -> pl.DataFrame:
     )
 
 
-def of_gossip(trial: Trial) -> pl.DataFrame:
-    """Gossip on a ring, epoch by epoch, or GoSGD, as `ways.rounds` has them."""
-    random = trial.way.name == "gosgd"
+def of_gossip(
+    trial: Trial,
+    topology: Callable[[int], nx.Graph[int]] | None = None,
+    probability: float | None = None,
+) -> pl.DataFrame:
+    """Gossip on a topology, epoch by epoch, or GoSGD, which sends with a probability."""
     setup = decentralised.GossipSetup(
         **trial.shared(),
         **_exchange(trial),
         cluster=trial.cluster(trial.nodes),
         sample_s=_sample_s(trial),
-        mixing=None if random else ring(len(trial.nodes)),
-        probability=rounds.GOSGD_PROBABILITY if random else None,
+        mixing=None if topology is None else topology(len(trial.nodes)),
+        probability=probability,
     )
     return _of_epochs(trial, trial.train(setup, None))
 
@@ -157,9 +163,10 @@ def _of_epochs(trial: Trial, trained: Trained[Any]) -> pl.DataFrame:
 
 
 TRAININGS: Mapping[str, Callable[[Trial], pl.DataFrame]] = {
-    "DLion": of_dlion,
-    "gossip": of_gossip,
-    "EdgeGossip": of_edgegossip,
-    "FedAvg": of_fedavg,
+    **{name: partial(of_dlion, system=system) for name, system in dlion.SYSTEMS.items()},
+    "gossip": partial(of_gossip, topology=ring),
+    "gosgd": partial(of_gossip, probability=rounds.GOSGD_PROBABILITY),
+    "edgegossip": of_edgegossip,
+    "fedavg": of_fedavg,
 }
-"""By system."""
+"""By way."""

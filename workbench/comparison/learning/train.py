@@ -201,7 +201,7 @@ def tasks_of(
 def option_of(way: Way, question: Question) -> Option | str:
     """The way's best use of the cluster, or why there is none."""
     (_, option), *_ = options(question, [way])
-    if way.update not in sgd.UPDATES and way.system not in systems.TRAININGS:
+    if way.update not in sgd.UPDATES and way.name not in systems.TRAININGS:
         return "compared by its speed alone: its training is not implemented"
     return option
 
@@ -357,6 +357,6 @@ def learn(task: Task, way: str, unit: Unit, seed: int) -> Any:
             # It is faster than predicted.
             epochs = max(epochs + 1, math.ceil(HEADROOM * epochs * unit.run_s / end_s))
     except TrainingError as error:
-        return {"reason": str(error).partition(" (")[0]}
+        return {"reason": error.reason}
     except (DivergedError, UserError) as error:
         return {"reason": str(error)}

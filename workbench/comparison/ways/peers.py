@@ -9,6 +9,7 @@ from workbench.comparison.question import Question, UnusableError
 from workbench.comparison.use import Use, within_links
 from workbench.comparison.ways.way import AVERAGES, EQUAL, Option, Way
 from workbench.dlion.algorithms import SYSTEMS
+from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.costs.iteration import Workload, iteration
 
 LEAST_ROUNDS, MOST_ROUNDS = 10, 30
@@ -80,7 +81,7 @@ def plan(question: Question, system: str) -> Option:
         messages=sent(found.link_messages),
     )
     assumes: tuple[str, ...] = ()
-    if system == "baseline":
+    if UPDATES.get(system) == EQUAL:
         assumes = ("each node sends its whole gradient to all others",)
     elif UPDATES.get(system) == PARTLY:
         assumes = (
@@ -99,8 +100,8 @@ WAYS = tuple(
         name=name,
         system="DLion",
         update=UPDATES.get(name, AVERAGES),
-        survives=name != "baseline",
+        survives=system.synch_training is not synchronous,
         plan=partial(plan, system=name),
     )
-    for name in SYSTEMS
+    for name, system in SYSTEMS.items()
 )

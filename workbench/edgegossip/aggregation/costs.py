@@ -7,8 +7,12 @@ import math
 from workbench.edgegossip.aggregation.aggregation import check_ratio
 from workbench.edgegossip.aggregation.dividers import ITERATIONS as KMEANS_ITERATIONS
 from workbench.edgegossip.aggregation.incremental_svd import ITERATIONS as SVD_ITERATIONS
-from workbench.edgegossip.aggregation.incremental_svd import VALUES_SHARE, dimensions
-from workbench.edgegossip.aggregation.reducers import LENGTH, VALUES
+from workbench.edgegossip.aggregation.incremental_svd import (
+    VALUES_SHARE,
+    dimensions,
+    incremental_svd,
+)
+from workbench.edgegossip.aggregation.reducers import LENGTH, VALUES, single_svd
 from workbench.edgegossip.aggregation.techniques import FAST, TECHNIQUES
 from workbench.utils.checks import UserError, check_name
 
@@ -39,14 +43,13 @@ def operations(
             f"{points} points of {features} features in {classes} classes; there must be at least "
             "one of each"
         )
-    together = TECHNIQUES[technique].together
+    reduce, _, together = TECHNIQUES[technique]
     each = points if together else max(1.0, points / classes)  # that are divided at once
-    if technique.startswith("incremental_svd"):
+    if reduce is incremental_svd:
         kept = dimensions(features, ratio)
         learnt = kept * SVD_ITERATIONS * max(1.0, VALUES_SHARE * features) * points
         return learnt, kept * points * math.log2(each)
-    svd = technique.startswith("svd")
-    kept, each_point = (VALUES, features**1.5) if svd else (LENGTH, features)
+    kept, each_point = (VALUES, features**1.5) if reduce is single_svd else (LENGTH, features)
     return points * each_point, (kept + together) * (each / ratio) * KMEANS_ITERATIONS * points
 
 

@@ -15,6 +15,7 @@ from workbench.edgegossip.paper.testbed import (
     PLATFORMS,
     RATIOS,
     UPLINK_MBPS,
+    kinds,
     paper_testbed,
     settings,
 )
@@ -167,7 +168,8 @@ def _shares(model: str, ratio: float, epochs: int) -> list[dict[str, object]]:
     every, single = (
         each.course(max(2, epochs), each.aggregating(ratio=ratio)) for each in (first, alone)
     )
-    cpus = [row for row in every if first.platforms[row.node].name.startswith("cpu")]
+    named = kinds(PLATFORMS)
+    cpus = [row for row in every if named[row.node] == "cpu"]
     rows: list[dict[str, object]] = []
     for reading, course in zip(READINGS, (every, every, cpus, single), strict=True):
         later = [row for row in course if row.epoch > 1]
