@@ -79,15 +79,15 @@ class TestTrial:
     def test_a_mean_over_some_iterations_is_the_usual_one_where_all_are_alike(self) -> None:
         question = Question(LENET, star(mesh().nodes, [Node("s", flops_per_s=1e10)], Link(1e7)), 8)
         for name, option in usable(question, WAYS.values()).items():
-            if option.dry is not None:
+            if option.phases:
                 trial = Trial.of(question, option, 1e9)
                 off = 0.02 if name == "gosgd" else 1e-6  # which sends at random
                 rate = pytest.approx(option.use.samples_per_s, rel=off)
                 assert trial.samples_per_s == rate, name
                 taken_s = sum(
-                    simulate(phase.dry.cluster, phase.dry.programs(count)).end_s
+                    simulate(phase.cluster, phase.programs(count)).end_s
                     for phase in option.phases
-                    for count in (phase.dry.first, phase.dry.first + trial.count)
+                    for count in (phase.first, phase.first + trial.count)
                 )
                 assert trial.used.seconds == pytest.approx(taken_s)
 
@@ -189,9 +189,9 @@ class TestTable:
         use = option.run(carrier, 2)
         simulated = option.run(simulate, 2)
         assert (use.link_bytes, use.messages) == (simulated.link_bytes, simulated.messages)
-        assert option.dry is not None
-        for run, count in zip(carrier.runs, (option.dry.first, option.dry.first + 2), strict=True):
-            assert run.end_s >= simulate(option.dry.cluster, option.dry.programs(count)).end_s
+        (phase,) = option.phases
+        for run, count in zip(carrier.runs, (phase.first, phase.first + 2), strict=True):
+            assert run.end_s >= simulate(phase.cluster, phase.programs(count)).end_s
 
     @pytest.mark.parametrize(("steal", "note"), [(0.0, None), (0.5, measured.DISTURBED)])
     def test_rate_of_a_disturbed_run_has_a_note(

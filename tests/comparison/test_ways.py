@@ -22,7 +22,7 @@ from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.clusters.cluster import Name
 from workbench.comparison import WAYS, Question, UnusableError, compare
 from workbench.comparison.charts import traced
-from workbench.comparison.use import DryRun, carried, limit, within_links
+from workbench.comparison.use import Phase, carried, limit, within_links
 from workbench.comparison.ways import EXACT, alone, batches, parameter_server, usable
 from workbench.comparison.ways.hub import Hub
 from workbench.comparison.ways.rounds import GOSGD_PROBABILITY
@@ -352,7 +352,7 @@ def test_whatever_a_node_computes_is_no_idling() -> None:
         return [works] * len(lanes)
 
     lanes = ["learn", "step", "plan", "scan", "select", "to node0"]
-    found = DryRun(full_mesh(len(lanes), Link(1e7)), range(len(lanes)), programs, 1).use()
+    found = Phase(full_mesh(len(lanes), Link(1e7)), range(len(lanes)), programs, 1).use()
     assert found.busy_s == pytest.approx(dict.fromkeys(range(len(lanes)), 2.0))
     assert found.waiting_share == pytest.approx(1 / 3)
 

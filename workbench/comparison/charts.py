@@ -100,7 +100,7 @@ def traced(found: Mapping[str, Option]) -> pl.DataFrame:
     for name, option in found.items():
         begin_s = 0.0
         for phase in option.phases:
-            trace = phase.dry.trace(2 // len(option.phases))
+            trace = phase.trace(2 // len(option.phases))
             for node, _, _, start_s, end_s, _, kind in trace.frame.iter_rows():
                 if end_s > start_s:
                     times_s = begin_s + start_s, begin_s + end_s

@@ -149,7 +149,7 @@ def draw(setting: Setting) -> dict[str, Any]:
     kind = pl.when(pl.col("samples_share") == 1).then(pl.lit(charts.KINDS[0]))
     drawn = frame.with_columns(kind=kind.otherwise(pl.lit(charts.KINDS[1])))
     rates = charts.marks(drawn, charts.KINDS[:2])
-    shown = [name for name, option in options.items() if option.dry is not None][:TIMELINES]
+    shown = [name for name, option in options.items() if option.phases][:TIMELINES]
     traced = charts.traced({name: options[name] for name in shown})
     title = [
         *lead(frame.filter(pl.col("samples_share") == 1)),

@@ -109,11 +109,11 @@ class Trial:
         """
         if isinstance(option, str):
             raise UserError(option)
-        if option.dry is None:
+        if not option.phases:
             raise UserError(
                 "it has no programs without learning; train it with RunOptions(measured=True)"
             )
-        if (processes := len(option.dry.cluster)) > MOST_NODES:
+        if (processes := len(option.phases[0].cluster)) > MOST_NODES:
             raise UserError(
                 f"it would take {processes} processes; up to {MOST_NODES} nodes are measured"
             )

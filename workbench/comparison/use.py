@@ -130,8 +130,8 @@ def no_work() -> None:
 
 
 @dataclass(frozen=True)
-class DryRun:
-    """A way's programs without learning: work takes its seconds, messages have their sizes.
+class Phase:
+    """A part of a training, without learning: work takes its seconds, messages have their sizes.
 
     Attributes
     ----------
@@ -147,6 +147,8 @@ class DryRun:
         Iterations of two runs; their difference is taken, so that the beginning cancels out.
     end_s
         When a run's iterations have ended.
+    share
+        Of all iterations of the training.
     """
 
     cluster: Cluster
@@ -156,6 +158,7 @@ class DryRun:
     first: int = 1
     last: int = 3
     end_s: Callable[[Run], float] = attrgetter("end_s")
+    share: float = 1.0
 
     def trace(self, iterations: int = 2) -> Trace:
         """What runs where and when."""

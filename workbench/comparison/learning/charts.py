@@ -14,6 +14,7 @@ from workbench.comparison.ways.way import EQUAL
 from workbench.figures import parts, stacked
 from workbench.figures.style import PALETTE, series
 from workbench.training.objective import CLASSES, Metric, Objective
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     import altair as alt
@@ -142,7 +143,9 @@ def draw_stress(
     By the metric that the objective shows, or else by the loss. Means over seeds, from
     `stress.stress`; a way that stops with one seed is said to stop.
     """
-    measure = "end_metric" if objective.shown else "end_loss"
+    measure = f"end_{objective.shown or 'loss'}"
+    if measure not in frame.columns:
+        raise UserError(f"the frame has no column {measure}; give the objective of the trainings")
     metric = objective.metrics.get(objective.shown or "", Metric(title="loss"))
     worse = pl.col(measure).first().over("way", "seed") - pl.col(measure)
     order = frame["way"].unique(maintain_order=True).to_list()

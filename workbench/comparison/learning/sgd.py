@@ -188,10 +188,10 @@ class Clock:
             size = _bytes(question, first)
             return cls(0.0, then.iteration_s, 0.0, early, first.iteration_s, size)
         start_s = 0.0
-        if option.dry is not None:
-            dry = option.dry
-            first_s = simulate(dry.cluster, dry.programs(dry.first)).end_s
-            start_s = max(0.0, first_s - dry.first * first.iteration_s)
+        if option.phases:
+            phase = option.phases[0]
+            first_s = simulate(phase.cluster, phase.programs(phase.first)).end_s
+            start_s = max(0.0, first_s - phase.first * first.iteration_s)
         return cls(start_s, first.iteration_s, _bytes(question, first))
 
     def seconds(self, iterations: float) -> float:

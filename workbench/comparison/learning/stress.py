@@ -50,9 +50,8 @@ SCHEMA = {
     "samples_per_s": pl.Float64,
     "rate_share": pl.Float64,
     "end_loss": pl.Float64,
-    "end_metric": pl.Float64,
-    "reason": pl.String,
 }
+"""Columns, before the metric that the objective shows, and the reason."""
 
 FAILURES = (SimulationError, DivergedError, UserError)
 
@@ -99,8 +98,9 @@ def stress(
     polars.DataFrame
         A row for each way, stress and seed; the stress ``"none"`` comes first. ``stops`` is whether
         the training cannot go on; else ``rate_share`` is its samples a second over those of the
-        undisturbed training, and ``end_loss`` and ``end_metric`` are those of its last evaluation
-        on the test samples. Ways that cannot be used have one row, with a ``reason``.
+        undisturbed training, and ``end_loss`` and the metric that the objective shows, such as
+        ``end_top1``, are those of its last evaluation on the test samples. Ways that cannot be used
+        have one row, with a ``reason``.
     """
     names = way_names(ways)
     count, first = check_whole("seeds", seeds, 1), check_whole("seed", seed, 0)
@@ -108,10 +108,12 @@ def stress(
     (task,) = tasks_of(model, cluster, dataset, batch_size, None, rates=(learning_rate,), **how)
     victim = max(task.question.holders) if node is None else cluster.index(node)
     points = [{"way": name, "seed": one} for one in range(first, first + count) for name in names]
+    shown = task.objective.shown
+    metric = {} if shown is None else {f"end_{shown}": pl.Float64}
     return sweep(
         stressed,
         points,
-        SCHEMA,
+        SCHEMA | metric | {"reason": pl.String},
         title="stress",
         shared={"task": task, "node": cluster.names[victim]},
         processes=processes if isinstance(model, str) else 1,
@@ -124,7 +126,7 @@ def stressed(task: Task, node: str, way: str, seed: int) -> Any:
     option = option_of(chosen, task.question)
     if isinstance(option, str):
         return {"reason": option}
-    by_sgd = chosen.update in sgd.UPDATES and option.dry is not None
+    by_sgd = chosen.update in sgd.UPDATES and bool(option.phases)
     train = _sgd if by_sgd else _own_training
     try:
         usual = train(task, chosen, option, seed)
@@ -138,11 +140,13 @@ def stressed(task: Task, node: str, way: str, seed: int) -> Any:
     labels = task.dataset.y_train
     if labels.ndim == 1 and labels.dtype.kind != "f":
         cases.append((replace(task, alpha=ALPHA), ()))
-    rows = [_row("none", usual, usual)]
+    shown = task.objective.shown
+    rows = [_row("none", usual, usual, shown)]
     for name, (changed, faults) in zip(STRESSES, cases, strict=False):
         try:
             option = chosen.find(changed.question)
-            rows.append(_row(name, train(changed, chosen, option, seed, faults), usual))
+            end = train(changed, chosen, option, seed, faults)
+            rows.append(_row(name, end, usual, shown))
         except FAILURES as error:
             rows.append({"stress": name, "stops": True, "reason": _reason(error)})
     return rows
@@ -162,15 +166,14 @@ class End(NamedTuple):
         return self.samples / self.end_s
 
 
-def _row(name: str, end: End, usual: End) -> dict[str, Any]:
+def _row(name: str, end: End, usual: End, shown: str | None) -> dict[str, Any]:
     return {
         "stress": name,
         "stops": False,
         "samples_per_s": end.samples_per_s,
         "rate_share": end.samples_per_s / usual.samples_per_s,
         "end_loss": end.loss,
-        "end_metric": end.metric,
-    }
+    } | ({} if shown is None else {f"end_{shown}": end.metric})
 
 
 def _reason(error: Exception) -> str:
@@ -182,10 +185,9 @@ def _reason(error: Exception) -> str:
 def _sgd(task: Task, way: Way, option: Option, seed: int, faults: Sequence[Fault] = ()) -> End:
     """Learn by plain SGD, and run the way's programs without learning for its iterations."""
     learnt = sgd.learn(task, Batches.of(way, option, task.question), seed).row(-1, named=True)
-    dry = option.dry
-    assert dry is not None
-    programs = (option.training or dry.programs)(learnt["iteration"])
-    run = simulate(dry.cluster, programs, faults=among(faults, dry.cluster))
+    phase = option.phases[0]
+    programs = (option.training or phase.programs)(learnt["iteration"])
+    run = simulate(phase.cluster, programs, faults=among(faults, phase.cluster))
     if not run.results:
         raise DeadlockError("nobody is left to learn", run)
     return End(run.end_s, learnt["samples"], learnt["loss"], learnt["metric"])

@@ -109,10 +109,12 @@ def of_edgegossip(trial: Trial) -> pl.DataFrame:
 
 def of_fedavg(trial: Trial) -> pl.DataFrame:
     """Federated averaging, with the server that the way has chosen."""
-    question, dry, hub = trial.task.question, trial.option.dry, trial.option.server
-    assert dry is not None
+    question, hub = trial.task.question, trial.option.server
     assert hub is not None
-    nodes, shards = list(dry.nodes), dict(zip(trial.nodes, trial.shards, strict=True))
+    nodes, shards = (
+        list(trial.option.phases[0].nodes),
+        dict(zip(trial.nodes, trial.shards, strict=True)),
+    )
     clients = [node for node in nodes if node in shards]
     first = trial.first()
     setup = fedavg.Setup(

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import DryRun, no_work
+from workbench.comparison.use import Phase, no_work
 from workbench.comparison.ways.batches import BY_SPEED, assumes, by_speed, equal
-from workbench.comparison.ways.way import EQUAL, Option, Phase, Way
+from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.decentralised.butterfly import assemble, butterfly
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ def plan(question: Question, batches: Callable[[Question], dict[int, int]]) -> O
         return [_worker(iterations, seconds, size) for seconds in own_s]
 
     cluster = question.part(nodes, [1.0] * len(nodes))
-    dry = DryRun(cluster, nodes, programs, sum(samples.values()), first=1, last=2)
+    phase = Phase(cluster, nodes, programs, sum(samples.values()), first=1, last=2)
     return Option.of(
         question,
-        [Phase(1.0, dry)],
+        [phase],
         learns_from=nodes,
         batches=samples,
         assumes=assumes(question, samples),

@@ -9,12 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
-from workbench.comparison.use import DryRun, no_work
+from workbench.comparison.use import Phase, no_work
 from workbench.comparison.ways.way import (
     EQUAL,
     Candidate,
     Option,
-    Phase,
     Training,
     Way,
     fastest,
@@ -88,34 +87,34 @@ class Learner:
         learning = _learning(iterations, arriving, len(self.sent), cost_s, self.ahead)
         return [learning, *(_sending(arriving, size) for size in self.sent.values())]
 
-    def dry(self) -> DryRun:
-        """Dry run of iterations whose samples are sent."""
+    def sending(self, share: float = 1.0) -> Phase:
+        """Iterations whose samples are sent, this share of all."""
         first = self.ahead + 2
-        return self._dry(lambda count: self.programs(count, count), first, first + 8)
+        return self._phase(lambda count: self.programs(count, count), first, first + 8, share)
 
-    def dry_without_sending(self) -> DryRun:
-        """Dry run of iterations whose samples are stored."""
-        return self._dry(lambda iterations: self.programs(iterations, 0), 1, 2)
+    def stored(self, share: float = 1.0) -> Phase:
+        """Iterations whose samples are stored, this share of all."""
+        return self._phase(lambda iterations: self.programs(iterations, 0), 1, 2, share)
 
-    def _dry(self, programs: Callable[[int], list[Program]], first: int, last: int) -> DryRun:
+    def _phase(
+        self, programs: Callable[[int], list[Program]], first: int, last: int, share: float
+    ) -> Phase:
         pairs = [pair for a, b in self.sent for pair in ((a, b), (b, a))]
         cluster, samples = self.question.part(self.nodes, pairs=pairs), self.question.batch_size
-        return DryRun(cluster, self.nodes, programs, samples, first=first, last=last)
+        return Phase(cluster, self.nodes, programs, samples, first=first, last=last, share=share)
 
 
 def from_own_samples(question: Question) -> Option:
     """The holder of samples that learns fastest from its own."""
     holders = [node for node in question.unlike if node in question.samples]
     learners = [Learner(question, node, (node,)) for node in holders]
-    return _fastest(learners, lambda learner: [Phase(1.0, learner.dry_without_sending())])
+    return _fastest(learners, lambda learner: [learner.stored()])
 
 
 def sent_each_epoch(question: Question) -> Option:
     """The node that learns fastest from all samples, sent ahead of each batch; it stores none."""
     said = "samples are sent in every epoch, ahead of the batch that needs them"
-    return _fastest(
-        _of_all_samples(question), lambda learner: [Phase(1.0, learner.dry())], assumes=(said,)
-    )
+    return _fastest(_of_all_samples(question), lambda learner: [learner.sending()], assumes=(said,))
 
 
 def sent_once(question: Question) -> Option:
@@ -129,8 +128,8 @@ def sent_once(question: Question) -> Option:
     return _fastest(
         _of_all_samples(question),
         lambda learner: [
-            Phase(1 / epochs, learner.dry()),
-            Phase(1 - 1 / epochs, learner.dry_without_sending()),
+            learner.sending(1 / epochs),
+            learner.stored(1 - 1 / epochs),
         ],
         lambda learner: lambda number: learner.programs(number, min(number, in_epoch)),
         assumes=(

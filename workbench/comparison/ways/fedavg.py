@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from workbench import training
 from workbench.comparison.question import Question
-from workbench.comparison.use import DryRun
+from workbench.comparison.use import Phase
 from workbench.comparison.ways.batches import equal
 from workbench.comparison.ways.hub import Hub, with_best_hub
 from workbench.comparison.ways.rounds import epoch_s, holders
-from workbench.comparison.ways.way import AVERAGES, Option, Phase, Way
+from workbench.comparison.ways.way import AVERAGES, Option, Way
 from workbench.decentralised.learner import PeerLearner
 from workbench.runtime import Fault, Message, Run
 from workbench.training import Programs, Standing, Trained
@@ -264,10 +264,10 @@ def _federated(own_s: Mapping[int, float], hub: Hub) -> Option:
         return together(parts)
 
     learnt = sum(question.samples.values())
-    dry = DryRun(hub.cluster, hub.nodes, programs, learnt)
+    phase = Phase(hub.cluster, hub.nodes, programs, learnt)
     return Option.of(
         question,
-        [Phase(1.0, dry)],
+        [phase],
         learns_from=hub.workers,
         batches=hub.all_batches,
         server=hub.node,

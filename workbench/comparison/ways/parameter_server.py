@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from workbench.clusters import Link
 from workbench.comparison.question import Question
-from workbench.comparison.use import DryRun
+from workbench.comparison.use import Phase
 from workbench.comparison.ways.batches import BY_SPEED, assumes, by_speed, equal
 from workbench.comparison.ways.hub import Hub, with_best_hub
-from workbench.comparison.ways.way import EQUAL, Option, Phase, Way
+from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import LayerCosts, iteration, layer_costs
 from workbench.dynacomm.costs.plan import Plan
@@ -80,10 +80,10 @@ def with_hub(hub: Hub, planner: str) -> Option:
         return made
 
     samples = sum(hub.batches.values())
-    dry = DryRun(hub.cluster, hub.nodes, programs, samples, first=1, last=2)
+    phase = Phase(hub.cluster, hub.nodes, programs, samples, first=1, last=2)
     return Option.of(
         question,
-        [Phase(1.0, dry)],
+        [phase],
         predicted_s=max(predicted_s for *_, predicted_s in planned.values()),
         learns_from=hub.workers,
         batches=hub.all_batches,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import DryRun, no_work
-from workbench.comparison.ways.way import AVERAGES, Option, Phase, Way
+from workbench.comparison.use import Phase, no_work
+from workbench.comparison.ways.way import AVERAGES, Option, Way
 from workbench.decentralised.topologies import ring
 from workbench.edgegossip.algorithms.balancer import THRESHOLD, Balance, balance
 from workbench.edgegossip.algorithms.effects import quota
@@ -90,10 +90,10 @@ def gosgd(question: Question) -> Option:
 
     count = max(1, round(GOSGD_STEPS / sum(steps.values())))
     samples = question.batch_size * sum(steps.values())
-    dry = DryRun(question.part(nodes), nodes, programs, samples, 1, 1 + count, _last_step_s)
+    phase = Phase(question.part(nodes), nodes, programs, samples, 1, 1 + count, _last_step_s)
     return Option(
-        use=dry.use(),
-        phases=[Phase(1.0, dry)],
+        use=phase.use(),
+        phases=[phase],
         learns_from=nodes,
         batches=dict.fromkeys(nodes, question.batch_size),
         assumes=(f"a node sends its model after a step with probability {GOSGD_PROBABILITY:g}",),
@@ -136,10 +136,10 @@ def _synchronous(
         ]
 
     counted = min(MOST_ROUNDS, max(FEWEST_ROUNDS, RING_STEPS // len(nodes)))
-    dry = DryRun(cluster, nodes, programs, samples, first=BEGINNING, last=BEGINNING + counted)
+    phase = Phase(cluster, nodes, programs, samples, first=BEGINNING, last=BEGINNING + counted)
     return Option.of(
         question,
-        [Phase(1.0, dry)],
+        [phase],
         learns_from=nodes,
         batches=dict.fromkeys(nodes, question.batch_size),
         assumes=assumes,

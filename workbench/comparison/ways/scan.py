@@ -12,8 +12,8 @@ from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import DryRun, no_work
-from workbench.comparison.ways.way import EQUAL, Option, Phase, Way
+from workbench.comparison.use import Phase, no_work
+from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.olpb.algorithms.schedules import ALGORITHMS, Move, Schedule
 from workbench.olpb.costs.backward import plan as schedule_of
 from workbench.olpb.costs.stored_passes import NODES, stored_work
@@ -116,10 +116,10 @@ def _option(question: Question, best: Plan) -> Option:
         ]
 
     largest = max(best.work.value_bytes)
-    dry = DryRun(cluster, nodes, programs, question.batch_size, first=1, last=2)
+    phase = Phase(cluster, nodes, programs, question.batch_size, first=1, last=2)
     return Option.of(
         question,
-        [Phase(1.0, dry)],
+        [phase],
         predicted_s=forward_s + best.timing.seconds + update_s,
         learns_from=(holder,),
         batches={holder: question.batch_size},

@@ -18,8 +18,8 @@ from workbench.clusters.cluster import some
 from workbench.comparison.memory import NodeMemory
 from workbench.comparison.parts import ASSUMES, part_bytes, parts
 from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
-from workbench.comparison.use import DryRun, Use, within_links
-from workbench.comparison.ways.way import EQUAL, Option, Phase, Way
+from workbench.comparison.use import Phase, Use, within_links
+from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
@@ -73,7 +73,7 @@ class Trial(NamedTuple):
     policy: Policy
     memory: Mapping[int, NodeMemory]
     use: Use
-    dry: DryRun
+    phase: Phase
 
     @property
     def unfit(self) -> int:
@@ -144,8 +144,8 @@ def _trial(question: Question, edge: int, cloud: int, policy: Policy) -> Trial:
     to_hubs = [(node, hub) for node in nodes for hub in team.nodes[-2:] if node != hub]
     pairs = dict.fromkeys([*to_hubs, *((hub, node) for node, hub in to_hubs)])
     cluster = question.part(nodes, [1.0] * len(nodes), pairs)
-    dry = DryRun(cluster, nodes, programs, question.batch_size, first=2, last=4)
-    return Trial(team, policy, memory, within_links(question, dry.use()), dry)
+    phase = Phase(cluster, nodes, programs, question.batch_size, first=2, last=4)
+    return Trial(team, policy, memory, within_links(question, phase.use()), phase)
 
 
 def _pairs(question: Question) -> list[Pair]:
@@ -322,7 +322,7 @@ def _option(question: Question, trial: Trial) -> Option:
         assumes.append(ASSUMES)
     return Option(
         use=trial.use,
-        phases=[Phase(1.0, trial.dry)],
+        phases=[trial.phase],
         uses=[trial.use],
         predicted_s=iteration(team.problem, trial.policy).total_s,
         learns_from=devices,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from workbench.comparison.memory import NodeMemory
 from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import DryRun, Runner, Use, carried, mean, within_links
+from workbench.comparison.use import Phase, Runner, Use, carried, mean, within_links
 from workbench.runtime import Program, simulate
 
 EQUAL = "equal to SGD"
@@ -19,13 +19,6 @@ Training = Callable[[int], Sequence[Program]]
 
 ROUNDING = 1e-9
 """Options that are faster by less are as fast."""
-
-
-class Phase(NamedTuple):
-    """A part of a training: its share of all iterations, and its programs, without learning."""
-
-    share: float
-    dry: DryRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,18 +66,13 @@ class Option:
     @classmethod
     def of(cls, question: Question, phases: Sequence[Phase], **about: Any) -> Option:
         """Simulate the programs; `about` are the other attributes."""
-        uses = [within_links(question, phase.dry.use()) for phase in phases]
+        uses = [within_links(question, phase.use()) for phase in phases]
         use = mean(uses, [phase.share for phase in phases])
         return cls(use=use, phases=phases, uses=uses, **about)
 
-    @property
-    def dry(self) -> DryRun | None:
-        """Programs of the first phase."""
-        return self.phases[0].dry if self.phases else None
-
     def run(self, run: Runner = simulate, count: int | None = None) -> Use:
         """What an iteration takes as its programs have it, simulated or measured."""
-        uses = [phase.dry.use(run, count) for phase in self.phases]
+        uses = [phase.use(run, count) for phase in self.phases]
         return mean(uses, [phase.share for phase in self.phases])
 
 
