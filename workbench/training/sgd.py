@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from workbench.utils.checks import UserError, check_number, check_truth
+from workbench.utils.checks import (
+    UserError,
+    above_zero,
+    below_one,
+    between,
+    check_fields,
+    check_truth,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,18 +38,13 @@ class Sgd:
         Look ahead along the direction; needs momentum.
     """
 
-    learning_rate: float
-    momentum: float = 0.0
-    weight_decay: float = 0.0
+    learning_rate: float = field(metadata=above_zero())
+    momentum: float = field(default=0.0, metadata=below_one())
+    weight_decay: float = field(default=0.0, metadata=between(0, 1e6))
     nesterov: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < check_number("learning_rate", self.learning_rate) < math.inf:
-            raise UserError(f"learning_rate is {self.learning_rate}; it must be above 0 and finite")
-        if not 0 <= check_number("momentum", self.momentum) < 1:
-            raise UserError(f"momentum is {self.momentum}; it must be at least 0 and below 1")
-        if not 0 <= check_number("weight_decay", self.weight_decay) < math.inf:
-            raise UserError(f"weight_decay is {self.weight_decay}; it must be at least 0")
+        check_fields(self)
         check_truth("nesterov", self.nesterov)
         if self.nesterov and not self.momentum:
             raise UserError("nesterov needs a momentum above 0")
@@ -57,15 +58,21 @@ class Sgd:
     def step(self, parameters: Tensor, gradients: Tensor, velocity: Tensor) -> None:
         """Change `parameters` and `velocity` in place; all three are of one shape."""
         import torch
+        from torch.optim.sgd import sgd
 
         if not parameters.shape == gradients.shape == velocity.shape:
             shapes = [tuple(vector.shape) for vector in (parameters, gradients, velocity)]
             raise UserError(f"parameters, gradients and velocity have the shapes {shapes}")
         with torch.no_grad():
-            towards = gradients
-            if self.weight_decay:
-                towards = towards.add(parameters, alpha=self.weight_decay)
-            if self.momentum:
-                velocity.mul_(self.momentum).add_(towards)
-                towards = towards.add(velocity, alpha=self.momentum) if self.nesterov else velocity
-            parameters.add_(towards, alpha=-self.learning_rate)
+            sgd(
+                [parameters],
+                [gradients],
+                [velocity],
+                foreach=False,
+                lr=self.learning_rate,
+                momentum=self.momentum,
+                weight_decay=self.weight_decay,
+                nesterov=bool(self.nesterov),
+                dampening=0.0,
+                maximize=False,
+            )

@@ -168,6 +168,18 @@ def above_zero() -> Rule:
     return {"check": check}
 
 
+def below_one() -> Rule:
+    """A number from 0 to below 1."""
+
+    def check(name: str, value: object) -> float:
+        number = check_number(name, value)
+        if not 0 <= number < 1:
+            raise UserError(f"{name} is {value}; it must be at least 0 and below 1")
+        return number
+
+    return {"check": check}
+
+
 def optional(rule: Rule) -> Rule:
     """None, or what the rule allows."""
     check = rule["check"]
