@@ -206,7 +206,7 @@ class TestSetups:
             ({"dataset": DIGITS}, r"digits has images \(1, 8, 8\), lenet5 takes \(1, 28, 28\)"),
             (
                 {"model": torch.nn.Linear(784, 10), "dataset": DIGITS},
-                r"not take samples of shape \(1, 8, 8\), as digits",
+                r"not take samples of float32\[1,8,8\], as digits",
             ),
         ],
     )

@@ -72,7 +72,7 @@ def test_a_profile_is_of_the_images_it_learns_from() -> None:
 def test_another_number_type_is_taken_where_samples_are_converted() -> None:
     wide = own().double()
     check_model(wide, DIGITS, 0, in_own_type=True)
-    with pytest.raises(ValueError, match="does not take samples of shape"):
+    with pytest.raises(ValueError, match="does not take samples of float32"):
         check_model(wide, DIGITS, 0)
 
 

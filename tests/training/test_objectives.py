@@ -194,23 +194,25 @@ test_what_no_training_takes = refusals(
             r"outputs of shape \(2, 2\) for labels of shape \(2, 1\); a regression": [
                 nn.Linear(4, 2)
             ],
-            r"samples of shape \(4,\), as numbers": [nn.Linear(5, 1)],
+            r"samples of float32\[4\], as numbers": [nn.Linear(5, 1)],
             "returns tuple .*; say which tensor": [nn.GRU(4, 1)],
         },
-        "data": {"not take samples of shape": [MASKED]},
+        "data": {"not take samples of ids=int64": [MASKED]},
         "objective": {
-            r"the loss is a tensor of shape \(2, 1\); give one that is a tensor of one": [numbers],
+            r"the loss is a tensor of shape \(2, 1\) of .*; give one that is a tensor of one": [
+                numbers
+            ],
             "the loss is float; give": [lambda x, y: 1.0],
             "labels are float32; those of classes are int64": ["classes"],
             "has no gradient": [lambda x, y: x.detach().mean()],
-            "of complex numbers; give": [lambda x, y: x.mean().to(torch.complex64)],
+            "of torch.complex64; give": [lambda x, y: x.mean().to(torch.complex64)],
             "the loss of Linear is nan before anything is learnt": [lambda x, y: x.mean() * NAN],
-            r"the loss fails on outputs of shape \(2, 1\) and labels.*(Type|Runtime)Error": [
+            r"the loss fails on tensors of shapes \(2, 1\) and .*(Type|Runtime)Error": [
                 lambda x: x,
                 nn.MSELoss,
             ],
             "metric 'm' gives float; give a tensor": [Objective(mean, {"m": lambda x, y: 0.5})],
-            "metric 'm' fails on outputs.*shape": [Objective(mean, {"m": torch.addmm})],
+            "metric 'm' fails on tensors.*shape": [Objective(mean, {"m": torch.addmm})],
             "Did you mean 'regression'": ["regresion"],
             "objective is 5; give one of classes, next_token, regression, a loss": [5],
         },
@@ -259,7 +261,7 @@ test_tokens = refusals(
     {
         "module": {
             "forward of Sequential changes its parameter '0.weight'": [embedding(max_norm=0.1)],
-            "the model has 7 outputs, markov has 8 classes": [embedding(7)],
+            "labels go from 0 to 7, but the model has 7 outputs": [embedding(7)],
         },
         "data": {
             r"outputs of shape \(2, 6, 8\) for labels of shape \(2, 5\)": [

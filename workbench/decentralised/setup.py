@@ -16,7 +16,14 @@ from workbench.datasets import partition
 from workbench.decentralised.mixing import Mixing, as_mixing
 from workbench.profiles import LayerTimes
 from workbench.training import Sgd
-from workbench.utils.checks import UserError, check_number, listed
+from workbench.utils.checks import (
+    ABOVE_ZERO,
+    UserError,
+    at_least,
+    check_number,
+    listed,
+    optional,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,12 +53,11 @@ class PeerSetup(training.Setup, ABC):
     """
 
     shards: Sequence[NDArray[np.int64]] | None = field(default=None, kw_only=True)
-    patience_s: float | None = field(default=None, kw_only=True)
-    evaluate_every: int = field(default=1, kw_only=True)
+    patience_s: float | None = field(default=None, kw_only=True, metadata=optional(ABOVE_ZERO))
+    evaluate_every: int = field(default=1, kw_only=True, metadata=at_least(1))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_counts(evaluate_every=1)
         if self.shards is not None:
             shards = _check_shards(self.shards, self.nodes, self.dataset)
             object.__setattr__(self, "shards", shards)
@@ -92,7 +98,6 @@ class PeerSetup(training.Setup, ABC):
 
     def _check_patience(self, batch_s: float) -> None:
         """Refuse a patience that is too short for the shortest batch's seconds."""
-        self._check_positive("patience_s")
         assert self.patience_s is not None
         if self.patience_s < (least_s := batch_s / MOST_PATIENCES):
             raise UserError(
@@ -122,12 +127,11 @@ class Gossip(PeerSetup):
 
     mixing: Mixing | None = field(default=None, kw_only=True)
     probability: float | None = field(default=None, kw_only=True)
-    batch_size: int = field(default=64, kw_only=True)
+    batch_size: int = field(default=64, kw_only=True, metadata=at_least(1))
     sgd: Sgd = field(default_factory=lambda: Sgd(0.01, momentum=0.9), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_counts(batch_size=1)
         self._check_exchange()
         if self.patience_s is not None:
             batches_s = [

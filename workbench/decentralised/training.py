@@ -24,7 +24,7 @@ from workbench.decentralised.selecting import Epochs, EverySample, Selecting, vi
 from workbench.decentralised.setup import Gossip, sample_seconds
 from workbench.runtime import Fault, Run
 from workbench.training import RunOptions, Standing, Trained, TrainingError
-from workbench.utils.checks import UserError, is_number, listed
+from workbench.utils.checks import ABOVE_ZERO, UserError, is_number, listed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,14 +67,13 @@ class GossipSetup(Gossip):
     cluster: Cluster
     sample_s: float | Sequence[float] | None = None
     flops_per_s: float | Sequence[float] = 1e10
-    backward_over_forward: float = 2.0
+    backward_over_forward: float = field(default=2.0, metadata=ABOVE_ZERO)
 
     def __post_init__(self) -> None:
         check_cluster(self.cluster)
         if self.sample_s is not None:
             self._each("sample_s")
         self._each("flops_per_s")
-        self._check_positive("backward_over_forward")
         super().__post_init__()
 
     @property

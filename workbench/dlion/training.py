@@ -38,7 +38,16 @@ from workbench.training import RunOptions, Sgd, Standing, TrainingError
 from workbench.training.models import make_model
 from workbench.training.repeatable import FIRST_WEIGHTS, derive
 from workbench.training.trained import metrics_of_each, schema
-from workbench.utils.checks import UserError, check_kind, check_name, check_number, choose
+from workbench.utils.checks import (
+    ABOVE_ZERO,
+    NOT_NEGATIVE,
+    UserError,
+    at_least,
+    check_kind,
+    check_name,
+    choose,
+    optional,
+)
 
 if TYPE_CHECKING:
     from workbench.runtime.measured.home import Home
@@ -101,27 +110,20 @@ class Setup(PeerSetup):
 
     environment: str | Environment | None = None
     cluster: Cluster | None = None
-    seconds: float | None = None
-    iterations: int | None = None
-    local_batch: int = 32
+    seconds: float | None = field(default=None, metadata=optional(ABOVE_ZERO))
+    iterations: int | None = field(default=None, metadata=optional(at_least(1)))
+    local_batch: int = field(default=32, metadata=at_least(1))
     sgd: Sgd = field(default_factory=lambda: Sgd(0.1), kw_only=True)
     first_weights: str = "own"
-    sample_s: float | None = None
-    host_s: float = 0.0
-    flops_per_s: float = 1e10
-    backward_over_forward: float = 2.0
-    stands_for: float = 1.0
-    evaluate_every: int = field(default=20, kw_only=True)
+    sample_s: float | None = field(default=None, metadata=optional(ABOVE_ZERO))
+    host_s: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    flops_per_s: float = field(default=1e10, metadata=ABOVE_ZERO)
+    backward_over_forward: float = field(default=2.0, metadata=ABOVE_ZERO)
+    stands_for: float = field(default=1.0, metadata=ABOVE_ZERO)
+    evaluate_every: int = field(default=20, kw_only=True, metadata=at_least(1))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_counts(local_batch=1)
-        if self.iterations is not None:
-            self._check_counts(iterations=1)
-        limits = [name for name in ("seconds", "sample_s") if getattr(self, name) is not None]
-        self._check_positive(*limits, "flops_per_s", "backward_over_forward", "stands_for")
-        if not 0 <= check_number("host_s", self.host_s) < math.inf:
-            raise UserError(f"host_s is {self.host_s}; it must be at least 0 s and finite")
         check_name("first_weights", self.first_weights, FIRST)
         if self.patience_s is not None:
             fastest = max(max(node.speed_over_time.values) for node in self.network.nodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,7 +31,9 @@ from workbench.training import RunOptions, Trained, TrainingError
 from workbench.training.evaluation import counted_labels
 from workbench.training.setup import may_run_in_parallel
 from workbench.utils.checks import (
+    ABOVE_ZERO,
     UserError,
+    at_least,
     check_kind,
     check_number,
     check_truth,
@@ -116,19 +118,17 @@ class Setup(training.Setup):
     """
 
     link: Link
-    flops_per_s: float = 1e10
-    backward_over_forward: float = 2.0
-    workers: int = 1
-    servers: int = 1
-    batch_size: int = 32
+    flops_per_s: float = field(default=1e10, metadata=ABOVE_ZERO)
+    backward_over_forward: float = field(default=2.0, metadata=ABOVE_ZERO)
+    workers: int = field(default=1, metadata=at_least(1))
+    servers: int = field(default=1, metadata=at_least(1))
+    batch_size: int = field(default=32, metadata=at_least(1))
     speeds: tuple[float, ...] = ()
     by_layer: bool = False
     layer_times: LayerTimes | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_counts(workers=1, servers=1, batch_size=1)
-        self._check_positive("flops_per_s", "backward_over_forward")
         check_truth("by_layer", self.by_layer)
         self._check_layer_times()
         if not isinstance(self.link, Link):

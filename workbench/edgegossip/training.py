@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from workbench.edgegossip.costs import platforms as kinds
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.programs.trainer import EdgeGossip
 from workbench.training import RunOptions
-from workbench.utils.checks import UserError, check_kind, check_name, listed
+from workbench.utils.checks import ABOVE_ZERO, UserError, check_kind, check_name, listed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,7 +63,7 @@ class Setup(Gossip):
     """
 
     platforms: Sequence[Platform]
-    uplink_bps: float = 1e9
+    uplink_bps: float = field(default=1e9, metadata=ABOVE_ZERO)
     overhead_s: float = 0.001
     cluster: Cluster | None = None
 
@@ -76,7 +76,6 @@ class Setup(Gossip):
             if not isinstance(platform, Platform):
                 raise UserError(f"a platform is {platform!r}; give an edgegossip.Platform")
         object.__setattr__(self, "platforms", platforms)
-        self._check_positive("uplink_bps")
         if self.mixing is None and self.probability is None:
             object.__setattr__(self, "mixing", decentralised.complete(len(platforms)))
         super().__post_init__()

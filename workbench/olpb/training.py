@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,15 @@ from workbench.profiles import profile_model
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
 from workbench.training import RunOptions, TrainingError
 from workbench.training.passes import Batches, shared_by_places
-from workbench.utils.checks import UserError, check_kind, check_name, check_number, check_truth
+from workbench.utils.checks import (
+    NOT_NEGATIVE,
+    UserError,
+    at_least,
+    check_kind,
+    check_name,
+    check_truth,
+    optional,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -70,26 +77,21 @@ class Setup(training.WholeBatches):
     """
 
     pool: Pool
-    batch_size: int = 32
-    evaluate_every: int | None = None
-    level: int = LEVEL
+    batch_size: int = field(default=32, metadata=at_least(1))
+    evaluate_every: int | None = field(default=None, metadata=optional(at_least(1)))
+    level: int = field(default=LEVEL, metadata=at_least(1))
     scan: str = "hillis_steele"
-    modules: int = MODULES
+    modules: int = field(default=MODULES, metadata=at_least(1))
     random_delays: bool = False
-    operator_flops: float = 0.0
+    operator_flops: float = field(default=0.0, metadata=NOT_NEGATIVE)
     moves: str = FREE
 
     in_own_type = True
 
     def __post_init__(self) -> None:
         check_kind("pool", self.pool, Pool, "a Pool, such as Pool((Node(1e9),) * 4)")
-        self._check_counts(batch_size=1, level=1, modules=1)
         super().__post_init__()
-        if self.evaluate_every is not None:
-            self._check_counts(evaluate_every=1)
         check_truth("random_delays", self.random_delays)
-        if not 0 <= check_number("operator_flops", self.operator_flops) < math.inf:
-            raise UserError(f"operator_flops is {self.operator_flops}; it must be at least 0")
         check_name("scan", self.scan, ALGORITHMS)
         check_name("cost of a move", self.moves, MOVES)
 

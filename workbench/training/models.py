@@ -53,8 +53,6 @@ def initialise(
     ------
     workbench.utils.checks.UnknownNameError
         No such model in the zoo.
-    ValueError
-        Neither a name nor a function; a module, which has its weights already; no seed.
     """
     from torch import nn
 
@@ -175,28 +173,9 @@ def check_model(
     name = model if isinstance(model, str) else type(module).__name__
     check_has_parameters(name, module)
     dtype = number_type(module) if in_own_type else None
+    module.eval()
     for x in (dataset.x_test, dataset.x_train):
-        scores = _outputs_of(module.eval(), dataset, seed, x[_rows_to_try(x)], dtype)
-    if objective.loss is cross_entropy and (classes := len(dataset.classes)):
-        count = scores.shape[-1] if scores.dim() else 0
-        if scores.dim() == dataset.y_train.ndim + 1 and count < classes:
-            raise UserError(
-                f"the model has {count} outputs, {dataset.name} has {classes} classes; "
-                "each class needs an output"
-            )
-    _check_learning(name, module, dataset, seed, objective, dtype=dtype)
-
-
-def _check_learning(
-    name: str,
-    module: torch.nn.Module,
-    dataset: Dataset,
-    seed: int,
-    objective: Objective,
-    *,
-    dtype: torch.dtype | None,
-) -> None:
-    """Refuse what a step on two samples shows: of the module, its loss, metrics and gradients."""
+        _outputs_of(module, dataset, seed, x[_rows_to_try(x)], dtype)
     rows = _labelled(dataset.y_train)[:2]  # batch normalisation refuses a single one
     module.train(len(rows) > 1)
     before = {key: one._version for key, one in module.named_parameters()}
@@ -212,12 +191,16 @@ def _check_learning(
     if objective.loss is cross_entropy:
         for part in (dataset.y_train, dataset.y_test):
             check_classes(part, scores.shape[-1])
+    objective.each(scores.detach(), labels)
+    _check_gradient(name, module, loss)
+
+
+def _check_gradient(name: str, module: torch.nn.Module, loss: Tensor) -> None:
     if not math.isfinite(loss.item()):
         raise UserError(
             f"the loss of {name} is {loss.item()} before anything is learnt: see what the model "
-            f"gives for the first samples of {dataset.name}, and the loss for that"
+            "gives for the first samples, and the loss for that"
         )
-    objective.each(scores.detach(), labels)
     if not loss.requires_grad:
         raise UserError(f"the loss of {name} has no gradient: compute it by PyTorch's functions")
     loss.backward()  # type: ignore[no-untyped-call]
@@ -267,11 +250,8 @@ def _outputs_of(
     except Exception as error:
         ranges = [f"from {a.min()} to {a.max()}" for a in arrays_of(x) if a.dtype.kind in "iu"]
         numbers = f" with numbers {', '.join(ranges)}" if ranges else ""
-        shapes = ", ".join(
-            str(one.shape) if one.dtype == "float32" else str(one) for one in dataset.inputs
-        )
         raise UserError(
-            f"the model does not take samples of shape {shapes}{numbers}, as "
-            f"{dataset.name} has: {error}"
+            f"the model does not take samples of {', '.join(map(str, dataset.inputs))}{numbers}, "
+            f"as {dataset.name} has: {error}"
         ) from error
     return output_tensor(returned)

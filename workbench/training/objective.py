@@ -107,14 +107,12 @@ class Objective:
         for name, value in {"loss": self.loss, **self.metrics}.items():
             if not callable(value) and not isinstance(value, Metric):
                 raise UserError(f"{name} is {value!r}; give a function of outputs and labels")
-        for name in self.metrics:
+        titled = {}
+        for name, value in self.metrics.items():
             if not isinstance(name, str) or name in TAKEN or name.startswith("train_"):
                 raise UserError(f"a metric cannot be called {name!r}, as results have that column")
-        metrics = {
-            name: metric if isinstance(metric, Metric) else Metric(metric)
-            for name, metric in self.metrics.items()
-        }
-        titled = {name: replace(one, title=one.title or name) for name, one in metrics.items()}
+            metric = value if isinstance(value, Metric) else Metric(value)
+            titled[name] = replace(metric, title=metric.title or name)
         object.__setattr__(self, "metrics", titled)
 
     @property
@@ -129,12 +127,11 @@ class Objective:
         outputs = output_tensor(returned)
         if self.loss is cross_entropy:
             check_scores(outputs, labels)
-        loss = _called("the loss", self.loss, outputs, labels)
+        loss = called("the loss", self.loss, outputs, labels)
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or loss.is_complex():
             given = type(loss).__name__
             if isinstance(loss, torch.Tensor):
-                given = f"a tensor of shape {tuple(loss.shape)}"
-                given += " of complex numbers" * loss.is_complex()
+                given = f"a tensor of shape {tuple(loss.shape)} of {loss.dtype}"
             raise UserError(f"the loss is {given}; give one that is a tensor of one number, a mean")
         return loss
 
@@ -142,30 +139,29 @@ class Objective:
         """Metrics that have a number for each label or sample; refused if they give none."""
         import torch
 
-        found = {
-            name: _called(f"metric {name!r}", metric.each, outputs, labels)
-            for name, metric in self.metrics.items()
-            if metric.each is not None
-        }
-        for name, values in found.items():
-            if not isinstance(values, torch.Tensor):
-                raise UserError(
-                    f"metric {name!r} gives {type(values).__name__}; give a tensor with a number "
-                    "for each label, or for each sample"
-                )
+        found = {}
+        for name, metric in self.metrics.items():
+            if metric.each is not None:
+                values = called(f"metric {name!r}", metric.each, outputs, labels)
+                if not isinstance(values, torch.Tensor):
+                    raise UserError(
+                        f"metric {name!r} gives {type(values).__name__}; give a tensor with a "
+                        "number for each label, or for each sample"
+                    )
+                found[name] = values
         return found
 
 
-def _called(what: str, function: Callable[..., Any], outputs: Tensor, labels: Tensor) -> Any:
-    """Call a user's function of outputs and labels."""
+def called(what: str, function: Callable[..., Any], *tensors: Tensor) -> Any:
+    """Call a user's function of tensors."""
     try:
-        return function(outputs, labels)
+        return function(*tensors)
     except UserError:
         raise
     except Exception as error:
+        shapes = " and ".join(str(tuple(tensor.shape)) for tensor in tensors)
         raise UserError(
-            f"{what} fails on outputs of shape {tuple(outputs.shape)} and labels of shape "
-            f"{tuple(labels.shape)}: {type(error).__name__}: {error}"
+            f"{what} fails on tensors of shapes {shapes}: {type(error).__name__}: {error}"
         ) from error
 
 
@@ -184,9 +180,10 @@ def output_tensor(returned: Any) -> Tensor:
     elif isinstance(returned, tuple | list) and not hasattr(returned, "_fields"):
         named = dict(enumerate(returned))
     else:
-        names: Any = getattr(returned, "__dict__", None) or getattr(returned, "__slots__", ())
-        named = {name: getattr(returned, name) for name in names}
-        named |= getattr(returned, "_asdict", dict)()
+        names: Any = getattr(returned, "_fields", None) or getattr(returned, "__slots__", None)
+        named = {
+            name: getattr(returned, name) for name in names or getattr(returned, "__dict__", ())
+        }
     tensors = [value for value in named.values() if isinstance(value, torch.Tensor)]
     chosen = named.get("logits", tensors[0] if len(tensors) == 1 else None)
     if not isinstance(chosen, torch.Tensor):
@@ -204,18 +201,10 @@ def check_scores(outputs: Tensor, labels: Tensor) -> None:
         given = str(labels.dtype).removeprefix("torch.")
         raise UserError(f"labels are {given}; those of classes are int64: convert them")
     if outputs.shape[:-1] != labels.shape:
-        given = f"shape {tuple(outputs.shape)}"
-        several = labels.dim() > 1
-        if several and outputs.dim() == 2 and len(outputs) == len(labels):
-            raise UserError(
-                f"the model gives scores of one class for a whole sample, {given}, for labels of "
-                f"each position, shape {tuple(labels.shape)}; give data with one label for each "
-                "sample, your own as an .npz file"
-            )
-        of = f"labels of shape {tuple(labels.shape)}" if several else f"{len(labels)} samples"
-        wanted = "samples x positions x classes" if several else "samples x classes"
         raise UserError(
-            f"the model gives outputs of {given} for {of}; a classifier gives a tensor of {wanted}"
+            f"the model gives outputs of shape {tuple(outputs.shape)} for labels of shape "
+            f"{tuple(labels.shape)}; a classifier gives samples x classes for a label each sample, "
+            "and samples x positions x classes for one each position"
         )
     check_classes(labels, outputs.shape[-1])
 
@@ -281,9 +270,8 @@ def exponential(mean: float) -> float:
 
 _FRACTION: dict[str, Any] = {"percent": True, "higher_is_better": True}
 _TOP1 = Metric(_in_first, title="accuracy", **_FRACTION)
-CLASSES = Objective(
-    cross_entropy, {"top1": _TOP1, "top5": Metric(_in_five, title="top-5 accuracy", **_FRACTION)}
-)
+_TOP5 = Metric(_in_five, title="top-5 accuracy", **_FRACTION)
+CLASSES = Objective(cross_entropy, {"top1": _TOP1, "top5": _TOP5})
 NEXT_TOKEN = Objective(
     cross_entropy, {"perplexity": Metric(None, exponential, "perplexity"), "top1": _TOP1}
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from workbench.training.objective import CLASSES, Objective, objective_of
 from workbench.training.passes import Batches
 from workbench.training.pieces import Pieces, cut
 from workbench.training.sgd import Sgd
-from workbench.utils.checks import UserError, check_number, check_whole
+from workbench.utils.checks import UserError, at_least, check_fields, optional
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,9 +84,9 @@ class Setup:
 
     model: Model
     dataset: Dataset
-    epochs: int = field(default=1, kw_only=True)
+    epochs: int = field(default=1, kw_only=True, metadata=at_least(1))
     sgd: Sgd = field(default_factory=lambda: Sgd(0.02, momentum=0.9), kw_only=True)
-    seed: int = field(default=0, kw_only=True)
+    seed: int = field(default=0, kw_only=True, metadata=at_least(0))
     parallel: bool | None = field(default=None, kw_only=True)
     objective: Any = field(default=None, kw_only=True)
     outputs: Callable[[Any], Tensor] | None = field(default=None, kw_only=True)
@@ -96,7 +95,7 @@ class Setup:
     """Whether the model is given samples in its own number type; or as they are."""
 
     def __post_init__(self) -> None:
-        self._check_counts(epochs=1, seed=0)
+        check_fields(self)
         if self.parallel is not None and not isinstance(self.parallel, bool):
             raise UserError(f"parallel is {self.parallel!r}; give True, False or None")
         object.__setattr__(self, "objective", objective_of(self.objective, self.dataset))
@@ -115,17 +114,6 @@ class Setup:
         )
         if not isinstance(self.sgd, Sgd):
             raise UserError(f"sgd is {self.sgd!r}; give a training.Sgd, such as Sgd(0.02)")
-
-    def _check_counts(self, **least: int) -> None:
-        for name, smallest in least.items():
-            object.__setattr__(self, name, check_whole(name, getattr(self, name), smallest))
-
-    def _check_positive(self, *names: str) -> None:
-        for name in names:
-            number = check_number(name, getattr(self, name))
-            if not 0 < number < math.inf:
-                raise UserError(f"{name} is {number}; it must be finite and above 0")
-            object.__setattr__(self, name, number)
 
     def made(self) -> torch.nn.Module:
         """The model with its first weights, a new one each time."""
@@ -162,12 +150,10 @@ class WholeBatches(Setup, ABC):
         Stop after this many instead; an epoch that is begun then counts as one.
     """
 
-    iterations: int | None = field(default=None, kw_only=True)
+    iterations: int | None = field(default=None, kw_only=True, metadata=optional(at_least(1)))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.iterations is not None:
-            self._check_counts(iterations=1)
         samples = len(self.dataset.y_train)
         if samples < self.samples_per_batch:
             raise UserError(

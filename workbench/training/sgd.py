@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from workbench.utils.checks import (
+    ABOVE_ZERO,
+    BELOW_ONE,
+    NOT_NEGATIVE,
     UserError,
-    above_zero,
-    below_one,
-    between,
     check_fields,
     check_truth,
 )
@@ -38,9 +38,9 @@ class Sgd:
         Look ahead along the direction; needs momentum.
     """
 
-    learning_rate: float = field(metadata=above_zero())
-    momentum: float = field(default=0.0, metadata=below_one())
-    weight_decay: float = field(default=0.0, metadata=between(0, 1e6))
+    learning_rate: float = field(metadata=ABOVE_ZERO)
+    momentum: float = field(default=0.0, metadata=BELOW_ONE)
+    weight_decay: float = field(default=0.0, metadata=NOT_NEGATIVE)
     nesterov: bool = False
 
     def __post_init__(self) -> None:

@@ -156,28 +156,18 @@ def between(low: float, high: float, instead: str = "") -> Rule:
     return {"check": lambda name, value: check_range(name, value, low, high, instead)}
 
 
-def above_zero() -> Rule:
-    """A finite number above 0."""
-
+def _number(must: str, fits: Callable[[float], bool]) -> Rule:
     def check(name: str, value: object) -> float:
-        number = check_number(name, value)
-        if not 0 < number < math.inf:
-            raise UserError(f"{name} is {value}; it must be above 0 and finite")
+        if not fits(number := check_number(name, value)):
+            raise UserError(f"{name} is {value}; it must be {must}")
         return number
 
     return {"check": check}
 
 
-def below_one() -> Rule:
-    """A number from 0 to below 1."""
-
-    def check(name: str, value: object) -> float:
-        number = check_number(name, value)
-        if not 0 <= number < 1:
-            raise UserError(f"{name} is {value}; it must be at least 0 and below 1")
-        return number
-
-    return {"check": check}
+ABOVE_ZERO = _number("above 0 and finite", lambda number: 0 < number < math.inf)
+NOT_NEGATIVE = _number("at least 0 and finite", lambda number: 0 <= number < math.inf)
+BELOW_ONE = _number("at least 0 and below 1", lambda number: 0 <= number < 1)
 
 
 def optional(rule: Rule) -> Rule:
