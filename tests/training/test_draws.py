@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +14,11 @@ from torch import nn
 
 from workbench import datasets, dynacomm, training
 from workbench.clusters import Link
-from workbench.datasets import Dataset
-from workbench.training.setup import draws_at_random, is_known, may_run_in_parallel
+from workbench.training.setup import draws_at_random, may_run_in_parallel
 from workbench.utils.checks import UserError
-from workbench.zoo import MODELS
 
 X, Y = np.ones((2, 3), np.float32), np.array([0, 1])
-IMAGES = X.reshape(2, 3, 1, 1)
-DATA = Dataset("ones", IMAGES, Y, IMAGES, Y, ("a", "b"))
+DIGITS = datasets.load("digits").limit(train=100, test=20).fitted((1, 28, 28))
 
 
 class Noisy(nn.Module):
@@ -64,10 +62,6 @@ def test_a_step_that_fails_counts_as_drawing() -> None:
     assert draws_at_random(training.flatten(nn.Linear(3, 2), (3,)), X, np.array([0, 9]))
 
 
-class Child(nn.Linear):
-    """PyTorch's layer with code of one's own."""
-
-
 class Late(nn.Module):
     """Draws in its third step of training, which a look at the first does not show."""
 
@@ -83,68 +77,28 @@ class Late(nn.Module):
         return out
 
 
-def hooked() -> nn.Module:
-    module = nn.Linear(3, 2)
-    module.register_forward_hook(lambda *given: None)
-    return nn.Sequential(module)
-
-
-def weighted() -> nn.Module:
-    module = nn.Linear(3, 2)
-    nn.utils.parametrizations.weight_norm(module)
-    return module
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_zoo_is_known(name: str) -> None:
-    with torch.device("meta"):
-        assert is_known(MODELS[name].factory())
-
-
 @pytest.mark.parametrize(
-    ("module", "known"),
+    ("model", "parallel", "expected"),
     [
-        (nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), nn.Dropout(0.5)), True),
-        (nn.TransformerEncoderLayer(8, 2, activation="gelu"), True),
-        (weighted(), True),
-        (nn.TransformerEncoderLayer(8, 2, activation=lambda x: x), False),
-        (nn.Sequential(nn.Linear(3, 2), Child(2, 2)), False),
-        (hooked(), False),
-        (Noisy(int), False),
+        ("lenet5", None, True),
+        ("lenet5", False, False),
+        (lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 10)), None, False),
+        (lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 10)), True, True),
+        (lambda: nn.Sequential(nn.Flatten(), nn.Linear(784, 10), nn.Dropout()), True, False),
     ],
 )
-def test_known_is_code_of_pytorch_alone(module: nn.Module, known: bool) -> None:
-    assert is_known(module) is known
-
-
-def test_models_run_in_parallel_that_are_known_or_promised_and_draw_nothing() -> None:
-    flat, drops, own = (
-        training.flatten(module, (3, 1, 1))
-        for module in (
-            nn.Sequential(nn.Flatten(), nn.Linear(3, 2)),
-            nn.Sequential(nn.Flatten(), nn.Linear(3, 2), nn.Dropout()),
-            Noisy(int),
-        )
-    )
-    cases = [
-        (flat, None, True),
-        (flat, False, False),
-        (own, None, False),
-        (own, True, True),
-        (drops, None, False),
-        (drops, True, False),
-    ]
-    for model, parallel, expected in cases:
-        setup = training.Setup(model.module, DATA, parallel=parallel)
-        assert may_run_in_parallel(setup, model) is expected
+def test_steps_run_beside_each_other_if_promised_and_nothing_is_drawn(
+    model: Any, parallel: bool | None, expected: bool
+) -> None:
+    setup = training.Setup(model, DIGITS, parallel=parallel)
+    assert may_run_in_parallel(setup, setup.flat()) is expected
     with pytest.raises(UserError, match="parallel is 1; give True, False or None"):
-        training.Setup(flat.module, DATA, parallel=1)  # type: ignore[arg-type]
+        training.Setup(model, DIGITS, parallel=1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_broken_promise_of_a_setup_is_an_error(threads: int) -> None:
-    digits = datasets.load("digits").limit(train=100, test=20).fitted((1, 28, 28))
-    setup = dynacomm.Setup(Late, digits, Link(1e8), workers=2, batch_size=10)
+    setup = dynacomm.Setup(Late, DIGITS, Link(1e8), workers=2, batch_size=10)
     assert len(dynacomm.train(setup, threads=threads).epochs) == 1
     with pytest.raises(training.TrainingError, match=r"generator of Python .* parallel=False"):
         dynacomm.train(replace(setup, parallel=True), threads=threads)

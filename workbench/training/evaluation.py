@@ -27,24 +27,22 @@ if TYPE_CHECKING:
     """A row of each array is a sample."""
 
 
-def as_tensor(samples: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
-    """Return an array or tensor as a tensor on a device, copied only where it must be."""
+def as_tensor(
+    samples: NDArray[Any] | Tensor, device: torch.device, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Return an array or tensor as a tensor on a device, floats in a type, if one is given."""
     import torch
 
-    if isinstance(samples, torch.Tensor):
-        return samples.to(device)
-    # PyTorch has no tensors that cannot be written to, which those of a data set cannot.
-    own = samples if samples.flags.writeable else np.array(samples)
-    return torch.from_numpy(own).to(device)
+    if not isinstance(samples, torch.Tensor):
+        # PyTorch has no tensors that cannot be written to, which those of a data set cannot.
+        own = samples if samples.flags.writeable else np.array(samples)
+        samples = torch.from_numpy(own)
+    return samples.to(device, dtype if samples.is_floating_point() else None)
 
 
 def tensors_of(x: Samples, device: torch.device, dtype: torch.dtype | None = None) -> list[Tensor]:
-    """Return each input of a model as a tensor on a device; floats in a type, if one is given."""
-    tensors = [as_tensor(array, device) for array in arrays_of(x)]
-    return [
-        tensor if dtype is None or not tensor.is_floating_point() else tensor.to(dtype)
-        for tensor in tensors
-    ]
+    """Return each input of a model as `as_tensor` does."""
+    return [as_tensor(array, device, dtype) for array in arrays_of(x)]
 
 
 def applied(
@@ -62,8 +60,8 @@ def check_pairs(x: Samples, y: Arrays) -> int:
     import torch
 
     for name, value in (("x", x), ("y", y)):
-        is_array = isinstance(value, np.ndarray | torch.Tensor) and value.ndim
-        if not is_array and not (name == "x" and isinstance(value, NamedArrays)):
+        rows = isinstance(value, np.ndarray | torch.Tensor) and value.ndim
+        if not rows and not (name == "x" and isinstance(value, NamedArrays)):
             raise UserError(f"{name} is {value!r}; give an array or tensor, a row for each sample")
     if len(x) != len(y) or not len(x):
         raise UserError(f"{len(x)} samples and {len(y)} labels; one label each, at least one")
@@ -122,17 +120,10 @@ def gradient_step(
 class Evaluation:
     """Means over labels.
 
-    Attributes
-    ----------
-    loss
-        Not finite where the model's outputs are not.
-    samples
-        How many were evaluated.
-    metrics
-        Those of the objective, by name. For classes and tokens ``top1`` is the fraction of labels
-        that have the highest score, ``top5`` of those with one of the five highest. Of equal scores
-        that of the lower class counts as the higher; outputs that are not numbers count as wrong.
-        With five classes or fewer, ``top5`` means nothing.
+    The loss is not finite where the model's outputs are not. `metrics` are those of the objective:
+    for classes and tokens ``top1`` is the fraction of labels that have the highest score, ``top5``
+    of those with one of the five highest. Of equal scores that of the lower class counts as the
+    higher; outputs that are not numbers count as wrong.
     """
 
     loss: float
@@ -177,21 +168,23 @@ def evaluate(
     device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
     sums = dict.fromkeys(("loss", *objective.metrics), 0.0)
     counts = dict.fromkeys(sums, 0)
+
+    def add(name: str, total: float, count: int) -> None:
+        sums[name] += total
+        counts[name] += count
+
     with evaluating(model), torch.no_grad():
         for start in range(0, count, batch_size):
             part = slice(start, start + batch_size)
             labels = as_tensor(y[part], device)
             returned, counted = applied(model, x[part], device, dtype), counted_labels(labels)
             if counted:
-                sums["loss"] += float(objective.value(returned, labels)) * counted
-                counts["loss"] += counted
+                add("loss", float(objective.value(returned, labels)) * counted, counted)
             for name, values in objective.each(output_tensor(returned), labels).items():
                 if values.dim():
-                    sums[name] += float(values.sum())
-                    counts[name] += values.numel()
+                    add(name, float(values.sum()), values.numel())
                 elif counted:  # a mean over the labels
-                    sums[name] += float(values) * counted
-                    counts[name] += counted
+                    add(name, float(values) * counted, counted)
     if not counts["loss"]:
         raise UserError(f"no label counts: all are {IGNORED}; give some to evaluate by")
     means = {name: total / max(counts[name], 1) for name, total in sums.items()}

@@ -16,7 +16,6 @@ from workbench.training.batches import batches
 from workbench.training.evaluation import evaluate, gradient_step
 from workbench.training.flat_model import FlatModel, copied, flatten
 from workbench.training.models import (
-    OutputHook,
     check_model,
     inputs_in_type,
     make_model,
@@ -71,15 +70,13 @@ class Setup:
         that the model's code touches nothing but the model, and that neither it nor anything else
         in the run draws from a global generator of random numbers; steps of a model that does so
         in the first one (dropout) run one after the other all the same. None is True for models of
-        the zoo and of PyTorch's own layers, without hooks, and False for others.
+        the zoo by name, and False for others.
 
     Raises
     ------
-    ValueError
-        Numbers out of range; an unknown model, or a model of which every parameter is frozen, that
-        does not take the data set's samples (a token beyond its vocabulary, say), that has fewer
-        outputs than there are classes, or parameters on which the loss does not depend; a loss that
-        is not a number; anything but a data set or an `Sgd`.
+    UserError
+        Numbers out of range; an unknown model; one that does not take the data set's samples, or
+        has parameters on which the loss does not depend; a loss that is not a number.
     """
 
     model: Model
@@ -194,38 +191,13 @@ class WholeBatches(Setup, ABC):
         return self.epochs if self.iterations is None else -(-self.iterations // self._per_epoch)
 
 
-_KNOWN = ("torch.nn.", "workbench.zoo.")
-
-
 def may_run_in_parallel(setup: Setup, flat: FlatModel) -> bool:
     """Whether steps of the model's replicas may run beside each other."""
-    promised = is_known(flat.module) if setup.parallel is None else setup.parallel
+    promised = isinstance(setup.model, str) if setup.parallel is None else setup.parallel
     if not promised or flat.device.type != "cpu":
         return False
     data = setup.dataset
     return not draws_at_random(flat, data.x_train[:2], data.y_train[:2], setup.objective)
-
-
-def is_known(module: torch.nn.Module) -> bool:
-    """Whether a module has no code but PyTorch's and the zoo's."""
-    return all(map(_is_known, module.modules()))
-
-
-def _is_known(part: torch.nn.Module) -> bool:
-    held = vars(part).items()
-    passes = ("_forward_", "_backward_")
-    hooked = any(
-        not isinstance(hook, OutputHook)
-        for name, hooks in held
-        if name.startswith(passes) and name.endswith("_hooks")
-        for hook in hooks.values()
-    )
-    functions = [value for _, value in held if callable(value)]  # such as an activation
-    return (
-        not hooked
-        and type(part).__module__.startswith(_KNOWN)
-        and all(f"{function.__module__}.".startswith("torch.") for function in functions)
-    )
 
 
 def draws_at_random(
