@@ -28,23 +28,15 @@ def batches(
     out evenly what is left, so that batches may differ by a sample, and some may be empty. All
     workers have equally many batches.
 
-    Parameters
-    ----------
-    samples
-        A data set, whose training samples are meant, or their number.
-    batch_size
-        Samples in a batch of one worker.
-    epoch, worker
-        From 0.
+    `samples` is a data set, whose training samples are meant, or their number; epochs and workers
+    count from 0.
     """
     if isinstance(samples, Dataset):
         count = len(samples.y_train)
     else:
         count = check_whole("samples, a Dataset or their number,", samples, 0)
-    batch_size, workers = (
-        check_whole("batch_size", batch_size, 1),
-        check_whole("workers", workers, 1),
-    )
+    batch_size = check_whole("batch_size", batch_size, 1)
+    workers = check_whole("workers", workers, 1)
     seed, epoch = check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)
     if (worker := check_whole("worker", worker, 0)) >= workers:
         raise UserError(f"worker {worker} is not one of 0 to {workers - 1}")
@@ -67,12 +59,7 @@ def batches(
 class Draw:
     """Batches of any size from one worker's samples: pass after pass, each in an order of its own.
 
-    Parameters
-    ----------
-    samples
-        Indices of the worker's samples.
-    seed, worker, restarts
-        What decides the order.
+    `samples` are their indices; seed, worker and restarts decide the order.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.graphs import By, find_layers, follow
 from workbench.graphs.inputs import InputShape
@@ -111,12 +111,8 @@ def model_layout(
     return Layout(layers.names, tensors, kind.itemsize)
 
 
-@dataclass(frozen=True, eq=False)
-class ParameterView:
-    """Where a module holds a parameter that is a view, and the view.
-
-    Looked up in the module's own table, which is many times faster than walking the module.
-    """
+class ParameterView(NamedTuple):
+    """A parameter that is a view, and the module's own table that holds it under `key`."""
 
     owner: dict[str, torch.nn.Parameter | None]
     key: str
@@ -131,16 +127,12 @@ class FlatModel:
 
     Writing to a slice of `parameters` changes the module at once, and `gradient_step` leaves its
     gradients in `gradients`; nothing is copied. Frozen parameters (``requires_grad`` is false when
-    the module is flattened) stay the module's own, and so do buffers, of which each replica keeps
-    its own; see `workbench.training.average_buffers`.
+    the module is flattened) stay the module's own, and so do buffers. Do not convert the module,
+    move it or give its parameters other tensors: `gradient_step` refuses a module that has left its
+    vectors.
 
     Attributes
     ----------
-    module
-        Used as it is. Do not convert it, move it or give its parameters other tensors:
-        `gradient_step` refuses a module that has left its vectors.
-    layout
-        Slices by layer and tensor.
     parameters, gradients
         One-dimensional and contiguous, of ``layout.size`` elements. Where a parameter takes no
         part, its gradient stays zero.
@@ -256,9 +248,11 @@ def get_buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 def set_buffers(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> None:
     """Write buffers into a module that has the same ones."""
     own = dict(module.named_buffers())
-    shapes = [{name: tuple(b.shape) for name, b in buffers.items()} for buffers in (own, values)]
-    if shapes[0] != shapes[1]:
-        wrong = sorted(name for name, _ in set(shapes[0].items()) ^ set(shapes[1].items()))
+    shapes, given = (
+        {(name, tuple(buffer.shape)) for name, buffer in buffers.items()}
+        for buffers in (own, values)
+    )
+    if wrong := sorted({name for name, _ in shapes ^ given}):
         raise UserError(f"buffers of another module: {', '.join(wrong)} are not in both alike")
     for name, buffer in own.items():
         buffer.detach().copy_(values[name])

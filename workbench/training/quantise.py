@@ -18,14 +18,9 @@ BITS = range(1, 17)
 
 
 class Quantised(NamedTuple):
-    """A tensor as its receiver sees it, and its size in transit.
+    """A tensor as its receiver sees it, of at most 2^c different values, and its size in transit.
 
-    Attributes
-    ----------
-    values
-        Of the tensor's shape and dtype, at most 2^c different ones.
-    size_bytes
-        c bits a value, rounded up to whole bytes, plus the smallest and the largest value.
+    The size is c bits a value, rounded up to whole bytes, plus the smallest and the largest value.
     """
 
     values: Tensor
@@ -42,8 +37,7 @@ def quantise(tensor: Tensor, bits: int) -> Quantised:
     Deviation: JALAD then codes the levels by Huffman's method; here, as in HierTrain's model of
     it, a value takes c bits.
 
-    `bits` is c, from 1 to 16; the tensor has floating-point values, at least one and all finite.
-    Anything else is a ValueError.
+    `bits` is c, from 1 to 16; the tensor has at least one value, in floating point, all finite.
     """
     import torch
 
