@@ -1,8 +1,9 @@
 """Progress of a long run: one line that is overwritten, on a terminal or in a notebook.
 
 On a terminal the line disappears when the run ends; in a notebook its last text stays, as one
-output of its own. In logs and pipes a line is written every half a minute. No thread updates the
-line, so that what is being timed has the processor to itself.
+output of its own, which needs no widget to be shown (``rich.progress`` would store one). In logs
+and pipes a line is written every half a minute (``rich.progress`` writes at the end alone). No
+thread updates the line, so that what is being timed has the processor to itself.
 """
 
 from __future__ import annotations
@@ -51,11 +52,13 @@ class Line:
     def __init__(self, console: Console | None = None, after_s: float = 0.0) -> None:
         self.console = console or Console(stderr=True)
         self.started_s = time.perf_counter()
-        self.shown = False
-        self._next_s = self.started_s + after_s
-        self._next_logged_s = self.started_s + max(after_s, EVERY_LOGGED_S)
-        self._live: Live | None = None
-        self._output: Any = None
+        self._live: Live | None = None  # on a terminal
+        self._output: Any = None  # in a notebook
+        self._logs = not self.console.is_jupyter and (
+            not self.console.is_terminal or self.console.is_dumb_terminal
+        )
+        self._every_s = EVERY_LOGGED_S if self._logs else EVERY_S
+        self._next_s = self.started_s + max(after_s, EVERY_LOGGED_S if self._logs else 0)
 
     @property
     def elapsed_s(self) -> float:
@@ -66,50 +69,36 @@ class Line:
         """Overwrite the line, unless that was done a moment ago."""
         now_s = time.perf_counter()
         if now_s >= self._next_s:
-            self._next_s = now_s + EVERY_S
+            self._next_s = now_s + self._every_s
             self._show(text)
 
     def close(self, text: str | None = None) -> None:
         """Show a last text: it stays in a notebook, and disappears with the line on a terminal."""
-        if self.shown and text:
+        if text and (self._live is not None or self._output is not None):
             self._show(text)
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     def _show(self, text: str) -> None:
-        if self.console.is_jupyter:
-            self._show_in_notebook(text)
-        elif self.console.is_terminal and not self.console.is_dumb_terminal:
-            self._show_on_terminal(text)
-        else:
-            self._log(text)
-            return
-        self.shown = True
-
-    def _log(self, text: str) -> None:
-        now_s = time.perf_counter()
-        if now_s >= self._next_logged_s:
-            self._next_logged_s = now_s + EVERY_LOGGED_S
+        if self._logs:
             print(text, file=self.console.file, flush=True)
+        elif not self.console.is_jupyter:
+            from rich.live import Live
+            from rich.text import Text
 
-    def _show_in_notebook(self, text: str) -> None:
-        from IPython import display
-
-        data, shows = {"text/plain": text}, cast(Any, display.display)
-        if self._output is None:
-            self._output = shows(data, raw=True, display_id=True)
+            if self._live is None:
+                self._live = Live(console=self.console, auto_refresh=False, transient=True)
+                self._live.start()
+            self._live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
         else:
-            self._output.update(data, raw=True)
+            from IPython import display
 
-    def _show_on_terminal(self, text: str) -> None:
-        from rich.live import Live
-        from rich.text import Text
-
-        if self._live is None:
-            self._live = Live(console=self.console, auto_refresh=False, transient=True)
-            self._live.start()
-        self._live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+            data, shows = {"text/plain": text}, cast(Any, display.display)
+            if self._output is None:
+                self._output = shows(data, raw=True, display_id=True)
+            else:
+                self._output.update(data, raw=True)
 
 
 class Steps:
