@@ -23,7 +23,7 @@ from workbench.runtime import (
     draw_faults,
     simulate,
 )
-from workbench.runtime.faults import fault_rows
+from workbench.runtime.faults import Uptime, fault_rows
 
 
 async def paired(context: Context) -> list[float]:
@@ -274,3 +274,13 @@ class TestDrawn:
             if isinstance(fault, Crash | SlowDown | LinkDown)
         ]
         assert len(set(times)) == len(times) > 60
+
+
+@pytest.mark.parametrize(
+    ("at_s", "process"), [(0.0, 0), (0.99, 0), (1.0, None), (1.9, None), (2.0, 1), (9.0, None)]
+)
+def test_process_that_is_up(at_s: float, process: int | None) -> None:
+    uptime = Uptime(1, [Crash(1, 1.0), Restart(1, 2.0), Crash(1, 3.0)], int)
+    assert uptime.process(at_s) == process
+    assert uptime.processes == 2
+    assert [uptime.lasts(restarts) for restarts in range(2)] == [(0.0, 1.0), (2.0, 3.0)]

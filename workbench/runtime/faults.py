@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -224,6 +224,34 @@ def draw_faults(
         for from_s, to_s in intervals(link_down_every_s, link_down_s, Purpose.OUTAGES, *pair):
             faults.append(LinkDown(*pair, from_s, to_s))
     return tuple(faults)
+
+
+class Uptime:
+    """When a node is up, by its crashes and restarts, and in which of its processes."""
+
+    def __init__(
+        self, node: int, faults: Iterable[Fault], index: Callable[[int | str], int]
+    ) -> None:
+        self.times_s = sorted(
+            fault.at_s
+            for fault in faults
+            if isinstance(fault, Crash | Restart) and index(fault.node) == node
+        )
+
+    @property
+    def processes(self) -> int:
+        """How many it has, one after the other."""
+        return 1 + len(self.times_s) // 2
+
+    def process(self, at_s: float) -> int | None:
+        """How often it has been restarted by then; None while it is down."""
+        changes = sum(time_s <= at_s for time_s in self.times_s)
+        return None if changes % 2 else changes // 2
+
+    def lasts(self, restarts: int) -> tuple[float, float]:
+        """From when to when one of its processes is up."""
+        edges_s = [0.0, *self.times_s, math.inf]
+        return edges_s[2 * restarts], edges_s[2 * restarts + 1]
 
 
 def fault_rows(faults: Iterable[Fault], cluster: Cluster, end_s: float) -> list[Row]:

@@ -14,15 +14,14 @@ from tests.runtime.programs import LINK, SIZE, receives, sends
 from workbench.clusters import Cluster, Link, Node, SharedCapacity
 from workbench.clusters.cluster import Name
 from workbench.runtime import Message, simulate
-from workbench.runtime.measured.arbiter import GONE, Arbiter, obey
-from workbench.runtime.measured.handshake import Caller, new_token
+from workbench.runtime.measured.arbiter import GONE, Arbiter, join_arbiter
+from workbench.runtime.measured.connection import Caller, new_token
 from workbench.runtime.measured.network import (
     Network,
     Pair,
     arbitrated,
     without_roomy_interfaces,
 )
-from workbench.runtime.measured.packing import pack
 from workbench.runtime.measured.records import Place
 
 CAPS = st.sampled_from([None, 1e6])
@@ -78,14 +77,14 @@ def test_a_node_whose_arbiter_is_gone_says_so() -> None:
     cluster, token = Cluster(nodes, links), new_token()
     arbiter = Arbiter(Place(cluster, 0, 0, 0, (), False, False, 1e9, token, "127.0.0.1"))
     network = Network(cluster, 0, arbiter.clock, seed=0, faults=(), sent=lambda _: None)
-    obey(network, arbiter.listener.address, Caller(0, 0), token)
+    join_arbiter(network, arbiter.listener.address, Caller(0, 0), token)
     running = threading.Thread(target=arbiter.run, args=(time.monotonic(),))
     running.start()
     network.start()
-    network.send(0, 2, Message(0, "x", pack(None), SIZE / 100))
+    network.links[2].send(Message(0, "x", None, SIZE / 100))
     while not network.idle:
         time.sleep(0.01)
-    assert [use.messages for use in network.uses()] == [1]
+    assert [link.use.messages for link in network.links.values()] == [1]
     arbiter.end()
     running.join()
     while network.failure is None:

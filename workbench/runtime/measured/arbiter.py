@@ -1,35 +1,32 @@
-"""Times the links that share a downlink with links of other nodes, in a process of its own.
+"""Times links that share a capacity with links of other nodes, in a process of its own.
 
-Who sends does not know what others send to the same node meanwhile. So the nodes announce what they
-queue on such links, and when; the arbiter's pipes, which are the simulation's, know all of it, and
-it tells the senders which share of a message is through, and when it is. An announcement counts
-at the time that it names, even if it comes a little later, as long as nothing later has happened:
-messages that follow each other on a link lose no time by it.
+Who sends does not know what others send meanwhile. So the nodes announce what they queue on such
+links, and when; the arbiter's pipes, which are the simulation's, know all of it, and it says to the
+senders which share of a message is through, and when it is. An announcement counts at the time that
+it names, even if it comes a little later, as long as nothing later has happened: messages that
+follow each other on a link lose no time by it.
 """
 
 from __future__ import annotations
 
-import pickle
-import socket
 import threading
-from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
+from multiprocessing.connection import Connection
 from typing import Any
 
-from workbench.runtime.faults import Crash
+from workbench.runtime.faults import Crash, Uptime
 from workbench.runtime.kernel import FIRST
-from workbench.runtime.measured.channel import Uptime
-from workbench.runtime.measured.frames import FRAME, Kind, Tail, frame
-from workbench.runtime.measured.handshake import Caller, connect, receive
-from workbench.runtime.measured.network import Line, Network, Pair, arbitrated, paced_pipes
+from workbench.runtime.measured.connection import Caller, Listener, connect
+from workbench.runtime.measured.frames import End
+from workbench.runtime.measured.network import Network, Pair, arbitrated, paced_pipes
 from workbench.runtime.measured.realtime import RealKernel, RunClock
-from workbench.runtime.measured.reception import Listener
 from workbench.runtime.measured.records import Arbitrated, Place
 from workbench.runtime.messages import Message
 
-GONE = "the process that times shared downlinks ended by itself"
+GONE = "the process that times shared links ended by itself"
 GRANT_S = 0.01
-"""How often a sender is told which share is through."""
+"""How often a sender hears which share is through."""
 
 
 class Arbiter:
@@ -39,17 +36,15 @@ class Arbiter:
         cluster, index = place.cluster, place.cluster.index
         self.clock = RunClock()
         self.env = RealKernel(self.clock, ideal=True)
-        self._lines = {pair: _Line(self, pair) for pair in arbitrated(cluster)}
-        lines: Mapping[Pair, Line] = self._lines
+        self._links = {pair: _RemoteLink(pair) for pair in arbitrated(cluster)}
         self._pipes = paced_pipes(
-            cluster, self.env, place.seed, place.faults, lines, chunk_s=GRANT_S
+            cluster, self.env, place.seed, place.faults, self._links, chunk_s=GRANT_S
         )
         sources = {source for source, _ in self._pipes}
         self._uptimes = {node: Uptime(node, place.faults, index) for node in sources}
         for fault in place.faults:
             if isinstance(fault, Crash):
                 self.env.call_at(fault.at_s, partial(self._crash, index(fault.node)), FIRST)
-        self._connections: dict[Caller, socket.socket] = {}
         self._late_s: list[tuple[int, float]] = []
         self.listener = Listener(place.host or "", place.token, self._hear)
 
@@ -69,75 +64,55 @@ class Arbiter:
             if source == node:
                 pipe.drop()
 
-    def _hear(self, connection: socket.socket, caller: Caller) -> None:
-        self._connections[caller] = connection
+    def _hear(self, connection: Connection, caller: Caller) -> None:
         while True:
-            target, at_s, message = _receive(connection)
+            target, at_s, message = connection.recv()
             self._late_s.append((caller.node, self.clock() - at_s))
-            self.env.pass_on(partial(self._queue, caller, target, message), at_s)
+            queue = partial(self._queue, connection, caller, (caller.node, target), message)
+            self.env.pass_on(queue, at_s)
 
-    def _queue(self, caller: Caller, target: int, message: Message) -> None:
+    def _queue(self, connection: Connection, caller: Caller, pair: Pair, message: Message) -> None:
         if self._uptimes[caller.node].process(self.env.now) == caller.restarts:
-            self._lines[caller.node, target].caller = caller
-            self._pipes[caller.node, target].send(message)
-
-    def tell(self, caller: Caller | None, *what: object) -> None:
-        """Tell a process what becomes of its messages; one that is gone hears nothing."""
-        connection = None if caller is None else self._connections.get(caller)
-        if connection is not None:
-            try:
-                _send(connection, what)
-            except OSError:
-                del self._connections[caller]  # type: ignore[arg-type]
+            self._links[pair].connection = connection
+            self._pipes[pair].send(message)
 
 
-class _Line:
-    """The line of a pipe to the process that sends on its link now."""
+class _RemoteLink:
+    """Tells the process that sends on a link now what becomes of its messages."""
 
-    def __init__(self, arbiter: Arbiter, pair: Pair) -> None:
-        self._arbiter, self._target = arbiter, pair[1]
-        self.caller: Caller | None = None
+    def __init__(self, pair: Pair) -> None:
+        self._target = pair[1]
+        self.connection: Connection | None = None
 
-    def begin(self, start_s: float) -> None:
-        self._tell("begin", start_s)
+    def release(self, *progress: float) -> None:
+        self._tell("release", *progress)
 
-    def advance(self, share: float, at_s: float) -> None:
-        self._tell("advance", share, at_s)
+    def end(self, start_s: float, end: End, end_s: float) -> None:
+        self._tell("end", start_s, end, end_s)
 
-    def end(self, tail: Tail, end_s: float) -> None:
-        self._tell("end", tail, end_s)
-
-    def lose(self, count: int, at_s: float) -> None:
+    def lose(self, count: int, busy_s: float) -> None:
         if count:
-            self._tell("lose", count, at_s)
+            self._tell("lose", count, busy_s)
 
-    def _tell(self, *what: object) -> None:
-        self._arbiter.tell(self.caller, self._target, *what)
+    def _tell(self, *progress: Any) -> None:
+        if self.connection is not None:
+            with suppress(OSError):  # a process that is gone hears nothing
+                self.connection.send((self._target, *progress))
 
 
-def obey(network: Network, address: tuple[str, int], caller: Caller, token: bytes) -> None:
+def join_arbiter(network: Network, address: tuple[str, int], caller: Caller, token: bytes) -> None:
     """Let an arbiter time the links of a node that it has to; in a thread of its own."""
     connection = connect(address, caller, token)
-    network.announce = lambda target, at_s, message: _send(connection, (target, at_s, message))
+    network.announce = lambda *announcement: connection.send(announcement)
 
     def listen() -> None:
         try:
             while True:
-                target, name, *arguments = _receive(connection)
-                carrier = network.carriers[target]
-                network.env.pass_on(partial(getattr(carrier, name), *arguments))
-        except OSError:
+                target, name, *progress = connection.recv()
+                network.env.pass_on(partial(getattr(network.links[target], name), *progress))
+        except (OSError, EOFError):
             if not network.env.ends:
                 network.failure = ConnectionError(GONE)
                 network.env.end()
 
-    threading.Thread(target=listen, name="grants", daemon=True).start()
-
-
-def _send(connection: socket.socket, what: object) -> None:
-    connection.sendall(frame(Kind.CALL, pickle.dumps(what, protocol=5))[0])
-
-
-def _receive(connection: socket.socket) -> Any:
-    _, length = FRAME.unpack(receive(connection, FRAME.size))
-    return pickle.loads(receive(connection, length))
+    threading.Thread(target=listen, name="arbiter", daemon=True).start()

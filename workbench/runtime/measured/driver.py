@@ -12,13 +12,12 @@ from typing import Any
 import psutil
 
 from workbench.clusters import Cluster
-from workbench.runtime.faults import Fault, fault_rows
+from workbench.runtime.faults import Fault, Uptime, fault_rows
 from workbench.runtime.measured import packing
-from workbench.runtime.measured.channel import Uptime
-from workbench.runtime.measured.handshake import new_token
+from workbench.runtime.measured.connection import new_token
 from workbench.runtime.measured.home import Home
 from workbench.runtime.measured.network import arbitrated
-from workbench.runtime.measured.records import Arbitrated, Outcome, Place, Ready, Record, Standing
+from workbench.runtime.measured.records import Arbitrated, Outcome, Place, Ready, Record, Status
 from workbench.runtime.measured.run import MeasuredRun, lateness
 from workbench.runtime.measured.sessions import Session, host_facts
 from workbench.runtime.run import (
@@ -225,7 +224,7 @@ class Driver:
                         if node == process[0] and restarts > process[1]:
                             self.actors[node, restarts].call.remote("skip")
             if not done:
-                now = self._standings()
+                now = self._statuses()
                 if now is not None and now == before:
                     self._report = self._deadlock(now)
                     self._stop()
@@ -233,28 +232,28 @@ class Driver:
                 before = now
         return "stopped" if stopped else "done"
 
-    def _standings(self) -> dict[Process, Standing] | None:
-        """How all stand, if nothing can happen any more."""
-        standings: dict[Process, Standing] = self._call("standing", self.actors)
+    def _statuses(self) -> dict[Process, Status] | None:
+        """Status of all, if nothing can happen any more."""
+        statuses: dict[Process, Status] = self._call("status", self.actors)
         for node, restarts in self.running.values():
             uptime = Uptime(node, self.plan.faults, self.plan.cluster.index)
             if restarts + 1 < uptime.processes or uptime.lasts(restarts)[1] < math.inf:
                 return None  # a crash or a restart is still to come
         sent = sum(
             count
-            for handed in (
-                *(standing.handed for standing in standings.values()),
-                *(record.handed for record in self.records.values()),  # of those that crashed
+            for counts in (
+                *(status.sent for status in statuses.values()),
+                *(record.sent for record in self.records.values()),  # of those that crashed
             )
-            for process, count in handed.items()
+            for process, count in counts.items()
             if process in self.actors
         )
-        ended = sum(standing.ended for standing in standings.values())
-        idle = all(standing.idle for standing in standings.values())
-        return standings if idle and sent == ended else None
+        received = sum(status.received for status in statuses.values())
+        idle = all(status.idle for status in statuses.values())
+        return statuses if idle and sent == received else None
 
-    def _deadlock(self, standings: Mapping[Process, Standing]) -> str:
-        latest = {node: standings[node, restarts] for node, restarts in sorted(standings)}
+    def _deadlock(self, statuses: Mapping[Process, Status]) -> str:
+        latest = {node: statuses[node, restarts] for node, restarts in sorted(statuses)}
         nodes = range(len(self.plan.cluster))
         return deadlock_report(
             self.plan.cluster.names,
@@ -330,7 +329,7 @@ class Driver:
             [
                 *(outcome.at_s for outcome in self.outcomes.values() if outcome.why != "skipped"),
                 *(record.last_s for record in records),
-                *(sent.transfer.end_s for record in records for sent in record.sent),
+                *(sent.transfer.end_s for record in records for sent in record.transfers),
             ],
             default=0.0,
         )

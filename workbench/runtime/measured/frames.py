@@ -1,98 +1,102 @@
-"""What travels over a connection: each message as frames, so that one can be dropped halfway.
+"""A message on a connection: a head, its bytes in frames as they are released, and how it ended.
 
-A frame is its kind, its length and its content. A message begins with its head, goes on with data
-(its pieces one after the other, then zeros up to its size) and ends with a tail.
+The bytes are its pickled pieces one after the other, then zeros up to its size. An empty frame
+stands for the rest of a message that was given up halfway.
 """
 
 from __future__ import annotations
 
 import pickle
-import struct
 from bisect import bisect_right
 from collections.abc import Iterator
-from enum import IntEnum
+from dataclasses import replace
 from itertools import accumulate
 from math import ceil
+from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from workbench.runtime.measured.packing import Packed
+from workbench.runtime.measured.packing import Packed, unpack
 from workbench.runtime.messages import Message
 
-FRAME = struct.Struct("!BI")
-TAIL = struct.Struct("!?d")
+Frame = bytes | memoryview
+GIVEN_UP = b""
 _ZEROS = memoryview(bytes(1 << 18))
 
 
-class Kind(IntEnum):
-    """Of a frame."""
-
-    HEAD = 1
-    DATA = 2
-    TAIL = 3
-    DROPPED = 4
-    LAST = 5
-    CALL = 6  # to and from an arbiter
-
-
 class Head(NamedTuple):
-    """How a message begins: what it is, when its transfer began, and how long its data are."""
+    """A message without its payload, when its transfer began, its pieces' sizes and all bytes."""
 
-    topic: str
-    size_bytes: float
-    tensor_bytes: tuple[float, ...]
-    control: bool
+    message: Message
     start_s: float
     piece_bytes: tuple[int, ...]
     data_bytes: int
 
 
-class Tail(NamedTuple):
-    """How it ends: whether the link lost it, and when it is there at the earliest."""
+class End(NamedTuple):
+    """How a transfer ended: whether the link lost the message, and when it is there at best."""
 
     lost: bool
     arrives_s: float
 
 
+class Arrival(NamedTuple):
+    """A message that has come whole over a link."""
+
+    message: Message
+    start_s: float
+    end: End
+
+
 class Outgoing:
-    """The bytes of a message on its way out; its payload is `Packed`."""
+    """Frames of a message on its way out; its payload is `Packed`."""
 
     def __init__(self, message: Message, start_s: float) -> None:
         packed: Packed = message.payload
-        self._pieces = packed.pieces
-        lengths = tuple(piece.nbytes for piece in packed.pieces)
+        self._pieces = [piece.cast("B") for piece in packed.pieces]
+        lengths = tuple(piece.nbytes for piece in self._pieces)
         self._ends = list(accumulate(lengths))
         self.data_bytes = max(self._ends[-1], ceil(message.size_bytes))
-        self.head = Head(
-            message.topic,
-            message.size_bytes,
-            message.tensor_bytes,
-            message.control,
-            start_s,
-            lengths,
-            self.data_bytes,
-        )
+        head = Head(replace(message, payload=None), start_s, lengths, self.data_bytes)
+        self.head = pickle.dumps(head)
 
-    def begin(self) -> list[memoryview]:
-        """The head as a frame."""
-        return frame(Kind.HEAD, pickle.dumps(tuple(self.head), protocol=5))
-
-    def part(self, low: int, high: int) -> list[memoryview]:
-        """Bytes `low` to `high` of the data as a frame."""
-        return [memoryview(FRAME.pack(Kind.DATA, high - low)), *self._slices(low, high)]
-
-    def _slices(self, low: int, high: int) -> Iterator[memoryview]:
-        place = bisect_right(self._ends, low)
-        while low < high and place < len(self._pieces):
-            piece, start = self._pieces[place], self._ends[place] - self._pieces[place].nbytes
-            end = min(high, self._ends[place])
-            yield piece.cast("B")[low - start : end - start]
-            low, place = end, place + 1
+    def data(self, low: int, high: int) -> Iterator[Frame]:
+        """Bytes `low` to `high`, in frames that hold parts of one piece or zeros."""
+        for place in range(bisect_right(self._ends, low), len(self._ends)):
+            start = self._ends[place] - self._pieces[place].nbytes
+            part = self._pieces[place][low - start : high - start]
+            if part.nbytes:
+                yield part
+                low += part.nbytes
         while low < high:
-            count = min(high - low, len(_ZEROS))
-            yield _ZEROS[:count]
-            low += count
+            zeros = _ZEROS[: high - low]
+            yield zeros
+            low += zeros.nbytes
 
 
-def frame(kind: Kind, content: bytes = b"") -> list[memoryview]:
-    """A frame of this content."""
-    return [memoryview(FRAME.pack(kind, len(content)) + content)]
+def receive(connection: Connection) -> Arrival | None:
+    """Receive a message; None for one that was given up halfway."""
+    head: Head = connection.recv()
+    pieces = [bytearray(length) for length in head.piece_bytes]
+    if not _fill(connection, pieces, head.data_bytes):
+        return None
+    end: End = connection.recv()
+    payload = None if end.lost else unpack(pieces)
+    return Arrival(replace(head.message, payload=payload), head.start_s, end)
+
+
+def _fill(connection: Connection, pieces: list[bytearray], data_bytes: int) -> bool:
+    """Fill the pieces with the data of a message; whether they are whole."""
+    for piece in pieces:
+        filled = 0
+        while filled < len(piece):
+            count = connection.recv_bytes_into(piece, filled)
+            if not count:
+                return False
+            filled += count
+    zeros = data_bytes - sum(map(len, pieces))
+    while zeros:
+        count = len(connection.recv_bytes())
+        if not count:
+            return False
+        zeros -= count
+    return True

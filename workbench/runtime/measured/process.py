@@ -9,23 +9,25 @@ import socket
 import threading
 import time
 import traceback
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing.connection import Connection
 from typing import Any
 
 from workbench.runtime.faults import SlowDown
 from workbench.runtime.host import Host
 from workbench.runtime.measured import packing
-from workbench.runtime.measured.arbiter import obey
+from workbench.runtime.measured.arbiter import join_arbiter
+from workbench.runtime.measured.connection import Caller, Listener, connect
 from workbench.runtime.measured.context import MeasuredContext, Work
-from workbench.runtime.measured.handshake import Caller, connect
+from workbench.runtime.measured.frames import Arrival, receive
 from workbench.runtime.measured.home import Away
-from workbench.runtime.measured.network import Network, Sender, Sent, row
+from workbench.runtime.measured.network import Network, Sent
 from workbench.runtime.measured.realtime import RealKernel, RunClock
-from workbench.runtime.measured.reception import Arrival, Reception
-from workbench.runtime.measured.records import Addresses, Outcome, Place, Ready, Record, Standing
-from workbench.runtime.messages import Message, Transfer
+from workbench.runtime.measured.records import Addresses, Outcome, Place, Ready, Record, Status
+from workbench.runtime.messages import Transfer
 from workbench.runtime.pipe import State
 from workbench.runtime.run import failed, states
 from workbench.runtime.threads import Threads
@@ -43,7 +45,7 @@ class NodeProcess:
 
     def __post_init__(self) -> None:
         place = self.place
-        self._sent: list[Sent] = []
+        self._transfers: list[Sent] = []
         self._rows: list[Row] = []
         self._began_late_s = self._last_s = 0.0
         self._skipped = self._stopped = False
@@ -58,7 +60,8 @@ class NodeProcess:
             faults=place.faults,
             sent=self._note_sent,
         )
-        self.reception = Reception(place.host or "", place.token, self._note_arrival)
+        self._received: Counter[Caller] = Counter()
+        self.listener = Listener(place.host or "", place.token, self._receive)
 
     def warm_up(self) -> None:
         """Get ready what programs that learn will need."""
@@ -79,26 +82,25 @@ class NodeProcess:
         context: Any = partial(MeasuredContext, work=self._work)
         self.host = Host(state, place.node, node, made, context)
         self.host.restarts = place.restarts
-        for target in self.network.carriers:
-            sender: Any = Sender(self.network, place.node, target)
-            self.host.pipes[target] = sender
+        pipes: Any = self.network.links
+        self.host.pipes = pipes
         for fault in place.faults:
             if isinstance(fault, SlowDown) and place.cluster.index(fault.node) == place.node:
                 factor = 1 / fault.factor
                 self.host.speed = self.host.speed.scaled(factor, fault.from_s, fault.to_s)
         return Ready(
-            self.reception.address, os.getpid(), socket.gethostname(), platform.python_version()
+            self.listener.address, os.getpid(), socket.gethostname(), platform.python_version()
         )
 
     def connect(self, addresses: Addresses, arbiter: tuple[str, int] | None) -> None:
         """Connect with every process of every node that a link leads to, and with the arbiter."""
         caller = Caller(self.place.node, self.place.restarts)
-        for target, carrier in self.network.carriers.items():
+        for target, link in self.network.links.items():
             for restarts, address in addresses[target].items():
-                carrier.channel.add(restarts, connect(address, caller, self.place.token))
+                link.connections[restarts] = connect(address, caller, self.place.token)
         if self.network.needs_arbiter:
             assert arbiter is not None
-            obey(self.network, arbiter, caller, self.place.token)
+            join_arbiter(self.network, arbiter, caller, self.place.token)
         gc.collect()
         gc.freeze()
 
@@ -133,7 +135,7 @@ class NodeProcess:
             owned = b"" if self._away is None else self._away.pack()
             return Outcome("stopped", at_s, owned=owned)
         self.network.end()
-        self.reception.close()
+        self.listener.close()
         return Outcome("crashed", crash_s)
 
     def skip(self) -> None:
@@ -145,19 +147,23 @@ class NodeProcess:
         self._stopped = True
         self.env.end()
 
-    def standing(self) -> Standing:
+    def status(self) -> Status:
         """Whether only a message can wake it; raises what its links failed with."""
-        if (failure := self.network.failure or self.reception.failure) is not None:
+        if (failure := self.network.failure or self.listener.failure) is not None:
             raise failure
         idle = self.host.ended_s is not None or self.host.program is None
         idle = idle or (self.env.idle and not self._work.pending)
         idle = idle and self.network.idle
-        return Standing(
-            idle,
-            self.network.handed(),
-            self.reception.ended.total(),
-            states(self.host, self.place.cluster.names),
-        )
+        waits = states(self.host, self.place.cluster.names)
+        return Status(idle, self._sent(), self._received.total(), waits)
+
+    def _sent(self) -> dict[tuple[int, int], int]:
+        """Messages that were sent to their end, by the target's node and restarts."""
+        return {
+            (target, restarts): count
+            for target, link in self.network.links.items()
+            for restarts, count in link.whole.items()
+        }
 
     def drain(self) -> bool:
         """Wait until all that was sent is through, and say so to the others; not after a crash."""
@@ -168,13 +174,11 @@ class NodeProcess:
                 break
             time.sleep(_LOOK_S)
         self.network.end()
-        for carrier in self.network.carriers.values():
-            carrier.channel.finish()
         return self.network.failure is None
 
     def collect(self, patience_s: float) -> Record:
         """Wait for what the others sent, end, and tell what was noted."""
-        self.reception.wait_for_last(patience_s)
+        self.listener.wait_for_last(patience_s)
         self.env.end()
         if self._afterwards is not None:
             self._afterwards.join()
@@ -183,57 +187,57 @@ class NodeProcess:
                 self.host.cancel()
         self.env.ended = True
         self.network.end()
-        self.reception.close()
+        self.listener.close()
         self._work.close()
         return Record(
             self._rows,
-            self.network.uses(),
-            self._sent,
+            [link.use for link in self.network.links.values()],
+            self._transfers,
             self._work.done,
             self.env.events + self.network.env.events,
             self._began_late_s,
             self._last_s,
-            self.reception.refused,
+            self.listener.refused,
             [] if self._away is None else self._away.notes,
-            self.network.handed(),
+            self._sent(),
         )
 
     # What happens in a run
 
     def _note_sent(self, sent: Sent) -> None:
-        self._sent.append(sent)
+        transfer, names = sent.transfer, self.place.cluster.names
+        self._transfers.append(sent)
         if self.place.trace:
-            self._rows.append(row(sent.transfer, self.place.cluster.names))
-        self.env.pass_on(partial(self._watched, sent.transfer))
+            times_s, size = (transfer.start_s, transfer.end_s), round(transfer.size_bytes)
+            lane = f"to {names[transfer.target]}"
+            where = names[transfer.source], lane, transfer.topic
+            self._rows.append((*where, *times_s, size, "transfer"))
+        self.env.pass_on(partial(self._watched, transfer))
 
     def _watched(self, transfer: Transfer) -> None:
         for watcher in self.host.watchers:
             watcher.append(transfer)
 
-    def _note_arrival(self, arrival: Arrival) -> None:
-        at_s = self.clock()
-        if not arrival.tail.lost:
-            self._last_s = max(self._last_s, at_s, arrival.tail.arrives_s)
-        self.env.pass_on(partial(self._arrive, arrival, at_s))
+    def _receive(self, connection: Connection, caller: Caller) -> None:
+        """Receive what comes over a connection; in a thread of its own."""
+        while True:
+            arrival = receive(connection)
+            if arrival is not None:
+                at_s = self.clock()
+                if not arrival.end.lost:
+                    self._last_s = max(self._last_s, at_s, arrival.end.arrives_s)
+                self.env.pass_on(partial(self._arrive, arrival, at_s))
+                self._received[caller] += 1
 
     def _arrive(self, arrival: Arrival, at_s: float) -> None:
-        head, tail, node = arrival.head, arrival.tail, self.place.node
-        size_bytes, tensors = head.size_bytes, len(head.tensor_bytes)
-        self._watched(
-            Transfer(arrival.sender, node, head.topic, size_bytes, head.start_s, at_s, tensors)
-        )
-        if tail.lost:
+        message, start_s, end = arrival
+        ends, size_bytes = (message.sender, self.place.node), message.size_bytes
+        tensors = len(message.tensor_bytes)
+        self._watched(Transfer(*ends, message.topic, size_bytes, start_s, at_s, tensors))
+        if end.lost:
             return
-        message = Message(
-            arrival.sender,
-            head.topic,
-            arrival.payload(),
-            size_bytes,
-            head.tensor_bytes,
-            head.control,
-        )
-        if tail.arrives_s > self.env.now:
-            self.env.call_at(tail.arrives_s, lambda _: self.host.mailbox.deliver(message))
+        if end.arrives_s > self.env.now:
+            self.env.call_at(end.arrives_s, lambda _: self.host.mailbox.deliver(message))
         else:
             self.host.mailbox.deliver(message)
 

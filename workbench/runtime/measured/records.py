@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from workbench.clusters import Cluster
-from workbench.runtime.faults import Fault
-from workbench.runtime.measured.channel import Uptime
+from workbench.runtime.faults import Fault, Uptime
 from workbench.runtime.measured.context import Worked
 from workbench.runtime.measured.home import Note
 from workbench.runtime.measured.network import Sent
@@ -63,15 +62,15 @@ class Outcome:
     owned: bytes = b""
 
 
-class Standing(NamedTuple):
-    """Whether a process can only be woken by a message, and how many went to and fro.
+class Status(NamedTuple):
+    """Whether only a message can wake a process, and how many it sent whole and received.
 
     `waits` says what its program waits for.
     """
 
     idle: bool
-    handed: dict[tuple[int, int], int]  # by the target's node and restarts
-    ended: int
+    sent: dict[tuple[int, int], int]  # by the target's node and restarts
+    received: int
     waits: list[str]
 
 
@@ -88,11 +87,11 @@ class Record:
 
     rows: list[Row]
     uses: list[LinkUse]
-    sent: list[Sent]
+    transfers: list[Sent]
     worked: list[Worked]
     events: int
     began_late_s: float
     last_s: float
     refused: int
     notes: list[Note]
-    handed: dict[tuple[int, int], int]
+    sent: dict[tuple[int, int], int]

@@ -84,7 +84,7 @@ def lateness(
     for (index, _), record in records.items():
         node = names[index]
         rows.append((node, "start", record.began_late_s, record.began_late_s > LATE_S))
-        rows += [(node, "transfer", sent.late_s, sent.late_s > LATE_S) for sent in record.sent]
+        rows += [(node, "transfer", sent.late_s, sent.late_s > LATE_S) for sent in record.transfers]
         for worked in record.worked:
             over_s = worked.took_s - worked.cost_s
             woken_s = worked.end_s - max(worked.due_s, worked.end_s if over_s > 0 else 0.0)
