@@ -74,8 +74,8 @@ class TestInterfaces:
     def test_way_through_others_is_as_narrow_as_the_interfaces_on_it(self) -> None:
         nodes = [holder(uplink_bps=1e5), *(Node(name, flops_per_s=1e9) for name in "bc")]
         asked = Question(PROFILE, linked(nodes, {(0, 1): LINK, (1, 2): LINK}), 8)
-        assert asked.path_bps(0, 2) == asked.link(0, 2).bandwidth == 1e5
-        assert asked.path_bps(2, 0) == 1e7
+        assert asked.routes.path_bps(0, 2) == asked.routes.link(0, 2).bandwidth == 1e5
+        assert asked.routes.path_bps(2, 0) == 1e7
 
 
 def test_way_with_a_long_latency_hides_no_overhead_of_another() -> None:

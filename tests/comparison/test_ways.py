@@ -124,7 +124,7 @@ class TestByHand:
         part_s = 0.001 + 8 * 8 * 4 * 28 * 28 / bandwidth_bps
         expected_s = oracle.sent_once_s([(part_s, 50)], asked.batch_s(1), iterations)
         learner = alone.Learner(asked, 1, (0,))
-        run = simulate(asked.part(learner.nodes), learner.programs(iterations, 50))
+        run = simulate(asked.routes.part(learner.nodes), learner.programs(iterations, 50))
         assert run.end_s == pytest.approx(expected_s)
         begin_s = min(part_s, asked.batch_s(1))  # the first batch is waited for, whatever it takes
         assert iterations * use.iteration_s + begin_s == pytest.approx(expected_s)
@@ -270,14 +270,14 @@ def test_way_through_a_router_is_as_narrow_as_its_narrowest_link() -> None:
     nodes = [Node(name, flops_per_s=1e9) for name in "abc"]
     near, far = Link(1e7, overhead_s=0.01), Link(1e6, overhead_s=0.02, latency_s=0.1)
     question = Question(PROFILE, linked(nodes, {(0, 1): near, (1, 2): far}), 8)
-    way = question.link(0, 2)
+    way = question.routes.link(0, 2)
     assert (way.bandwidth, way.overhead_s, way.latency_s) == (1e6, 0.03, 0.1)
-    assert question.paths[0, 2] == (0, 1, 2)
-    interface = question.nodes[2].uplink
+    assert question.routes.paths[0, 2] == (0, 1, 2)
+    interface = question.routes.nodes[2].uplink
     assert interface is not None
     assert interface.at(0.0) == 1e6
-    assert question.nodes[1].uplink is None
-    assert not any(link.shared for link in question.part(range(3)).links.values())
+    assert question.routes.nodes[1].uplink is None
+    assert not any(link.shared for link in question.routes.part(range(3)).links.values())
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_messages_share_a_link_inside_the_network(name: str, turns: int) -> None
         (f"n{at}", ("left", "right")[at % 2]): Link(1e9) for at in range(4)
     }
     question = Question(PROFILE, linked(nodes, links | {("left", "right"): Link(1e6)}), 8)
-    routed = question.part(range(6)).links
+    routed = question.routes.part(range(6)).links
     assert routed[0, 1].shared == routed[2, 3].shared == routed[4, 5].shared != routed[1, 0].shared
     assert routed[0, 2].shared == routed[4, 0].shared == ()
     use = WAYS[name].find(question).use
@@ -304,9 +304,9 @@ def test_messages_share_a_link_inside_the_network(name: str, turns: int) -> None
 @settings(max_examples=50, deadline=None)
 def test_all_that_pass_a_link_share_a_capacity(cluster: Cluster) -> None:
     question = Question(PROFILE, cluster, 8)
-    part = question.part(range(len(cluster)))
+    part = question.routes.part(range(len(cluster)))
     for one, two in combinations(part.links, 2):
-        if {*pairwise(question.paths[one])} & {*pairwise(question.paths[two])}:
+        if {*pairwise(question.routes.paths[one])} & {*pairwise(question.routes.paths[two])}:
             assert (
                 (one[0] == two[0] and part.nodes[one[0]].uplink)
                 or (one[1] == two[1] and part.nodes[one[1]].downlink)

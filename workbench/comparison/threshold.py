@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from workbench.clusters import Link, Schedule
-from workbench.comparison.question import Pair, Question, UnusableError, link_bps
+from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.routes import Pair, link_bps
 from workbench.comparison.table import fits
 from workbench.comparison.use import carried
 from workbench.comparison.ways import WAYS, Way

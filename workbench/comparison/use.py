@@ -10,7 +10,8 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from workbench.clusters import Cluster
-from workbench.comparison.question import Pair, Question
+from workbench.comparison.question import Question
+from workbench.comparison.routes import Pair
 from workbench.runtime import Program, Run, Trace, simulate
 
 
@@ -63,13 +64,13 @@ def carried(question: Question, use: Use) -> dict[Pair, tuple[float, float]]:
     """
     users: defaultdict[Pair, list[Pair]] = defaultdict(list)
     for pair in use.link_bytes:
-        for hop in pairwise(question.paths[pair]):
+        for hop in pairwise(question.routes.paths[pair]):
             users[hop].append(pair)
     found = {}
     names = question.cluster.names
     for hop, pairs in sorted(users.items(), key=lambda item: [names[node] for node in item[0]]):
         link, size = question.cluster.links[hop], sum(use.link_bytes[pair] for pair in pairs)
-        seconds = {pair: 8 * use.link_bytes[pair] / question.hop_bps(hop) for pair in pairs}
+        seconds = {pair: 8 * use.link_bytes[pair] / question.routes.hop_bps(hop) for pair in pairs}
         longest_s = max(
             seconds[pair] + use.messages.get(pair, 0.0) * link.overhead_s for pair in pairs
         )

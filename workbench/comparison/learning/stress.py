@@ -210,9 +210,9 @@ def patience_s(question: Question, option: Option) -> float:
     """
     nodes = sorted(option.learns_from)
     slowest_s = max(
-        question.link(*pair).overhead_s
-        + question.link(*pair).latency_s
-        + 8 * question.model_bytes / question.path_bps(*pair)
+        question.routes.link(*pair).overhead_s
+        + question.routes.link(*pair).latency_s
+        + 8 * question.model_bytes / question.routes.path_bps(*pair)
         for pair in permutations(nodes, 2)
     )
     return PATIENCE * (len(nodes) * slowest_s + max(map(question.batch_s, nodes)))

@@ -1,6 +1,6 @@
 """A training of a way by its own system, and the curve of evaluations that it leaves.
 
-It runs on paths as `Question.link` has them, at the speeds of the question, from the shards and the
+It runs on paths as `Routes.link` has them, at the speeds of the question, from the shards and the
 first weights of the task.
 """
 
@@ -75,7 +75,7 @@ class Trial:
 
     def cluster(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
         """Paths between some nodes as a cluster, with these speeds at the beginning (default 1)."""
-        part, own = self.task.question.part(nodes), self.task.question.speeds
+        part, own = self.task.question.routes.part(nodes), self.task.question.speeds
         factors = [
             (1.0 if speeds is None else speeds[place]) / own[node]
             for place, node in enumerate(nodes)
@@ -111,7 +111,7 @@ class Trial:
         places = {question.cluster.names[node]: node for node in nodes}
         hops = {
             (question.cluster.names[a], f"to {question.cluster.names[b]}"): len(
-                question.paths[a, b]
+                question.routes.paths[a, b]
             )
             - 1
             for a, b in permutations(places.values(), 2)

@@ -38,7 +38,7 @@ def plan(question: Question, batches: Callable[[Question], dict[int, int]]) -> O
     def programs(iterations: int) -> list[Program]:
         return [_worker(iterations, seconds, size) for seconds in own_s]
 
-    cluster = question.part(nodes, [1.0] * len(nodes))
+    cluster = question.routes.part(nodes, [1.0] * len(nodes))
     phase = Phase(cluster, nodes, programs, sum(samples.values()), first=1, last=2)
     return Option.of(
         question,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
+from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.routes import Pair, at_beginning
 from workbench.comparison.use import Phase, no_work
 from workbench.comparison.ways.way import (
     EQUAL,
@@ -59,12 +60,12 @@ class Learner:
     def sent_s(self) -> float:
         """Lower bound on the seconds in which an iteration's samples arrive."""
         question, sent = self.question, self.sent
-        downlink = question.nodes[self.node].downlink
+        downlink = question.routes.nodes[self.node].downlink
         whole_s = 8 * sum(sent.values()) / at_beginning(downlink) if downlink else 0.0
         return max(
             whole_s,
             *(
-                question.link(*pair).overhead_s + 8 * size / question.path_bps(*pair)
+                question.routes.link(*pair).overhead_s + 8 * size / question.routes.path_bps(*pair)
                 for pair, size in sent.items()
             ),
             0.0,
@@ -73,7 +74,7 @@ class Learner:
     @property
     def ahead(self) -> int:
         """Number of batches that are sent in advance."""
-        links = [self.question.link(*way) for a, b in self.sent for way in ((a, b), (b, a))]
+        links = [self.question.routes.link(*way) for a, b in self.sent for way in ((a, b), (b, a))]
         latency_s = max((link.latency_s for link in links), default=0.0)
         iteration_s = max(self.question.batch_s(self.node), self.sent_s)
         return min(MOST_AHEAD, AHEAD + math.ceil(2 * latency_s / iteration_s))
@@ -100,7 +101,10 @@ class Learner:
         self, programs: Callable[[int], list[Program]], first: int, last: int, share: float
     ) -> Phase:
         pairs = [pair for a, b in self.sent for pair in ((a, b), (b, a))]
-        cluster, samples = self.question.part(self.nodes, pairs=pairs), self.question.batch_size
+        cluster, samples = (
+            self.question.routes.part(self.nodes, pairs=pairs),
+            self.question.batch_size,
+        )
         return Phase(cluster, self.nodes, programs, samples, first=first, last=last, share=share)
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from workbench.clusters import Cluster, Link, Schedule
-from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
+from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.routes import Pair, at_beginning
 from workbench.comparison.ways.way import Candidate, Option, fastest
 from workbench.profiles import LayerTimes
 
@@ -97,21 +98,21 @@ class Hub:
     @cached_property
     def down(self) -> Direction:
         """From the hub to its workers."""
-        limit = self.question.nodes[self.node].uplink
+        limit = self.question.routes.nodes[self.node].uplink
         return self._direction({node: (self.node, node) for node in self.remote}, limit)
 
     @cached_property
     def up(self) -> Direction:
         """From its workers to the hub."""
-        limit = self.question.nodes[self.node].downlink
+        limit = self.question.routes.nodes[self.node].downlink
         return self._direction({node: (node, self.node) for node in self.remote}, limit)
 
     def _direction(self, pairs: Mapping[int, Pair], limit: Schedule | None) -> Direction:
         interface_bps = at_beginning(limit) if limit else math.inf
-        most_bps = {node: self.question.path_bps(*pair) for node, pair in pairs.items()}
+        most_bps = {node: self.question.routes.path_bps(*pair) for node, pair in pairs.items()}
         shares = fair_bps(list(most_bps.values()), interface_bps)
         links = {
-            node: replace(self.question.link(*pairs[node]), bandwidth_bps=bps)
+            node: replace(self.question.routes.link(*pairs[node]), bandwidth_bps=bps)
             for node, bps in zip(pairs, shares, strict=True)
         }
         return Direction(links, most_bps, interface_bps)
@@ -120,7 +121,7 @@ class Hub:
     def cluster(self) -> Cluster:
         """The nodes, linked with the hub."""
         pairs = [pair for node in self.remote for pair in ((self.node, node), (node, self.node))]
-        return self.question.part(self.nodes, pairs=pairs)
+        return self.question.routes.part(self.nodes, pairs=pairs)
 
     @property
     def interface_s(self) -> float:

@@ -56,7 +56,7 @@ def plan(question: Question, system: str) -> Option:
             f"the slowest holder of samples takes {max(own_s) / least_s:.0f} times as long as the "
             f"fastest; peers are compared up to {MOST_UNEQUAL} times"
         )
-    cluster = question.part(nodes, [least_s / seconds for seconds in own_s])
+    cluster = question.routes.part(nodes, [least_s / seconds for seconds in own_s])
     workload = Workload(
         float(question.model_bytes), least_s / question.batch_size, local_batch=question.batch_size
     )

@@ -90,7 +90,7 @@ def gosgd(question: Question) -> Option:
 
     count = max(1, round(GOSGD_STEPS / sum(steps.values())))
     samples = question.batch_size * sum(steps.values())
-    phase = Phase(question.part(nodes), nodes, programs, samples, 1, 1 + count, _last_step_s)
+    phase = Phase(question.routes.part(nodes), nodes, programs, samples, 1, 1 + count, _last_step_s)
     return Option(
         use=phase.use(),
         phases=[phase],
@@ -127,7 +127,7 @@ def _synchronous(
     near = [sorted(graph.neighbors(place)) for place in range(len(nodes))]
     size = float(question.model_bytes)
     pairs = [(nodes[a], nodes[b]) for a in range(len(nodes)) for b in near[a]]
-    cluster = question.part(nodes, pairs=pairs)
+    cluster = question.routes.part(nodes, pairs=pairs)
 
     def programs(rounds: int) -> list[Program]:
         return [

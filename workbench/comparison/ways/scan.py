@@ -84,8 +84,8 @@ def _planned(question: Question, nodes: list[int], unit: str, level: int, scan: 
 def _pool(question: Question, nodes: list[int]) -> Pool:
     """The nodes as a pool, which knows a bandwidth of each sender and one delay."""
     pairs = list(permutations(nodes, 2))
-    links = [question.link(*pair) for pair in pairs]
-    bps = {a: min(question.path_bps(a, b) for b in nodes if b != a) for a in nodes}
+    links = [question.routes.link(*pair) for pair in pairs]
+    bps = {a: min(question.routes.path_bps(a, b) for b in nodes if b != a) for a in nodes}
     machines = [Node(_flops_per_s(question, node), bandwidth_bps=bps[node]) for node in nodes]
     delay_s = max(link.overhead_s + link.latency_s for link in links)
     return Pool(tuple(machines), delay_s=delay_s)
@@ -105,7 +105,7 @@ def _option(question: Question, best: Plan) -> Option:
     nodes, (holder, *_) = best.nodes, best.nodes
     times, speed = question.layer_times(holder), question.speeds[holder]
     forward_s, update_s = times.forward_s / speed, times.update_s / speed
-    cluster = question.part(nodes, [1.0] * len(nodes))
+    cluster = question.routes.part(nodes, [1.0] * len(nodes))
 
     def programs(iterations: int) -> list[Program]:
         first, *rest = (_costs(question, best, place) for place in range(len(nodes)))

@@ -17,7 +17,8 @@ import numpy as np
 from workbench.clusters.cluster import some
 from workbench.comparison.memory import NodeMemory
 from workbench.comparison.parts import ASSUMES, part_bytes, parts
-from workbench.comparison.question import Pair, Question, UnusableError, at_beginning
+from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.routes import Pair, at_beginning
 from workbench.comparison.use import Phase, Use, within_links
 from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.hiertrain.algorithms import PLANNERS
@@ -143,7 +144,7 @@ def _trial(question: Question, edge: int, cloud: int, policy: Policy) -> Trial:
     # devices send each other nothing
     to_hubs = [(node, hub) for node in nodes for hub in team.nodes[-2:] if node != hub]
     pairs = dict.fromkeys([*to_hubs, *((hub, node) for node, hub in to_hubs)])
-    cluster = question.part(nodes, [1.0] * len(nodes), pairs)
+    cluster = question.routes.part(nodes, [1.0] * len(nodes), pairs)
     phase = Phase(cluster, nodes, programs, question.batch_size, first=2, last=4)
     return Trial(team, policy, memory, within_links(question, phase.use()), phase)
 
@@ -158,8 +159,8 @@ def _pairs(question: Question) -> list[Pair]:
 
 
 def _sent_s(question: Question, hop: Pair, size_bytes: float) -> float:
-    link = question.link(*hop)
-    return link.overhead_s + link.latency_s + 8 * size_bytes / question.path_bps(*hop)
+    link = question.routes.link(*hop)
+    return link.overhead_s + link.latency_s + 8 * size_bytes / question.routes.path_bps(*hop)
 
 
 def _without_samples(question: Question) -> list[int]:
@@ -220,22 +221,22 @@ def _shared_bps(question: Question, to: int) -> dict[int, float]:
 
     Each hop is shared equally by those whose paths lead over it, and so is the node's interface.
     """
-    devices = [device for device in question.holders if device != to]
+    routes, devices = question.routes, [one for one in question.holders if one != to]
     found = {to: UNLIMITED_BPS}
     for pairs in ([(device, to) for device in devices], [(to, device) for device in devices]):
-        hops = Counter(hop for pair in pairs for hop in pairwise(question.paths[pair]))
-        node = question.nodes[to]
+        hops = Counter(hop for pair in pairs for hop in pairwise(routes.paths[pair]))
+        node = routes.nodes[to]
         interface = node.downlink if pairs[0][1] == to else node.uplink
         limit = UNLIMITED_BPS if interface is None else at_beginning(interface) / len(pairs)
         for device, pair in zip(devices, pairs, strict=True):
-            shared = [question.hop_bps(hop) / hops[hop] for hop in pairwise(question.paths[pair])]
+            shared = [routes.hop_bps(hop) / hops[hop] for hop in pairwise(routes.paths[pair])]
             found[device] = min(limit, *shared, found.get(device, UNLIMITED_BPS))
     return found
 
 
 def _overhead_s(question: Question, a: int, b: int) -> float:
     """Overhead and latency of a message between two nodes, the longer of both directions."""
-    links = [question.link(*way) for way in ((a, b), (b, a)) if a != b]
+    links = [question.routes.link(*way) for way in ((a, b), (b, a)) if a != b]
     return max((link.overhead_s + link.latency_s for link in links), default=0.0)
 
 
@@ -254,7 +255,7 @@ def _problem(
             one / speed for one in _arrays(question.layer_times(node, 1))
         )
     _, edge, cloud = nodes
-    far_bps = min(question.path_bps(edge, cloud), question.path_bps(cloud, edge))
+    far_bps = min(question.routes.path_bps(edge, cloud), question.routes.path_bps(cloud, edge))
     return Problem(
         layer_s,
         update_s,
