@@ -354,7 +354,7 @@ class TestCommand:
             (["lenet5", "--measure", "--way", "gosip"], "Did you mean 'gossip'"),
             (["lenet5", "--train", "--samples", "0"], "at least one sample"),
             (["lenet5", "--train", "--seeds", "0"], "seeds is 0"),
-            (["bert_tiny", "--train"], "give data with one label for each sample"),
+            (["bert_tiny", "--train"], "for labels of shape (2, 128); a classifier gives"),
             (["lenet6"], "Did you mean 'lenet5'"),
             (["lenet5", "--inputs", "float32"], "give a type and a shape"),
             (["lenet5", "--batch-size", "0"], "batch_size=0"),
