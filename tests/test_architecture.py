@@ -20,7 +20,7 @@ MODULES = {
 SYSTEMS = sorted(path.parent.name for path in PACKAGE.glob("*/paper"))
 ROOMS = {"costs", "algorithms", "programs", "training", "explorer", "paper"}
 MOST_ENTRIES = 9
-ABOVE_SYSTEMS = re.compile(r"workbench\.(reproduction\.systems|comparison|three_ways)\b")
+ABOVE_SYSTEMS = re.compile(r"workbench\.(reproduction\.systems|comparison)\b")
 """They have systems by name, and side by side."""
 FIRST, LAST = "testbed", "figures"
 """In a paper: what imports nothing of it, and what nothing of it imports."""

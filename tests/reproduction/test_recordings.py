@@ -17,7 +17,6 @@ from workbench.reproduction.data import digest
 from workbench.reproduction.manifest import NAME, Manifest, file_digest
 from workbench.reproduction.parameters import DATASETS
 from workbench.reproduction.recordings import FOLDER, Recording
-from workbench.three_ways.recording import RUNS
 from workbench.utils.checks import UserError
 from workbench.utils.files import ROOT
 
@@ -111,7 +110,7 @@ def test_its_commits_are_among_those_of_this_branch(system: str, name: str) -> N
 @EACH
 def test_accuracy_is_judged_by_three_seeds(system: str, name: str) -> None:
     made = committed(system, name).manifest
-    figure = RUNS if system == "three_ways" else systems.figures(system)[name]
+    figure = systems.figures(system)[name]
     answering = [source for source in systems.judged(system) if source.answers]
     is_judged = any(figure in base.bases for source in answering for base in source.figures)
     assert len(made.seeds) >= 3 or not (made.learns and is_judged)

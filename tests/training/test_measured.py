@@ -15,9 +15,9 @@ from tests.hiertrain.strategies import any_problem
 from tests.training import systems
 from workbench import decentralised, dlion, edgegossip, hiertrain, olpb, training
 from workbench.clusters import Link
+from workbench.comparison.validation.cases import of_scan_by_arithmetic
 from workbench.runtime.measured import MeasuredRun
 from workbench.runtime.measured.sessions import Session
-from workbench.three_ways import olpb as scans
 from workbench.training import RunOptions, TrainingError
 from workbench.utils.checks import UserError
 from workbench.utils.files import ROOT
@@ -174,9 +174,9 @@ def test_trainings_of_scans_are_refused() -> None:
 
 def test_scans_are_measured_alone(ray_session: Session) -> None:
     """Its nodes combine what the simulation's do, and no sooner."""
-    case = scans.by_arithmetic("hillis_steele")
-    simulated, measured = case.run("simulated"), case.run("measured")
-    counts = [run.run.results[scans.NODES] for run in (simulated, measured)]
+    case = of_scan_by_arithmetic("hillis_steele")
+    simulated, measured = case.train(False), case.train(True)
+    counts = [done.run.results[done.cluster.index("server")] for done in (simulated, measured)]
     for one, other in zip(*counts, strict=True):
         assert (one.steps, one.work, one.runs) == (other.steps, other.work, other.runs)
         assert other.backward_s >= one.backward_s - 1e-6

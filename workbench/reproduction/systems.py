@@ -39,8 +39,7 @@ ALGORITHMS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
 """Registries of each system, by what they hold."""
 
 
-_OTHER_EXPLORERS = {"three_ways": "workbench.three_ways.live"}
-_OTHER_FIGURES = {"three_ways": "workbench.three_ways.recording"}
+_OTHER_FIGURES = {"three_ways": "workbench.comparison.validation.recording"}
 
 
 def judged(name: str) -> tuple[Figure | JointClaims, ...]:
@@ -55,10 +54,10 @@ def judged(name: str) -> tuple[Figure | JointClaims, ...]:
 
 
 def parameters(name: str) -> dict[str, Parameter]:
-    """Return the shared parameters, overridden by those that a notebook's explorer declares."""
-    if name not in TITLES and name not in _OTHER_EXPLORERS:
+    """Return the shared parameters, overridden by those that a system's explorer declares."""
+    if name not in TITLES:
         return PARAMETERS
-    explorer = import_module(_OTHER_EXPLORERS.get(name, f"workbench.{name}.explorer"))
+    explorer = import_module(f"workbench.{name}.explorer")
     return PARAMETERS | declared(explorer.Setting)
 
 

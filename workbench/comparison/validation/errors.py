@@ -6,51 +6,20 @@ are left out, and counted.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from scipy.stats import binom
 
 MEDIAN_BAR, P95_BAR = 0.05, 0.10
 FROM_S = 0.1
 """The goal: median and 95th percentile of the error's size, where an iteration takes this long."""
 
 WAYS = {"predicted": "predicted_s", "simulated": "simulated_s", "naive": "naive_s"}
-CASE = ("system", "setting", "choice", "arm")
+CASE = ("system", "setting", "choice")
 CONFIDENCE = 0.95
-_RESAMPLES = 2000
-
-
-class Spread(NamedTuple):
-    """Median of errors with its interval, the 95th percentile of their size, and the farthest."""
-
-    median: float
-    low: float
-    high: float
-    p95: float
-    worst: float
-
-
-def spread(errors: Sequence[ArrayLike]) -> Spread:
-    """Spread of errors, those of each case together.
-
-    The interval holds the median of the errors with a confidence of 95 %. For one case it goes from
-    one order statistic to another; for several, whose runs resemble each other within a case, cases
-    are drawn again (bootstrap).
-    """
-    by_case = [np.asarray(each, dtype=float) for each in errors]
-    all_errors = np.concatenate(by_case)
-    interval = order_interval(all_errors) if len(by_case) == 1 else _resampled(by_case)
-    return Spread(
-        float(np.median(all_errors)),
-        *interval,
-        float(np.quantile(np.abs(all_errors), 0.95)),
-        float(all_errors[np.argmax(np.abs(all_errors))]),
-    )
 
 
 def order_interval(values: NDArray[np.float64]) -> tuple[float, float]:
@@ -59,19 +28,9 @@ def order_interval(values: NDArray[np.float64]) -> tuple[float, float]:
     By the binomial distribution. Of fewer than six values, which cannot be so sure, the least and
     the greatest.
     """
-    count, ordered = len(values), np.sort(values)
-    outside, rank = 2 * 0.5**count, 0
-    while outside + 2 * math.comb(count, rank + 1) * 0.5**count <= 1 - CONFIDENCE:
-        rank += 1
-        outside += 2 * math.comb(count, rank) * 0.5**count
+    rank = max(0, int(binom.ppf((1 - CONFIDENCE) / 2, len(values), 0.5)) - 1)
+    ordered = np.sort(values)
     return float(ordered[rank]), float(ordered[-1 - rank])
-
-
-def _resampled(by_case: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
-    drawn = np.random.default_rng(0).integers(len(by_case), size=(_RESAMPLES, len(by_case)))
-    medians = [np.median(np.concatenate([by_case[each] for each in row])) for row in drawn]
-    low, high = np.quantile(medians, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(low), float(high)
 
 
 def usable(runs: pl.DataFrame) -> pl.DataFrame:
@@ -111,24 +70,29 @@ def by_case(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def summary(runs: pl.DataFrame, *groups: str) -> pl.DataFrame:
-    """Spread of the errors of each way, by these columns: in percent."""
-    rows = []
-    for key, group in errors(runs).group_by("way", *groups, maintain_order=True):
-        each = [case["error"].to_numpy() for _, case in group.group_by(*CASE, maintain_order=True)]
-        found = {name: 100 * value for name, value in spread(each)._asdict().items()}
-        names = dict(zip(("way", *groups), key, strict=True))
-        rows.append(names | {"cases": len(each), "runs": len(group)} | found)
-    schema = {
-        **dict.fromkeys(("way", *groups), pl.String),
-        **dict.fromkeys(("cases", "runs"), pl.Int64),
-        **dict.fromkeys(Spread._fields, pl.Float64),
-    }
-    return pl.DataFrame(rows, schema=schema)
+    """Errors of each way in percent, by these columns.
+
+    Their median, the 95th percentile of their size (``p95``) and the farthest from 0 (``worst``).
+    """
+    percent = 100 * pl.col("error")
+    size = percent.abs()
+    return (
+        errors(runs)
+        .group_by("way", *groups, maintain_order=True)
+        .agg(
+            pl.struct(CASE).n_unique().cast(pl.Int64).alias("cases"),
+            pl.len().cast(pl.Int64).alias("runs"),
+            percent.median().alias("median"),
+            size.quantile(0.95, "linear").alias("p95"),
+            percent.get(size.arg_max()).alias("worst"),
+        )
+    )
 
 
-def within_goal(runs: pl.DataFrame) -> pl.DataFrame:
-    """Runs that the goal is about: long iterations of which all work fits the machine."""
-    return runs.filter("fits", pl.col("simulated_s") >= FROM_S)
+def goals(runs: pl.DataFrame) -> pl.DataFrame:
+    """`summary` of long iterations of which all work fits the machine: whether the goal is met."""
+    met = (pl.col("median").abs() <= 100 * MEDIAN_BAR) & (pl.col("p95") <= 100 * P95_BAR)
+    return summary(runs.filter("fits", pl.col("simulated_s") >= FROM_S)).with_columns(met=met)
 
 
 def over(runs: pl.DataFrame, way: str = "simulated") -> pl.DataFrame:
@@ -149,7 +113,7 @@ def order(runs: pl.DataFrame) -> pl.DataFrame:
     ``apart`` says whether they are predicted to differ by more than the spread: by more than half
     the widths of both medians' intervals. Otherwise ``agrees`` is null.
     """
-    setting = ("system", "setting", "arm")
+    setting = ("system", "setting")
     schema = {
         **dict.fromkeys((*setting, "faster", "slower"), pl.String),
         **dict.fromkeys(("said_percent", "measured_percent"), pl.Float64),
@@ -168,30 +132,6 @@ def order(runs: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row").sort(setting, maintain_order=True)
 
 
-def agreement(pairs: pl.DataFrame) -> str:
-    """Say how many pairs of `order` that are apart were measured in the order that was said."""
-    apart = pairs.filter("apart")
-    agree = int(apart["agrees"].sum())
-    return f"{agree} of {len(apart)} pairs that are apart were measured in the order predicted"
-
-
-def goals(runs: pl.DataFrame) -> pl.DataFrame:
-    """`summary` of the runs that the goal is about, by arm, and whether it is ``met``."""
-    met = (pl.col("median").abs() <= 100 * MEDIAN_BAR) & (pl.col("p95") <= 100 * P95_BAR)
-    return summary(within_goal(runs), "arm").with_columns(met=met).sort("arm", maintain_order=True)
-
-
-def verdict(runs: pl.DataFrame) -> str:
-    """Say by arm which ways meet the goal, and how many runs it is not about."""
-    lines = [
-        f"{row['arm']}, {row['way']}: median {row['median']:+.1f} %, p95 {row['p95']:.1f} %; the "
-        f"goal is {'met' if row['met'] else 'missed'}, by {row['runs']} runs"
-        for row in goals(runs).iter_rows(named=True)
-    ]
-    beside = len(usable(runs)) - len(usable(within_goal(runs)))
-    return "\n".join([*lines, f"not about {beside} usable runs"])
-
-
 def weights(runs: pl.DataFrame) -> pl.DataFrame:
     """By system: runs whose weights are the simulation's, and whether order of arrival decides."""
     learnt = runs.filter(pl.col("same_weights").is_not_null())
@@ -203,11 +143,11 @@ def weights(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def machine(runs: pl.DataFrame) -> pl.DataFrame:
-    """By system and arm: runs, void ones, and by how much the machine disturbed them at most."""
+    """By system: runs, void ones, and by how much the machine disturbed them at most."""
     late = 100 * pl.col("late") / pl.col("deadlines")
     return (
         runs.filter(pl.col("reason").is_null())
-        .group_by("system", "arm", maintain_order=True)
+        .group_by("system", maintain_order=True)
         .agg(
             pl.len().alias("runs"),
             pl.col("void").sum(),
@@ -219,5 +159,5 @@ def machine(runs: pl.DataFrame) -> pl.DataFrame:
             works_late_s=pl.col("works_late_s").max(),
             load=pl.col("load").median(),
         )
-        .sort("arm", "system")
+        .sort("system")
     )

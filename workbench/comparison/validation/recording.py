@@ -3,6 +3,9 @@
 A run is a row, kept as soon as it has ended, so that a recording that was stopped goes on where it
 was. Runs that the machine disturbed (`MeasuredRun.disturbed`) are void: they are kept and counted,
 and no error is computed from them.
+
+On a machine that is busy with other things, ``chrt --rr 5`` before the command (Linux, as root)
+lets the processes of a run go first; so runs are late no more than on an idle one.
 """
 
 from __future__ import annotations
@@ -15,25 +18,21 @@ from typing import Any
 
 import polars as pl
 
+from workbench.comparison.validation.cases import PLACES, Case, Outcome, cases
 from workbench.reproduction import recordings
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled
 from workbench.reproduction.sweep import grid, sweep
 from workbench.runtime import SimulationError
 from workbench.runtime.measured import MeasuredRun, session
-from workbench.three_ways.case import Case, Outcome
-from workbench.three_ways.catalogue import cases
-from workbench.training import TrainingError
 from workbench.utils.checks import UserError
 
-PLACES = 6
-MOST_OVERTIME_S = 0.02
-"""A run's work fits the machine if it takes longer than it may by less than this share of the run's
-seconds; unpadded, if no more nodes compute at the same time than there are cores."""
+MOST_OVERTIME = 0.02
+"""Work fits the machine if it takes longer than it may by less than this share of the run."""
 
 SCHEMA = {
-    **dict.fromkeys(("system", "setting", "choice", "arm", "regime", "predicted_by"), pl.String),
-    **dict.fromkeys(("ordered", "held_out"), pl.Boolean),
+    **dict.fromkeys(("system", "setting", "choice", "regime", "predicted_by"), pl.String),
+    "ordered": pl.Boolean,
     **dict.fromkeys(("nodes", "iterations", "repetition"), pl.Int64),
     **dict.fromkeys(("predicted_s", "naive_s", "simulated_s", "measured_s"), pl.Float64),
     **dict.fromkeys(("deadlines", "late"), pl.Int64),
@@ -47,29 +46,20 @@ SCHEMA = {
 
 Seconds are those of an iteration, of `late_s` and `works_late_s` the sum in the run. `deadlines`
 are ends of transfers and of waits, `works` pieces of work, which are late if they took longer than
-they may. `load` is the machine's load average before the run.
-
-On a machine that is busy with other things, ``chrt --rr 5`` before the command (Linux, as root)
-lets the processes of a run go first; so runs are late no more than on an idle one.
+they may. `load` is the machine's load average before the run. Earlier recordings have an ``arm``,
+too: ``"unpadded"`` where work took its own time (`RunOptions(measured="unpadded")`).
 """
 
 
 def runs(of_each: int | None, repetitions: int, folder: Path | None = None) -> pl.DataFrame:
-    """Measure all cases, or some of each system and arm, in random order; a row for each run."""
-    chosen = chain.from_iterable(
-        list(group)[:of_each]
-        for _, group in groupby(cases().values(), lambda case: (case.system, case.arm))
-    )
+    """Measure all cases, or some of each system, in random order; a row for each run."""
+    by_system = groupby(cases().values(), lambda case: case.system)
+    chosen = chain.from_iterable(list(group)[:of_each] for _, group in by_system)
     points = grid(name=[case.name for case in chosen], repetition=range(repetitions))
     random.Random(0).shuffle(points)
     with session(places=PLACES):
         return sweep(
-            one_run,
-            points,
-            SCHEMA,
-            title="Measured",
-            folder=folder,
-            failures=(SimulationError, TrainingError),
+            one_run, points, SCHEMA, title="Measured", folder=folder, failures=SimulationError
         )
 
 
@@ -77,25 +67,22 @@ def one_run(name: str, repetition: int) -> dict[str, Any]:
     """Measure a case once."""
     case, load = cases()[name], os.getloadavg()[0]
     _ = case.simulated  # before, so that nothing else computes while it is measured
-    about = described(case) | {"load": load, "priority": priority()}
-    return about | row(case, case.run(case.measured_how))
-
-
-def described(case: Case) -> dict[str, Any]:
-    """What a case is, and its seconds without a measurement."""
-    names = ("system", "setting", "choice", "arm", "regime", "predicted_by", "ordered", "held_out")
-    numbers = ("nodes", "iterations", "predicted_s", "naive_s")
-    found = {name: getattr(case, name) for name in (*names, *numbers)}
-    return found | {"simulated_s": case.simulated.iteration_s}
+    return {"load": load} | row(case, case.train(True))
 
 
 def row(case: Case, measured: Outcome) -> dict[str, Any]:
-    """What a run measured, and how far the machine let it."""
+    """What a case is, each way's seconds, and how far the machine let it be measured."""
     run = measured.run
     assert isinstance(run, MeasuredRun)
-    work = pl.col("kind") == "work"
-    waits, works = run.late.filter(~work), run.late.filter(work)
+    is_work = pl.col("kind") == "work"
+    waits, works = run.late.filter(~is_work), run.late.filter(is_work)
+    about = ("system", "setting", "choice", "regime", "predicted_by", "ordered", "iterations")
     return {
+        **{name: getattr(case, name) for name in about},
+        "nodes": len(measured.cluster),
+        "predicted_s": case.predicted_s,
+        "naive_s": case.naive_s,
+        "simulated_s": case.simulated.iteration_s,
         "measured_s": measured.iteration_s,
         "deadlines": waits["count"].sum(),
         "late": waits["late"].sum(),
@@ -108,9 +95,8 @@ def row(case: Case, measured: Outcome) -> dict[str, Any]:
         "clock_error_s": run.clock_error_s,
         "same_weights": same_weights(case.simulated, measured),
         "void": run.disturbed,
-        "fits": case.computing_at_once <= (os.cpu_count() or 1)
-        if case.arm == "unpadded"
-        else float(works["total_s"].sum()) <= MOST_OVERTIME_S * run.end_s,
+        "fits": float(works["total_s"].sum()) <= MOST_OVERTIME * run.end_s,
+        "priority": priority(),
     }
 
 
@@ -142,9 +128,9 @@ FIGURES = (RUNS,)
 
 
 def recorded_runs() -> pl.DataFrame:
-    """The recorded runs; prints what they are."""
+    """The recorded runs in which work lasts as long as the model says; prints what they are."""
     found = recordings.load("three_ways", RUNS.id)
     if found is None:
         raise UserError("no runs are recorded; `workbench record three_ways runs` records them")
     print(found)
-    return found.frame
+    return found.frame.filter(arm="padded") if "arm" in found.frame.columns else found.frame

@@ -1,4 +1,4 @@
-"""Figures of the recorded runs: errors, each system three ways, HierTrain's Fig. 6, two clocks."""
+"""Figures of measured runs: errors, each system three ways, HierTrain's Fig. 6, two clocks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from workbench.comparison.validation.cases import REGIMES, Case, Outcome
+from workbench.comparison.validation.errors import CASE, MEDIAN_BAR, WAYS, by_case, errors, usable
 from workbench.figures import INK, PALETTE, SHAPES, parts, series, stacked
 from workbench.reproduction import systems
 from workbench.runtime import Trace
-from workbench.three_ways import hiertrain
-from workbench.three_ways.errors import CASE, MEDIAN_BAR, WAYS, by_case, errors, usable
 
 if TYPE_CHECKING:
     import altair as alt
@@ -23,7 +23,6 @@ SHOWN = {
     "measured": "measured (median and interval)",
 }
 _ROW_PX = 15
-_ARM = pl.when(pl.col("arm") == "unpadded").then(pl.lit(", unpadded")).otherwise(pl.lit(""))
 
 
 def how_often(runs: pl.DataFrame) -> str:
@@ -38,7 +37,7 @@ def draw_errors(runs: pl.DataFrame) -> alt.FacetChart:
 
     drawn = parts.titled(errors(runs), system=TITLES).select(
         "regime",
-        row=pl.col("system") + _ARM,
+        row="system",
         way=pl.col("way").replace(SHOWN),
         percent=100 * pl.col("error"),
     )
@@ -50,7 +49,7 @@ def draw_errors(runs: pl.DataFrame) -> alt.FacetChart:
     points = base.mark_tick(thickness=1, size=10, opacity=0.5).encode(
         x=alt.X("percent:Q", title=title, axis=alt.Axis(tickCount=4)),
         y=y,
-        color=parts.colour("regime", ["computing", "bandwidth", "latency", "contended"]),
+        color=parts.colour("regime", REGIMES),
     )
     medians = base.mark_point(shape="diamond", size=40, color=INK).encode(
         x=alt.X("median(percent):Q", title=title), y=y
@@ -75,11 +74,11 @@ def draw_system(runs: pl.DataFrame, system: str) -> alt.FacetChart:
     import altair as alt
 
     runs = runs.filter(system=system)
-    cases = by_case(runs).with_columns(panel=pl.col("setting") + _ARM)
+    cases = by_case(runs)
     drawn = (
         cases.unpivot(
             on=[*WAYS.values(), "measured_s"],
-            index=["panel", "choice", "low_s", "high_s"],
+            index=["setting", "choice", "low_s", "high_s"],
             variable_name="way",
             value_name="seconds",
         )
@@ -107,14 +106,12 @@ def draw_system(runs: pl.DataFrame, system: str) -> alt.FacetChart:
         shape=alt.Shape("way:N", title=None, scale=alt.Scale(domain=order, range=list(SHAPES[:4]))),
     )
     layers = alt.layer(spans.encode(x=alt.X("low_ms:Q", title=x_title), x2="high_ms:Q", y=y), marks)
-    panels = cases["panel"].unique(maintain_order=True).to_list()
-    most = cases.group_by("panel").len()["len"].max()
-    assert isinstance(most, int)
-    chart = layers.properties(height=_ROW_PX * max(3, most))
+    settings = cases["setting"].unique(maintain_order=True).to_list()
+    chart = layers.properties(height=_ROW_PX * max(3, *cases.group_by("setting").len()["len"]))
     lines = [f"{TITLES[system]}: an iteration three ways, measured on one machine", how_often(runs)]
     if cases["measured_s"].has_nulls():
         lines.append("where nothing is measured, all runs are void")
-    faceted = parts.facets(chart, "panel", panels, lines)
+    faceted = parts.facets(chart, "setting", settings, lines)
     found: alt.FacetChart = faceted.resolve_scale(x="independent", y="independent")
     return found
 
@@ -124,7 +121,7 @@ def draw_fig6(runs: pl.DataFrame) -> alt.LayerChart:
     import altair as alt
 
     frame = (
-        by_case(runs.filter(system="hiertrain", choice="hiertrain", arm="padded"))
+        by_case(runs.filter(system="hiertrain", choice="hiertrain"))
         .with_columns(mbps=pl.col("setting").str.extract(r"([\d.]+) Mbit/s").cast(pl.Float64))
         .sort("mbps")
     )
@@ -148,8 +145,9 @@ def draw_fig6(runs: pl.DataFrame) -> alt.LayerChart:
         for name, column in (("cost model", "predicted_s"), ("simulation", "simulated_s"))
         if (percent := farthest(frame, column)) is not None
     ]
+    model = frame["setting"][0].partition(",")[0]
     heading = [
-        f"HierTrain's Fig. 6 with {hiertrain.MODEL}, measured on one machine",
+        f"HierTrain's Fig. 6 with {model}, measured on one machine",
         "points: measured with processes, median and interval",
         "; ".join(off),
     ]
@@ -163,37 +161,28 @@ def farthest(frame: pl.DataFrame, column: str) -> float | None:
     return None if percent.is_empty() else max(percent.to_list(), key=abs)
 
 
-def draw_clocks(
-    simulated: Trace, measured: Trace, title: list[str], until_s: float
-) -> dict[str, Any]:
-    """Both clocks under each other up to a time: the same rows, colours and axis."""
-    known, order = timeline(simulated, until_s), pl.col("start_s").min()
-    rows = known.group_by("node", "lane").agg(first=order).sort("node", "first")
-    lanes = rows.sort("first")["lane"].unique(maintain_order=True).to_list()
-    views = []
-    for frame, of in (
-        (known, "simulated"),
-        (timeline(measured, until_s), "measured with processes"),
-    ):
-        sorted_frame = rows.join(frame, on=["node", "lane"], maintain_order="left_right")
-        drawn = Trace(sorted_frame.select(frame.columns))
-        views.append(drawn.gantt(title=of, end_s=until_s, order=lanes))
-    return stacked(*views, title=title)
+def draw_clocks(case: Case, measured: Outcome) -> dict[str, Any]:
+    """A case's simulated and measured run under each other, on one axis, without requests.
 
-
-def timeline(trace: Trace, until_s: float) -> pl.DataFrame:
-    """Spans with a length, up to a time, without requests; of a lane, one after the other.
-
-    A message that is measured begins before the last byte of the one before has been received.
+    A message that is measured begins before the last byte of the one before has been received: its
+    bar begins where that one's ends.
     """
     following = pl.col("start_s").shift(-1).over("node", "lane", order_by="start_s")
-    return (
-        trace.frame.filter(
-            pl.col("start_s") < until_s,
-            pl.col("end_s") > pl.col("start_s"),
-            (pl.col("kind") != "transfer") | (pl.col("bytes") > 0),
+    traces = [
+        Trace(
+            run.trace.frame.filter((pl.col("kind") != "transfer") | (pl.col("bytes") > 0))
+            .with_columns(end_s=pl.min_horizontal("end_s", following))
+            .filter(pl.col("end_s") > pl.col("start_s"))
+            .sort("node", "lane", "start_s")
         )
-        .with_columns(end_s=pl.min_horizontal("end_s", following, pl.lit(until_s)))
-        .filter(pl.col("end_s") > pl.col("start_s"))
-        .sort("start_s")
-    )
+        for run in (case.simulated.run, measured.run)
+        if run.trace is not None
+    ]
+    lanes = sorted({lane for trace in traces for lane in trace.frame["lane"]})
+    end_s = max(trace.end_s for trace in traces)
+    views = [
+        trace.gantt(title=of, end_s=end_s, order=lanes)
+        for trace, of in zip(traces, ("simulated", "measured with processes"), strict=True)
+    ]
+    title = f"{TITLES[case.system]}, {case.setting}, {case.choice}: both clocks, on one machine"
+    return stacked(*views, title=[title])
