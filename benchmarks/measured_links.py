@@ -24,8 +24,8 @@ from workbench.clusters import Cluster, Link, Node
 from workbench.clusters.cluster import Name
 from workbench.runtime import Context, Message, Program, simulate
 from workbench.runtime.measured import MeasuredRun, measure, session
+from workbench.runtime.measured.capacity import fastest_bps
 from workbench.runtime.measured.check import MOST_OFF, RATES_MBPS, back_to_back, loaded
-from workbench.runtime.measured.network import fastest_bps
 
 FROM_S = 0.010
 SIZES = (10e3, 100e3, 1e6, 5e6)

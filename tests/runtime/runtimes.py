@@ -13,7 +13,7 @@ import pytest
 from workbench.clusters import Cluster, Link, Node
 from workbench.runtime import Run, SimulationError
 from workbench.runtime.measured import measure
-from workbench.runtime.measured.network import fastest_bps
+from workbench.runtime.measured.capacity import fastest_bps
 
 EARLY_S = 1e-6
 """By what less than its deadline the clock may read, as it rounds."""

@@ -15,13 +15,9 @@ from workbench.clusters import Cluster, Link, Node, SharedCapacity
 from workbench.clusters.cluster import Name
 from workbench.runtime import Message, simulate
 from workbench.runtime.measured.arbiter import GONE, Arbiter, join_arbiter
+from workbench.runtime.measured.capacity import Pair, arbitrated, without_roomy_interfaces
 from workbench.runtime.measured.connection import Caller, new_token
-from workbench.runtime.measured.network import (
-    Network,
-    Pair,
-    arbitrated,
-    without_roomy_interfaces,
-)
+from workbench.runtime.measured.network import Network
 from workbench.runtime.measured.records import Place
 
 CAPS = st.sampled_from([None, 1e6])

@@ -161,7 +161,7 @@ def test_after_a_run_that_ends(how: str, said: str, tmp_path: Path) -> None:
     assert_nothing_left(driver, ports)
 
 
-def test_guard_ends_agents_whose_title_overwrote_the_mark(tmp_path: Path) -> None:
+def test_guard_ends_agents_whose_title_overwrote_their_environment(tmp_path: Path) -> None:
     code = "import sys; log = open(sys.argv[1], 'w'); print(flush=True); sys.stdin.read()"
     folders = tmp_path / "its", tmp_path / "another's"
     agents = []
@@ -178,7 +178,8 @@ def test_guard_ends_agents_whose_title_overwrote_the_mark(tmp_path: Path) -> Non
     for agent in agents:
         assert agent.stdout is not None
         agent.stdout.readline()
-    guard.end_all("mark", str(folders[0]))
+    guard.end_all(str(folders[0]))
+    assert not folders[0].exists()
     assert [psutil.pid_exists(agent.pid) for agent in agents] == [False, True]
     for agent in agents:
         agent.communicate()
@@ -204,11 +205,9 @@ def test_after_driver_and_guard_are_killed_at_once(tmp_path: Path) -> None:
     for process in (driver.process, watching):
         process.kill()
     driver.process.communicate()
-    wait_for(lambda: not driver.left())
-    assert driver.left() == set()
     assert driver.folder.exists()
-    guard.clean_up(driver.folder.parent)  # as the next run does
-    assert not driver.folder.exists()
+    guard.clean_up(driver.folder.parent)  # as the next session does
+    assert_nothing_left(driver, [])
 
 
 def test_clean_up_ends_and_removes_what_nobody_locks(tmp_path: Path) -> None:
@@ -217,21 +216,18 @@ def test_clean_up_ends_and_removes_what_nobody_locks(tmp_path: Path) -> None:
         for prefix, name in zip([guard.PREFIX] * 3 + [""], "abcd", strict=True)
     )
     for folder in (dead, alive, new, other):
-        (folder / guard.INSIDE).mkdir(parents=True)
-    os.close(guard.lock(dead, "dead-mark"))
-    lock = guard.lock(alive, "alive-mark")
-    left = [
-        subprocess.Popen(
-            [sys.executable, "-c", "import time; time.sleep(600)"],
-            env={**os.environ, guard.MARK: mark},
-        )
-        for mark in ("dead-mark", "alive-mark")
-    ]
-    guard.clean_up(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        path.name for path in (alive, new, other)
-    )
+        folder.mkdir()
+    guard.lock(dead).close()
+    with guard.lock(alive):
+        left = [
+            subprocess.Popen(
+                [sys.executable, "-c", "import time; time.sleep(600)"],
+                env={**os.environ, guard.FOLDER: str(folder)},
+            )
+            for folder in (dead, alive)
+        ]
+        guard.clean_up(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([alive, new, other])
     assert [process.poll() is None for process in left] == [False, True]
     left[1].kill()
     left[1].wait()
-    os.close(lock)

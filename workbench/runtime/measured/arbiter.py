@@ -17,9 +17,10 @@ from typing import Any
 
 from workbench.runtime.faults import Crash, Uptime
 from workbench.runtime.kernel import FIRST
+from workbench.runtime.measured.capacity import Pair, arbitrated
 from workbench.runtime.measured.connection import Caller, Listener, connect
 from workbench.runtime.measured.frames import End
-from workbench.runtime.measured.network import Network, Pair, arbitrated, paced_pipes
+from workbench.runtime.measured.network import Network, paced_pipes
 from workbench.runtime.measured.realtime import RealKernel, RunClock
 from workbench.runtime.measured.records import Arbitrated, Place
 from workbench.runtime.messages import Message

@@ -1,4 +1,4 @@
-"""What one connection on this machine carries, beside what links ask for."""
+"""What the links of a cluster ask for: what one connection carries, and capacities they share."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import math
 import socket
 import threading
 import time
+from collections import defaultdict
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
-from workbench.clusters import Cluster
-from workbench.runtime.measured.network import fastest_bps
+from workbench.clusters import Cluster, Link, Schedule
 from workbench.utils.checks import UserError
 
+Pair = tuple[int, int]
+"""A link, by the indices of its source and its target."""
+
 SURELY_BPS = 1e9
-"""Any machine carries that; more is tried out before a run."""
+"""Any machine carries that; more is measured before a run."""
 _TRIES = 3
 _PART, _PARTS = bytes(1 << 18), 128
 
@@ -52,3 +57,49 @@ def _loopback_s() -> float:
         took_s = time.perf_counter() - began_s
         thread.join()
         return took_s
+
+
+def fastest_bps(link: Link) -> float:
+    """The highest bandwidth that a link ever has; it may be infinite, for as fast as it goes."""
+    bandwidth = link.bandwidth
+    return max(bandwidth.values) if isinstance(bandwidth, Schedule) else bandwidth
+
+
+def without_roomy_interfaces(cluster: Cluster) -> Cluster:
+    """Leave out caps on uplinks and downlinks that all links together cannot fill."""
+    nodes = list(cluster.nodes)
+    for index, node in enumerate(nodes):
+        for at, name, capacity in ((0, "uplink", node.uplink), (1, "downlink", node.downlink)):
+            through = [link for pair, link in cluster.links.items() if pair[at] == index]
+            if capacity is not None and sum(map(fastest_bps, through)) <= min(capacity.values):
+                cap: dict[str, Any] = {f"{name}_bps": None}
+                nodes[index] = replace(nodes[index], **cap)
+    links: dict[tuple[int | str, int | str], Link] = dict(cluster.links.items())
+    return Cluster(nodes, links, raw_samples_may_leave=cluster.raw_samples_may_leave)
+
+
+def arbitrated(cluster: Cluster) -> set[Pair]:
+    """Links that an arbiter times: no node alone knows all that share a capacity with them.
+
+    They are those of a capacity that links of several nodes share, such as a downlink, and all that
+    share another one with these.
+    """
+    users: defaultdict[object, list[Pair]] = defaultdict(list)
+    crossed: dict[Pair, list[object]] = {}
+    for pair, link in cluster.links.items():
+        source, target = (cluster.nodes[node] for node in pair)
+        crossed[pair] = [
+            *([] if source.uplink is None else [("uplink", pair[0])]),
+            *([] if target.downlink is None else [("downlink", pair[1])]),
+            *link.shared,
+        ]
+        for capacity in crossed[pair]:
+            users[capacity].append(pair)
+    found: set[Pair] = set()
+    left = [each for each, pairs in users.items() if len({source for source, _ in pairs}) > 1]
+    while left:
+        for pair in users.pop(left.pop(), ()):
+            if pair not in found:
+                found.add(pair)
+                left += crossed[pair]
+    return found

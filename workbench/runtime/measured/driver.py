@@ -14,9 +14,9 @@ import psutil
 from workbench.clusters import Cluster
 from workbench.runtime.faults import Fault, Uptime, fault_rows
 from workbench.runtime.measured import packing
+from workbench.runtime.measured.capacity import arbitrated
 from workbench.runtime.measured.connection import new_token
 from workbench.runtime.measured.home import Home
-from workbench.runtime.measured.network import arbitrated
 from workbench.runtime.measured.records import Arbitrated, Outcome, Place, Ready, Record, Status
 from workbench.runtime.measured.run import MeasuredRun, lateness
 from workbench.runtime.measured.sessions import Session, host_facts

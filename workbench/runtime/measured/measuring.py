@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import Name
 from workbench.runtime.faults import Fault, check_faults
-from workbench.runtime.measured.capacity import check_bandwidth
+from workbench.runtime.measured.capacity import check_bandwidth, without_roomy_interfaces
 from workbench.runtime.measured.driver import Driver, Plan
 from workbench.runtime.measured.home import Home
-from workbench.runtime.measured.network import without_roomy_interfaces
 from workbench.runtime.measured.run import MeasuredRun
 from workbench.runtime.measured.sessions import current_or_new
 from workbench.runtime.simulation import Programs, Simulation, by_node

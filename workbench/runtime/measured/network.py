@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from workbench.clusters import Cluster, Link, Schedule
 from workbench.runtime.faults import Fault, LinkDown, Lossy, Uptime
+from workbench.runtime.measured.capacity import Pair, arbitrated
 from workbench.runtime.measured.connection import takes
 from workbench.runtime.measured.frames import GIVEN_UP, End, Frame, Outgoing
 from workbench.runtime.measured.packing import pack
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
 
 CHUNK_S = 0.002
 _FLUSH_S = 5.0
-
-Pair = tuple[int, int]
-"""A link, by the indices of its source and its target."""
 
 Write = tuple[Connection | None, list[Frame], Callable[[], None]]
 """A connection, frames for it, and what to do once they are written."""
@@ -380,49 +378,3 @@ def paced_pipes(
             if pair in pipes:
                 pipes[pair].suffer(fault)
     return pipes
-
-
-def fastest_bps(link: Link) -> float:
-    """The highest bandwidth that a link ever has; it may be infinite, for as fast as it goes."""
-    bandwidth = link.bandwidth
-    return max(bandwidth.values) if isinstance(bandwidth, Schedule) else bandwidth
-
-
-def without_roomy_interfaces(cluster: Cluster) -> Cluster:
-    """Leave out caps on uplinks and downlinks that all links together cannot fill."""
-    nodes = list(cluster.nodes)
-    for index, node in enumerate(nodes):
-        for at, name, capacity in ((0, "uplink", node.uplink), (1, "downlink", node.downlink)):
-            through = [link for pair, link in cluster.links.items() if pair[at] == index]
-            if capacity is not None and sum(map(fastest_bps, through)) <= min(capacity.values):
-                cap: dict[str, Any] = {f"{name}_bps": None}
-                nodes[index] = replace(nodes[index], **cap)
-    links: dict[tuple[int | str, int | str], Link] = dict(cluster.links.items())
-    return Cluster(nodes, links, raw_samples_may_leave=cluster.raw_samples_may_leave)
-
-
-def arbitrated(cluster: Cluster) -> set[Pair]:
-    """Links that an arbiter times: no node alone knows all that share a capacity with them.
-
-    They are those of a capacity that links of several nodes share, such as a downlink, and all that
-    share another one with these.
-    """
-    users: defaultdict[object, list[Pair]] = defaultdict(list)
-    crossed: dict[Pair, list[object]] = {}
-    for pair, link in cluster.links.items():
-        source, target = (cluster.nodes[node] for node in pair)
-        crossed[pair] = [
-            *([] if source.uplink is None else [("uplink", pair[0])]),
-            *([] if target.downlink is None else [("downlink", pair[1])]),
-            *link.shared,
-        ]
-        for capacity in crossed[pair]:
-            users[capacity].append(pair)
-    found: set[Pair] = set()
-    left = [each for each, pairs in users.items() if len({source for source, _ in pairs}) > 1]
-    while left:
-        for pair in users.pop(left.pop(), ()):
-            if pair not in found:
-                found.add(pair)
-                left += crossed[pair]
-    return found

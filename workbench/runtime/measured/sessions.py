@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import psutil
@@ -73,13 +73,12 @@ class Session:
             taken.append(actor)
         if self.address is not None and None in taken:
             self.end()  # they hold what the new ones may need
-        driver = None if self.folder is None else (os.getpid(), str(self.folder))
         kind = self.ray.remote(max_concurrency=CALLS_AT_ONCE, max_restarts=0)(Worker)
         for place, resources in enumerate(map(dict, wanted)):
             if taken[place] is None:
                 own = {name: count for name, count in resources.items() if name != "CPU"}
                 options = kind.options(num_cpus=resources.get("CPU", 1), resources=own)
-                actor = taken[place] = options.remote(driver)
+                actor = taken[place] = options.remote()
                 self._placed[actor] = resources
         return taken
 
@@ -195,34 +194,28 @@ def _started(places: int) -> Iterator[Session]:
     base = _short_folder()
     guard.clean_up(base)
     folder = Path(tempfile.mkdtemp(prefix=guard.PREFIX, dir=base))
-    mark = secrets.token_hex(8)
-    lock = guard.lock(folder, mark)
     # The current folder comes last, where it counts at all: a file of the user's that is named
     # like a package does not take its place in a node's process.
     own = [str(Path.cwd())] if "" in sys.path else []
-    path = os.pathsep.join([*filter(None, sys.path), *own])
-    watching = subprocess.Popen(
-        [sys.executable, guard.__file__, mark, str(folder)],
-        stdin=subprocess.PIPE,
-        start_new_session=True,
-        pass_fds=[lock],
-    )
+    settings = {
+        **_SETTINGS,
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), *own]),
+        guard.FOLDER: str(folder),
+    }
     started = Session(ray, places, None, folder)
-    settings = {**_SETTINGS, "RAY_AUTH_TOKEN": secrets.token_hex(32), guard.MARK: mark}
-    try:
-        with ray_cluster.own_settings({**settings, "PYTHONPATH": path}, here=True):
-            _init(ray, places, folder)
-        yield started
-    finally:
+    command = [sys.executable, guard.__file__, str(folder)]
+    with (
+        guard.lock(folder) as lock,
+        subprocess.Popen(command, stdin=PIPE, start_new_session=True, pass_fds=[lock.fileno()]),
+    ):  # at the end the guard's input ends, and it cleans up
         try:
+            with ray_cluster.own_settings(settings, here=True):
+                _init(ray, places, folder)
+            yield started
+        finally:
             started.end()
             ray_cluster.shut_down(ray)
-        finally:
-            assert watching.stdin is not None
-            watching.stdin.close()  # which tells it to clean up
-            watching.wait()
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(lock)
 
 
 def _short_folder() -> Path:

@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
-import threading
 import time
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from workbench.runtime.measured import guard
 from workbench.runtime.measured.arbiter import Arbiter
 from workbench.runtime.measured.process import NodeProcess
 from workbench.runtime.measured.records import Place, Ready
 
 SWITCH_S = 0.0005
 """How long a thread may keep the others of its process waiting for the interpreter."""
-_DRIVER_LOOK_S = 1.0
 
 
 class Worker:
-    """The actor of Ray's in which a node's process runs, one run after the other.
+    """The actor of Ray's in which a node's process runs, one run after the other."""
 
-    `driver` is the driver's process and the run's folder, if they are on the same machine: with
-    them the actor ends.
-    """
-
-    def __init__(self, driver: tuple[int, str] | None) -> None:
+    def __init__(self) -> None:
         sys.setswitchinterval(SWITCH_S)
         self._process: NodeProcess | Arbiter | None = None
-        if driver is not None:
-            threading.Thread(target=_end_with, args=driver, daemon=True).start()
 
     def begin(self, place: Place, program: bytes, modules: tuple[str, ...]) -> Ready:
         """Take part in a run; import before it what takes long."""
@@ -70,14 +60,3 @@ def _placed(place: Place) -> Place:
     import ray
 
     return replace(place, host=ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
-
-
-def _end_with(driver: int, folder: str) -> None:
-    """End what Ray started, and this process, once the driver's is gone: the guard may be, too."""
-    while True:
-        time.sleep(_DRIVER_LOOK_S)
-        try:
-            os.kill(driver, 0)
-        except ProcessLookupError:
-            guard.end_all(os.environ[guard.MARK], folder)
-            os._exit(1)
