@@ -175,7 +175,7 @@ def test_trainings_of_scans_are_refused() -> None:
 def test_scans_are_measured_alone(ray_session: Session) -> None:
     """Its nodes combine what the simulation's do, and no sooner."""
     case = of_scan_by_arithmetic("hillis_steele")
-    simulated, measured = case.train(False), case.train(True)
+    simulated, measured = case.simulated, case.measure()
     counts = [done.run.results[done.cluster.index("server")] for done in (simulated, measured)]
     for one, other in zip(*counts, strict=True):
         assert (one.steps, one.work, one.runs) == (other.steps, other.work, other.runs)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
-from workbench.utils.checks import UserError, check_comma, check_name
+from workbench.utils.checks import UserError, check_comma, check_name, unknown
 from workbench.utils.files import expanded
 
 Value = bool | int | float | str
@@ -241,12 +241,10 @@ def check_known(name: str, known: Collection[Parameter]) -> None:
             f"parameter {name!r} is set by the workbench itself; "
             "use --output DIR to choose where results go"
         )
-    try:
-        check_name("parameter", name, [parameter.name for parameter in known])
-    except ValueError as error:
-        nearest = str(error).partition(" Known:")[0]
+    names = [parameter.name for parameter in known]
+    if name not in names:
         valid = f"Valid parameters:\n{listing(known)}" if known else "There are none to set"
-        raise UserError(f"{nearest} {valid}") from None
+        raise UserError(unknown("parameter", name, names, valid))
 
 
 def own(name: str, default: object, known: Mapping[str, Parameter] = PARAMETERS) -> Parameter:

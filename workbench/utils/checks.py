@@ -55,14 +55,15 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> str:
     raise UnknownNameError(unknown(kind, name, names))
 
 
-def unknown(kind: str, name: object, names: Sequence[str]) -> str:
-    """Error text for an unknown name, with those that exist and the nearest."""
-    listing = ("; " if any("," in known for known in names) else ", ").join(names)
+def unknown(kind: str, name: object, names: Sequence[str], listing: str = "") -> str:
+    """Error text for an unknown name, with the nearest and a listing, by default of all names."""
+    separator = "; " if any("," in known for known in names) else ", "
+    listing = listing or f"Known: {separator.join(names)}"
     if not isinstance(name, str):
-        return f"{kind} is {name!r}; give a name. Known: {listing}"
+        return f"{kind} is {name!r}; give a name. {listing}"
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"unknown {kind} {name!r}.{hint} Known: {listing}"
+    return f"unknown {kind} {name!r}.{hint} {listing}"
 
 
 def choose(kind: str, name: str, options: Mapping[str, T]) -> T:

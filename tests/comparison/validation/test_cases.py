@@ -55,7 +55,7 @@ def test_balancing_is_faster_where_platforms_are_unequal() -> None:
 
 def test_scan_runs_again() -> None:
     case = of_scan_by_arithmetic("blelloch")
-    assert case.train(False).iteration_s == case.train(False).iteration_s
+    assert case.run(False).iteration_s == case.run(False).iteration_s
 
 
 def test_what_an_iteration_needs_is_counted_as_by_hand() -> None:

@@ -4,8 +4,8 @@
 >>> f"{case.predicted_s:.4f} {case.simulated.iteration_s:.4f} {case.predicted_by}"
 '0.5246 0.5246 cost model'
 
-``case.train(measured=True)`` runs the same programs as processes of this machine. They learn from a
-few digits, since only their time is looked at, and whether their weights are the simulation's.
+`Case.measure` runs the same programs as processes of this machine. They learn from a few digits,
+since only their time is looked at, and whether their weights are the simulation's.
 """
 
 from __future__ import annotations
@@ -72,9 +72,8 @@ class Case:
         policy or system that is compared with others in this setting.
     iterations
         Of the training.
-    train
-        Runs it with a trace: simulated, or measured with processes. A measured run starts Ray
-        unless a `session` is open.
+    run
+        Trains with a trace, simulated, or if true measured.
     predict, predicted_by
         Seconds of an iteration without learning, and what says so.
     ordered
@@ -87,7 +86,7 @@ class Case:
     setting: str
     choice: str
     iterations: int
-    train: Callable[[bool], Outcome]
+    run: Callable[[bool], Outcome]
     predict: Callable[[], float]
     predicted_by: str = "cost model"
     ordered: bool = False
@@ -106,7 +105,11 @@ class Case:
     @cached_property
     def simulated(self) -> Outcome:
         """The simulated training, kept."""
-        return self.train(False)
+        return self.run(False)
+
+    def measure(self) -> Outcome:
+        """Train with processes of this machine; starts Ray unless a `session` is open."""
+        return self.run(True)
 
     @cached_property
     def parts_s(self) -> dict[str, float]:
@@ -219,7 +222,7 @@ def of_dynacomm(
         setting=f"{model}, {mbps:g} Mbit/s, {overhead_s * 1e3:g} ms",
         choice=planner,
         iterations=iterations,
-        train=partial(trained, setup, Planned(planner, None), iterations),
+        run=partial(trained, setup, Planned(planner, None), iterations),
         predict=lambda: dynacomm.iteration(costs, dynacomm.PLANNERS[planner](costs)).total_s,
     )
 
@@ -247,7 +250,7 @@ def of_hiertrain(planner: str, mbps: float) -> Case:
         setting=f"{model}, {mbps:g} Mbit/s",
         choice=planner,
         iterations=iterations,
-        train=partial(trained, setup, policy, iterations),
+        run=partial(trained, setup, policy, iterations),
         predict=lambda: hiertrain.iteration(problem, policy).total_s,
     )
 
@@ -290,7 +293,7 @@ def of_gossip(mbps: float, nodes: int, *, shared: bool = False, overhead_s: floa
         setting=f"{model}, {where}, {mbps:g} Mbit/s, {overhead_s * 1e3:g} ms",
         choice="an epoch",
         iterations=epochs,
-        train=partial(trained, setup, None, epochs),
+        run=partial(trained, setup, None, epochs),
         predict=predict,
         predicted_by="dry run",
         duplex=True,
@@ -344,7 +347,7 @@ def of_edgegossip(choice: str, mbps: float) -> Case:
         setting=f"{model}, {len(platforms)} platforms, {mbps:g} Mbit/s",
         choice=choice,
         iterations=epochs,
-        train=partial(trained, setup, how, epochs),
+        run=partial(trained, setup, how, epochs),
         predict=predict,
         ordered=how is not None,
         duplex=True,
@@ -419,7 +422,7 @@ def _of_dlion(system: str, setting: str, setup: dlion.Setup) -> Case:
         setting=setting,
         choice=system,
         iterations=iterations,
-        train=partial(trained, setup, how, iterations, seconds=seconds),
+        run=partial(trained, setup, how, iterations, seconds=seconds),
         predict=predict,
         predicted_by="dry run",
         ordered=True,
@@ -479,7 +482,7 @@ def _of_scan(
         setting=setting,
         choice=scan,
         iterations=iterations,
-        train=scanned,
+        run=scanned,
         predict=longest_path_s,
         predicted_by="longest path",
     )

@@ -67,7 +67,7 @@ def one_run(name: str, repetition: int) -> dict[str, Any]:
     """Measure a case once."""
     case, load = cases()[name], os.getloadavg()[0]
     _ = case.simulated  # before, so that nothing else computes while it is measured
-    return {"load": load} | row(case, case.train(True))
+    return {"load": load} | row(case, case.measure())
 
 
 def row(case: Case, measured: Outcome) -> dict[str, Any]:
