@@ -152,9 +152,10 @@ class Dataset:
         """Keep the samples of these indices, in their order; all where None."""
         kept: dict[str, Any] = {}
         for part, wanted in (("train", train), ("test", test)):
-            x, y = getattr(self, f"x_{part}"), getattr(self, f"y_{part}")
-            at = _indices(self.name, part, wanted, len(y))
-            kept |= {f"x_{part}": x[at], f"y_{part}": y[at]}
+            if wanted is not None:
+                x, y = getattr(self, f"x_{part}"), getattr(self, f"y_{part}")
+                at = _indices(f"{self.name}: {part}", wanted, len(y))
+                kept |= {f"x_{part}": x[at], f"y_{part}": y[at]}
         return replace(self, **kept)
 
     def limit(self, train: int | None = None, test: int | None = None, *, seed: int = 0) -> Dataset:
@@ -163,16 +164,15 @@ class Dataset:
         The same seed draws the same samples; a smaller number draws the first of a larger.
         """
         check_whole("seed", seed, 0)
-
-        def drawn(part: int, wanted: int | None, count: int) -> NDArray[np.int64] | None:
+        kept: dict[str, ArrayLike] = {}
+        for part, (name, wanted) in enumerate((("train", train), ("test", test))):
+            count = len(getattr(self, f"y_{name}"))
             if wanted is not None and wanted < 1:
                 raise DatasetError(f"{self.name}: limit is {wanted}; at least one sample is needed")
-            if wanted is None or wanted >= count:
-                return None
-            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LIMIT, part)))
-            return rng.permutation(count)[:wanted]
-
-        return self.subset(drawn(0, train, len(self.y_train)), drawn(1, test, len(self.y_test)))
+            if wanted is not None and wanted < count:
+                rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LIMIT, part)))
+                kept[name] = rng.permutation(count)[:wanted]
+        return self.subset(**kept)
 
     def standardised(self) -> Dataset:
         """Shift and scale all numbers alike, so that those to train on have mean 0, variance 1.
@@ -255,17 +255,13 @@ def _described(inputs: Sequence[Input]) -> str:
     return ", ".join(map(str, inputs))
 
 
-def _indices(name: str, part: str, wanted: ArrayLike | None, count: int) -> slice | Labels:
-    if wanted is None:
-        return slice(None)
+def _indices(part: str, wanted: ArrayLike, count: int) -> Labels:
     indices = np.asarray(wanted)
-    whole = np.issubdtype(indices.dtype, np.integer)
-    if indices.ndim != 1 or not indices.size or not whole:
-        raise DatasetError(f"{name}: a subset of {part} is a list of at least one whole number")
+    if indices.ndim != 1 or not indices.size or indices.dtype.kind not in "iu":
+        raise DatasetError(f"{part}: a subset is a list of at least one whole number")
     if indices.min() < 0 or indices.max() >= count:
         raise DatasetError(
-            f"{name}: indices from {indices.min()} to {indices.max()}, "
-            f"but {part} has samples 0 to {count - 1}"
+            f"{part} has samples 0 to {count - 1}, not {indices.min()} to {indices.max()}"
         )
     return indices.astype(np.int64)
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.datasets.dataset import IGNORED, Dataset, DatasetError
-from workbench.datasets.images import Images
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 MOST_BYTES = 4 * 10**9
@@ -37,14 +36,8 @@ def load(path: Path) -> Dataset:
     x_train, x_test = (_samples(path, key, arrays[key]) for key in ("x_train", "x_test"))
     tokens = x_train.dtype == np.int64
     y_train, y_test = (_labels(path, key, arrays[key], tokens) for key in ("y_train", "y_test"))
-    for key, x, y in (("train", x_train, y_train), ("test", x_test, y_test)):
-        if len(x) != len(y):
-            raise DatasetError(
-                f"{path}: {len(x)} samples in x_{key}, but {len(y)} labels in y_{key}"
-            )
     labels = [y_train, y_test, *([x_train, x_test] if y_train.ndim > 1 else [])]
-    classes = int(max(array.max() for array in labels)) + 1
-    names = tuple(map(str, range(classes)))
+    names = tuple(map(str, range(int(max(array.max() for array in labels)) + 1)))
     return Dataset(path.stem, x_train, y_train, x_test, y_test, names)
 
 
@@ -76,53 +69,50 @@ def read_arrays(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 
 def _samples(path: Path, key: str, samples: NDArray[Any]) -> NDArray[Any]:
-    whole = np.issubdtype(samples.dtype, np.integer) and samples.dtype != np.uint8
-    if whole and samples.ndim == 2 and samples.size:
-        if samples.min() < 0 or samples.max() >= _MOST_CLASSES:
-            raise DatasetError(
-                f"{path}: {key} has tokens from {samples.min()} to {samples.max()}; they are from "
-                f"0 to {_MOST_CLASSES - 1:,}"
-            )
-        return samples.astype(np.int64)
-    return _images(path, key, samples)
-
-
-def _images(path: Path, key: str, images: NDArray[Any]) -> Images:
-    floats = np.issubdtype(images.dtype, np.floating)
-    if images.dtype != np.uint8 and not floats:
+    """Tokens as int64, images as float32, channels first."""
+    if samples.dtype.kind in "iu" and samples.dtype != np.uint8 and samples.ndim == 2:
+        return _whole(path, key, samples)
+    floats = samples.dtype.kind == "f"
+    if samples.dtype != np.uint8 and not floats:
         raise DatasetError(
-            f"{path}: {key} is {images.dtype}; images are uint8 from 0 to 255, or floats"
+            f"{path}: {key} is {samples.dtype}; images are uint8 from 0 to 255, or floats"
         )
-    if images.ndim == 3:
-        images = images[:, None]
-    elif images.ndim == 4 and images.shape[3] <= _MOST_CHANNELS:
-        images = images.transpose(0, 3, 1, 2)
-    if images.ndim != 4 or not 0 < images.shape[1] <= _MOST_CHANNELS or not images.size:
+    if samples.ndim == 3:
+        samples = samples[:, None]
+    elif samples.ndim == 4 and samples.shape[3] <= _MOST_CHANNELS:
+        samples = samples.transpose(0, 3, 1, 2)
+    if samples.ndim != 4 or not 0 < samples.shape[1] <= _MOST_CHANNELS:
         raise DatasetError(
-            f"{path}: {key} has shape {images.shape}; images are N x H x W or N x H x W x C "
-            f"with one to {_MOST_CHANNELS} channels, and there is at least one"
+            f"{path}: {key} has shape {samples.shape}; images are N x H x W or N x H x W x C "
+            f"with one to {_MOST_CHANNELS} channels"
         )
     with np.errstate(over="ignore"):  # what overflows is infinite, and refused as such
-        made = np.ascontiguousarray(images, dtype=np.float32)
-    if not floats:
-        made /= np.float32(255)
-    return made
+        images = np.ascontiguousarray(samples, dtype=np.float32)
+    return images if floats else images / np.float32(255)
 
 
 def _labels(path: Path, key: str, labels: NDArray[Any], of_tokens: bool) -> NDArray[np.int64]:
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    axes = (1, 2) if of_tokens else (1,)
-    if not np.issubdtype(labels.dtype, np.integer) or labels.ndim not in axes or not labels.size:
+    if labels.dtype.kind not in "iu" or labels.ndim not in ((1, 2) if of_tokens else (1,)):
         of_each = "sample, or one for each token" if of_tokens else "image"
         raise DatasetError(
             f"{path}: {key} is {labels.dtype} of shape {labels.shape}; "
             f"labels are whole numbers, one for each {of_each}"
         )
-    counted = labels if labels.ndim == 1 else labels[labels != IGNORED]
-    least, most = (counted.min(), counted.max()) if counted.size else (0, 0)
-    if least < 0 or most >= _MOST_CLASSES:
+    return _whole(path, key, labels, IGNORED if labels.ndim > 1 else None)
+
+
+def _whole(
+    path: Path, key: str, numbers: NDArray[Any], ignored: int | None = None
+) -> NDArray[np.int64]:
+    """Tokens, or labels of which some are ignored, as int64."""
+    counted = numbers if ignored is None else numbers[numbers != ignored]
+    if counted.size and not 0 <= counted.min() <= counted.max() < _MOST_CLASSES:
         raise DatasetError(
-            f"{path}: {key} has labels from {least} to {most}; classes are numbered from 0"
+            f"{path}: {key} has numbers from {counted.min()} to {counted.max()}; tokens and labels "
+            f"are from 0 to {_MOST_CLASSES - 1:,}"
         )
-    return labels.astype(np.int64)
+    if not numbers.size:
+        raise DatasetError(f"{path}: {key} is empty; give at least one sample")
+    return numbers.astype(np.int64)
