@@ -227,6 +227,8 @@ test_schedule_of_refused = refusals(
                 {0: 1e6},
                 {(0, 1), (5, 2)},
                 [{0, 1}],
+                np.array([1e6, 2e6]),
+                pl.Series([1e6, 2e6]),
                 pl.DataFrame({"s": [0, 1], "v": [5, 6], "more": ["a", "b"]}),
             ],
             "a value of the schedule has more digits than a float holds": [[(0, 10**400)]],
@@ -293,15 +295,6 @@ def test_every_capacity_takes_tables_of_pairs(pairs: Any) -> None:
     meant = Schedule.of([(0, 1e6), (5, 2e6)])
     node = Node("a", speed=pairs, uplink_bps=pairs, downlink_bps=pairs)
     assert node.speed == node.uplink_bps == node.downlink_bps == Link(pairs).bandwidth == meant
-
-
-@pytest.mark.parametrize("name", ["speed", "uplink_bps", "downlink_bps"])
-@pytest.mark.parametrize(
-    "given", [np.array([1e6, 2e6]), pl.Series([1e6, 2e6]), pl.DataFrame({"bps": [1e6]})], ids=type
-)
-def test_values_alone_are_no_pairs(name: str, given: Any) -> None:
-    with pytest.raises(ValueError, match=f"{name} of a: (.|\n)*is not a schedule"):
-        Node("a", **{name: given})
 
 
 def test_shows_what_it_is() -> None:
