@@ -1,4 +1,9 @@
-"""A module cut into its layers, each of which can run alone."""
+"""A module cut into its layers, each of which can run alone.
+
+The layers are those of the module's profile, and what crosses a cut is what the profile counts,
+samples first. Calls are traced by `workbench.graphs`: torch.fx, and so its ``split_module``,
+follows no loop over a tensor's parts or sizes, and leaves PyTorch's own transformers in one piece.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +98,7 @@ class LayeredCalls:
         """
         read_in: dict[int, int] = defaultdict(int)  # storage -> last layer to read it
         first_uses = self.graph.layers.first_uses
-        for call, layer in zip(self.graph.calls, self._layers, strict=True):
+        for call, layer in self._layered:
             alone = {first_uses[index] for index in call.operators if index in first_uses}
             if len(alone) > 1:
                 raise UserError(
@@ -118,12 +123,12 @@ class LayeredCalls:
         return any(self.graph.layers.of_values[value] != CONSTANT for value in call.values)
 
     @cached_property
-    def _layers(self) -> list[int]:
-        """Layer of each call; `CONSTANT` where it is in none."""
+    def _layered(self) -> list[tuple[Call, int]]:
+        """Each call with its layer; `CONSTANT` where it is in none."""
         held = {tensor.storage for tensor in self.graph.tensors if isinstance(tensor.source, str)}
         written = {self._storage(number) for call in self.graph.calls for number in call.writes}
         read_in = dict.fromkeys(self.graph.outputs, 0)  # first layer that reads a tensor
-        layers, following = [], len(self)
+        layered, following = [], len(self)
         for call in reversed(self.graph.calls):
             layer = max(self.graph.layers.of_values[value] for value in call.values)
             if layer != CONSTANT:
@@ -134,8 +139,8 @@ class LayeredCalls:
                 layer = max(layer, read_in.get(call.results[0], layer))
             for number in call.reads:
                 read_in[number] = min(layer, read_in.get(number, layer))
-            layers.append(layer)
-        return layers[::-1]
+            layered.append((call, layer))
+        return layered[::-1]
 
     def _rearranges(self, call: Call, written: set[int]) -> bool:
         """Whether it moves or loses the samples' dimension alone: it may as well run later.
@@ -157,7 +162,7 @@ class LayeredCalls:
     def _touched_in(self) -> dict[int, int]:
         """First layer in which samples touch each tensor, 0 for an input; not of constants."""
         touched, storages = dict.fromkeys(self.graph.inputs, 0), dict[int, int]()
-        for call, layer in zip(self.graph.calls, self._layers, strict=True):
+        for call, layer in self._layered:
             if self._on_samples(call):
                 for number in call.results:
                     touched.setdefault(number, layer)
@@ -171,11 +176,7 @@ class LayeredCalls:
     @cached_property
     def _makers(self) -> dict[int, list[Call]]:
         """Calls that make each constant: the one that returns it, and those that write into it."""
-        constant = [
-            call
-            for call, layer in zip(self.graph.calls, self._layers, strict=True)
-            if layer == CONSTANT
-        ]
+        constant = [call for call, layer in self._layered if layer == CONSTANT]
         writers = defaultdict(list)
         for call in constant:
             for number in call.writes:
@@ -187,8 +188,7 @@ class LayeredCalls:
         }
 
     def _needed(self, first: int, last: int) -> list[Call]:
-        calls = list(zip(self.graph.calls, self._layers, strict=True))
-        chosen = {call for call, layer in calls if first <= layer <= last}
+        chosen = {call for call, layer in self._layered if first <= layer <= last}
         waiting = [number for call in chosen for number in call.reads]
         if last == len(self):
             waiting += self.graph.outputs
@@ -210,9 +210,7 @@ class LayeredCalls:
     def _behind(self, cut: int) -> tuple[Crossing, ...]:
         """What layers up to `cut` make and later ones need, once where it is the same."""
         tensors, touched_in = self.graph.tensors, self._touched_in
-        later = [
-            call for call, layer in zip(self.graph.calls, self._layers, strict=True) if layer > cut
-        ]
+        later = [call for call, layer in self._layered if layer > cut]
         written = {self._storage(number) for call in later for number in call.writes}
         needed = {*self.graph.outputs, *(number for call in later for number in call.reads)}
         alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
@@ -345,12 +343,11 @@ def cut(
 
     Raises
     ------
-    ValueError
+    UserError
         As `profile_model` does. The module has a gradient of its own (`torch.autograd.Function`),
         or depends on the number of samples otherwise than in proportion. A call of PyTorch makes
         several layers (an ``nn.LSTM`` of two); a tensor that crosses a cut has no dimension of its
-        samples alone; an earlier layer changes in place what a later one has read before; a later
-        one, one of two views that cross.
+        samples alone, or is changed in place where another layer needs it.
     """
     inputs = inputs_of(module, input_shape, input_dtype)
     layers = find_layers(follow(module, inputs)).names
