@@ -160,7 +160,7 @@ def _nodes(name: str, entry: Mapping[str, Any], most: int) -> list[Node]:
             raise UserError(f"memory of {name}: {error}") from None
     about = _quantities(name, entry, NODE) | {key: entry[key] for key in AS_WRITTEN if key in entry}
     names = [name] if "count" not in entry else [f"{name}{at}" for at in range(1, count + 1)]
-    return [Node(each, **about) for each in names]
+    return [Node(node, **about) for node in names]
 
 
 def _quantities(of: str, entry: Mapping[str, Any], keys: Mapping[str, Quantity]) -> dict[str, Any]:

@@ -215,10 +215,10 @@ def _check_array(called: str, array: Any, rows: int | None = None) -> None:
         or not array.size
         or rows not in (None, len(array))
     ):
-        given = f"{array.dtype} of shape {array.shape}" if kind else type(array).__name__
+        what = f"{array.dtype} of shape {array.shape}" if kind else type(array).__name__
         samples = "at least one sample" if rows is None else f"the {rows} samples"
         raise DatasetError(
-            f"{called} is {given}; it must be an array of numbers, a row for each of {samples}"
+            f"{called} is {what}; it must be an array of numbers, a row for each of {samples}"
         )
     if array.dtype.itemsize > 8 or not array.dtype.isnative:
         raise DatasetError(

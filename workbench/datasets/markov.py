@@ -87,10 +87,10 @@ def entropy_of(probabilities: Counts, length: int) -> float:
 
 
 def _probabilities(following: NDArray[np.int64]) -> Counts:
-    found = np.zeros((*following.shape[:2], following.shape[0]))
+    probabilities = np.zeros((*following.shape[:2], following.shape[0]))
     a, b, _ = np.indices(following.shape)
-    np.add.at(found, (a, b, following), 1 / _SIXTEENTHS)
-    return found
+    np.add.at(probabilities, (a, b, following), 1 / _SIXTEENTHS)
+    return probabilities
 
 
 def _entropies(probabilities: Counts) -> Counts:

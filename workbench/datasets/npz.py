@@ -45,7 +45,7 @@ def read_arrays(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Read these arrays of an ``.npz`` file, and no others; objects are refused."""
     try:
         with zipfile.ZipFile(path) as file:
-            held = {one.filename.removesuffix(".npy"): one.file_size for one in file.infolist()}
+            held = {info.filename.removesuffix(".npy"): info.file_size for info in file.infolist()}
         if missing := [key for key in keys if key not in held]:
             raise DatasetError(
                 f"{path} has no {', '.join(missing)}; a data set has the arrays "

@@ -63,18 +63,18 @@ def by_class(labels: ArrayLike, nodes: int, *, classes_per_node: int = 2, seed: 
     `classes_per_node` of them at random. Where cuts do not meet the ends of classes, a piece holds
     samples of several classes.
     """
-    each = check_whole("classes_per_node", classes_per_node, 1)
+    classes_per_node = check_whole("classes_per_node", classes_per_node, 1)
     checked = _checked(labels, nodes)
-    pieces = nodes * each
+    pieces = nodes * classes_per_node
     if len(checked) < pieces:
         raise UserError(
             f"{len(checked)} samples do not make {pieces} pieces for {nodes} nodes with "
-            f"{each} classes each; use fewer nodes or more samples"
+            f"{classes_per_node} classes each; use fewer nodes or more samples"
         )
     rng = _generator(seed)
     order = rng.permutation(len(checked))
     by_label = np.array_split(order[np.argsort(checked[order], kind="stable")], pieces)
-    dealt = rng.permutation(pieces).reshape(nodes, each)
+    dealt = rng.permutation(pieces).reshape(nodes, classes_per_node)
     return tuple(np.sort(np.concatenate([by_label[piece] for piece in own])) for own in dealt)
 
 

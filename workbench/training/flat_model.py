@@ -248,11 +248,11 @@ def get_buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 def set_buffers(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> None:
     """Write buffers into a module that has the same ones."""
     own = dict(module.named_buffers())
-    shapes, given = (
+    shapes, others = (
         {(name, tuple(buffer.shape)) for name, buffer in buffers.items()}
         for buffers in (own, values)
     )
-    if wrong := sorted({name for name, _ in shapes ^ given}):
+    if wrong := sorted({name for name, _ in shapes ^ others}):
         raise UserError(f"buffers of another module: {', '.join(wrong)} are not in both alike")
     for name, buffer in own.items():
         buffer.detach().copy_(values[name])

@@ -131,7 +131,8 @@ class OutputHook:
 def inputs_in_type(module: torch.nn.Module, dataset: Dataset) -> tuple[Input, ...]:
     """What the module is given for a sample, with floats in the module's number type."""
     own = str(number_type(module)).removeprefix("torch.")
-    return tuple(replace(one, dtype=own) if "float" in one.dtype else one for one in dataset.inputs)
+    inputs = dataset.inputs
+    return tuple(replace(x, dtype=own) if "float" in x.dtype else x for x in inputs)
 
 
 def profile_of(
@@ -178,10 +179,10 @@ def check_model(
         _outputs_of(module, dataset, seed, x[_rows_to_try(x)], dtype)
     rows = _labelled(dataset.y_train)[:2]  # batch normalisation refuses a single one
     module.train(len(rows) > 1)
-    before = {key: one._version for key, one in module.named_parameters()}
+    before = {key: weight._version for key, weight in module.named_parameters()}
     scores = _outputs_of(module, dataset, seed, dataset.x_train[rows], dtype, learns=True)
-    for key, one in module.named_parameters():
-        if one._version != before[key]:
+    for key, weight in module.named_parameters():
+        if weight._version != before[key]:
             raise UserError(
                 f"the forward of {name} changes its parameter {key!r}, which other nodes would not "
                 "see: keep it as it is (an embedding without max_norm), or make it a buffer"
@@ -204,7 +205,8 @@ def _check_gradient(name: str, module: torch.nn.Module, loss: Tensor) -> None:
     if not loss.requires_grad:
         raise UserError(f"the loss of {name} has no gradient: compute it by PyTorch's functions")
     loss.backward()  # type: ignore[no-untyped-call]
-    idle = [key for key, one in module.named_parameters() if one.requires_grad and one.grad is None]
+    trained = {key: weight for key, weight in module.named_parameters() if weight.requires_grad}
+    idle = [key for key, weight in trained.items() if weight.grad is None]
     if idle:
         several = f"{', '.join(idle[:3])}{', ...' if len(idle) > 3 else ''}"
         raise UserError(

@@ -129,17 +129,17 @@ class Objective:
             check_scores(outputs, labels)
         loss = called("the loss", self.loss, outputs, labels)
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or loss.is_complex():
-            given = type(loss).__name__
+            kind = type(loss).__name__
             if isinstance(loss, torch.Tensor):
-                given = f"a tensor of shape {tuple(loss.shape)} of {loss.dtype}"
-            raise UserError(f"the loss is {given}; give one that is a tensor of one number, a mean")
+                kind = f"a tensor of shape {tuple(loss.shape)} of {loss.dtype}"
+            raise UserError(f"the loss is {kind}; give one that is a tensor of one number, a mean")
         return loss
 
     def each(self, outputs: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Metrics that have a number for each label or sample; refused if they give none."""
         import torch
 
-        found = {}
+        metrics = {}
         for name, metric in self.metrics.items():
             if metric.each is not None:
                 values = called(f"metric {name!r}", metric.each, outputs, labels)
@@ -148,8 +148,8 @@ class Objective:
                         f"metric {name!r} gives {type(values).__name__}; give a tensor with a "
                         "number for each label, or for each sample"
                     )
-                found[name] = values
-        return found
+                metrics[name] = values
+        return metrics
 
 
 def called(what: str, function: Callable[..., Any], *tensors: Tensor) -> Any:
@@ -198,8 +198,8 @@ def output_tensor(returned: Any) -> Tensor:
 def check_scores(outputs: Tensor, labels: Tensor) -> None:
     """Refuse outputs that are not scores, one for each class of each label."""
     if labels.is_floating_point():
-        given = str(labels.dtype).removeprefix("torch.")
-        raise UserError(f"labels are {given}; those of classes are int64: convert them")
+        dtype = str(labels.dtype).removeprefix("torch.")
+        raise UserError(f"labels are {dtype}; those of classes are int64: convert them")
     if outputs.shape[:-1] != labels.shape:
         raise UserError(
             f"the model gives outputs of shape {tuple(outputs.shape)} for labels of shape "

@@ -69,7 +69,7 @@ class Batches:
 
     def as_given(self, tensors: Tensors) -> Samples:
         """Those of a batch as the whole model is given them: by their names, if they have any."""
-        names = [one.name for one in self.dataset.inputs]
+        names = [x.name for x in self.dataset.inputs]
         return NamedArrays(dict(zip(names, tensors, strict=True))) if all(names) else tensors[0]
 
 

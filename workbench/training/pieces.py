@@ -78,7 +78,7 @@ class LayeredCalls:
     def bytes_per_sample(self, layer: int) -> int:
         """Bytes of a layer's inputs."""
         entering = (self.graph.tensors[crossing[0]] for crossing in self.entering(layer))
-        return sum(one.view.size_bytes // one.view.shape[one.samples or 0] for one in entering)
+        return sum(x.view.size_bytes // x.view.shape[x.samples or 0] for x in entering)
 
     @cached_property
     def names_used(self) -> tuple[frozenset[str], ...]:
@@ -149,7 +149,7 @@ class LayeredCalls:
         """
         if len(call.reads) != 1 or len(call.results) != 1:
             return False
-        before, after = (self.graph.tensors[one[0]] for one in (call.reads, call.results))
+        before, after = (self.graph.tensors[numbers[0]] for numbers in (call.reads, call.results))
         return (
             getattr(call.function, "__name__", "") in _REARRANGING
             and after.samples != 0
