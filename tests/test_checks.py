@@ -1,12 +1,64 @@
-"""Errors quote what a user wrote without letting it act on the terminal."""
+"""Bounds of fields, and errors that quote what a user wrote without letting it act."""
 
 from __future__ import annotations
 
+import math
 import pickle
+from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 
-from workbench.utils.checks import UnknownNameError, UserError, parse_budget
+from tests.refusals import refusals
+from workbench.utils.checks import (
+    ABOVE_ZERO,
+    BELOW_ONE,
+    NOT_NEGATIVE,
+    UnknownNameError,
+    UserError,
+    at_least,
+    between,
+    check_fields,
+    optional,
+    parse_budget,
+)
+
+
+@dataclass(frozen=True)
+class Bounded:
+    count: int = field(default=2, metadata=at_least(2, 9))
+    rate: float = field(default=1.0, metadata=ABOVE_ZERO)
+    overhead_s: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    momentum: float = field(default=0.0, metadata=BELOW_ONE)
+    share: float | None = field(default=None, metadata=optional(between(0.1, 1, ", or left out")))
+
+    def __post_init__(self) -> None:
+        check_fields(self, " of a")
+
+
+test_fields_refused = refusals(
+    Bounded,
+    {"share": 1},
+    {
+        "count": {
+            "count of a is .*; it must be a whole number of at least 2": [1, 2.0, True, "2"],
+            "count of a is 10; it must be at most 9": [10],
+        },
+        "rate": {
+            "rate of a is .*; it must be above 0 and finite": [0, math.inf, math.nan],
+            "rate of a is .*; give a number": ["1", None, True],
+        },
+        "overhead_s": {"overhead_s of a is .*; it must be at least 0 and": [-1, math.inf]},
+        "momentum": {"momentum of a is .*; it must be at least 0 and below 1": [-0.1, 1]},
+        "share": {"share of a is .*; it must be from 0.1 to 1, or left out": [0, 1.1, math.nan]},
+    },
+)
+
+
+def test_numbers_of_fields_become_pythons() -> None:
+    made = Bounded(np.int8(3), np.float32(0.5), 0, share=np.float64(1))  # type: ignore[arg-type]
+    assert made == Bounded(3, 0.5, 0.0, share=1.0)
+    assert {type(value) for value in vars(made).values()} == {int, float}
 
 
 @pytest.mark.parametrize(
