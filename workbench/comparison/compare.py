@@ -174,7 +174,9 @@ class Comparison:
         if candidates.filter(pl.col("system") != row["system"]).is_empty():
             unfit = table.equal_to_sgd(self.frame).filter(~pl.col("fits"))["way"].n_unique()
             parts.append(
-                f"{unfit} other ways that equal SGD do not fit in memory." if unfit else ""
+                f"{unfit} other ways that equal SGD do not fit in memory; see memory.fit."
+                if unfit
+                else ""
             )
         parts += [str(self.threshold or ""), self._faster(row["samples_per_s"])]
         return " ".join(filter(None, parts))

@@ -153,6 +153,6 @@ def draw(setting: Setting) -> dict[str, Any]:
     traced = charts.traced({name: options[name] for name in shown})
     title = [
         *lead(frame.filter(pl.col("samples_share") == 1)),
-        "cost models and dry runs, without learning",
+        "simulated without learning",
     ]
     return stacked(rates, charts.timelines(traced, []), title=title)

@@ -93,7 +93,7 @@ def _left_out(frame: pl.DataFrame, rows: pl.DataFrame) -> str:
             usable
         )
         - len(unfit),
-        "without a node that has the memory": len(unfit),
+        "that need more memory than a node has (memory.fit finds a step that fits)": len(unfit),
         "not possible here": len(others) - len(usable),
     }
     said = [f"{count} {why}" for why, count in counts.items() if count]
