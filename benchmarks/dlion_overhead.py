@@ -177,8 +177,8 @@ def noted(setup: Setup, system: System) -> tuple[Log, Trained]:
 
 def bare(setup: Setup, system: System, log: Log) -> np.ndarray[Any, Any]:
     """Do what was noted, nothing else; the weights."""
-    built = setup.programs(system)
-    learners, variables = [state.value for state in built.states], built.job.variables
+    built: Any = setup.programs(system)
+    learners, variables = [program.state.value for program in built.programs], built.job.variables
     hook: Any = system.generate_partial_gradients
     parts: dict[tuple[int, int], Part] = {}  # by the place in the log and the receiver
     models: dict[int, Any] = {}

@@ -100,16 +100,18 @@ def overhead(nodes: int, way: str) -> bool:
 
 def bare(setup: GossipSetup) -> Seconds:
     """Each node's steps, all nodes taking turns, nothing else."""
-    built, selecting = setup.programs(), EverySample(setup.seed)
+    programs: list[Any] = setup.programs().programs
+    learners = [program.state.value for program in programs]
+    selecting = EverySample(setup.seed)
     before = now()
     for epoch in range(1, setup.epochs + 1):
         dealt = []
-        for node, learner in enumerate(built.learners):
+        for node, learner in enumerate(learners):
             shard = setup.held[node]
             view = View(node, 0, learner.flat, setup, shard, setup.batch_size, 0, None, {})
             dealt.append(selecting.step(None, epoch, view)[1])
         for batches in zip(*dealt, strict=True):
-            for learner, batch in zip(built.learners, batches, strict=True):
+            for learner, batch in zip(learners, batches, strict=True):
                 learner.learn(batch)
     return now() - before
 

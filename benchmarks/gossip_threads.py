@@ -75,7 +75,9 @@ def trained(setup: GossipSetup, threads: int) -> tuple[Trained[Any], float]:
 def bare_s(setup: GossipSetup) -> float:
     """Each node's steps, all nodes taking turns, nothing else."""
     with training.fixed_threads():
-        learners, selecting = setup.programs().learners, EverySample(setup.seed)
+        programs: list[Any] = setup.programs().programs
+        learners = [program.state.value for program in programs]
+        selecting = EverySample(setup.seed)
         began_s = time.perf_counter()
         for epoch in range(1, ROUNDS + 1):
             dealt = []

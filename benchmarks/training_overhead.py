@@ -17,7 +17,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -79,45 +79,52 @@ def bare_loop() -> tuple[float, Tensor]:
     """Time of all workers' gradients on one model, their average and the step; the weights."""
     built = SETUP.programs(Planned(replan_every=None))
     data, sgd, flat = SETUP.dataset, SETUP.sgd, built.epochs.flat
+    replicas = [worker.replica.value for worker in workers(built)]
     velocity, total = sgd.start(flat.parameters), flat.gradients.clone()
     gc.collect()
     before_s = time.process_time()
     for iteration in range(built.epoch_ends[-1]):
         total.zero_()
-        for replica in built.replicas:
+        for replica in replicas:
             batch = replica.batches[iteration]
             x, y = data.x_train[batch], data.y_train[batch]
             training.gradient_step(flat, x, y, seed=replica.draws(iteration))
             total += flat.gradients
-        total /= len(built.replicas)
+        total /= len(replicas)
         sgd.step(flat.parameters, total, velocity)
     return time.process_time() - before_s, flat.parameters
 
 
+def workers(built: Any) -> list[Any]:
+    """Programs of the workers; the last is the server's."""
+    return built.programs[:-1]  # type: ignore[no-any-return]
+
+
 def simulated() -> tuple[float, float, Tensor]:
     """Time of the whole simulated run, CPU time beside its gradient steps, and the weights."""
-    built = SETUP.programs(Planned(replan_every=None))
+    built: Any = SETUP.programs(Planned(replan_every=None))
     learning_s = 0.0
 
-    def timed(learn: Callable[[int], None]) -> Callable[[int], None]:
-        def learn_timed(iteration: int) -> None:
+    def timed(learn: Callable[[int], float]) -> Callable[[int], float]:
+        def learn_timed(iteration: int) -> float:
             nonlocal learning_s
             before_s = time.process_time()
-            learn(iteration)
+            loss = learn(iteration)
             learning_s += time.process_time() - before_s
+            return loss
 
         return learn_timed
 
-    for replica in built.replicas:
-        replica.learn = timed(replica.learn)  # type: ignore[assignment]
-    for store in built.stores:
-        store.epoch_ended = lambda pieces, at_s: None  # no evaluation, as in the bare loop
+    for worker in workers(built):
+        replica = worker.replica.value
+        replica.learn = timed(replica.learn)
     gc.collect()
     before_s = time.process_time()
-    simulate(SETUP.cluster, built.programs, threads=1)  # as in the bare loop
+    # Without an observer nothing is evaluated, as in the bare loop.
+    simulate(SETUP.cluster, built.programs, threads=1)
     took_s = time.process_time() - before_s
-    (store,) = built.stores
-    return took_s, took_s - learning_s, store.vector
+    *_, server = built.programs
+    return took_s, took_s - learning_s, server.store.vector
 
 
 def middle(seconds: list[float]) -> str:

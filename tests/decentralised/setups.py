@@ -14,8 +14,10 @@ from workbench import datasets, decentralised
 from workbench.clusters import Cluster, Link, Node, graph
 from workbench.datasets import partition
 from workbench.decentralised import EverySample, GossipSetup, Trained, View
+from workbench.decentralised.learner import PeerLearner
 from workbench.decentralised.selecting import Batches
 from workbench.decentralised.setup import Gossip
+from workbench.decentralised.training import GossipPrograms
 from workbench.runtime import Fault, simulate
 from workbench.training import fixed_threads
 
@@ -76,17 +78,24 @@ def models(trained: Trained[Any]) -> np.ndarray:
     return np.stack([weights.double().numpy() for weights in trained.weights])
 
 
+def learners(built: GossipPrograms) -> list[PeerLearner]:
+    """What the nodes learn with."""
+    programs: list[Any] = built.programs
+    return [program.state.value for program in programs]
+
+
 def scattered(of: GossipSetup, faults: Sequence[Fault] = ()) -> tuple[np.ndarray, Trained[Any]]:
     """Pure mixing of models drawn at random: the first models (nodes x elements), and the run."""
     with fixed_threads():
         built = of.programs(Idle(seconds=1.0))
         drawn = torch.Generator().manual_seed(0)
-        for learner in built.learners:
+        for learner in learners(built):
             learner.flat.parameters.normal_(generator=drawn)
-        first = np.stack([one.flat.parameters.double().numpy() for one in built.learners])
-        run = simulate(of.cluster, built.programs, seed=of.seed, faults=faults)
-    weights = tuple(one.flat.parameters for one in built.learners)
-    return first, Trained(built.recorder.frame(), weights, run)
+        first = np.stack([one.flat.parameters.double().numpy() for one in learners(built)])
+        run = simulate(
+            *(of.cluster, built.programs), seed=of.seed, faults=faults, observer=built.observe
+        )
+    return first, built.trained(run)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.decentralised.model_exchange import runs
-from tests.decentralised.setups import epochwise, gosgd
+from tests.decentralised.setups import epochwise, gosgd, learners
 from workbench import decentralised, training
 from workbench.decentralised import GossipSetup
 from workbench.decentralised.model_exchange.ad_psgd import AdPsgd
@@ -30,16 +30,17 @@ def model() -> torch.nn.Module:
     )
 
 
-def learners(of: GossipSetup) -> list[Any]:
+def trained(of: GossipSetup) -> list[Any]:
+    """Learners behind an epoch."""
     with training.fixed_threads():
         built = replace(of, model=model, epochs=1).programs()
         training.run(built)
-    return built.learners
+    return learners(built)
 
 
 def test_an_exchange_of_all_with_all_takes_the_mean() -> None:
-    alone = learners(gosgd(decentralised.complete(3), 0.0))
-    mixed = learners(epochwise(decentralised.complete(3)))
+    alone = trained(gosgd(decentralised.complete(3), 0.0))
+    mixed = trained(epochwise(decentralised.complete(3)))
     for kind in ("running_mean", "running_var"):
         own = torch.stack([getattr(one.flat.module[2], kind) for one in alone])
         assert not torch.allclose(own[0], own[1])
@@ -48,7 +49,7 @@ def test_an_exchange_of_all_with_all_takes_the_mean() -> None:
 
 
 def test_gosgd_merges_by_weights() -> None:
-    learner = learners(gosgd(decentralised.complete(2), 0.0))[0]
+    learner = trained(gosgd(decentralised.complete(2), 0.0))[0]
     node: Any = SimpleNamespace(learner=learner, context=None, heartbeat=None)
     source: Any = SimpleNamespace(hear=lambda reports: None)
     peers, own = GoSgd(node, source, 0.5, Share(0.3)), learner.buffers()
@@ -97,8 +98,9 @@ def test_exchanges_by_iterations_take_the_mean_of_all_that_exchange(
             variances[node] += 0.1 * (x.var(0, ddof=1) - variances[node])
         if not iteration % every:
             means[:], variances[:] = means.mean(0), variances.mean(0)
-    for node, learner in enumerate(built.learners):
-        module: Any = learner.flat.module
+    programs: list[Any] = built.programs
+    for node, program in enumerate(programs):
+        module: Any = program.state.value.flat.module
         norm = module[1]
         np.testing.assert_allclose(norm.running_mean, means[node], rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(norm.running_var, variances[node], rtol=1e-5, atol=1e-6)
@@ -108,8 +110,8 @@ def test_exchanges_by_iterations_take_the_mean_of_all_that_exchange(
 def test_one_that_is_gone_is_left_out_of_the_mean() -> None:
     of = replace(runs.setup(4, iterations=12, patience_s=0.3), model=normalised)
     built = of.programs(runs.system(DiLoCo(4)))
-    training.run(built, training.RunOptions(faults=[Crash(2, 0.5)]))
-    found = [learner.buffers()["1.running_mean"] for learner in built.learners]
+    run = training.run(built, training.RunOptions(faults=[Crash(2, 0.5)])).run
+    found = [run.learnt[node].buffers["1.running_mean"] for node in range(4)]
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[3])
     assert not torch.allclose(found[0], found[2])

@@ -15,7 +15,7 @@ from workbench.decentralised.selecting import Epochs
 from workbench.dlion import Bounded, System, asynchronous
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.programs.batch_sizes import BatchSizes
-from workbench.dlion.programs.program import Exchange
+from workbench.dlion.programs.program import Exchange, WorkerProgram
 from workbench.dlion.programs.worker import Worker
 from workbench.training import Sgd
 
@@ -30,13 +30,16 @@ def chosen(system: System, **changes: Any) -> Any:
     with training.fixed_threads():
         made = of.programs(system)
 
-    async def program(context: Any) -> Any:
-        worker = Worker(made.job, context)
-        return await worker.run(
-            Epochs(worker, EverySample(of.seed)), Exchange(worker, BatchSizes(worker))
-        )
+    class Chosen(WorkerProgram):
+        async def __call__(self, context: Any) -> Any:
+            self.worker = worker = Worker(self.job, self.state, context)
+            return await worker.run(
+                Epochs(worker, EverySample(of.seed)), Exchange(worker, BatchSizes(worker))
+            )
 
-    return of, training.run(replace(made, programs=[program] * of.nodes))
+    programs: list[Any] = made.programs
+    own: list[Any] = [Chosen(made.job, program.state) for program in programs]
+    return of, training.run(replace(made, programs=own))
 
 
 def test_gradients_of_chosen_epochs_without_an_exchange_are_those_of_nodes_alone() -> None:

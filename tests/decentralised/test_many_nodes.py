@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.decentralised.setups import DIGITS, MODEL_BYTES, cluster
+from tests.decentralised.setups import DIGITS, MODEL_BYTES, cluster, learners
 from workbench import decentralised
 from workbench.decentralised import GossipSetup
 from workbench.decentralised.learner import PeerLearner
@@ -52,12 +52,12 @@ def bytes_of(nodes: int, epochs: int = 1) -> tuple[int, int]:
     setup = setup_of(nodes, epochs)
     with fixed_threads():
         built = setup.programs()
-        held = Held(built.learners)
-        run = simulate(setup.cluster, built.programs)
+        held = Held(learners(built))
+        run = simulate(setup.cluster, built.programs, observer=built.observe)
     assert run.ended == "done"
     assert len(built.recorder.rows) == nodes * epochs
     own: dict[int, int] = {}
-    for learner in built.learners:
+    for learner in learners(built):
         vectors = (learner.flat.parameters, learner.flat.gradients, learner.velocity, learner.first)
         for tensor in (*vectors, *learner.flat.module.parameters()):
             storage = tensor.untyped_storage()

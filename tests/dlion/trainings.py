@@ -69,8 +69,8 @@ def batching(weighting: str = "dynamic", **changes: Any) -> Batching:
 
 def first_weights(of: Setup) -> list[NDArray[np.float32]]:
     """Each worker's weights before the training."""
-    built = of.programs("baseline")
-    return [state.value.flat.parameters.numpy().copy() for state in built.states]
+    programs: list[Any] = of.programs("baseline").programs
+    return [program.state.value.flat.parameters.numpy().copy() for program in programs]
 
 
 def batches(of: Setup, sizes: Sequence[Sequence[int]]) -> list[list[NDArray[np.int64]]]:

@@ -7,7 +7,7 @@ from typing import Any
 from workbench.clusters import Link, star
 from workbench.dynacomm import LayerCosts
 from workbench.dynacomm.programs.job import Job
-from workbench.dynacomm.programs.worker_and_server import Planning, server, worker
+from workbench.dynacomm.programs.worker_and_server import Planning, Server, Worker
 from workbench.runtime import Run, simulate
 
 BPS = 8e6
@@ -30,6 +30,6 @@ def job_of(costs: LayerCosts, iterations: int = 3, workers: int = 1, servers: in
 def run_job(job: Job, planning: Planning[Any], link: Link, down: Link | None = None) -> Run:
     """Simulate a job; every worker plans alike. `down` leads from servers to workers."""
     cluster = star(job.workers, job.servers, link, down)
-    programs = [worker(job, planning) for _ in range(job.workers)]
-    programs += [server(job, position) for position in range(job.servers)]
+    programs: list[Any] = [Worker(job, planning) for _ in range(job.workers)]
+    programs += [Server(job, position) for position in range(job.servers)]
     return simulate(cluster, programs, trace=True)

@@ -207,7 +207,7 @@ def test_rows_that_an_interrupted_point_has_finished_are_kept() -> None:
 
 
 def test_an_interrupted_simulation_gives_no_row() -> None:
-    run = Run(1.0, "done", {}, None, 0, ())
+    run = Run(1.0, "done", {}, {}, None, 0, ())
     assert whole(run) is run
     with pytest.raises(KeyboardInterrupt):
         whole(replace(run, ended="interrupted"))

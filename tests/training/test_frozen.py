@@ -204,8 +204,8 @@ def test_workers_that_begin_apart_share_what_is_frozen() -> None:
         return module
 
     links = full_mesh(2, Link(math.inf))
-    built = dlion.Setup(made, DATA, cluster=links, local_batch=4).programs()
-    one, other = (dict(state.value.flat.module.named_parameters()) for state in built.states)
+    programs: list[Any] = dlion.Setup(made, DATA, cluster=links, local_batch=4).programs().programs
+    one, other = (dict(each.state.value.flat.module.named_parameters()) for each in programs)
     assert torch.equal(one["stem.weight"], other["stem.weight"])
     assert not torch.equal(one["fc.weight"], other["fc.weight"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,7 @@ from workbench.training import (
     Evaluation,
     FlatModel,
     Objective,
-    Programs,
     Sgd,
-    Trained,
     evaluate,
     get_buffers,
     gradient_step,
@@ -34,11 +32,8 @@ if TYPE_CHECKING:
     from workbench.datasets import Dataset
     from workbench.decentralised.gradient_exchange.part import Part
     from workbench.decentralised.setup import PeerSetup
-    from workbench.runtime.measured.home import Home
 
     Updates = Sequence[tuple[Part, float]]
-
-T = TypeVar("T", bound=Trained[Any])
 
 
 @dataclass(eq=False)
@@ -187,28 +182,3 @@ def learners_of(setup: PeerSetup, models: Sequence[FlatModel]) -> list[Synchroni
         )
         for node, (name, flat) in enumerate(zip(setup.network.names, models, strict=True))
     ]
-
-
-@dataclass(frozen=True, eq=False)
-class PeerPrograms(Programs[T]):
-    """Programs of nodes that have a model each."""
-
-    states: list[Synchronized[PeerLearner]]
-
-    @property
-    def home(self) -> Home:
-        """Each node's learner."""
-        from workbench.runtime.measured.home import Home
-
-        owned = {node: (state,) for node, state in enumerate(self.states)}
-        return Home(owned, constant=(self.setup.dataset,))
-
-    @property
-    def learners(self) -> list[PeerLearner]:
-        """The nodes' learners, once the pending steps are done."""
-        return [state.value for state in self.states]
-
-
-def try_out(state: Synchronized[PeerLearner], batch: NDArray[np.int64]) -> None:
-    """Compute a batch's gradient, before a run."""
-    state.value.try_out(batch)

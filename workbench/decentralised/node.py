@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from workbench.decentralised.heartbeat import Heartbeat
 from workbench.decentralised.learner import PeerLearner
-from workbench.decentralised.recorder import PeerRecorder
+from workbench.decentralised.recorder import Arrival
 from workbench.runtime import Message, Synchronized
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ class PeerJob:
     """A training job: what all nodes of a run know."""
 
     setup: PeerSetup
-    learners: Sequence[Synchronized[PeerLearner]]  # by node; their steps may run beside each other
-    recorder: PeerRecorder
     batch_size: int  # at first
     sample_s: Sequence[float]  # of learning from a sample at speed 1, by node
     tensor_bytes: tuple[float, ...] = ()  # of a model on the links, if tensors count there
@@ -92,19 +90,24 @@ class Exchange(Protocol):
         """Exchange behind a batch, which took so long, and wait until the next may begin."""
 
     async def epoch_ended(self) -> None:
-        """Exchange behind an epoch, and note it."""
+        """Exchange behind an epoch, and record it."""
 
     async def outlast(self) -> Any:
         """Serve the others until they need nothing more; the program's result."""
 
 
 class Node:
-    """A node from its start, or restart, to its crash or end."""
+    """A node from its start, or restart, to its crash or end; `state` outlives a crash."""
 
     def __init__(
-        self, job: PeerJob, context: Context, targets: Sequence[int], sources: Iterable[int]
+        self,
+        job: PeerJob,
+        state: Synchronized[PeerLearner],
+        context: Context,
+        targets: Sequence[int],
+        sources: Iterable[int],
     ) -> None:
-        self.job, self.context, self.node = job, context, context.node
+        self.job, self.state, self.context, self.node = job, state, context, context.node
         self.patience_s = math.inf if job.setup.patience_s is None else job.setup.patience_s
         if context.restarts:  # a crash loses what a node holds
             self.learner.begin(context.restarts)
@@ -129,7 +132,7 @@ class Node:
     @property
     def learner(self) -> PeerLearner:
         """Its model and optimiser, once the pending computation is done."""
-        return self.job.learners[self.node].value
+        return self.state.value
 
     @property
     def up_to_date(self) -> PeerLearner:
@@ -155,16 +158,13 @@ class Node:
             cost_s=samples * job.sample_s[self.node] * times,
             lane="learn",
             label=label,
-            on=job.learners[self.node],
+            on=self.state,
         )
 
     async def evaluate(self, **given: Any) -> Evaluation:
         """Evaluate the model, which takes no virtual time and leaves no trace."""
         return await self.context.compute(
-            partial(PeerLearner.evaluate, **given),
-            cost_s=0.0,
-            lane="",
-            on=self.job.learners[self.node],
+            partial(PeerLearner.evaluate, **given), cost_s=0.0, lane="", on=self.state
         )
 
     def on(self, topic: str, act: Callable[[Message], None]) -> None:
@@ -228,8 +228,9 @@ class Node:
         return tuple(self.context.peers)
 
     def heard(self, message: Message, iteration: int, values: int) -> None:
-        """Note what a peer has sent in one of its iterations."""
-        self.job.recorder.heard(self.context.now_s(), self.node, message, iteration, values)
+        """Record what a peer has sent in one of its iterations."""
+        size_bytes = int(message.size_bytes)
+        self.context.record(Arrival(message.sender, message.topic, iteration, values, size_bytes))
 
     def tell(self, topic: str, payload: Any = None, to: int | None = None) -> None:
         """Send a few numbers to a peer, or to all that are there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -16,8 +16,6 @@ from workbench.training.trained import metrics_of_each, schema
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from workbench.decentralised.learner import PeerLearner
-    from workbench.runtime import Message
     from workbench.training import Evaluation
 
 OWN = ("node", "name", "test_loss", "consensus_error", "samples", "restarts")
@@ -37,6 +35,45 @@ TRANSFERS = {
     **dict.fromkeys(("iteration", "values", "bytes"), pl.Int64),
 }
 _CHUNK = 1 << 20  # elements in double precision at once
+
+
+class EpochEnd(NamedTuple):
+    """The end of a node's epoch, after its exchange; the loss is the mean over its samples."""
+
+    epoch: int
+    ended_s: float
+    samples: int
+    loss: float | None  # before each step; None without samples
+    model: Tensor
+    restarts: int
+    evaluation: Evaluation | None  # None in epochs that are not evaluated
+
+
+class Iteration(NamedTuple):
+    """A worker's iteration: its batch, the global one, the loss."""
+
+    iteration: int
+    samples: int
+    global_batch: int
+    loss: float
+    restarts: int
+
+
+class Arrival(NamedTuple):
+    """What has arrived, by the iteration of its sender."""
+
+    source: int
+    topic: str
+    iteration: int
+    values: int
+    size_bytes: int
+
+
+class Evaluated(NamedTuple):
+    """A worker's metrics and loss on the test samples."""
+
+    iteration: int
+    evaluation: Evaluation
 
 
 @dataclass
@@ -76,7 +113,7 @@ class Spread:
 
 @dataclass
 class PeerRecorder:
-    """Rows of a run, as they come.
+    """Rows of what the nodes of a run record.
 
     A mean model is kept for at most as many epochs as there are nodes, so that memory is linear in
     nodes; where a node lags further behind, an epoch's consensus error is unknown.
@@ -90,30 +127,30 @@ class PeerRecorder:
     iterations: list[tuple[Any, ...]] = field(default_factory=list)
     transfers: list[tuple[Any, ...]] = field(default_factory=list)
 
-    def note(
-        self,
-        epoch: int,
-        at_s: float,
-        node: int,
-        *,
-        learnt: tuple[int, float | None],
-        model: Tensor,
-        restarts: int,
-        evaluation: Evaluation | None,
-    ) -> None:
-        """Note the end of a node's epoch, after its exchange, and its evaluation if any.
+    def observe(self, at_s: float, node: int, value: Any) -> None:
+        """Take what a node records."""
+        name = self.names[node]
+        match value:
+            case EpochEnd():
+                self._end_epoch(node, value)
+            case Iteration():
+                self.iterations.append((at_s, node, name, *value))
+            case Evaluated():
+                self.evaluate(at_s, node, *value)
+            case Arrival():
+                who = (value.source, self.names[value.source], node, name)
+                self.transfers.append((at_s, *who, *value[1:]))
 
-        `learnt` is how many samples, and the mean loss over them; see `PeerLearner.take_loss`.
-        """
-        name, (samples, loss) = self.names[node], learnt
-        if evaluation is not None:
-            where = f"for {name} on the test samples at the end of epoch {epoch}"
-            check_finite(evaluation.loss, where)
+    def _end_epoch(self, node: int, end: EpochEnd) -> None:
+        name, evaluation = self.names[node], end.evaluation
         test: list[float | None] = [None] * (1 + len(self.metrics))
         if evaluation is not None:
+            where = f"for {name} on the test samples at the end of epoch {end.epoch}"
+            check_finite(evaluation.loss, where)
             test = [evaluation.loss, *self._measured(evaluation)]
-        self.rows.append((epoch, node, name, at_s, loss, *test, samples, restarts))
-        self._spread(epoch, node, model)
+        row = (end.epoch, node, name, end.ended_s, end.loss, *test, end.samples, end.restarts)
+        self.rows.append(row)
+        self._spread(end.epoch, node, end.model)
 
     def _spread(self, epoch: int, node: int, model: Tensor) -> None:
         if epoch not in self.spreads:
@@ -147,31 +184,16 @@ class PeerRecorder:
     def _measured(self, evaluation: Evaluation) -> list[float]:
         return [evaluation.metrics[name] for name in self.metrics]
 
-    def learnt(self, at_s: float, node: int, iteration: int, *row: Any) -> None:
-        """Note a worker's iteration: its batch, the global one, the loss, its restarts."""
-        self.iterations.append((at_s, node, self.names[node], iteration, *row))
+    def last_iteration(self, node: int) -> int:
+        """A worker's last iteration; 0 before any."""
+        return next((row[3] for row in reversed(self.iterations) if row[1] == node), 0)
 
-    def heard(
-        self, at_s: float, target: int, message: Message, iteration: int, values: int
-    ) -> None:
-        """Note what has arrived, by the iteration of its sender."""
-        source, topic, size_bytes = message.sender, message.topic, int(message.size_bytes)
-        who = (source, self.names[source], target, self.names[target])
-        self.transfers.append((at_s, *who, topic, iteration, values, size_bytes))
-
-    def evaluated(self, at_s: float, node: int, iteration: int, evaluation: Evaluation) -> None:
-        """Note a worker's metrics and loss on the test samples."""
+    def evaluate(self, at_s: float, node: int, iteration: int, evaluation: Evaluation) -> None:
+        """Add a worker's metrics and loss on the test samples."""
         where = f"for {self.names[node]} on the test samples after iteration {iteration}"
         check_finite(evaluation.loss, where)
         row = (iteration, *self._measured(evaluation), evaluation.loss)
         self.evaluations.append((at_s, node, self.names[node], *row))
-
-    def close(self, at_s: float, learners: Sequence[PeerLearner]) -> None:
-        """Evaluate every worker at the end of a run, with all that has arrived by then."""
-        last = dict.fromkeys(range(len(learners)), 0)
-        last.update({node: iteration for _, node, _, iteration, *_ in self.iterations})
-        for node, learner in enumerate(learners):
-            self.evaluated(at_s, node, last[node], learner.evaluate())
 
     def frames(self) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Evaluations, iterations and transfers."""

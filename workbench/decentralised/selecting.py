@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.decentralised.recorder import EpochEnd
 from workbench.training.repeatable import SHUFFLE
 
 if TYPE_CHECKING:
     from workbench.datasets import Dataset
+    from workbench.decentralised.learner import PeerLearner
     from workbench.decentralised.node import Node, PeerJob
     from workbench.decentralised.setup import Gossip, PeerSetup
     from workbench.training import FlatModel
@@ -53,13 +55,18 @@ class View:
 
 
 def view_of(
-    job: PeerJob, node: int, now_s: float, last: Learnt | None, reports: Mapping[int, Any]
+    job: PeerJob,
+    learner: PeerLearner,
+    now_s: float,
+    last: Learnt | None,
+    reports: Mapping[int, Any],
 ) -> View:
     """What a node of a job knows."""
+    node = learner.node
     return View(
         node=node,
         now_s=now_s,
-        flat=job.learners[node].value.flat,
+        flat=learner.flat,
         setup=job.setup,
         shard=job.setup.held[node],
         batch_size=job.batch_size,
@@ -187,7 +194,7 @@ class Epochs:
         """What the node knows now."""
         node = self._node
         reports = {node: report for node, (_, report) in sorted(self.reports.items())}
-        return view_of(node.job, node.node, node.context.now_s(), self.last, reports)
+        return view_of(node.job, node.learner, node.context.now_s(), self.last, reports)
 
     def report(self) -> bool:
         """Make the report on the epoch; whether there is one."""
@@ -207,24 +214,27 @@ class Epochs:
         self.hear(reports)
         self.epoch = max(epoch, 1) - 1
 
-    async def note_if_over(self) -> None:
-        """Note the last epoch, if the peer that was joined has finished."""
+    async def record_if_over(self) -> None:
+        """Record the last epoch, if the peer that was joined has finished."""
         if self.over:
             self.epoch = self._setup.epochs
-            await self.note()
+            await self.record()
 
-    async def note(self) -> None:
-        """Note the epoch's end."""
-        node, job = self._node, self._node.job
-        now_s = node.context.now_s()
-        evaluation = await node.evaluate() if job.evaluates(self.epoch) else None
+    async def record(self) -> None:
+        """Record the epoch's end."""
+        node = self._node
+        ended_s = node.context.now_s()
+        evaluation = await node.evaluate() if node.job.evaluates(self.epoch) else None
         learner = node.learner
-        job.recorder.note(
-            self.epoch,
-            now_s,
-            node.node,
-            learnt=learner.take_loss(),
-            model=learner.flat.parameters,
-            restarts=node.context.restarts,
-            evaluation=evaluation,
+        samples, loss = learner.take_loss()
+        node.context.record(
+            EpochEnd(
+                self.epoch,
+                ended_s,
+                samples,
+                loss,
+                learner.flat.parameters,
+                node.context.restarts,
+                evaluation,
+            )
         )

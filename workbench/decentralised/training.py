@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -15,22 +14,21 @@ from numpy.typing import NDArray
 from workbench import training
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
-from workbench.decentralised.learner import PeerPrograms, learners_of
+from workbench.decentralised.learner import PeerLearner, learners_of
 from workbench.decentralised.model_exchange.epochwise import Epochwise
 from workbench.decentralised.model_exchange.gosgd import GoSgd, Share
 from workbench.decentralised.node import Node, PeerJob
 from workbench.decentralised.recorder import PeerRecorder
 from workbench.decentralised.selecting import Epochs, EverySample, Selecting, view_of
 from workbench.decentralised.setup import Gossip, sample_seconds
-from workbench.runtime import Fault, Run
+from workbench.runtime import Fault, Run, Synchronized
 from workbench.training import RunOptions, Standing, Trained, TrainingError
 from workbench.utils.checks import ABOVE_ZERO, UserError, is_number, listed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from workbench.runtime import Context, Program
-    from workbench.runtime.measured.home import Home
+    from workbench.runtime import Context
     from workbench.runtime.progress import Progress
 
 __all__ = ["GossipSetup", "Trained", "TrainingError", "train"]
@@ -113,27 +111,55 @@ class GossipSetup(Gossip):
         return tuple(map(float, numbers))
 
 
-@dataclass(frozen=True, eq=False)
-class GossipPrograms(PeerPrograms["Trained[tuple[Tensor, ...]]"]):
-    """Programs of the nodes, and what they share."""
+@dataclass(eq=False)
+class GossipProgram:
+    """The program of a node, its model and its weight in GoSGD.
+
+    It returns what its exchange does at the end: see `Epochwise` and `GoSgd`.
+    """
 
     job: PeerJob
     selecting: Selecting[Any]
-    shares: list[Share]  # weights of the nodes in GoSGD; none with a mixing matrix
+    state: Synchronized[PeerLearner]
+    share: Share
 
-    @property
-    def recorder(self) -> PeerRecorder:
-        """Of all nodes."""
-        return self.job.recorder
+    async def __call__(self, context: Context) -> Any:
+        """Learn until all epochs are over."""
+        setup, at, job = self.job.setup, context.node, self.job
+        assert isinstance(setup, Gossip)
+        if (mixing := setup.mixing) is not None:
+            node = Node(job, self.state, context, mixing.targets(at), mixing.sources(at))
+            epochs = Epochs(node, self.selecting)
+            return await node.run(epochs, Epochwise(node, epochs, mixing))
+        assert setup.probability is not None
+        sources = [source for source, target in setup.network.links if target == at]
+        node = Node(job, self.state, context, context.peers, sources)
+        epochs = Epochs(node, self.selecting)
+        return await node.run(epochs, GoSgd(node, epochs, setup.probability, self.share))
 
-    @property
-    def home(self) -> Home:
-        """Each node's learner and weight, what it tries out; the recorder is told by all."""
-        of_node = super().home
-        shares = {node: [*of_node.owned[node], share] for node, share in enumerate(self.shares)}
-        owned = {**of_node.owned, **shares}
-        tries = {node: partial(_try_out, self.job, self.selecting, node) for node in owned}
-        return replace(of_node, owned=owned, noted=(self.recorder,), tries=tries)
+    def learnt(self) -> Tensor:
+        """The parameters."""
+        return self.state.value.flat.parameters
+
+    def warm_up(self) -> None:
+        """Choose the first batches, and compute the gradient of one."""
+        learner = self.state.value
+        first = view_of(self.job, learner, now_s=0.0, last=None, reports={})
+        _, batches, _ = self.selecting.step(self.selecting.begin(learner.node), 1, first)
+        if batches:
+            learner.try_out(batches[0])
+
+
+@dataclass(frozen=True, eq=False)
+class GossipPrograms(training.Programs["Trained[tuple[Tensor, ...]]"]):
+    """Programs of the nodes, and rows of what they record; `first` are the first parameters."""
+
+    first: Tensor
+    recorder: PeerRecorder
+
+    def observe(self, at_s: float, node: int, value: Any) -> None:
+        """Take the end of a node's epoch."""
+        self.recorder.observe(at_s, node, value)
 
     def standing(self) -> Standing:
         """By the epochs of all nodes; the loss is that of the last one noted."""
@@ -148,7 +174,7 @@ class GossipPrograms(PeerPrograms["Trained[tuple[Tensor, ...]]"]):
 
     def trained(self, run: Run) -> Trained[tuple[Tensor, ...]]:
         """The finished epochs, and the present weights."""
-        weights = tuple(learner.flat.parameters for learner in self.learners)
+        weights = tuple(run.learnt.get(node, self.first) for node in range(len(self.cluster)))
         return Trained(self.recorder.frame(), weights, run)
 
 
@@ -203,11 +229,8 @@ def gossip_programs(setup: Gossip, selecting: Selecting[Any] | None) -> GossipPr
         raise TypeError(f"selecting is {selecting!r}; give a decentralised.Selecting, or None")
     chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
     flat = setup.flat()
-    learners = learners_of(setup, [flat] * setup.nodes)
     job = PeerJob(
         setup=setup,
-        learners=learners,
-        recorder=PeerRecorder(setup.network.names, setup.objective),
         batch_size=setup.batch_size,
         sample_s=setup.seconds_per_sample,
         tensor_bytes=tuple(
@@ -216,28 +239,9 @@ def gossip_programs(setup: Gossip, selecting: Selecting[Any] | None) -> GossipPr
             for _, shape in layer
         ),
     )
-    mixing, probability = setup.mixing, setup.probability
-    shares = [Share(1 / setup.nodes) for _ in learners if mixing is None]
-
-    async def program(context: Context) -> Any:
-        at = context.node
-        if mixing is not None:
-            node = Node(job, context, mixing.targets(at), mixing.sources(at))
-            epochs = Epochs(node, chosen)
-            return await node.run(epochs, Epochwise(node, epochs, mixing))
-        assert probability is not None
-        sources = [source for source, target in setup.network.links if target == at]
-        node = Node(job, context, context.peers, sources)
-        epochs = Epochs(node, chosen)
-        return await node.run(epochs, GoSgd(node, epochs, probability, shares[at]))
-
-    programs: list[Program] = [program] * setup.nodes
-    return GossipPrograms(setup, setup.network, programs, learners, job, chosen, shares)
-
-
-def _try_out(job: PeerJob, selecting: Selecting[Any], node: int) -> None:
-    """Choose a node's first batches, and compute the gradient of one, before a run."""
-    first = view_of(job, node, now_s=0.0, last=None, reports={})
-    _, batches, _ = selecting.step(selecting.begin(node), 1, first)
-    if batches:
-        job.learners[node].value.try_out(batches[0])
+    programs = [
+        GossipProgram(job, chosen, learner, Share(1 / setup.nodes))
+        for learner in learners_of(setup, [flat] * setup.nodes)
+    ]
+    recorder = PeerRecorder(setup.network.names, setup.objective)
+    return GossipPrograms(setup, setup.network, [*programs], flat.parameters, recorder)

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -24,17 +24,18 @@ from numpy.typing import NDArray
 from workbench import training
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
-from workbench.decentralised.learner import PeerPrograms, learners_of, try_out
+from workbench.decentralised.learner import learners_of
 from workbench.decentralised.recorder import PeerRecorder
 from workbench.decentralised.setup import PeerSetup, sample_seconds
 from workbench.dlion.algorithms import SYSTEMS, System
 from workbench.dlion.algorithms.global_batch import CONSTANT, GlobalBatch, Growth, step
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
-from workbench.dlion.programs.program import program
+from workbench.dlion.programs.program import WorkerModel, WorkerProgram
 from workbench.dlion.programs.worker import WorkerJob
 from workbench.runtime import DeadlockError, Fault, Run, SimulationError
-from workbench.training import RunOptions, Sgd, Standing, TrainingError
+from workbench.training import RunOptions, Sgd, Standing, TrainingError, evaluate, get_buffers
+from workbench.training.flat_model import set_buffers
 from workbench.training.models import make_model
 from workbench.training.repeatable import FIRST_WEIGHTS, derive
 from workbench.training.trained import metrics_of_each, schema
@@ -50,7 +51,6 @@ from workbench.utils.checks import (
 )
 
 if TYPE_CHECKING:
-    from workbench.runtime.measured.home import Home
     from workbench.runtime.progress import Progress
     from workbench.training import FlatModel
 
@@ -194,23 +194,21 @@ class Setup(PeerSetup):
                 f"hold {self.samples}; give Batching(sizes=...) with smaller ones"
             )
         models = self._first_models()
-        learners = learners_of(self, models)
         tensors = models[0].layout.tensor_slices.values()
         growth = CONSTANT if system.batching is None else system.batching.growth
         job = WorkerJob(
             setup=self,
             system=system,
-            learners=learners,
-            recorder=PeerRecorder(self.network.names, self.objective),
             batch_size=self.local_batch,
             sample_s=(self.seconds_per_sample,) * self.nodes,
             host_s=self.host_s,
             stands_for=self.stands_for,
             variables=tuple(tensor for tensor in tensors if tensor.stop > tensor.start),
             last_iteration=self.last_iteration(growth),
-            inboxes=[[] for _ in learners],
         )
-        return WorkerPrograms(self, self.network, [program(job)] * self.nodes, learners, job)
+        programs = [WorkerProgram(job, learner) for learner in learners_of(self, models)]
+        recorder = PeerRecorder(self.network.names, self.objective)
+        return WorkerPrograms(self, self.network, [*programs], job, models, recorder)
 
     def _first_models(self) -> list[FlatModel]:
         flat = self.flat()
@@ -252,22 +250,17 @@ class Trained(training.Trained[NDArray[np.float32]]):
 
 
 @dataclass(frozen=True, eq=False)
-class WorkerPrograms(PeerPrograms[Trained]):
-    """Programs of the workers, and what they share."""
+class WorkerPrograms(training.Programs[Trained]):
+    """Programs of the workers with these first `models`, and rows of what they record."""
 
     setup: Setup
     job: WorkerJob
+    models: Sequence[FlatModel]
+    recorder: PeerRecorder
 
-    @property
-    def home(self) -> Home:
-        """Each worker's learner, which tries a batch out, and inbox; the recorder is told."""
-        of_node, inboxes = super().home, enumerate(self.job.inboxes)
-        owned = {node: (*of_node.owned[node], inbox) for node, inbox in inboxes}
-        tries = {
-            node: partial(try_out, self.states[node], shard[: self.setup.local_batch])
-            for node, shard in enumerate(self.setup.held)
-        }
-        return replace(of_node, owned=owned, noted=(self.job.recorder,), tries=tries)
+    def observe(self, at_s: float, node: int, value: Any) -> None:
+        """Take what a worker records."""
+        self.recorder.observe(at_s, node, value)
 
     @property
     def until_s(self) -> float | None:
@@ -276,7 +269,7 @@ class WorkerPrograms(PeerPrograms[Trained]):
 
     def standing(self) -> Standing:
         """By the iterations of all workers, or by the seconds that are over."""
-        rows, setup = self.job.recorder.iterations, self.setup
+        rows, setup = self.recorder.iterations, self.setup
         losses, now_s = [], 0.0
         if rows:
             now_s, _, name, iteration, *_, loss, _ = rows[-1]
@@ -292,7 +285,8 @@ class WorkerPrograms(PeerPrograms[Trained]):
 
     def failed(self, error: SimulationError) -> TrainingError:
         """As of any training; where `synch_training` is why all wait, it says so."""
-        nodes, names = self.job.held_back, self.cluster.names
+        models, names = error.run.learnt, self.cluster.names
+        nodes = [node for node in models if models[node].held_back]
         if isinstance(error, DeadlockError) and nodes:
             who = "all workers wait"
             if len(nodes) < len(names):
@@ -302,18 +296,30 @@ class WorkerPrograms(PeerPrograms[Trained]):
 
     def trained(self, run: Run) -> Trained:
         """What was done, with an evaluation of every worker at the end."""
-        learners, job = self.learners, self.job
-        for node, learner in enumerate(learners):
-            learner.add(job.inboxes[node])
-            job.inboxes[node].clear()
+        models = [run.learnt.get(node) or self._first(node) for node in range(len(self.cluster))]
         if run.ended in ("done", "stopped"):
-            job.recorder.close(run.end_s, learners)
-        weights = np.stack([learner.flat.parameters.numpy() for learner in learners])
-        evaluations, iterations, transfers = job.recorder.frames()
-        setup = self.job.setup
+            self._evaluate(run.end_s, models)
+        weights = np.stack([model.parameters.numpy() for model in models])
+        evaluations, iterations, transfers = self.recorder.frames()
+        setup = self.setup
         metrics = metrics_of_each(setup.objective)
         epochs = _epochs(iterations, evaluations, setup.samples, metrics)
         return Trained(epochs, weights, run, evaluations, iterations, transfers)
+
+    def _first(self, node: int) -> WorkerModel:
+        flat = self.models[node]
+        return WorkerModel(flat.parameters, get_buffers(flat.module), held_back=False)
+
+    def _evaluate(self, at_s: float, models: Sequence[WorkerModel]) -> None:
+        """Evaluate every worker at the end of a run."""
+        flat, data, recorder = self.models[0].replica(), self.setup.dataset, self.recorder
+        for node, model in enumerate(models):
+            flat.parameters.copy_(model.parameters)
+            set_buffers(flat.module, model.buffers)
+            evaluation = evaluate(
+                flat.module, data.x_test, data.y_test, objective=self.setup.objective
+            )
+            recorder.evaluate(at_s, node, recorder.last_iteration(node), evaluation)
 
 
 def _epochs(

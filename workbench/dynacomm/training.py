@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,9 +20,8 @@ from workbench.dynacomm.programs.learning import (
     ServerEpochs,
     ServerStore,
     WorkerReplica,
-    try_out,
 )
-from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, server, worker
+from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, Server, Worker
 from workbench.dynacomm.replanning.profiling import PLANNING_S, Profile, Rate, Replanned
 from workbench.profiles import LayerTimes
 from workbench.runtime import Fault, Run, Synchronized
@@ -45,7 +43,7 @@ from workbench.utils.checks import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from workbench.runtime.measured.home import Home
+    from workbench.runtime import Program
     from workbench.runtime.progress import Progress
 
 __all__ = ["Planned", "Setup", "Trained", "TrainingError", "train"]
@@ -222,38 +220,30 @@ class Setup(training.Setup):
         batches = [list(chain.from_iterable(epochs)) for epochs in by_epoch]
         ends = tuple(accumulate(map(len, by_epoch[0])))
         job = self.job(ends[-1], flat.layout.starts)
+        planning = planned.planning(self, job, ends[0])
         parallel = may_run_in_parallel(self, flat)
         pieces = self.pieces(flat) if self.by_layer else None
-        replicas = []
+        programs: list[Program] = []
         for index, (node, samples) in enumerate(zip(self.nodes, batches, strict=True)):
             own, seed = flat.replica(), (self.seed, index)
             known = (own, self.dataset, samples, seed, ends, node.name, parallel, self.objective)
-            replicas.append(
+            replica = (
                 WorkerReplica(*known)
                 if pieces is None
                 else LayerwiseReplica(*known, pieces=pieces.on(own.module))
             )
-        states = [Synchronized(replica, parallel=parallel) for replica in replicas]
-        epochs = ServerEpochs(flat, self.dataset, replicas, self.servers, self.objective)
-        vector = flat.parameters.clone()
-        shared = vector, self.sgd.start(vector), vector.clone()
+            programs.append(Worker(job, planning, Synchronized(replica, parallel=parallel)))
         y = self.dataset.y_train
         labels = [
             tuple(counted_labels(y[batch]) for batch in of_all)
             for of_all in zip(*batches, strict=True)
         ]
-        stores = [
-            ServerStore(
-                *shared, job.held(position, 1, job.layers), self.sgd, ends, epochs.take, labels
-            )
-            for position in range(self.servers)
-        ]
-        planning = planned.planning(self, job, ends[0])
-        programs = [
-            *(worker(job, planning, state) for state in states),
-            *(server(job, position, store) for position, store in enumerate(stores)),
-        ]
-        return ServerPrograms(self, self.cluster, programs, epochs, ends, states, stores)
+        epochs = ServerEpochs(flat, self.dataset, self.servers, labels, self.objective)
+        for position in range(self.servers):
+            held = job.held(position, 1, job.layers)
+            store = ServerStore(flat.parameters, held, self.sgd, ends, labels)
+            programs.append(Server(job, position, store))
+        return ServerPrograms(self, self.cluster, programs, epochs, ends, losses=epochs.losses)
 
     def _batches(self, index: int) -> list[list[np.ndarray]]:
         drawn = self.dataset, self.batch_size, self.seed
@@ -272,33 +262,10 @@ class ServerPrograms(training.OneModel["Trained[Tensor]"]):
     """Programs of the workers, with their replicas, and of the servers, with their parts."""
 
     epochs: ServerEpochs
-    states: list[Synchronized[WorkerReplica]]
-    stores: list[ServerStore]
 
-    @property
-    def home(self) -> Home:
-        """Each worker's replica and each server's store; the epochs are told by all."""
-        from workbench.runtime.measured.home import Home
-
-        owned = dict(enumerate((each,) for each in (*self.states, *self.stores)))
-        tries = {node: partial(try_out, state) for node, state in enumerate(self.states)}
-        return Home(owned, (self.epochs,), (self.setup.dataset,), tries)
-
-    @property
-    def replicas(self) -> list[WorkerReplica]:
-        """The workers' replicas, once the pending steps are done."""
-        return [state.value for state in self.states]
-
-    @property
-    def losses(self) -> list[float]:
-        """Means over all workers' labels, of the iterations that the slowest has done."""
-        each = zip(*(replica.losses for replica in self.replicas), strict=False)
-        means = []
-        for losses, counts in zip(each, self.stores[0].labels, strict=False):
-            most = max(*counts, 1)
-            total = sum(loss * count / most for loss, count in zip(losses, counts, strict=True))
-            means.append(total / (max(sum(counts), 1) / most))
-        return means
+    def observe(self, at_s: float, node: int, value: Any) -> None:
+        """Take a worker's loss and buffers, or a server's part of the model."""
+        self.epochs.observe(at_s, node, value)
 
     def trained(self, run: Run) -> Trained[Tensor]:
         """The finished epochs."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench import training
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.policy import Chain, Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem, check_problem
-from workbench.hiertrain.programs.learning import TierEpochs, TierLearner
+from workbench.hiertrain.programs.learning import TierEpochs, TierLearner, TierModel
 from workbench.hiertrain.programs.network import SHARING, cluster_of, programs_of
 from workbench.runtime import Fault, Run
 from workbench.training import RunOptions, TrainingError
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from torch import Tensor  # noqa: F401, in a string
 
     from workbench.clusters import Cluster
-    from workbench.runtime.measured.home import Home
+    from workbench.hiertrain.costs.policy import Row
+    from workbench.runtime import Context, Program
     from workbench.runtime.progress import Progress
 
 __all__ = ["Setup", "Trained", "TrainingError", "train"]
@@ -88,7 +89,7 @@ class Setup(training.WholeBatches):
             held = policy.held(tier, len(pieces))
             own = [flat.layout.layers_slice(first, last) for first, last in held]
             on = pieces.on(replica.module)
-            given = tier, on, replica, own, self.sgd, seed, ends, epochs.take, self.objective
+            given = tier, on, replica, own, self.sgd, seed, ends, self.objective
             learners.append(TierLearner(*given))
         programs = programs_of(
             problem,
@@ -98,7 +99,11 @@ class Setup(training.WholeBatches):
             learners=learners,
             samples=lambda asked: batches(asked.iteration, slice(asked.first, asked.last)),
         )
-        return TierPrograms(self, self.cluster, programs, epochs, ends, policy, learners, batches)
+        rows = policy.rows(len(pieces))
+        for index, learner in enumerate(learners):
+            own_rows = [row for row in rows if row[0] == learner.tier]
+            programs[index] = TierProgram(programs[index], learner, own_rows, batches)
+        return TierPrograms(self, self.cluster, programs, epochs, ends, policy)
 
     def check_faults(self, faults: Sequence[Fault], how: object) -> None:
         """Refuse those that lose anything: all tiers wait for each other."""
@@ -122,31 +127,36 @@ class Trained(training.Trained["Tensor"]):
 
 
 @dataclass(frozen=True, eq=False)
-class TierPrograms(training.OneModel[Trained]):
-    """Programs of the tiers under `policy`, with the tiers' models and optimisers."""
+class TierProgram:
+    """A tier's program, and its learner, which computes `rows` of the policy."""
 
-    policy: Policy
-    learners: list[TierLearner]
+    program: Program
+    learner: TierLearner
+    rows: Sequence[Row]
     batches: Batches
 
-    @property
-    def home(self) -> Home:
-        """Each tier's learner; the epochs are told by all."""
-        from workbench.runtime.measured.home import Home
+    async def __call__(self, context: Context) -> None:
+        """Run the program."""
+        await self.program(context)
 
-        owned = {tier: (learner,) for tier, learner in enumerate(self.learners)}
-        rows = self.policy.rows(len(self.learners[0].pieces))
-        tries = {
-            tier: partial(learner.try_out, own, partial(self.batches, 0))
-            for tier, learner in enumerate(self.learners)
-            if (own := [row for row in rows if row[0] == learner.tier])
-        }
-        return Home(owned, (self.epochs,), (self.setup.dataset,), tries)
+    def warm_up(self) -> None:
+        """Pass samples through the tier's layers and back."""
+        self.learner.try_out(self.rows, partial(self.batches, 0))
 
-    @property
-    def losses(self) -> list[float]:
-        """Of each iteration so far, where the loss is computed."""
-        return max((learner.losses for learner in self.learners), key=len)
+
+@dataclass(frozen=True, eq=False)
+class TierPrograms(training.OneModel[Trained]):
+    """Programs of the tiers under `policy`, and what they record."""
+
+    epochs: TierEpochs
+    policy: Policy
+
+    def observe(self, at_s: float, node: int, value: Any) -> None:
+        """Take the loss of an iteration, or a tier's model at the end of an epoch."""
+        if isinstance(value, TierModel):
+            self.epochs.take(value, at_s)
+        else:
+            self.losses.append(value)
 
     def trained(self, run: Run) -> Trained:
         """The finished epochs."""

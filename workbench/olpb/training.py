@@ -22,7 +22,7 @@ from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.programs import modules
 from workbench.olpb.programs.cluster import SERVER, cluster_of, seconds
 from workbench.olpb.programs.learning import Evaluations, ModuleModel, ServerModel
-from workbench.olpb.programs.scan import BackwardPasses, Counts, Learner
+from workbench.olpb.programs.scan import BackwardPasses, Counts, Learner, Part
 from workbench.profiles import profile_model
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
 from workbench.training import RunOptions, TrainingError
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from workbench.clusters import Cluster
     from workbench.olpb.algorithms.tape import Tape
     from workbench.profiles import ModelProfile
-    from workbench.runtime.measured.home import Home
     from workbench.runtime.progress import Progress
 
 __all__ = ["Setup", "Trained", "TrainingError", "train"]
@@ -156,14 +155,12 @@ class Trained(training.Trained["Tensor"]):
 
 @dataclass(frozen=True, eq=False)
 class PoolPrograms(training.OneModel[Trained]):
-    """Programs of the nodes and the server; `learnt` are the losses, which grow as they run."""
+    """Programs of the nodes and the server, and what they record."""
 
     epochs: Evaluations
-    learnt: list[float]
     method: str
 
-    @property
-    def home(self) -> Home:
+    def check_measurable(self) -> None:
         """Refuse to be measured."""
         raise UserError(
             "a training of OLPB's is not measured: nodes keep to the time of a scan, while one "
@@ -171,10 +168,12 @@ class PoolPrograms(training.OneModel[Trained]):
             "workbench.olpb.programs.scan.BackwardPasses"
         )
 
-    @property
-    def losses(self) -> list[float]:
-        """Of each iteration so far."""
-        return self.learnt
+    def observe(self, at_s: float, node: int, value: Any) -> None:
+        """Take the loss of an iteration, or a part of the model."""
+        if isinstance(value, Part):
+            self.epochs.take(value, at_s)
+        else:
+            self.losses.append(value)
 
     def trained(self, run: Run) -> Trained:
         """What has been evaluated."""
@@ -224,11 +223,9 @@ def train(
 def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
     flat, batches = setup.begin()
     evaluations = Evaluations(
-        *(flat, setup.dataset, setup.evaluated),
-        epoch_ends=setup.epoch_ends,
-        objective=setup.objective,
+        flat.replica(), setup.dataset, epoch_ends=setup.epoch_ends, objective=setup.objective
     )
-    model = ServerModel(flat, setup.sgd, setup.seed, batches, evaluations)
+    model = ServerModel(flat, setup.sgd, setup.seed, batches, setup.evaluated, setup.objective)
     tape = _tape(setup, flat, batches)
     subtasks = subtasks_of(tape, METHODS[method](tape.flow, setup.level), setup.operator_flops)
     profile, nodes = _profile(flat, setup), setup.pool.nodes
@@ -247,7 +244,7 @@ def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
         forward_s=seconds(setup.pool, fastest, forward_flops, len(profile)),
     )
     ends, programs = setup.epoch_ends, passes.programs
-    return PoolPrograms(setup, setup.cluster, programs, evaluations, ends, model.losses, method)
+    return PoolPrograms(setup, setup.cluster, programs, evaluations, ends, method)
 
 
 def _decoupled(setup: Setup, method: str, count: int) -> PoolPrograms:
@@ -264,12 +261,8 @@ def _decoupled(setup: Setup, method: str, count: int) -> PoolPrograms:
     crossing = [*pieces.crossing_bytes, 0]
     work, learners = [], []
     evaluations = Evaluations(
-        *(flat, setup.dataset, setup.evaluated),
-        epoch_ends=ends,
-        parts=count,
-        objective=setup.objective,
+        flat, setup.dataset, epoch_ends=ends, parts=count, objective=setup.objective
     )
-    losses: list[float] = []
     for place, span in enumerate(spans):
         kept = count - place
         own = slice(span.start, span.stop)
@@ -297,8 +290,8 @@ def _decoupled(setup: Setup, method: str, count: int) -> PoolPrograms:
                 setup.sgd,
                 setup.seed,
                 batches,
-                evaluations,
-                losses,
+                setup.evaluated,
+                setup.objective,
             )
         )
     places = [place for place, span in enumerate(spans) for _ in span]
@@ -311,7 +304,7 @@ def _decoupled(setup: Setup, method: str, count: int) -> PoolPrograms:
     delays = setup.random_delays
     running = modules.programs_of(work, setup.pool, ends[-1], learners, random_delays=delays)
     programs = [running.get(node, _nothing) for node in range(len(setup.pool.nodes) + 1)]
-    return PoolPrograms(setup, setup.cluster, programs, evaluations, ends, losses, method)
+    return PoolPrograms(setup, setup.cluster, programs, evaluations, ends, method)
 
 
 async def _nothing(context: Any) -> None:

@@ -174,6 +174,20 @@ class Context(Protocol):
         A crash ends that; a restarted program asks for a new list.
         """
 
+    def record(self, value: Any) -> None:
+        """Give an observation to the run's `observer`, with the time and the node, at no cost.
+
+        What the value holds may change afterwards: whoever observes keeps no reference to it.
+        """
+
 
 Program = Callable[..., Awaitable[Any]]
-"""A coroutine function that takes a `Context`."""
+"""A coroutine function, or an object with ``async def __call__``, that takes a `Context`.
+
+It may have two methods more. `learnt()` returns what its node knows when the run has ended, however
+it ended: see `Run.learnt`. `warm_up()` computes something before a measured run begins, since work
+takes longer when it is done first, and leaves everything as it was.
+"""
+
+Observer = Callable[[float, int, Any], None]
+"""Takes each observation of a run, in the order of its clock: ``(at_s, node, value)``."""

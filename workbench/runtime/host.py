@@ -164,6 +164,11 @@ class Host(Endpoint):
             self.main = self.run(self._main(self.program))
             self.state.pending += 1
 
+    def learnt(self) -> dict[int, Any]:
+        """What the program has learnt so far, by this node; nothing where it learns nothing."""
+        learnt = getattr(self.program, "learnt", None)
+        return {} if learnt is None else {self.index: learnt()}
+
     async def _main(self, program: Program) -> Any:
         awaitable = program(self._context(self))
         if not inspect.isawaitable(awaitable):

@@ -23,6 +23,8 @@ from workbench.runtime.trace import Row
 if TYPE_CHECKING:
     import numpy as np
 
+    from workbench.runtime.context import Observer
+
 
 @dataclass(eq=False)
 class State:
@@ -31,7 +33,8 @@ class State:
     `rows` are those of the trace, None if nothing is recorded; `delivered_s` and `ended_s` when the
     last message arrived and the last program or task ended; `pending` counts programs that run or
     will restart, and messages on their way; `failure` is the node whose program failed, and its
-    exception; `fault_events` are events of faults, with the node that one may restart.
+    exception; `fault_events` are events of faults, with the node that one may restart; `observer`
+    takes what programs record.
     """
 
     cluster: Cluster
@@ -45,6 +48,7 @@ class State:
     pending: int = 0
     failure: tuple[int, BaseException] | None = None
     fault_events: dict[simpy.Event, int | None] = field(default_factory=dict)
+    observer: Observer | None = None
 
     def __post_init__(self) -> None:
         self.sharing = FairSharing(self.env)

@@ -49,6 +49,9 @@ class Run:
         exception, ``"deadlock"``: then the error carries this run.
     results
         What each program returned that got so far, by node.
+    learnt
+        What each program's ``learnt()`` returned as the run ended, or as its node crashed for good,
+        by node: of programs that have this method, and whose process did not end by itself.
     trace
         What ran when; None unless asked for.
     events
@@ -60,6 +63,7 @@ class Run:
     end_s: float
     ended: Ended
     results: Mapping[int, Any]
+    learnt: Mapping[int, Any]
     trace: Trace | None
     events: int
     links: tuple[LinkUse, ...]

@@ -265,6 +265,12 @@ class SimulatedContext:
         self._host.watchers.append(transfers)
         return transfers
 
+    def record(self, value: Any) -> None:
+        """Give an observation to the observer."""
+        observer = self._host.state.observer
+        if observer is not None:
+            observer(self.now_s(), self.node, value)
+
 
 def check_cost(cost_s: Any, what: str) -> None:
     """Refuse what a simulation cannot charge."""

@@ -40,11 +40,11 @@ from workbench.runtime.run import (
 )
 from workbench.runtime.simulated import SimulatedContext
 from workbench.runtime.threads import Threads, thread_count
-from workbench.runtime.trace import Trace
+from workbench.runtime.trace import Row, Trace
 from workbench.utils.checks import UserError, check_number, check_truth, check_whole
 
 if TYPE_CHECKING:
-    from workbench.runtime.context import Program
+    from workbench.runtime.context import Observer, Program
 
 Programs = Mapping[int, "Program"] | Mapping[str, "Program"] | Sequence["Program"]
 
@@ -68,6 +68,7 @@ def simulate(
     until_s: float | None = None,
     progress: Progress | bool | None = False,
     threads: int | None = None,
+    observer: Observer | None = None,
 ) -> Run:
     """Run a program on every node until all have ended and all messages have arrived.
 
@@ -96,6 +97,8 @@ def simulate(
         How many pieces of work that `Context.compute` does `on` a state run at once; by default as
         many as there are cores, or as the environment variable ``WORKBENCH_THREADS`` says.
         Changes nothing but how long a run takes.
+    observer
+        Called with each observation of a program's, at once: see `Context.record`.
 
     Returns
     -------
@@ -111,7 +114,13 @@ def simulate(
     """
     check_progress(progress)
     simulation = Simulation(
-        cluster, programs, seed=seed, trace=trace, faults=faults, threads=threads
+        cluster,
+        programs,
+        seed=seed,
+        trace=trace,
+        faults=faults,
+        threads=threads,
+        observer=observer,
     )
     showing = shown(until_s) if progress is True else nullcontext(progress or None)
     with closing(simulation), showing as show:
@@ -134,10 +143,12 @@ class Simulation:
         trace: bool = False,
         faults: Iterable[Fault] = (),
         threads: int | None = None,
+        observer: Observer | None = None,
     ) -> None:
         check_truth("trace", trace)
         seed, workers = check_whole("seed", seed, 0), Threads(thread_count(threads))
-        self.state = state = State(cluster, seed, workers, [] if trace else None)
+        rows: list[Row] | None = [] if trace else None
+        self.state = state = State(cluster, seed, workers, rows, observer=observer)
         self.cluster, self.env, self.results = cluster, state.env, state.results
         self._midway = False  # within an event, which only a program's failure ends cleanly
         self._not_shown: BaseException | None = None  # what a function raised that shows progress
@@ -296,6 +307,7 @@ class Simulation:
             end_s=end_s,
             ended=ended,
             results={index: self.results[index] for index in sorted(self.results)},
+            learnt={node: value for host in self.hosts for node, value in host.learnt().items()},
             trace=trace,
             events=self.env.events,
             links=tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from workbench.clusters import Cluster
@@ -28,7 +28,6 @@ from workbench.utils.checks import UserError, check_truth, check_whole
 
 if TYPE_CHECKING:
     from workbench.clusters.cluster import Name
-    from workbench.runtime.measured.home import Home
 
 T = TypeVar("T", bound=Trained[Any])
 
@@ -101,9 +100,10 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Programs(ABC, Generic[T]):
-    """What runs a training, and what it learns with, before it starts.
+    """What runs a training, before it starts.
 
-    `cluster` and `programs` are those of `workbench.runtime.simulate`, and so is `until_s`.
+    `cluster`, `programs` and `until_s` are those of `workbench.runtime.simulate`. A program that
+    learns owns what it learns with; results come from what programs record, return and have learnt.
     """
 
     setup: Setup
@@ -115,10 +115,12 @@ class Programs(ABC, Generic[T]):
         """When it stops, whatever still runs; None for when all have ended."""
         return None
 
-    @property
-    def home(self) -> Home:
-        """What comes back from the nodes' processes, where they are measured."""
-        raise UserError(f"{type(self.setup).__module__} cannot be measured yet; simulate it")
+    def check_measurable(self) -> None:
+        """Refuse to be measured, where real processes would not compute what is simulated."""
+
+    @abstractmethod
+    def observe(self, at_s: float, node: int, value: Any) -> None:
+        """Take what a program records; see `workbench.runtime.Context.record`."""
 
     @abstractmethod
     def standing(self) -> Standing:
@@ -148,15 +150,14 @@ class Programs(ABC, Generic[T]):
 
 @dataclass(frozen=True, eq=False)
 class OneModel(Programs[T]):
-    """Nodes that train one model: `epochs` evaluates it, after the iterations of `epoch_ends`."""
+    """Nodes that train one model: `epochs` evaluates it, after the iterations of `epoch_ends`.
+
+    `losses` are those of each iteration that all have done.
+    """
 
     epochs: Epochs
     epoch_ends: tuple[int, ...]
-
-    @property
-    @abstractmethod
-    def losses(self) -> Sequence[float]:
-        """Of each iteration that all have done."""
+    losses: list[float] = field(default_factory=list, kw_only=True)
 
     def standing(self) -> Standing:
         """Epochs, and iterations with the loss of the latest."""
@@ -223,11 +224,13 @@ def _ended(programs: Programs[T], options: RunOptions, shown: Progress | bool) -
         "trace": options.trace,
         "faults": options.faults,
         "until_s": programs.until_s,
+        "observer": programs.observe,
     }
     nodes = programs.cluster, programs.programs
     if options.measured:
         from workbench.runtime.measured import measure
 
+        programs.check_measurable()
         unpadded = options.measured == "unpadded"
         return measure(
             *nodes,
@@ -235,7 +238,6 @@ def _ended(programs: Programs[T], options: RunOptions, shown: Progress | bool) -
             as_measured=unpadded,
             address=options.address,
             resources=options.resources,
-            home=programs.home,
         )
     return simulate(*nodes, **given, progress=shown, threads=options.threads)
 

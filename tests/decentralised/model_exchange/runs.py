@@ -51,8 +51,8 @@ def train(of: Setup, exchange: Any, **options: Any) -> dlion.Trained:
 
 def first(of: Setup) -> list[list[float]]:
     """Everyone's first weights; exchanges do not matter for them."""
-    built = of.programs("local_sgd")
-    return [state.value.flat.parameters.tolist() for state in built.states]
+    programs: list[Any] = of.programs("local_sgd").programs
+    return [program.state.value.flat.parameters.tolist() for program in programs]
 
 
 def batches(of: Setup, iterations: int) -> Sequence[Sequence[oracle.Batch]]:

@@ -22,6 +22,7 @@ from tests.decentralised.setups import (
     Watching,
     cluster,
     gosgd,
+    learners,
     models,
 )
 from tests.oracles import gossip as oracle
@@ -39,6 +40,11 @@ def held(share: Share) -> float:
     return share.alpha + sum(model.alpha for model in share.inbox)
 
 
+def shares(built: GossipPrograms) -> list[Share]:
+    programs: list[Any] = built.programs
+    return [program.share for program in programs]
+
+
 def alpha_everywhere(built: GossipPrograms, simulation: Simulation) -> float:
     """Sum over nodes and over messages in queues, on links and unread."""
     sent = [one for host in simulation.hosts for one in host.mailbox.unread]
@@ -46,7 +52,7 @@ def alpha_everywhere(built: GossipPrograms, simulation: Simulation) -> float:
         sent += [*pipe.queue, *([] if pipe.current is None else [pipe.current])]
     payloads = [one.payload for one in sent]
     on_the_way = sum(one.alpha for one in payloads if isinstance(one, WeightedModel))
-    return sum(map(held, built.shares)) + on_the_way
+    return sum(map(held, shares(built))) + on_the_way
 
 
 def test_alphas_sum_to_one_at_any_time() -> None:
@@ -56,12 +62,12 @@ def test_alphas_sum_to_one_at_any_time() -> None:
     on_the_way = 0
     for at_s in np.arange(0.05, 3.0, 0.05):
         simulation.run(at_s)
-        on_the_way += sum(map(held, built.shares)) < 1 - 1e-9
+        on_the_way += sum(map(held, shares(built))) < 1 - 1e-9
         assert alpha_everywhere(built, simulation) == pytest.approx(1, abs=1e-12)
     assert on_the_way > 10
     run = simulation.run()
     assert sum(run.results.values()) == pytest.approx(1, abs=1e-12)
-    assert [share.alpha for share in built.shares] == list(run.results.values())
+    assert [share.alpha for share in shares(built)] == list(run.results.values())
 
 
 def test_a_pair_in_lockstep_does_what_the_paper_says() -> None:
@@ -213,7 +219,7 @@ class TestFaults:
             lost, hosts = 0.0, simulation.hosts
             for at_s in [*sorted({at_s for at in times.values() for at_s in at}), None]:
                 run = simulation.run(at_s)
-                alphas = list(map(held, built.shares))
+                alphas = list(map(held, shares(built)))
                 left = sum(alphas[host.index] for host in hosts if host.up or host.ended_s)
                 assert left + lost <= 1 + 1e-12
                 for host in hosts:
@@ -221,7 +227,7 @@ class TestFaults:
                         lost += alphas[host.index]
             simulation.close()
         assert run.ended == "done"
-        assert all(one.flat.parameters.isfinite().all() for one in built.learners)
+        assert all(one.flat.parameters.isfinite().all() for one in learners(built))
 
     @pytest.mark.parametrize("links", [((0, 1), (1, 0)), ((1, 0),)])
     @pytest.mark.parametrize("before_s", [0.001, 0.2])
@@ -238,7 +244,7 @@ class TestFaults:
     def test_node_without_weight_takes_over_the_first_model_that_comes(self) -> None:
         """As the paper's weighted mean has it, of weights 0 and alpha; 0 and 0 changes nothing."""
         built = gosgd(decentralised.ring(2), 0.0).programs()
-        learner = built.learners[0]
+        learner = learners(built)[0]
         own, other = learner.snapshot(), torch.ones_like(learner.snapshot())
         node: Any = SimpleNamespace(learner=learner, context=None, heartbeat=None)
         source: Any = SimpleNamespace(hear=lambda reports: None)

@@ -210,7 +210,8 @@ class TestBuffers:
         )
         built = of.programs(system)
         training.run(built)
-        return [state.value.flat.module[2] for state in built.states]  # type: ignore[index]
+        programs: list[Any] = built.programs
+        return [program.state.value.flat.module[2] for program in programs]
 
     def test_timing_batches_leaves_them(self) -> None:
         timed = self.trained(System("timed", whole, synchronous, batching=batching(period=2)))

@@ -1,6 +1,7 @@
 """The paper's testbed against sums done by hand, and on the simulated network."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from workbench.dynacomm.paper.testbed import (
     paper_testbed,
     variant,
 )
-from workbench.dynacomm.programs.worker_and_server import Fixed, server, worker
+from workbench.dynacomm.programs.worker_and_server import Fixed, Server, Worker
 from workbench.profiles import profile_model
 from workbench.runtime import Run, simulate
 
@@ -79,8 +80,8 @@ PAPERS = paper_testbed()
 
 def simulated(testbed: Testbed, plan: Plan, speeds: list[float] | None = None) -> Run:
     job = testbed.job(MODEL, BATCH, iterations=2)
-    programs = [worker(job, Fixed(plan)) for _ in range(testbed.workers)]
-    programs += [server(job, position) for position in range(testbed.servers)]
+    programs: list[Any] = [Worker(job, Fixed(plan)) for _ in range(testbed.workers)]
+    programs += [Server(job, position) for position in range(testbed.servers)]
     return simulate(testbed.cluster(speeds), programs, trace=True)
 
 

@@ -24,8 +24,8 @@ from workbench.dynacomm.programs.worker_and_server import (
     Computed,
     Fixed,
     Moved,
-    server,
-    worker,
+    Server,
+    Worker,
     worker_and_server,
 )
 from workbench.profiles import LayerTimes, profile_model
@@ -72,7 +72,7 @@ class Counting:
 
     parameters = gradients
 
-    def step(self, gradients: Sequence[Pieces], at_s: float) -> None:
+    def step(self, gradients: Sequence[Pieces]) -> None:
         self.counts.append(np.zeros(self.size))
         for pieces in gradients:
             self.write(pieces)
@@ -89,9 +89,9 @@ def test_every_number_is_pulled_and_pushed_once_an_iteration(
     replicas = [Counting(16, [np.zeros(16)]) for _ in range(2)]
     stores: list[Any] = [Counting(16) for _ in range(servers)]
     held: list[Any] = [Synchronized(replica) for replica in replicas]
-    programs = [worker(job, Fixed(plan), one) for one in held]
+    programs: list[Any] = [Worker(job, Fixed(plan), one) for one in held]
     if hub is None:
-        programs += [server(job, at, store) for at, store in enumerate(stores)]
+        programs += [Server(job, at, store) for at, store in enumerate(stores)]
         run = simulate(star(2, 2, Link(BPS, 0.5)), programs)
     else:
         programs[hub] = worker_and_server(job, Fixed(plan), held[hub], stores[0])

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.dynacomm.training.trainings import LENET
+from tests.dynacomm.training.trainings import LENET, replicas
 from workbench import training
+from workbench.dynacomm.programs.learning import ServerModel, WorkerStep
 from workbench.dynacomm.training import Setup, Trained, TrainingError, train
 from workbench.runtime import Crash, DeadlockError, Run, simulate
 from workbench.training import shell
@@ -46,10 +47,10 @@ def test_worker_iteration_and_epoch_are_named(monkeypatch: pytest.MonkeyPatch) -
 def test_a_last_step_that_diverges_is_no_epoch() -> None:
     built = replace(LENET, epochs=1).programs()
     epochs = built.epochs
-    built.replicas[0].buffers.append(training.get_buffers(built.replicas[0].flat.module))
+    epochs.observe(1.0, 0, replicas(built)[0].observation(iteration=5, loss=1.0))
     nan = torch.full_like(epochs.weights, math.nan)
     with pytest.raises(ArithmeticError, match="nan over all samples at the end of epoch 1"):
-        epochs.take([(slice(0, len(nan)), nan)], 1.0)
+        epochs.observe(1.0, 1, ServerModel([(slice(0, len(nan)), nan)]))
     assert len(epochs) == 0
 
 
@@ -89,13 +90,13 @@ def test_epochs_are_evaluated_as_they_end() -> None:
     epochs = built.epochs
     seen: list[tuple[float, int]] = []
 
-    def ended(pieces: Any, at_s: float) -> None:
-        epochs.take(pieces, at_s)
-        seen.append((at_s, len(epochs)))
+    def observe(at_s: float, node: int, value: Any) -> None:
+        built.observe(at_s, node, value)
+        if isinstance(value, ServerModel):
+            seen.append((at_s, len(epochs)))
 
-    for store in built.stores:
-        store.epoch_ended = ended
-    run = simulate(replace(LENET, servers=2).cluster, built.programs)
+    cluster = replace(LENET, servers=2).cluster
+    run = simulate(cluster, built.programs, observer=observe)
     assert [count for _, count in seen] == [0, 1, 1, 2, 2, 3]
     assert all(one[0] <= two[0] for one, two in pairwise(seen))
     assert epochs.frame["at_s"].to_list() == [at_s for at_s, _ in seen[1::2]]
@@ -107,14 +108,21 @@ def test_progress_is_the_slowest_workers() -> None:
     built = setup.programs()
     assert built.standing().at(0.0) == "0 of 2 epochs, 0 %, 0.0 virtual seconds"
     lines: list[str] = []
+    latest: dict[int, float] = {}  # by worker
+
+    def observe(at_s: float, node: int, value: Any) -> None:
+        built.observe(at_s, node, value)
+        if isinstance(value, WorkerStep):
+            latest[node] = value.loss
+
     simulate(
         setup.cluster,
         built.programs,
         progress=lambda now_s, _: lines.append(built.standing().at(now_s)),
+        observer=observe,
     )
-    losses = [replica.losses[-1] for replica in built.replicas]
     epochs = built.epochs.frame
-    loss, end_s, after = sum(losses) / 2, epochs["at_s"][-1], epochs["loss"][-1]
+    loss, end_s, after = sum(latest.values()) / 2, epochs["at_s"][-1], epochs["loss"][-1]
     assert lines[-1] == (
         f"2 of 2 epochs, 100 %, {end_s:,.1f} virtual seconds, loss {loss:.3f} in iteration 6, "
         f"{after:.3f} over all samples after epoch 2"

@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
-from tests.dynacomm.training.trainings import DIGITS, LENET, LINKS
+from tests.dynacomm.training.trainings import DIGITS, LENET, LINKS, replicas, stores
 from workbench import datasets, training
 from workbench.clusters import Link, full_mesh
 from workbench.dynacomm import PLANNERS, iteration
 from workbench.dynacomm.programs.learning import Pieces, ServerStore, WorkerReplica
-from workbench.dynacomm.programs.worker_and_server import Fixed, worker, worker_and_server
+from workbench.dynacomm.programs.worker_and_server import Fixed, Worker, worker_and_server
 from workbench.dynacomm.training import Setup, Trained, TrainingError, train
 from workbench.runtime import simulate
 from workbench.training import Sgd
@@ -125,13 +126,10 @@ def test_all_that_is_pulled_was_written_before_it_changes(monkeypatch: pytest.Mo
     assert written > 2 * 3 * 2 * 4  # epochs, workers, servers, iterations: several segments each
 
 
-def test_servers_share_memory_and_hold_every_element_once() -> None:
-    """Ten thousand copies of LeNet-5, each thrice, would take 7.4 GB."""
-    stores = replace(LENET, servers=300).programs().stores
-    for name in ("vector", "velocity", "total"):
-        assert len({getattr(store, name).data_ptr() for store in stores}) == 1, name
-    held = [index for store in stores for part in store.own for index in range(10**6)[part]]
-    assert sorted(held) == list(range(len(stores[0].vector)))
+def test_servers_together_hold_the_model_once() -> None:
+    held = stores(replace(LENET, servers=300).programs())
+    numbers = [index for store in held for part in store.own for index in range(10**6)[part]]
+    assert sorted(numbers) == list(range(sum(len(store.vector) for store in held)))
 
 
 def test_workers_drop_out_each_for_itself() -> None:
@@ -139,9 +137,9 @@ def test_workers_drop_out_each_for_itself() -> None:
 
     def gradients(setup: Setup, worker: int, iteration: int) -> torch.Tensor:
         built = setup.programs()
-        replica = built.replicas[worker]
+        replica = replicas(built)[worker]
         replica.flat.parameters.copy_(first)
-        replica.batches = [built.replicas[0].batches[0]] * 2
+        replica.batches = [replicas(built)[0].batches[0]] * 2
         replica.learn(iteration)
         return replica.flat.gradients.clone()
 
@@ -157,9 +155,10 @@ def test_epochs_are_evaluated_with_what_workers_remember_on_average() -> None:
     setup = Setup("resnet20_cifar", SMALL, Link(20e6, 0.02), workers=2, batch_size=8)
     with training.fixed_threads():
         built = setup.programs()
-        simulate(setup.cluster, built.programs)
+        simulate(setup.cluster, built.programs, observer=built.observe)
         module, (row,) = built.epochs.flat.module, built.epochs.frame.iter_rows(named=True)
-        one, other = (replica.buffers[-1] for replica in built.replicas)
+        own = [training.get_buffers(replica.flat.module) for replica in replicas(built)]
+        one, other = own
         averaged = {
             name: (value + other[name]) / 2 if value.is_floating_point() else value
             for name, value in one.items()
@@ -175,8 +174,8 @@ def test_epochs_are_evaluated_with_what_workers_remember_on_average() -> None:
 
 def test_a_run_of_another_seed_draws_other_numbers_in_every_iteration() -> None:
     setup = Setup("lenet5_cifar", SMALL, Link(1e9), workers=2, batch_size=4)
-    runs = [replace(setup, seed=seed).programs().replicas for seed in (0, 1)]
-    draws = [one.draws(number) for replicas in runs for one in replicas for number in range(8)]
+    runs = [replicas(replace(setup, seed=seed).programs()) for seed in (0, 1)]
+    draws = [one.draws(number) for run in runs for one in run for number in range(8)]
     assert len(set(draws)) == len(draws)
 
 
@@ -185,13 +184,14 @@ def test_server_on_a_worker_gives_the_same_weights(place: int) -> None:
     setup = replace(LENET, workers=2)
     with training.fixed_threads():
         built, own = setup.programs(), setup.programs()
-        simulate(setup.cluster, built.programs)
+        simulate(setup.cluster, built.programs, observer=built.observe)
         job = setup.job(own.epoch_ends[-1], own.epochs.flat.layout.starts)
         job = replace(job, hub=place)
         planning = Fixed(PLANNERS["dynacomm"](setup.costs))
-        programs = [worker(job, planning, state) for state in own.states]
-        programs[place] = worker_and_server(job, planning, own.states[place], own.stores[0])
-        run = simulate(full_mesh(setup.nodes, setup.link), programs)
+        states = [each.replica for each in own.programs if isinstance(each, Worker)]
+        programs: list[Any] = [Worker(job, planning, state) for state in states]
+        programs[place] = worker_and_server(job, planning, states[place], stores(own)[0])
+        run = simulate(full_mesh(setup.nodes, setup.link), programs, observer=own.observe)
         assert not torch.equal(own.epochs.weights, setup.programs().epochs.weights)
         assert torch.equal(own.epochs.weights, built.epochs.weights)
     assert [len(report.plans) for report in run.results.values()] == [own.epoch_ends[-1]] * 2

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from workbench import datasets
 from workbench.clusters import Link, Schedule
-from workbench.dynacomm.training import Setup
+from workbench.dynacomm.programs.learning import ServerStore, WorkerReplica
+from workbench.dynacomm.programs.worker_and_server import Server, Worker
+from workbench.dynacomm.training import ServerPrograms, Setup
 
 DIGITS = datasets.load("digits").limit(train=96, test=32)
 LENET = Setup(
@@ -19,3 +21,15 @@ LINKS = {
     "step": Link(Schedule.of([(0, 200e6), (0.05, 2e6)]), 0.001, tensor_s=1e-4),
     "sawtooth": Link(FALLING, 0.001, latency_s=0.002),
 }
+
+
+def replicas(built: ServerPrograms) -> list[WorkerReplica]:
+    """What workers learn with."""
+    workers = [program for program in built.programs if isinstance(program, Worker)]
+    return [worker.replica.value for worker in workers if worker.replica is not None]
+
+
+def stores(built: ServerPrograms) -> list[ServerStore]:
+    """What servers hold."""
+    servers = [program for program in built.programs if isinstance(program, Server)]
+    return [server.store for server in servers if server.store is not None]

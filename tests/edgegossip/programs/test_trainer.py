@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import torch
 
+from tests.decentralised.setups import learners
 from tests.edgegossip.strategies import platforms
 from workbench import datasets, decentralised
 from workbench.datasets import partition
@@ -91,7 +92,7 @@ def test_ranked_batches_hold_the_subsets_of_largest_loss_first() -> None:
 
 def first_view(training: Setup, node: int) -> decentralised.View:
     """What a node knows before the first epoch; its peers have reported."""
-    ours, flat = EdgeGossip().fitted(training), training.programs().learners[node].flat
+    ours, flat = EdgeGossip().fitted(training), learners(training.programs())[node].flat
     shard = training.held[node]
     alone = decentralised.View(node, 0.0, flat, training, shard, 16, 0.01, None, {})
     reports = {

@@ -19,7 +19,7 @@ from tests.oracles.training import train_alone
 from workbench import datasets, training, zoo
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, iteration
 from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.training import Setup, train
+from workbench.hiertrain.training import Setup, TierProgram, train
 from workbench.runtime import simulate
 
 DIGITS = datasets.load("digits")
@@ -99,9 +99,10 @@ def learnt(setup: Setup, policy: Policy, *, evaluating: bool = False) -> Tensor:
         return train(setup, policy).weights
     with training.fixed_threads():
         built = setup.programs(policy)
-        for learner in built.learners:
-            learner.flat.module.eval()
-        simulate(setup.cluster, built.programs)
+        for program in built.programs:
+            if isinstance(program, TierProgram):
+                program.learner.flat.module.eval()
+        simulate(setup.cluster, built.programs, observer=built.observe)
     return built.epochs.weights
 
 
@@ -275,7 +276,7 @@ def test_running_statistics_are_weighed_by_samples() -> None:
     built = setup.programs(Hybrid(("cloud", "device", "edge"), 2, 4, 0, 6, 2))
     x = torch.from_numpy(data.x_train[setup.batches[0]])
     with training.fixed_threads():
-        simulate(setup.cluster, built.programs)
+        simulate(setup.cluster, built.programs, observer=built.observe)
         mean = built.epochs.flat.module.get_buffer("conv1.norm.running_mean")
         conv = setup.made().get_submodule("conv1.conv")
         # Momentum 0.1 from 0; the mean over channels of each tier's images.

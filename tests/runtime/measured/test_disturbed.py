@@ -16,7 +16,7 @@ def run(late: int = 0, late_s: float = 0.0, steal: float = 0.0, kind: str = "wak
         ROW | {"kind": "transfer", "count": 50, "late": 0, "total_s": 0.0},
         ROW | {"kind": kind, "count": 50, "late": late, "total_s": late_s},
     ]
-    return MeasuredRun(10.0, "done", {}, None, 0, (), pl.DataFrame(rows), steal, 0.0, 0)
+    return MeasuredRun(10.0, "done", {}, {}, None, 0, (), pl.DataFrame(rows), steal, 0.0, 0)
 
 
 @pytest.mark.parametrize(

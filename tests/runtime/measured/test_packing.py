@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tests.dynacomm.training.trainings import LENET
+from tests.dynacomm.training.trainings import LENET, replicas
 from workbench.runtime.measured.packing import dumps, loads, pack, unpack
 from workbench.training.repeatable import fixed_threads
 
@@ -89,10 +89,8 @@ def test_parameters_and_gradients_are_tensors_again() -> None:
 
 def test_a_pickled_replica_learns_the_same_bits() -> None:
     with fixed_threads():
-        replicas = [state.value for state in replace(LENET, workers=1).programs().states]
-        other = loads(dumps(replicas[0]))
-        for replica in (replicas[0], other):
-            replica.learn(0)
-            replica.learn(1)
-    assert torch.equal(replicas[0].flat.gradients, other.flat.gradients)
-    assert replicas[0].losses == other.losses
+        (replica,) = replicas(replace(LENET, workers=1).programs())
+        other = loads(dumps(replica))
+        losses = [[one.learn(number) for number in range(2)] for one in (replica, other)]
+    assert torch.equal(replica.flat.gradients, other.flat.gradients)
+    assert losses[0] == losses[1]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.clusters import Cluster
-    from workbench.datasets import Dataset
     from workbench.runtime import Context, Program
-    from workbench.runtime.measured.home import Home
 
 
 def client(
@@ -68,10 +66,13 @@ def server(
     clients: Sequence[int],
     rounds: int,
     size_bytes: float,
-    average: Callable[[dict[int, Any], float], object] = lambda models, at_s: None,
+    average: Callable[[dict[int, Any]], Any] = lambda models: None,
     first: object = None,
 ) -> Program:
-    """The server: sends its model to all clients and averages theirs, by client, in each round."""
+    """The server: sends its model to all clients and averages theirs, by client, in each round.
+
+    It records what `average` returns, whose first two are the next model.
+    """
 
     async def program(context: Context) -> None:
         model = first
@@ -82,7 +83,10 @@ def server(
             for _ in clients:
                 message = await context.receive("learnt")
                 arrived[message.sender] = message.payload
-            model = average({one: arrived[one] for one in clients}, context.now_s())
+            averaged = average({one: arrived[one] for one in clients})
+            if averaged is not None:
+                context.record(averaged)
+                model = averaged[:2]
 
     return program
 
@@ -137,20 +141,19 @@ class Setup(training.Setup):
             for node, name in enumerate(names)
         ]
         counts = [len(shard) for shard in self.shards]
-        averaging = Averaging(flat, self.dataset, counts, self.objective)
         size_bytes = float(flat.parameters.nbytes)
         by_node: list[list[Program]] = [[] for _ in self.cluster.nodes]
         first = flat.parameters.clone(), training.get_buffers(flat.module)
         clients = range(len(learners))
         by_node[self.server].append(
-            server(clients, self.epochs, size_bytes, averaging.average, first)
+            server(clients, self.epochs, size_bytes, partial(average, counts), first)
         )
         for learner, shard, seconds in zip(learners, self.shards, self.round_s, strict=True):
             learn = learning(learner, shard, self.batch_size, self.seed)
             by_node[learner.node].append(
                 client(self.server, self.epochs, seconds, size_bytes, learn)
             )
-        return Rounds(self, self.cluster, [together(own) for own in by_node], averaging)
+        return Rounds(self, self.cluster, [together(own) for own in by_node], flat)
 
 
 def learning(
@@ -169,52 +172,50 @@ def learning(
     return learn
 
 
-@dataclass(eq=False)
-class Averaging:
-    """The server's model, and its rounds so far."""
+class Round(NamedTuple):
+    """The server's model at the end of a round; the loss is over the clients' samples."""
 
-    flat: training.FlatModel
-    dataset: Dataset
-    counts: list[int]  # samples of each client
-    objective: training.Objective
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    parameters: Tensor
+    buffers: dict[str, Tensor]
+    loss: float  # before each step
+    samples: int
 
-    def average(self, models: dict[int, Any], at_s: float) -> object:
-        """The next model, which is evaluated."""
-        flat, total = self.flat, sum(self.counts)
-        flat.parameters.zero_()
-        for count, (parameters, *_) in zip(self.counts, models.values(), strict=True):
-            flat.parameters.add_(parameters, alpha=count / total)
-        buffers = training.average_buffers([buffers for _, buffers, _ in models.values()])
-        training.set_buffers(flat.module, buffers)
-        data, objective = self.dataset, self.objective
-        found = training.evaluate(flat.module, data.x_test, data.y_test, objective=objective)
-        number = len(self.rows) + 1
-        check_finite(found.loss, f"on the test samples after round {number}")
-        losses = [one for *_, one in models.values()]
-        loss = sum(samples * (mean or 0.0) for samples, mean in losses) / total
-        measured = [found.metrics[name] for name in metrics_of_each(objective)]
-        self.rows.append((number, at_s, loss, found.loss, *measured, total))
-        return flat.parameters.clone(), buffers
+
+def average(counts: Sequence[int], models: Mapping[int, Any]) -> Round:
+    """The mean of the clients' models by their samples, in the order of the clients."""
+    import torch
+
+    total = sum(counts)
+    mean = torch.zeros_like(next(iter(models.values()))[0])
+    for count, (parameters, *_) in zip(counts, models.values(), strict=True):
+        mean.add_(parameters, alpha=count / total)
+    buffers = training.average_buffers([buffers for _, buffers, _ in models.values()])
+    losses = [loss for *_, loss in models.values()]
+    loss = sum(samples * (each or 0.0) for samples, each in losses) / total
+    return Round(mean, buffers, loss, total)
 
 
 @dataclass(frozen=True, eq=False)
 class Rounds(Programs["Trained[Tensor]"]):
-    """Programs of the clients and the server, and what the server averages."""
+    """Programs of the clients and the server, and the finished rounds; `flat` is the model."""
 
-    averaging: Averaging
-    setup: Setup
+    flat: training.FlatModel
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
 
-    @property
-    def home(self) -> Home:
-        """The server's model and rounds."""
-        from workbench.runtime.measured.home import Home
-
-        return Home({self.setup.server: (self.averaging,)}, constant=(self.setup.dataset,))
+    def observe(self, at_s: float, node: int, value: Round) -> None:
+        """Evaluate the server's model at the end of a round."""
+        flat, data, objective = self.flat, self.setup.dataset, self.setup.objective
+        flat.parameters.copy_(value.parameters)
+        training.set_buffers(flat.module, value.buffers)
+        found = training.evaluate(flat.module, data.x_test, data.y_test, objective=objective)
+        number = len(self.rows) + 1
+        check_finite(found.loss, f"on the test samples after round {number}")
+        measured = [found.metrics[name] for name in metrics_of_each(objective)]
+        self.rows.append((number, at_s, value.loss, found.loss, *measured, value.samples))
 
     def standing(self) -> Standing:
         """Rounds."""
-        rows = self.averaging.rows
+        rows = self.rows
         done, planned = len(rows), self.setup.epochs
         losses = (f"loss {rows[-1][2]:.3f}",) if done else ()
         return Standing(done, planned, 100 * done // planned, losses, "rounds")
@@ -225,8 +226,8 @@ class Rounds(Programs["Trained[Tensor]"]):
         ``loss`` is the mean over the clients' samples, before each step.
         """
         columns = schema(("test_loss", "samples"), metrics_of_each(self.setup.objective))
-        frame = pl.DataFrame(self.averaging.rows, schema=columns, orient="row")
-        return Trained(frame, self.averaging.flat.parameters.clone(), run)
+        frame = pl.DataFrame(self.rows, schema=columns, orient="row")
+        return Trained(frame, self.flat.parameters.clone(), run)
 
 
 def plan(question: Question) -> Option:

@@ -19,8 +19,8 @@ from workbench.dynacomm.costs.plan import Plan
 from workbench.dynacomm.programs.job import Job
 from workbench.dynacomm.programs.worker_and_server import (
     Fixed,
-    server,
-    worker,
+    Server,
+    Worker,
     worker_and_server,
 )
 
@@ -69,13 +69,13 @@ def with_hub(hub: Hub, planner: str) -> Option:
 
     def programs(iterations: int) -> list[Program]:
         jobs = {kind: replace(job, iterations=iterations) for kind, (job, _, _) in planned.items()}
-        made = []
+        made: list[Program] = []
         for node in hub.nodes:
             kind = kinds.get(node, kinds[hub.workers[0]])
             if node not in kinds:
-                made.append(server(jobs[kind], 0))
+                made.append(Server(jobs[kind], 0))
             else:
-                program = worker_and_server if node == hub.node else worker
+                program = worker_and_server if node == hub.node else Worker
                 made.append(program(jobs[kind], Fixed(planned[kind][1])))
         return made
 

@@ -58,7 +58,7 @@ class Epochwise:
         self.node.on("fetch", self._hand_over)
         if not restarts and source.report():
             await self.meet(0)
-        await source.note_if_over()
+        await source.record_if_over()
 
     def work(self, batch: Batch) -> Callable[[PeerLearner], Any]:
         """Take a step."""
@@ -68,10 +68,10 @@ class Epochwise:
         """Go on."""
 
     async def epoch_ended(self) -> None:
-        """Exchange models, and note the epoch."""
+        """Exchange models, and record the epoch."""
         self.source.report()
         self.source.epoch = await self.meet(self.source.epoch)
-        await self.source.note()
+        await self.source.record()
 
     async def outlast(self) -> int:
         """Where somebody is gone, wait for it to come back."""

@@ -75,7 +75,7 @@ class GoSgd:
         node.on("fetch", self._hand_over)
         if not context.restarts:
             self.report()
-        await source.note_if_over()
+        await source.record_if_over()
 
     def work(self, batch: Batch) -> Callable[[PeerLearner], Any]:
         """Merge what has arrived, then take a step."""
@@ -114,10 +114,10 @@ class GoSgd:
         self.node.hand_over(message.sender, self.source.epoch, more)
 
     async def epoch_ended(self) -> None:
-        """Merge what has arrived, and note the epoch."""
+        """Merge what has arrived, and record the epoch."""
         self.merge()
         self.report()
-        await self.source.note()
+        await self.source.record()
 
     async def outlast(self) -> float:
         """Merge what comes until all sources have finished or are gone."""

@@ -49,7 +49,7 @@ class Peer:
     """
 
     def __init__(self, own: Node) -> None:
-        self._own, self.node, self.nodes = own, own.node, len(own.job.learners)
+        self._own, self.node, self.nodes = own, own.node, own.job.setup.nodes
         self.seed, self.random = own.job.setup.seed, own.context.random
         self._arrived: defaultdict[tuple[str, int], dict[int, tuple[Arrays, Buffers]]]
         self._arrived = defaultdict(dict)

@@ -23,12 +23,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from workbench.clusters import Cluster, Link, Node, Schedule, load_calibration
+from workbench.decentralised import recorder
 from workbench.decentralised.gradient_exchange.part import Part, Values
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.global_batch import CONSTANT
 from workbench.dlion.algorithms.synchronisation import MUST, asynchronous
 from workbench.dlion.algorithms.system import System
-from workbench.dlion.programs.program import program
+from workbench.dlion.programs.program import WorkerProgram
 from workbench.dlion.programs.worker import WorkerJob
 from workbench.runtime import Context, DeadlockError, Message, Program, Synchronized
 from workbench.runtime.messages import Transfer
@@ -189,7 +190,7 @@ class Arrival(NamedTuple):
 class DryRun:
     """A training of sizes: `run_to` goes on, `close` ends it; use it with `contextlib.closing`.
 
-    It is what the programs note their iterations and arrivals in, too, as a `PeerRecorder`.
+    It observes the iterations and arrivals of its programs.
     """
 
     def __init__(
@@ -247,19 +248,18 @@ class DryRun:
         job = WorkerJob(
             setup=setup,
             system=system,
-            learners=learners,
-            recorder=cast(Any, self),
             batch_size=workload.local_batch,
             sample_s=(workload.sample_s,) * workers,
             host_s=workload.host_s,
             stands_for=1.0,
             variables=(slice(0, values),),
             last_iteration=last_iteration,
-            inboxes=[[] for _ in learners],
         )
         self.asynchronous = system.synch_training is asynchronous
-        programs = [self._watched(program(job))] * workers
-        self.simulation = Simulation(network, programs, seed=seed, threads=1)
+        programs = [self._watched(WorkerProgram(job, learner)) for learner in learners]
+        self.simulation = Simulation(
+            network, programs, seed=seed, threads=1, observer=self._observe
+        )
 
     def _watched(self, run: Program) -> Program:
         async def watched(context: Context) -> Any:
@@ -287,20 +287,16 @@ class DryRun:
         """What events of one instant differ by at most, since `began_s` is rounded."""
         return 1e-9 * max(self.own_s)
 
-    def learnt(self, at_s: float, node: int, iteration: int, samples: int, *row: object) -> None:
-        """Note that a worker has done an iteration."""
-        self._batches[node] = samples
-        self.done.append((at_s, node, iteration, samples))
-
-    def heard(
-        self, at_s: float, target: int, message: Message, iteration: int, values: int
-    ) -> None:
-        """Note what has arrived."""
-        if message.size_bytes and message.topic != "weights":
-            arrival = Arrival(at_s, iteration, message.size_bytes * self.scale)
-            self.arrived[message.sender, target].append(arrival)
-            if not self.rounds or iteration > self.rounds[-1]:
-                self.rounds.append(iteration)
+    def _observe(self, at_s: float, node: int, value: Any) -> None:
+        """Note what a worker has done in an iteration, and what has arrived."""
+        if isinstance(value, recorder.Iteration):
+            self._batches[node] = value.samples
+            self.done.append((at_s, node, value.iteration, value.samples))
+        elif isinstance(value, recorder.Arrival) and value.topic != "weights" and value.size_bytes:
+            arrival = Arrival(at_s, value.iteration, value.size_bytes * self.scale)
+            self.arrived[value.source, node].append(arrival)
+            if not self.rounds or value.iteration > self.rounds[-1]:
+                self.rounds.append(value.iteration)
 
     def run_to(self, iterations: int) -> None:
         """Go on until every worker has begun this many iterations."""

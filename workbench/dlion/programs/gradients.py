@@ -93,7 +93,7 @@ class GradientExchange:
                 "dict.fromkeys(links.peers, gradient.whole)"
             )
         for peer, part in parts.items():
-            if peer not in range(len(job.learners)):
+            if peer not in range(job.setup.nodes):
                 raise UserError(f"{hook} has a part for {peer!r}; links.peers has who is there")
             if not isinstance(part, Part | None):
                 raise TypeError(
@@ -110,7 +110,7 @@ class GradientExchange:
     def _factor(self, samples: int) -> float:
         """What a gradient from a batch of this size is multiplied by, and then added."""
         job = self._worker.job
-        own, workers = self._worker.samples, len(job.learners)
+        own, workers = self._worker.samples, job.setup.nodes
         return -job.setup.sgd.learning_rate * self._weighting(
             samples, own, self._worker.global_batch, workers
         )

@@ -13,9 +13,10 @@ from collections import deque
 from inspect import iscoroutinefunction
 from operator import methodcaller
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.decentralised.model_exchange.peer import Peer
+from workbench.decentralised.recorder import Evaluated, Iteration
 from workbench.dlion.programs.batch_sizes import BatchSizes
 from workbench.dlion.programs.gradients import GradientExchange
 from workbench.dlion.programs.transfers import Transfers
@@ -24,9 +25,11 @@ from workbench.dlion.programs.worker import Worker, WorkerJob
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from torch import Tensor
+
     from workbench.decentralised.learner import PeerLearner
     from workbench.decentralised.node import Batch
-    from workbench.runtime import Context, Message, Program
+    from workbench.runtime import Context, Message, Synchronized
 
 LATEST = 5
 """Iterations that the seconds of one are a mean of, for a link's budget (Sec. 3.3).
@@ -35,16 +38,41 @@ Deviation: over how many the paper counts them is not stated.
 """
 
 
-def program(job: WorkerJob) -> Program:
-    """Program of each node; returns how many iterations it has computed."""
+class WorkerModel(NamedTuple):
+    """A worker's model, with all gradients that have arrived, and whether it is held back."""
 
-    async def run(context: Context) -> int:
-        worker = Worker(job, context)
+    parameters: Tensor
+    buffers: dict[str, Tensor]
+    held_back: bool
+
+
+class WorkerProgram:
+    """Program of a worker, and its model; returns how many iterations it has computed."""
+
+    def __init__(self, job: WorkerJob, state: Synchronized[PeerLearner]) -> None:
+        self.job, self.state = job, state
+        self.worker: Worker | None = None
+
+    async def __call__(self, context: Context) -> int:
+        """Learn until the last iteration, and serve the others until theirs."""
+        self.worker = worker = Worker(self.job, self.state, context)
         batch_sizes = BatchSizes(worker)
         iterations: int = await worker.run(batch_sizes, Exchange(worker, batch_sizes))
         return iterations
 
-    return run
+    def learnt(self) -> WorkerModel:
+        """The model."""
+        learner, worker = self.state.value, self.worker
+        parameters = learner.snapshot()
+        for part, factor in [] if worker is None else worker.inbox:
+            part.add_to(parameters.numpy(), factor)
+        held_back = worker is not None and worker.held_back
+        return WorkerModel(parameters, learner.buffers(), held_back)
+
+    def warm_up(self) -> None:
+        """Compute a batch's gradient."""
+        learner = self.state.value
+        learner.try_out(self.job.setup.held[learner.node][: self.job.batch_size])
 
 
 class Exchange:
@@ -100,10 +128,9 @@ class Exchange:
         if self.transfers is not None:
             self.transfers.learnt(iteration, loss)
         worker.heartbeat.sent["iteration"] = iteration
-        held_back = worker.job.held_back
-        held_back.add(worker.node)
+        worker.held_back = True
         await worker.until(self._may_begin)
-        held_back.discard(worker.node)
+        worker.held_back = False
 
     def _may_begin(self) -> bool:
         if self.gradients is not None:
@@ -118,13 +145,12 @@ class Exchange:
         worker.hand_over(message.sender, worker.progress.iteration, self.batch_sizes.state)
 
     async def _record(self, iteration: int, loss: float) -> None:
-        worker, now_s = self.worker, self.context.now_s()
-        job, recorder = worker.job, worker.job.recorder
-        row = (worker.samples, worker.global_batch, loss, self.context.restarts)
-        recorder.learnt(now_s, worker.node, iteration, *row)
+        worker, context, job = self.worker, self.context, self.worker.job
+        row = (worker.samples, worker.global_batch, loss, context.restarts)
+        context.record(Iteration(iteration, *row))
         if not iteration % job.setup.evaluate_every and iteration < job.last_iteration:
             evaluation = await worker.evaluate(updates=worker.take_inbox())
-            recorder.evaluated(now_s, worker.node, iteration, evaluation)
+            context.record(Evaluated(iteration, evaluation))
 
     async def outlast(self) -> int:
         """Serve the others until they are done, too."""

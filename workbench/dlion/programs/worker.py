@@ -6,8 +6,7 @@ and a peer that is silent for so long counts as gone until it is heard again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench.decentralised import node
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Part
     from workbench.decentralised.learner import PeerLearner
     from workbench.dlion.algorithms.system import System
-    from workbench.runtime import Context
+    from workbench.runtime import Context, Synchronized
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,10 +28,6 @@ class WorkerJob(node.PeerJob):
     system: System
     variables: tuple[slice, ...]  # of the flat vector
     last_iteration: float  # infinite if seconds end the run
-    # by node: peers' gradients that are not added yet, each with its factor
-    inboxes: Sequence[list[tuple[Part, float]]]
-    # workers whose next iteration `synch_training` does not allow yet
-    held_back: set[int] = field(default_factory=set)
 
 
 class Worker(node.Node):
@@ -44,18 +39,22 @@ class Worker(node.Node):
         Its own and its peers'.
     samples, global_batch
         In its present batch, and in all workers' together.
+    inbox
+        Peers' gradients that are not added yet, each with its factor.
+    held_back
+        Whether `synch_training` does not allow its next iteration yet.
     """
 
     job: WorkerJob
 
-    def __init__(self, job: WorkerJob, context: Context) -> None:
-        super().__init__(job, context, context.peers, context.peers)
+    def __init__(self, job: WorkerJob, state: Synchronized[PeerLearner], context: Context) -> None:
+        super().__init__(job, state, context, context.peers, context.peers)
         setup = job.setup
         self.progress = Progress(newest=dict.fromkeys(context.peers, 0))
         self.draw = Draw(setup.held[self.node], setup.seed, self.node, context.restarts)
         self.samples, self.global_batch = job.batch_size, job.batch_size * setup.nodes
-        self.inbox = job.inboxes[self.node]
-        self.inbox.clear()
+        self.inbox: list[tuple[Part, float]] = []
+        self.held_back = False
 
     @property
     def there(self) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from workbench import figures
 from workbench.clusters import Link, Schedule, star
 from workbench.dynacomm.paper.testbed import iteration_ends_s, paper_testbed
 from workbench.dynacomm.paper.titles import model_title
-from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, server, worker
+from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, Server, Worker
 from workbench.dynacomm.replanning.clairvoyant import Clairvoyant
 from workbench.dynacomm.replanning.mobile_trace import TRACE
 from workbench.dynacomm.replanning.profiling import EPOCH, Profile, Rate, Replanned
@@ -23,7 +23,7 @@ from workbench.figures import parts
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled
 from workbench.reproduction.sweep import grid, sweep, whole
-from workbench.runtime import simulate
+from workbench.runtime import Program, simulate
 from workbench.runtime.progress import Steps
 
 POLICIES = ("static", "per_epoch", "per_iteration", "clairvoyant")
@@ -128,7 +128,7 @@ def _replanned(
     else:
         every = epoch_iterations if policy == "per_epoch" else 1
         planning = replanned(every)
-    programs = [worker(job, planning), server(job, 0)]
+    programs: list[Program] = [Worker(job, planning), Server(job, 0)]
     run = whole(simulate(star(1, 1, link), programs, trace=True, progress=steps.virtual))
     ends_s = [0.0, *iteration_ends_s(run)]
     return [

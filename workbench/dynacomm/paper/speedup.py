@@ -15,7 +15,7 @@ from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import LayerCosts, iteration
 from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, iteration_ends_s, variant
 from workbench.dynacomm.paper.titles import agreement, held, line_order, model_title, titled
-from workbench.dynacomm.programs.worker_and_server import Fixed, server, worker
+from workbench.dynacomm.programs.worker_and_server import Fixed, Server, Worker
 from workbench.figures import parts
 from workbench.reproduction.claims import Answer
 from workbench.reproduction.figure import Figure, at
@@ -151,9 +151,9 @@ def _simulated_speedup(
         forward_s, backward_s = own.forward_s / speed, own.backward_s / speed
         costs = LayerCosts(own.pull_s, forward_s, backward_s, own.push_s, own.overhead_s)
         plan = PLANNERS[planner](costs)
-        programs.append(worker(job, Fixed(plan)))
+        programs.append(Worker(job, Fixed(plan)))
         iterations_s.append(iteration(costs, plan).total_s)
-    programs += [server(job, position) for position in range(testbed.servers)]
+    programs += [Server(job, position) for position in range(testbed.servers)]
     cluster = testbed.cluster(speeds)
     ends_s = iteration_ends_s(
         whole(simulate(cluster, programs, trace=True, progress=steps.virtual))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from workbench.training import (
     CLASSES,
@@ -40,10 +41,23 @@ if TYPE_CHECKING:
 
     from workbench import training
     from workbench.datasets import Dataset
-    from workbench.runtime import Synchronized
 
 Pieces = Sequence[tuple[slice, Any]]
 """Parts of the flat vector with their numbers."""
+
+
+class WorkerStep(NamedTuple):
+    """A worker's gradient in an iteration: the loss, and at the end of an epoch the buffers."""
+
+    loss: float
+    buffers: dict[str, Tensor] | None
+
+
+class ServerModel(NamedTuple):
+    """A server's part of the model at the end of an epoch."""
+
+    pieces: Pieces
+
 
 Direction = Literal["forward", "backward"]
 DIRECTIONS: tuple[Direction, ...] = ("forward", "backward")
@@ -62,8 +76,6 @@ class WorkerReplica:
     name: str = "worker"  # of the worker, for errors
     parallel: bool = False  # steps run beside other workers', so that the model must draw nothing
     objective: Objective = CLASSES
-    losses: list[float] = field(default_factory=list)  # of each iteration so far
-    buffers: list[dict[str, Tensor]] = field(default_factory=list)  # at the end of each epoch
 
     def write(self, pieces: Pieces) -> None:
         """Copy pulled parameters in."""
@@ -73,7 +85,8 @@ class WorkerReplica:
     def work(self, direction: Direction, iteration: int, first: int, last: int) -> Work | None:
         """What is computed when layers `first` to `last` have their turn.
 
-        All at once: the whole gradient with the last layers' backward computation.
+        All at once: the whole gradient with the last layers' backward computation. It returns the
+        loss, or None if that is not known.
         """
         if direction == "forward" or last < self.layers:
             return None
@@ -84,24 +97,22 @@ class WorkerReplica:
         """Of the model."""
         return len(self.flat.layout.starts) - 1
 
-    def learn(self, iteration: int) -> None:
-        """Compute the gradient of this iteration's batch; of an empty one it is 0."""
+    def learn(self, iteration: int) -> float:
+        """Compute the gradient of this iteration's batch, of an empty one 0; return the loss."""
         if not len(self.batches[iteration]):
             self.flat.gradients.zero_()
-            self.learnt(iteration, 0.0)
-            return
+            return 0.0
         seed = None if self.parallel else self.draws(iteration)
         x, y = self.samples(iteration)
         loss = gradient_step(self.flat, x, y, objective=self.objective, seed=seed)
-        self.learnt(iteration, loss)
+        return check_finite(loss, self.where(iteration))
 
     def try_out(self) -> None:
         """Compute the first gradient, and forget it."""
-        noted, buffers = (len(self.losses), len(self.buffers)), get_buffers(self.flat.module)
+        buffers = get_buffers(self.flat.module)
         for direction in DIRECTIONS:
             if (work := self.work(direction, 0, 1, self.layers)) is not None:
                 work(self)
-        del self.losses[noted[0] :], self.buffers[noted[1] :]
         set_buffers(self.flat.module, buffers)
 
     def samples(self, iteration: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -109,11 +120,10 @@ class WorkerReplica:
         batch = self.batches[iteration]
         return self.dataset.x_train[batch], self.dataset.y_train[batch]
 
-    def learnt(self, iteration: int, loss: float) -> None:
-        """Note the loss of an iteration, and the buffers at the end of an epoch."""
-        self.losses.append(check_finite(loss, self.where(iteration)))
-        if iteration + 1 in self.epoch_ends:
-            self.buffers.append(get_buffers(self.flat.module))
+    def observation(self, iteration: int, loss: float) -> WorkerStep:
+        """What is recorded of an iteration with this loss."""
+        ends = iteration + 1 in self.epoch_ends
+        return WorkerStep(loss, get_buffers(self.flat.module) if ends else None)
 
     def where(self, iteration: int) -> str:
         """On which worker an iteration is, and when, for errors."""
@@ -175,33 +185,47 @@ class LayerwiseReplica(WorkerReplica):
                 self.passed.append(forward(run, features, trains_below=trained > 0))
             features = self.passed[-1].features
 
-    def backward(self, iteration: int, first: int, last: int) -> None:
-        """Compute gradients of layers `last` down to `first`."""
+    def backward(self, iteration: int, first: int, last: int) -> float | None:
+        """Compute gradients of layers `last` down to `first`; the loss, with the last layer."""
+        loss = None
         if last == self.layers:
             scores, where = self.passed[-1].features, self.where(iteration)
             loss, self.gradient = loss_gradient(scores, where, self.objective)
-            self.learnt(iteration, loss)
         for _ in range(first, last + 1):
             self.gradient = backward(self.passed.pop(), self.gradient)
+        return loss
 
 
-@dataclass
 class ServerStore:
-    """A server's part of the model and of the optimiser's state.
+    """A server's parts of the model and of the optimiser's state, one behind the other.
 
-    The vectors are as long as the model; a server touches only its own parts, so servers share
-    them.
+    `own` are the parts, as slices of the model's vector, `labels` how many labels count of each
+    iteration's batches, by worker.
     """
 
-    vector: Tensor
-    velocity: Tensor  # the optimiser's state
-    total: Tensor  # of gradients
-    own: Sequence[slice]
-    sgd: Sgd
-    epoch_ends: Sequence[int]  # iterations up to the end of each epoch
-    epoch_ended: Callable[[Pieces, float], None]  # by the server's parameters and the second
-    labels: Sequence[Sequence[int]]  # that count, of each iteration's batches, by worker
-    steps: int = 0
+    def __init__(
+        self,
+        parameters: Tensor,
+        own: Sequence[slice],
+        sgd: Sgd,
+        epoch_ends: Sequence[int],
+        labels: Sequence[Sequence[int]],
+    ) -> None:
+        import torch
+
+        self.own, self.sgd, self.epoch_ends, self.labels = own, sgd, epoch_ends, labels
+        self.vector = torch.cat([parameters[part] for part in own])
+        self.velocity, self.total = sgd.start(self.vector), torch.zeros_like(self.vector)
+        self.steps = 0
+        self._starts = [part.start for part in own]
+        lengths = [part.stop - part.start for part in own]
+        self._offsets = list(accumulate(lengths, initial=0))
+
+    def _local(self, part: slice) -> slice:
+        """Where a part of the model's vector, within one of the own, is in this store's."""
+        at = bisect_right(self._starts, part.start) - 1
+        shift = self._offsets[at] - self._starts[at]
+        return slice(part.start + shift, part.stop + shift)
 
     def parameters(self, where: Sequence[slice]) -> Pieces:
         """Parts of the model, as views.
@@ -209,30 +233,26 @@ class ServerStore:
         Unchanged until the next `step`: that needs the gradients of all workers, and a worker has
         none before it has copied all that it pulled.
         """
-        return [(part, self.vector[part]) for part in where]
+        return [(part, self.vector[self._local(part)]) for part in where]
 
-    def step(self, gradients: Sequence[Pieces], at_s: float) -> None:
+    def step(self, gradients: Sequence[Pieces]) -> ServerModel | None:
         """Average the gradients over labels, in the order of the workers, and step.
 
-        The step ends at `at_s`.
+        At the end of an epoch, return the part of the model.
         """
         labels = self.labels[self.steps]
         largest = max(*labels, 1)  # so that equal batches are weighted by 1, which rounds nothing
-        for part in self.own:
-            self.total[part].zero_()
+        self.total.zero_()
         for pieces, count in zip(gradients, labels, strict=True):
             for where, values in pieces:
-                self.total[where].add_(values, alpha=count / largest)
-        for part in self.own:
-            mean = self.total[part].div_(max(sum(labels), 1) / largest)
-            self.sgd.step(self.vector[part], mean, self.velocity[part])
+                self.total[self._local(where)].add_(values, alpha=count / largest)
+        self.sgd.step(self.vector, self.total.div_(max(sum(labels), 1) / largest), self.velocity)
         self.steps += 1
-        if self.steps in self.epoch_ends:
-            self.epoch_ended(self.parameters(self.own), at_s)
+        return ServerModel(self.parameters(self.own)) if self.steps in self.epoch_ends else None
 
 
 class ServerEpochs(Epochs):
-    """Assembles the servers' parts when an epoch ends, and evaluates.
+    """Losses of iterations, and epochs, of what workers and servers record.
 
     Every server finishes an epoch before any finishes the next, since each iteration needs all of
     them. The workers' buffers are averaged.
@@ -242,28 +262,39 @@ class ServerEpochs(Epochs):
         self,
         flat: FlatModel,
         dataset: Dataset,
-        replicas: Sequence[WorkerReplica],
         servers: int,
+        labels: Sequence[Sequence[int]],
         objective: Objective = CLASSES,
     ) -> None:
         super().__init__(flat, dataset, objective)
-        self._replicas = replicas
+        self.losses: list[float] = []  # means over all workers' labels, by iteration
+        self._labels = labels  # that count, of each iteration's batches, by worker
         self._servers = self._missing = servers
-        self._ended_s = 0.0
+        self._losses: dict[int, float] = {}  # of the present iteration, by worker
+        self._buffers: dict[int, Mapping[str, Tensor]] = {}  # of the present epoch, by worker
 
-    def take(self, pieces: Pieces, at_s: float) -> None:
-        """Take one server's parameters at the end of an epoch; with the last, evaluate."""
-        for where, values in pieces:
+    def observe(self, at_s: float, node: int, value: WorkerStep | ServerModel) -> None:
+        """Take a worker's loss and buffers, or a server's parameters; with the last, evaluate."""
+        if isinstance(value, WorkerStep):
+            self._take_loss(node, value.loss)
+            if value.buffers is not None:
+                self._buffers[node] = value.buffers
+            return
+        for where, values in value.pieces:
             self.flat.parameters[where].copy_(values)
-        self._ended_s = max(self._ended_s, at_s)
         self._missing -= 1
         if not self._missing:
             self._missing = self._servers
-            ended = len(self)
-            buffers = average_buffers([replica.buffers[ended] for replica in self._replicas])
-            self.evaluate(buffers, self._ended_s)
+            self.evaluate(
+                average_buffers([self._buffers[one] for one in sorted(self._buffers)]), at_s
+            )
 
-
-def try_out(state: Synchronized[WorkerReplica]) -> None:
-    """Compute a worker's first gradient, before a run."""
-    state.value.try_out()
+    def _take_loss(self, worker: int, loss: float) -> None:
+        self._losses[worker] = loss
+        counts = self._labels[len(self.losses)]
+        if len(self._losses) < len(counts):
+            return
+        most = max(*counts, 1)
+        total = sum(self._losses[one] * count / most for one, count in enumerate(counts))
+        self.losses.append(total / (max(sum(counts), 1) / most))
+        self._losses.clear()

@@ -107,10 +107,17 @@ class Report(NamedTuple):
     plans: list[Plan]
 
 
-def worker(job: Job, planning: Planning[Any], replica: Replica | None = None) -> Program:
-    """Program of one worker; without a replica it moves bytes and charges time only."""
+@dataclass(frozen=True, eq=False)
+class Worker:
+    """Program of a worker; without a replica it moves bytes and charges time only."""
 
-    async def program(context: Context) -> Report:
+    job: Job
+    planning: Planning[Any]
+    replica: Replica | None = None
+
+    async def __call__(self, context: Context) -> Report:
+        """Do all iterations; return what was observed in them."""
+        job, planning, replica = self.job, self.planning, self.replica
         report, node = Report([], []), context.node
         transfers = context.watch()
         state, plan = planning.begin()
@@ -137,7 +144,10 @@ def worker(job: Job, planning: Planning[Any], replica: Replica | None = None) ->
                     plan = again
         return report
 
-    return program
+    def warm_up(self) -> None:
+        """Compute the first gradient."""
+        if self.replica is not None:
+            self.replica.value.try_out()
 
 
 async def _forward(
@@ -190,21 +200,31 @@ async def _compute(
     if replica is None or work is None:
         await context.compute(_nothing, **about)
     else:
-        await context.compute(work, **about, on=replica)
+        loss = await context.compute(work, **about, on=replica)
+        if loss is not None:
+            context.record(replica.value.observation(iteration, loss))
     return Computed(first, last, context.now_s() - began_s)
 
 
-def server(job: Job, position: int, store: ServerStore | None = None) -> Program:
+@dataclass(frozen=True, eq=False)
+class Server:
     """Program of the server at `position`; without a store it moves bytes only.
 
     Gradients are added up in the order of the workers, once all are there, so their sum does not
     depend on the order of arrival.
     """
 
-    async def program(context: Context) -> int:
+    job: Job
+    position: int
+    store: ServerStore | None = None
+
+    async def __call__(self, context: Context) -> int:
+        """Do all iterations; return their number."""
+        job, store = self.job, self.store
+
         def answer(worker: int, iteration: int, first: int, last: int) -> None:
             segment = job.segment(first, last)
-            pieces = () if store is None else store.parameters(segment.where[position])
+            pieces = () if store is None else store.parameters(segment.where[self.position])
             topic, size_bytes = _pull(iteration, first), segment.pull_bytes
             tensor_bytes = segment.tensor_bytes(size_bytes)
             context.send(worker, Message(context.node, topic, pieces, size_bytes, tensor_bytes))
@@ -223,13 +243,14 @@ def server(job: Job, position: int, store: ServerStore | None = None) -> Program
                 missing -= last - first + 1
             if missing == 0:
                 gradients = [list(chain.from_iterable(pieces)) for pieces in arrived]
-                ends_s = context.now_s() + job.aggregation_s
-                await context.compute(
-                    _nothing if store is None else partial(store.step, gradients, ends_s),
+                model = await context.compute(
+                    _nothing if store is None else partial(store.step, gradients),
                     cost_s=job.aggregation_s,
                     lane="step",
                     label=str(version),
                 )
+                if model is not None:
+                    context.record(model)
                 version += 1
                 arrived = [[] for _ in range(job.workers)]
                 missing = job.layers * job.workers
@@ -238,8 +259,6 @@ def server(job: Job, position: int, store: ServerStore | None = None) -> Program
                     answer(*request)
             waiting = [request for request in waiting if request[1] > version]
         return version
-
-    return program
 
 
 def worker_and_server(
@@ -251,8 +270,8 @@ def worker_and_server(
     """Program of the hub: what its worker and its server tell each other takes no time."""
 
     async def program(context: Context) -> Report:
-        serving = context.spawn(server(job, 0, store)(context))
-        report: Report = await worker(job, planning, replica)(context)
+        serving = context.spawn(Server(job, 0, store)(context))
+        report: Report = await Worker(job, planning, replica)(context)
         await serving
         return report
 

@@ -63,11 +63,11 @@ def chain_program(policy: Chain, worker: Worker, team: Team, hub: Worker) -> Pro
         for iteration in range(worker.iterations):
             learner.begin(iteration)
             features = await forward(context, iteration)
-            await backward(context, learner.loss(features) if runs[-1][0] == tier else None)
+            await backward(context, worker.loss(context, features) if runs[-1][0] == tier else None)
             await update(context)
 
     async def helping(context: Context) -> None:
-        for _ in range(worker.iterations if worker is hub else 0):
+        for _ in range(worker.iterations if worker == hub else 0):
             await update(context)
 
     return program if mine else helping
@@ -82,7 +82,7 @@ def _updating(
     others = [one for tier in TIERS if tier in tiers and tier != tiers[0] for one in team[tier]]
     averaged_bytes = policy.param_bytes(problem, "device")
     devices = dict.fromkeys(team["device"], (problem.layers, averaged_bytes))
-    averages = averaged_bytes > 0 and hub not in devices and (worker is hub or worker in devices)
+    averages = averaged_bytes > 0 and hub not in devices and (worker == hub or worker in devices)
 
     async def update(context: Context) -> None:
         if worker in heads:

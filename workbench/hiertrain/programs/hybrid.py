@@ -46,7 +46,7 @@ def hybrid_program(policy: Hybrid, worker: Worker, team: Team, hub: Worker) -> P
         member: (last, float(worker.problem.param_sum_bytes[last]))
         for tier, last in lasts.items()
         for member in team[tier]
-        if last and member is not hub
+        if last and member != hub
     }
     last = lasts[worker.tier]
     if worker.tier == o:
@@ -56,7 +56,7 @@ def hybrid_program(policy: Hybrid, worker: Worker, team: Team, hub: Worker) -> P
     update_s = float(worker.problem.update_sum_s[TIERS.index(worker.tier), last])
 
     async def program(context: Context) -> None:
-        for iteration in range(worker.iterations if last or worker is hub else 0):
+        for iteration in range(worker.iterations if last or worker == hub else 0):
             worker.learner.begin(iteration)
             await step(context, iteration)
             averaged = await average(context, worker, hub, members)
@@ -115,6 +115,6 @@ def _original(policy: Hybrid, worker: Worker, short: Task, long: Task, team: Tea
 
     async def step(context: Context, iteration: int) -> None:
         features = await forward(context, iteration)
-        await backward(context, learner.loss(features))
+        await backward(context, worker.loss(context, features))
 
     return step

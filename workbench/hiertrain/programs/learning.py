@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,7 +36,6 @@ class TierModel(NamedTuple):
     tier: str
     parameters: Tensor
     buffers: dict[str, Tensor]
-    at_s: float
 
 
 @dataclass(eq=False)
@@ -56,10 +55,7 @@ class TierLearner:
     sgd: Sgd
     seed: tuple[int, int]  # the run's and the tier's: of what the model draws
     epoch_ends: Sequence[int]  # iterations up to the end of each epoch
-    epoch_ended: Callable[[TierModel], None]  # called at the end of each epoch
     objective: Objective = CLASSES
-    # of each iteration so far, on the tier that computes the loss
-    losses: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.velocity = self.sgd.start(self.flat.parameters)
@@ -114,12 +110,10 @@ class TierLearner:
             tuple(torch.cat(same) for same in crossing), torch.cat([part.labels for part in there])
         )
 
-    def loss(self, features: Features) -> Gradient:
-        """Gradient of the mean loss by the model's outputs."""
+    def loss(self, features: Features) -> tuple[float, Gradient]:
+        """The mean loss, and its gradient by the model's outputs."""
         where = f"on the {self.tier} in iteration {self.iteration + 1}"
-        loss, gradient = loss_gradient(features, where, self.objective)
-        self.losses.append(loss)
-        return gradient
+        return loss_gradient(features, where, self.objective)
 
     def split(self, gradient: Gradient, samples: int) -> tuple[Gradient, Gradient]:
         """Gradient of all but the last samples, and of these."""
@@ -158,14 +152,14 @@ class TierLearner:
         """The part of layers 1 to `last` of an averaged gradient."""
         return averaged[: self.flat.layout.starts[last]]
 
-    def step(self, averaged: Tensor | None, at_s: float) -> None:
-        """Update the own layers; with None, by the own gradient. It ends at `at_s`."""
+    def step(self, averaged: Tensor | None) -> TierModel | None:
+        """Update the own layers, with None by the own gradient; the model behind an epoch."""
         gradients = self.flat.gradients if averaged is None else averaged
         for part in self.own:
             self.sgd.step(self.flat.parameters[part], gradients[part], self.velocity[part])
-        if self.iteration + 1 in self.epoch_ends:
-            buffers = get_buffers(self.flat.module)
-            self.epoch_ended(TierModel(self.tier, self.flat.parameters.clone(), buffers, at_s))
+        if self.iteration + 1 not in self.epoch_ends:
+            return None
+        return TierModel(self.tier, self.flat.parameters.clone(), get_buffers(self.flat.module))
 
 
 class TierEpochs(Epochs):
@@ -190,7 +184,7 @@ class TierEpochs(Epochs):
         self._tiers = sum(bool(policy.held(tier, layers)) for tier in TIERS)
         self._models: dict[str, TierModel] = {}
 
-    def take(self, model: TierModel) -> None:
+    def take(self, model: TierModel, at_s: float) -> None:
         """Take one tier's model at the end of an epoch; with the last, evaluate."""
         self._models[model.tier] = model
         if len(self._models) < self._tiers:
@@ -199,7 +193,7 @@ class TierEpochs(Epochs):
         for layer, tier in enumerate(self._holders, start=1):
             where = layout.layers_slice(layer, layer)
             self.flat.parameters[where].copy_(self._models[tier].parameters[where])
-        self.evaluate(self._buffers(), max(model.at_s for model in self._models.values()))
+        self.evaluate(self._buffers(), at_s)
         self._models = {}
 
     def _buffers(self) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
 from workbench.hiertrain.costs.tier import Devices, as_one
 from workbench.hiertrain.programs.chain import chain_program
 from workbench.hiertrain.programs.hybrid import hybrid_program
-from workbench.hiertrain.programs.worker import Idle, Learning, Request, Samples, Worker
+from workbench.hiertrain.programs.worker import Learning, Request, Samples, Worker
 from workbench.runtime import Message
 from workbench.utils.checks import UserError, check_name
 
@@ -125,7 +126,6 @@ def tier_programs(
                 tier,
                 node,
                 problem=problems[place if is_device else 0],
-                learner=learners[place] if learners else Idle(),
                 iterations=iterations,
                 sources=sources[place : place + 1] if is_device else sources,
                 share=shares[place] if is_device else 1.0,
@@ -143,8 +143,9 @@ def tier_programs(
         counts = {policy.tiers[0]: policy.batch}
         make = partial(chain_program, policy)
     workers = [worker for of in team.values() for worker in of]
-    for worker in workers:
-        programs[worker.node].append(make(worker, team, hub))
+    for place, worker in enumerate(workers):
+        own = replace(worker, learner=learners[place]) if learners else worker
+        programs[worker.node].append(make(own, team, hub))
     asking = Counter(
         source for worker in workers if counts.get(worker.tier, 0) for source in worker.sources
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
@@ -32,23 +32,31 @@ Samples = Callable[[Request], Any]
 class Idle:
     """Learns nothing: only bytes move and time passes."""
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        nothing = (None, None) if name == "split" else None
-        return lambda *_: nothing
+    def nothing(self, *_: Any) -> Any:
+        """Nothing."""
+
+    def two(self, *_: Any) -> tuple[Any, Any]:
+        """Nothing, twice."""
+        return None, None
+
+    begin = forward = backward = join = quantise = gradients = average = part = step = nothing
+    split = loss = two
 
 
 Learning = Union["TierLearner", Idle]
 """A tier's side of the learning."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Worker:
     """A device, the edge or the cloud in a training: what its program computes and sends.
 
     Attributes
     ----------
     tier, node
-        What it is, and where it runs.
+        What it is, and where it runs; workers are equal by these.
+    learner
+        In its own program; all others know it as `Idle`.
     problem
         Its seconds and the model's bytes; a device's as if it had all samples.
     sources
@@ -61,12 +69,12 @@ class Worker:
 
     tier: str
     node: int
-    learner: Learning
-    problem: Problem
-    iterations: int
-    sources: Sequence[int]
-    share: float = 1.0
-    has_neighbour: bool = False
+    problem: Problem = field(compare=False)
+    iterations: int = field(compare=False)
+    sources: Sequence[int] = field(compare=False)
+    share: float = field(default=1.0, compare=False)
+    has_neighbour: bool = field(default=False, compare=False)
+    learner: Learning = field(default_factory=Idle, compare=False)
 
     async def take_samples(self, context: Context, iteration: int, samples: range) -> Any:
         """Request samples of an iteration's batch and wait for them; do nothing if it takes none.
@@ -100,15 +108,20 @@ class Worker:
             label=f"layers {first}-{last}, {own:g} samples",
         )
 
+    def loss(self, context: Context, features: Any) -> Any:
+        """Record the loss; return its gradient by the model's outputs."""
+        loss, gradient = self.learner.loss(features)
+        if loss is not None:
+            context.record(loss)
+        return gradient
+
     async def update(self, context: Context, averaged: Any, cost_s: float) -> None:
-        """Update the weights."""
-        ends_s = context.now_s() + cost_s
-        await context.compute(
-            partial(self.learner.step, averaged, ends_s),
-            cost_s=cost_s,
-            lane="update",
-            label="weights",
+        """Update the weights; record the model at the end of an epoch."""
+        model = await context.compute(
+            partial(self.learner.step, averaged), cost_s=cost_s, lane="update", label="weights"
         )
+        if model is not None:
+            context.record(model)
 
     def send(
         self,
@@ -154,7 +167,7 @@ async def average(
     `members` are the other workers, with the last layer and the bytes of their gradients.
     """
     learner = worker.learner
-    if worker is not hub:
+    if worker != hub:
         last, size_bytes = members[worker]
         own = learner.gradients(last)
         worker.send(context, [hub], "weight gradients", own, size_bytes, shared=False)

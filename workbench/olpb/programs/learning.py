@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from workbench.olpb.programs.scan import Learner
+from workbench.olpb.programs.scan import Learner, Part
 from workbench.training import (
     CLASSES,
     Epochs,
@@ -41,49 +41,39 @@ if TYPE_CHECKING:
 
 
 class Evaluations(Epochs):
-    """Evaluates after some iterations; modules may hand in their parts one after the other.
+    """Evaluates after some iterations; the parts of modules come one after the other.
 
-    `at` are the iterations, counted from 1; `epoch_ends` those that end an epoch. A model is whole
-    when `parts` of them have been handed in.
+    `epoch_ends` are the iterations that end an epoch. A model is whole when `parts` of them have
+    come.
     """
 
     def __init__(
         self,
         flat: FlatModel,
         dataset: Dataset,
-        at: Sequence[int],
         *,
         epoch_ends: Sequence[int],
         parts: int = 1,
         objective: Objective = CLASSES,
     ) -> None:
         super().__init__(flat, dataset, objective)
-        self.at, self._epoch_ends, self._parts = frozenset(at), frozenset(epoch_ends), parts
+        self._epoch_ends, self._parts = frozenset(epoch_ends), parts
         self._iterations: list[int] = []
-        self._waiting: dict[int, list[tuple[slice, Tensor, Mapping[str, Tensor], float]]] = {}
+        self._waiting: dict[int, list[Part]] = {}
 
-    def take(
-        self,
-        iteration: int,
-        where: slice,
-        weights: Tensor,
-        buffers: Mapping[str, Tensor],
-        at_s: float,
-    ) -> None:
-        """Take a part of the vector, and its buffers, as they were after an iteration."""
-        if iteration not in self.at:
-            return
-        waiting = self._waiting.setdefault(iteration, [])
-        waiting.append((where, weights.clone(), {k: v.clone() for k, v in buffers.items()}, at_s))
+    def take(self, part: Part, at_s: float) -> None:
+        """Take a part of the model; with the last of an iteration, evaluate."""
+        waiting = self._waiting.setdefault(part.iteration, [])
+        waiting.append(part)
         if len(waiting) < self._parts:
             return
-        del self._waiting[iteration]
+        del self._waiting[part.iteration]
         merged = get_buffers(self.flat.module)  # those that no part uses stay as they are
-        for part, part_weights, part_buffers, _ in waiting:
-            self.flat.parameters[part].copy_(part_weights)
-            merged |= part_buffers
-        self.evaluate(merged, max(ended_s for *_, ended_s in waiting))
-        self._iterations.append(iteration)
+        for each in waiting:
+            self.flat.parameters[each.where].copy_(each.weights)
+            merged |= each.buffers
+        self.evaluate(merged, at_s)
+        self._iterations.append(part.iteration)
 
     @property
     def table(self) -> pl.DataFrame:
@@ -116,25 +106,27 @@ class ServerModel(Learner):
     sgd: Sgd
     seed: int
     batches: Batches
-    evaluations: Evaluations
-    losses: list[float] = field(default_factory=list)
+    evaluated: Sequence[int]  # iterations, from 1, after which the model is evaluated
+    objective: Objective = CLASSES
 
     def __post_init__(self) -> None:
         self.velocity = self.sgd.start(self.flat.parameters)
 
-    def begin(self, iteration: int) -> None:
+    def begin(self, iteration: int) -> float:
         """Find the gradients of a batch at once; they are used when the scan is over."""
         tensors, labels = self.batches(iteration)
         x = self.batches.as_given(tensors)
         with seeded(self.seed, STEP, 0, iteration):
-            loss = gradient_step(self.flat, x, labels, objective=self.evaluations.objective)
-        self.losses.append(check_finite(loss, f"in iteration {len(self.losses) + 1}"))
+            loss = gradient_step(self.flat, x, labels, objective=self.objective)
+        return check_finite(loss, f"in iteration {iteration + 1}")
 
-    def end(self, at_s: float) -> None:
+    def end(self, iteration: int) -> Part | None:
         """Step by them."""
         self.sgd.step(self.flat.parameters, self.flat.gradients, self.velocity)
-        everything, buffers = slice(None), get_buffers(self.flat.module)
-        self.evaluations.take(len(self.losses), everything, self.flat.parameters, buffers, at_s)
+        if iteration + 1 not in self.evaluated:
+            return None
+        everything, weights = slice(None), self.flat.parameters.clone()
+        return Part(iteration + 1, everything, weights, get_buffers(self.flat.module))
 
 
 class Kept(NamedTuple):
@@ -160,8 +152,8 @@ class ModuleModel:
     sgd: Sgd
     seed: int
     batches: Batches
-    evaluations: Evaluations
-    losses: list[float] = field(default_factory=list)
+    evaluated: Sequence[int]  # iterations, from 1, after which the model is evaluated
+    objective: Objective = CLASSES
 
     def __post_init__(self) -> None:
         self.velocity = self.sgd.start(self.flat.parameters)
@@ -195,12 +187,10 @@ class ModuleModel:
         """What the next module is given."""
         return kept.passed.features
 
-    def loss(self, kept: Kept) -> Gradient:
-        """Gradient of the mean loss by the scores."""
-        where = f"in iteration {len(self.losses) + 1}"
-        loss, gradient = loss_gradient(kept.passed.features, where, self.evaluations.objective)
-        self.losses.append(loss)
-        return gradient
+    def loss(self, iteration: int, kept: Kept) -> tuple[float, Gradient]:
+        """The mean loss, and its gradient by the scores."""
+        where = f"in iteration {iteration + 1}"
+        return loss_gradient(kept.passed.features, where, self.objective)
 
     def learn(self, gradient: Gradient, weights: Tensor, kept: Kept) -> tuple[Tensor, Gradient]:
         """Go backward through the copy, and step on the weights."""
@@ -211,8 +201,10 @@ class ModuleModel:
         self.sgd.step(weights, copy.gradients[self.where], self.velocity[self.where])
         return weights, passed_back
 
-    def end(self, iteration: int, at_s: float) -> None:
-        """Hand in the weights as they are after an iteration."""
+    def end(self, iteration: int) -> Part | None:
+        """The weights as they are after an iteration, if they are to be evaluated."""
+        if iteration + 1 not in self.evaluated:
+            return None
         buffers = get_buffers(self.flat.module)
         own = {name: held for name, held in buffers.items() if name in self._buffers}
-        self.evaluations.take(iteration + 1, self.where, self.start(), own, at_s)
+        return Part(iteration + 1, self.where, self.start().clone(), own)

@@ -101,7 +101,8 @@ class _Place:
             if state.due:
                 state = await self.backward(context, state, iteration - state.late)
             ended_s.append(context.now_s())
-            self.learner.end(iteration, ended_s[-1])
+            if (part := self.learner.end(iteration)) is not None:
+                context.record(part)
         return ended_s
 
     async def forward(self, context: Context, state: Module[Any, Any], batch: int) -> Any:
@@ -131,7 +132,8 @@ class _Place:
         if state.late:
             gradient = await arrived(context, (await context.receive(topic)).payload)
         else:
-            gradient = self.learner.loss(state.passes[0])
+            loss, gradient = self.learner.loss(batch, state.passes[0])
+            context.record(loss)
         state, going_back = await context.compute(
             partial(backward, state, partial(self.learner.learn, gradient)),
             cost_s=seconds(

@@ -25,9 +25,20 @@ from workbench.olpb.programs.cluster import Delayed, Delays, arrived, seconds
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from torch import Tensor
 
     from workbench.runtime import Context, Program, Task
+
+
+class Part(NamedTuple):
+    """A part of the model's vector, and its buffers, after an iteration (from 1)."""
+
+    iteration: int
+    where: slice
+    weights: Tensor
+    buffers: Mapping[str, Tensor]
 
 
 class Learner:
@@ -36,11 +47,11 @@ class Learner:
     Nodes take their time; gradients come from the learner.
     """
 
-    def begin(self, iteration: int) -> None:
-        """Pass a batch forward."""
+    def begin(self, iteration: int) -> float | None:
+        """Pass a batch forward; return its loss, if it is known."""
 
-    def end(self, at_s: float) -> None:
-        """The backward pass is done."""
+    def end(self, iteration: int) -> Part | None:
+        """Learn from the backward pass; return the model, if it is to be evaluated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +152,12 @@ async def _serve(passes: BackwardPasses, context: Context) -> list[Counts]:
     asking = _Asking(context, len(passes.pool.nodes), passes.answer_s)
     for iteration in range(passes.iterations):
         begin = partial(passes.learner.begin, iteration)
-        await context.compute(begin, cost_s=passes.forward_s, lane="forward")
+        loss = await context.compute(begin, cost_s=passes.forward_s, lane="forward")
+        if loss is not None:
+            context.record(loss)
         done.append(await _backward(context, passes, asking, iteration))
-        passes.learner.end(context.now_s())
+        if (model := passes.learner.end(iteration)) is not None:
+            context.record(model)
     passes.over.append(True)
     for node in range(len(passes.pool.nodes)):
         context.send(node, Message(context.node, "end", control=True))

@@ -12,11 +12,11 @@ from typing import Any
 import psutil
 
 from workbench.clusters import Cluster
+from workbench.runtime.context import Observer
 from workbench.runtime.faults import Fault, Uptime, fault_rows
 from workbench.runtime.measured import packing
 from workbench.runtime.measured.capacity import arbitrated
 from workbench.runtime.measured.connection import new_token
-from workbench.runtime.measured.home import Home
 from workbench.runtime.measured.records import Arbitrated, Outcome, Place, Ready, Record, Status
 from workbench.runtime.measured.run import MeasuredRun, lateness
 from workbench.runtime.measured.sessions import Session, host_facts
@@ -55,7 +55,7 @@ class Plan:
     as_measured: bool
     until_s: float
     resources: Mapping[int, Mapping[str, float]]
-    home: Home
+    observer: Observer | None
 
     def processes(self) -> list[Process]:
         """Of all nodes; those of a node without a program are only reached by messages."""
@@ -115,7 +115,11 @@ class Driver:
             self._stop()
             ended = "interrupted"
         except self.ray.exceptions.RayActorError as error:
-            raise self._died(error) from None
+            said = self._died(error)
+            if self.running:
+                with suppress(self.ray.exceptions.RayError):
+                    self._stop()
+            raise SimulationError(said, self._observed("failed", before)) from None
         except self.ray.exceptions.RayTaskError as error:
             said = str(error.cause) or repr(error.cause)
             raise SimulationError(said, self._result("failed", before)) from error.cause
@@ -128,7 +132,7 @@ class Driver:
                     self._arbitrated = self.ray.get(self.arbiter.call.remote("end"))
                     self.ray.get(self._arbitration)
             self.session.leave(actors, whole=whole)
-        run = self._result(ended, before)
+        run = self._observed(ended, before)
         if ended == "failed":
             failed = min(
                 (outcome for outcome in self.outcomes.values() if outcome.why == "failed"),
@@ -140,11 +144,22 @@ class Driver:
             raise ProgramError(failed.said, run) from cause
         if ended == "deadlock":
             raise DeadlockError(self._report, run)
-        try:
-            self.plan.home.call([note for at in self.records.values() for note in at.notes])
-        except Exception as error:
-            failed_run = replace(run, ended="failed")
-            raise ProgramError(f"a program told of {error}", failed_run) from error
+        return run
+
+    def _observed(self, ended: Ended, before: Mapping[str, float]) -> MeasuredRun:
+        """The results, once the observer was given what programs recorded."""
+        run = self._result(ended, before)
+        recorded = [one for record in self.records.values() for one in record.observations]
+        for at_s, node, value in sorted(recorded, key=lambda one: one.at_s):
+            if self.plan.observer is None:
+                break
+            try:
+                self.plan.observer(at_s, node, packing.loads(value))
+            except Exception as error:
+                if ended in ("failed", "deadlock"):  # which matters more
+                    break
+                said = f"{self.plan.cluster.names[node]} recorded at {at_s:g} s: {error}"
+                raise ProgramError(said, replace(run, ended="failed")) from error
         return run
 
     def _call(
@@ -293,11 +308,11 @@ class Driver:
             self._clock_error_s = max(self._clock_error_s, drift_s + unsure_s)
         self._collect(PATIENCE_S)
 
-    def _died(self, error: BaseException) -> SimulationError:
-        """The error that says which process ended by itself."""
+    def _died(self, error: BaseException) -> str:
+        """Which processes ended by themselves; they are given up."""
         names = self.plan.cluster.names
         lines = []
-        for process, actor in self.actors.items():
+        for process, actor in list(self.actors.items()):
             try:
                 self.ray.get(actor.reading_s.remote(), timeout=5.0)
             except self.ray.exceptions.GetTimeoutError:
@@ -305,6 +320,7 @@ class Driver:
             except self.ray.exceptions.RayActorError:
                 if process in self.outcomes and self.outcomes[process].why == "crashed":
                     continue
+                self._end(process)
                 which, wrote = f"node {process[0]}", ""
                 if (ready := self.ready.get(process)) is not None:
                     which += f", process {ready.process} on {ready.machine}"
@@ -313,17 +329,17 @@ class Driver:
                     f"the process of {names[process[0]]} ({which}) ended by itself"
                     + (f"; it wrote last:\n{wrote}" if wrote else "; it wrote nothing")
                 )
-        said = "\n".join(lines) or f"a process of the run ended by itself: {error}"
-        return SimulationError(said, self._result("failed", host_facts()))
+        return "\n".join(lines) or f"a process of the run ended by itself: {error}"
 
     def _result(self, ended: Ended, before: Mapping[str, float]) -> MeasuredRun:
         plan, names = self.plan, self.plan.cluster.names
         results: dict[int, Any] = {}
+        learnt: dict[int, bytes] = {}
         for (node, _), outcome in sorted(self.outcomes.items()):
             if outcome.why == "ended" and node in plan.programs and node not in results:
                 results[node] = packing.loads(outcome.result)
-            if outcome.owned:
-                plan.home.take_back(node, outcome.owned)
+            if outcome.learnt:
+                learnt[node] = outcome.learnt
         records = self.records.values()
         end_s = max(
             [
@@ -344,6 +360,7 @@ class Driver:
             end_s=end_s,
             ended=ended,
             results=results,
+            learnt={node: packing.loads(value) for node, value in learnt.items()},
             trace=made,
             events=sum(record.events for record in records),
             links=_joined(plan.cluster, [use for record in records for use in record.uses]),

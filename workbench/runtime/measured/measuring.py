@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import Name
 from workbench.runtime.faults import Fault, check_faults
+from workbench.runtime.measured import packing
 from workbench.runtime.measured.capacity import check_bandwidth, without_roomy_interfaces
 from workbench.runtime.measured.driver import Driver, Plan
-from workbench.runtime.measured.home import Home
 from workbench.runtime.measured.run import MeasuredRun
 from workbench.runtime.measured.sessions import current_or_new
 from workbench.runtime.simulation import Programs, Simulation, by_node
 from workbench.utils.checks import UserError, check_number, check_truth, check_whole
 
 if TYPE_CHECKING:
-    from workbench.runtime.context import Program
+    from workbench.runtime.context import Observer, Program
 
 MOST_PROCESSES = 256
 
@@ -34,7 +34,7 @@ def measure(
     as_measured: bool = False,
     address: str | None = None,
     resources: Mapping[Name, Mapping[str, float]] | None = None,
-    home: Home | None = None,
+    observer: Observer | None = None,
 ) -> MeasuredRun:
     """Run a program on every node as a process of its own, over links of the stated speed.
 
@@ -58,8 +58,9 @@ def measure(
         on its loopback, and ended afterwards; `session` keeps it for several runs.
     resources
         Of Ray's, that the machine of a node must have, by node: ``{"phone": {"arm": 1}}``.
-    home
-        Objects that programs share with the caller, which are to come back.
+    observer
+        Called with each observation of a program's once the run has ended, in the order of the
+        clock: see `Context.record`.
 
     Returns
     -------
@@ -83,23 +84,19 @@ def measure(
     end_s = math.inf if until_s is None else check_number("until_s", until_s)
     if not end_s >= 0:
         raise UserError(f"until_s is {until_s}; give the seconds at which to stop")
-    home = Home() if home is None else home
     of_node = by_node(cluster, programs)
     listed = check_faults(faults)
     check_crashes(cluster, listed)
     plan = Plan(
         without_roomy_interfaces(cluster),
-        {
-            node: _pickled(cluster.names[node], node, program, home)
-            for node, program in of_node.items()
-        },
+        {node: _pickled(cluster.names[node], program) for node, program in of_node.items()},
         check_whole("seed", seed, 0),
         listed,
         trace,
         as_measured,
         end_s,
         check_resources(cluster, {} if resources is None else resources),
-        home,
+        observer,
     )
     if plan.resources and address is None:
         raise UserError("resources place nodes on a Ray cluster; give its address, too")
@@ -143,9 +140,9 @@ def check_crashes(cluster: Cluster, faults: tuple[Fault, ...]) -> None:
     Simulation(cluster, {}, faults=faults).close()
 
 
-def _pickled(name: str, node: int, program: Program, home: Home) -> bytes:
+def _pickled(name: str, program: Program) -> bytes:
     try:
-        return home.pack(node, program)
+        return packing.dumps(program)
     except Exception as error:
         raise UserError(
             f"the program of {name} cannot be sent to another process: {error}; let it hold "

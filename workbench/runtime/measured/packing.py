@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from types import MethodType
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
@@ -15,10 +14,6 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import torch
-
-
-Name = tuple[Any, ...]
-"""Of an object that stays where it is; of a method, its object's and its own."""
 
 
 class Packed(NamedTuple):
@@ -45,32 +40,16 @@ def unpack(pieces: Sequence[memoryview | bytearray]) -> Any:
     return pickle.loads(pieces[0], buffers=pieces[1:])
 
 
-def dumps(value: Any, names: Mapping[int, Name] | None = None) -> bytes:
-    """Pickle in one piece; tensors that share memory still share it when they are loaded.
-
-    Of objects with a name, by their id, the name alone is pickled; of their methods, too.
-    """
+def dumps(value: Any) -> bytes:
+    """Pickle in one piece; tensors that share memory still share it when they are loaded."""
     file = io.BytesIO()
-    pickler = _SharingPickler(file, protocol=5)
-    pickler.names = names or {}
-    pickler.dump(value)
+    _SharingPickler(file, protocol=5).dump(value)
     return file.getvalue()
 
 
-def loads(data: bytes, named: Callable[[Any], Any] | None = None) -> Any:
-    """Load what `dumps` made; `named` returns the object of a name."""
-    unpickler = _Unpickler(io.BytesIO(data))
-    unpickler.named = named
-    return unpickler.load()
-
-
-class _Unpickler(pickle.Unpickler):
-    named: Callable[[Any], Any] | None = None
-
-    def persistent_load(self, pid: Any) -> Any:
-        if self.named is None:
-            raise pickle.UnpicklingError(f"nobody is called {pid!r} here")
-        return self.named(pid)
+def loads(data: bytes) -> Any:
+    """Load what `dumps` made."""
+    return pickle.loads(data)
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
@@ -106,12 +85,6 @@ class _SharingPickler(_Pickler):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._memories: dict[int, _Memory] = {}
-        self.names: Mapping[int, Name] = {}
-
-    def persistent_id(self, obj: Any) -> Any:
-        if isinstance(obj, MethodType) and (name := self.names.get(id(obj.__self__))) is not None:
-            return (*name, obj.__name__)
-        return self.names.get(id(obj))
 
     def reduce_tensor(self, tensor: torch.Tensor) -> Any:
         storage = tensor.untyped_storage()

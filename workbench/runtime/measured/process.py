@@ -23,10 +23,17 @@ from workbench.runtime.measured.arbiter import join_arbiter
 from workbench.runtime.measured.connection import Caller, Listener, connect
 from workbench.runtime.measured.context import MeasuredContext, Work
 from workbench.runtime.measured.frames import Arrival, receive
-from workbench.runtime.measured.home import Away
 from workbench.runtime.measured.network import Network, Sent
 from workbench.runtime.measured.realtime import RealKernel, RunClock
-from workbench.runtime.measured.records import Addresses, Outcome, Place, Ready, Record, Status
+from workbench.runtime.measured.records import (
+    Addresses,
+    Observation,
+    Outcome,
+    Place,
+    Ready,
+    Record,
+    Status,
+)
 from workbench.runtime.messages import Transfer
 from workbench.runtime.pipe import State
 from workbench.runtime.run import failed, states
@@ -47,6 +54,7 @@ class NodeProcess:
         place = self.place
         self._transfers: list[Sent] = []
         self._rows: list[Row] = []
+        self._observations: list[Observation] = []
         self._began_late_s = self._last_s = 0.0
         self._skipped = self._stopped = False
         self._afterwards: threading.Thread | None = None
@@ -71,14 +79,15 @@ class NodeProcess:
 
     def prepare(self, program: bytes) -> Ready:
         """Make the program, with whatever it holds."""
-        self._away = Away(program, self.clock) if program else None
-        if self._away is not None and self._away.trial is not None:
+        made = packing.loads(program) if program else None
+        if (warm_up := getattr(made, "warm_up", None)) is not None:
             with suppress(Exception):  # the run itself will say what is wrong
-                self._work.do(self._away.trial)
-        made = None if self._away is None else self._away.program
+                self._work.do(warm_up)
         place, node = self.place, self.place.cluster.nodes[self.place.node]
         rows = self._rows if place.trace else None
-        state = State(place.cluster, place.seed, Threads(1), rows, env=self.env)
+        state = State(
+            place.cluster, place.seed, Threads(1), rows, env=self.env, observer=self._observe
+        )
         context: Any = partial(MeasuredContext, work=self._work)
         self.host = Host(state, place.node, node, made, context)
         self.host.restarts = place.restarts
@@ -132,11 +141,10 @@ class NodeProcess:
         if self._stopped or place.until_s <= crash_s:
             at_s = self.clock()
             self._work.wait()
-            owned = b"" if self._away is None else self._away.pack()
-            return Outcome("stopped", at_s, owned=owned)
+            return Outcome("stopped", at_s, learnt=self._learnt())
         self.network.end()
         self.listener.close()
-        return Outcome("crashed", crash_s)
+        return Outcome("crashed", crash_s, learnt=self._learnt())
 
     def skip(self) -> None:
         """Do not start after a crash: the program had ended before."""
@@ -198,11 +206,14 @@ class NodeProcess:
             self._began_late_s,
             self._last_s,
             self.listener.refused,
-            [] if self._away is None else self._away.notes,
+            self._observations,
             self._sent(),
         )
 
     # What happens in a run
+
+    def _observe(self, at_s: float, node: int, value: Any) -> None:
+        self._observations.append(Observation(at_s, node, packing.dumps(value)))
 
     def _note_sent(self, sent: Sent) -> None:
         transfer, names = sent.transfer, self.place.cluster.names
@@ -245,8 +256,7 @@ class NodeProcess:
         at_s = self.host.ended_s or 0.0
         result = self.host.state.results.get(self.place.node)
         try:
-            owned = b"" if self._away is None else self._away.pack()
-            return Outcome("ended", at_s, result=packing.dumps(result), owned=owned)
+            return Outcome("ended", at_s, result=packing.dumps(result), learnt=self._learnt())
         except Exception as error:
             said = (
                 f"program of {self.host.name} (node {self.host.index}) returned what cannot be "
@@ -254,13 +264,18 @@ class NodeProcess:
             )
             return Outcome("failed", at_s, said=said)
 
+    def _learnt(self) -> bytes:
+        learnt = self.host.learnt()
+        return packing.dumps(learnt[self.place.node]) if learnt else b""
+
     def _failed(self, error: BaseException) -> Outcome:
         at_s, host = self.clock(), self.host
         failure = host.state.failure
         cause = error if failure is None else failure[1]
         cause.add_note("".join(traceback.format_exception(cause)))
-        said = failed(host, at_s, cause)
-        try:
-            return Outcome("failed", at_s, error=packing.dumps(cause), said=said)
-        except Exception:
-            return Outcome("failed", at_s, said=said)
+        learnt, pickled = b"", b""
+        with suppress(Exception):  # it may have failed halfway
+            learnt = self._learnt()
+        with suppress(Exception):
+            pickled = packing.dumps(cause)
+        return Outcome("failed", at_s, error=pickled, said=failed(host, at_s, cause), learnt=learnt)

@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple
 from workbench.clusters import Cluster
 from workbench.runtime.faults import Fault, Uptime
 from workbench.runtime.measured.context import Worked
-from workbench.runtime.measured.home import Note
 from workbench.runtime.measured.network import Sent
 from workbench.runtime.run import LinkUse
 from workbench.runtime.trace import Row
@@ -52,14 +51,22 @@ class Ready(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended; `result`, `error` and what it `owned` are pickled."""
+    """How a program ended; `result`, `error` and what it has `learnt` are pickled."""
 
     why: Why
     at_s: float
     result: bytes = b""
     error: bytes = b""
     said: str = ""
-    owned: bytes = b""
+    learnt: bytes = b""
+
+
+class Observation(NamedTuple):
+    """What a program recorded; the value is pickled."""
+
+    at_s: float
+    node: int
+    value: bytes
 
 
 class Status(NamedTuple):
@@ -93,5 +100,5 @@ class Record:
     began_late_s: float
     last_s: float
     refused: int
-    notes: list[Note]
+    observations: list[Observation]
     sent: dict[tuple[int, int], int]
