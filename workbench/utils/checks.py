@@ -168,6 +168,7 @@ def _number(must: str, fits: Callable[[float], bool]) -> Rule:
 
 ABOVE_ZERO = _number("above 0 and finite", lambda number: 0 < number < math.inf)
 NOT_NEGATIVE = _number("at least 0 and finite", lambda number: 0 <= number < math.inf)
+SHARE = _number("above 0 and at most 1", lambda number: 0 < number <= 1)
 BELOW_ONE = _number("at least 0 and below 1", lambda number: 0 <= number < 1)
 
 

@@ -10,14 +10,14 @@ sum, asks for it, and is sent all of it with the next q_j; so is everyone by one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workbench.decentralised.gradient_exchange.part import largest
 from workbench.decentralised.model_exchange.peer import copied
-from workbench.utils.checks import UserError, check_number
+from workbench.utils.checks import SHARE, check_fields
 
 if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Values
@@ -31,13 +31,11 @@ class ChocoSgd:
     The paper tunes `consensus_rate` (gamma), less for a smaller share.
     """
 
-    share: float = 0.01
-    consensus_rate: float = 0.03
+    share: float = field(default=0.01, metadata=SHARE)
+    consensus_rate: float = field(default=0.03, metadata=SHARE)
 
     def __post_init__(self) -> None:
-        for name in ("share", "consensus_rate"):
-            if not 0 < check_number(name, value := getattr(self, name)) <= 1:
-                raise UserError(f"{name} is {value}; it must be above 0 and at most 1")
+        check_fields(self)
 
     def __call__(self, peer: Peer) -> Copies:
         """Begin at a worker."""

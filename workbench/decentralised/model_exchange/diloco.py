@@ -14,12 +14,12 @@ restart its old global weights are those that it fetched, its momentum is 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from workbench.decentralised.model_exchange.peer import all_reduce
 from workbench.training import Sgd
-from workbench.utils.checks import check_kind, check_whole
+from workbench.utils.checks import at_least, check_fields, check_kind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,11 +37,11 @@ class DiLoCo:
     A round has `every` local steps, and one of `outer`.
     """
 
-    every: int = 50
+    every: int = field(default=50, metadata=at_least(1))
     outer: Sgd = NESTEROV
 
     def __post_init__(self) -> None:
-        check_whole("every", self.every, 1)
+        check_fields(self)
         check_kind("outer", self.outer, Sgd, "an Sgd, as in Sgd(0.7, momentum=0.9, nesterov=True)")
 
     def __call__(self, peer: Peer) -> OuterSteps:

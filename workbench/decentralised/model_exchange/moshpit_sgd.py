@@ -14,14 +14,14 @@ which no round moves. On a line everyone sends everyone its model, where the pap
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workbench.decentralised.model_exchange.peer import all_gather
-from workbench.utils.checks import check_whole
+from workbench.utils.checks import at_least, check_fields
 
 if TYPE_CHECKING:
     from workbench.decentralised.model_exchange.peer import Peer
@@ -34,12 +34,11 @@ class MoshpitSgd:
     A round follows `every` local steps; the grid has `dimensions`.
     """
 
-    every: int = 50
-    dimensions: int = 2
+    every: int = field(default=50, metadata=at_least(1))
+    dimensions: int = field(default=2, metadata=at_least(1))
 
     def __post_init__(self) -> None:
-        check_whole("every", self.every, 1)
-        check_whole("dimensions", self.dimensions, 1)
+        check_fields(self)
 
     def __call__(self, peer: Peer) -> Rounds:
         """Begin at a worker."""

@@ -16,13 +16,13 @@ what the worker fetched, delta is 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workbench.decentralised.model_exchange.peer import all_gather, partner
-from workbench.utils.checks import UserError, check_number, check_whole
+from workbench.utils.checks import ABOVE_ZERO, BELOW_ONE, NOT_NEGATIVE, at_least, check_fields
 
 if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Values
@@ -36,19 +36,13 @@ class NoLoCo:
     `rate`, `momentum` and `consensus_rate` are beta, alpha and gamma.
     """
 
-    every: int = 50
-    rate: float = 0.7
-    momentum: float = 0.5
-    consensus_rate: float = 0.7
+    every: int = field(default=50, metadata=at_least(1))
+    rate: float = field(default=0.7, metadata=ABOVE_ZERO)
+    momentum: float = field(default=0.5, metadata=BELOW_ONE)
+    consensus_rate: float = field(default=0.7, metadata=NOT_NEGATIVE)
 
     def __post_init__(self) -> None:
-        check_whole("every", self.every, 1)
-        if not 0 < check_number("rate", self.rate) < np.inf:
-            raise UserError(f"rate is {self.rate}; it must be above 0")
-        if not 0 <= check_number("momentum", self.momentum) < 1:
-            raise UserError(f"momentum is {self.momentum}; it must be at least 0 and below 1")
-        if not 0 <= check_number("consensus_rate", self.consensus_rate) < np.inf:
-            raise UserError(f"consensus_rate is {self.consensus_rate}; it must be at least 0")
+        check_fields(self)
 
     def __call__(self, peer: Peer) -> PairedSteps:
         """Begin at a worker."""

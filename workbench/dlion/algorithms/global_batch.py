@@ -10,42 +10,29 @@ share of the data; the paper's first goes beyond it.
 
 from __future__ import annotations
 
-import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from workbench.utils.checks import UserError, check_number, check_whole
+from workbench.utils.checks import ABOVE_ZERO, NOT_NEGATIVE, at_least, between, check_fields
 
 
 @dataclass(frozen=True)
 class Growth:
     """How the global batch size grows."""
 
-    warm_up_add: int = 64  # samples that a step of the warm-up adds
-    speed_up_factor: float = 2.0  # what a step of the speed-up multiplies by, at least 1
-    every_epochs: float = 3  # from one step to the next; a fraction is of the training data
-    warm_up_epochs: float = 3  # before the speed-up
-    warm_up_share: float = 0.01  # of the training data, up to which each phase grows
-    speed_up_share: float = 0.1
+    # Samples that a step of the warm-up adds, and what one of the speed-up multiplies by.
+    warm_up_add: int = field(default=64, metadata=at_least(0))
+    speed_up_factor: float = field(default=2.0, metadata=between(1, sys.float_info.max))
+    # Epochs from one step to the next, and before the speed-up.
+    every_epochs: float = field(default=3, metadata=ABOVE_ZERO)
+    warm_up_epochs: float = field(default=3, metadata=NOT_NEGATIVE)
+    # Of the training data, up to which each phase grows.
+    warm_up_share: float = field(default=0.01, metadata=between(0, 1))
+    speed_up_share: float = field(default=0.1, metadata=between(0, 1))
 
     def __post_init__(self) -> None:
-        check_whole("warm_up_add", self.warm_up_add, 0)
-        if not 0 < check_number("every_epochs", self.every_epochs) < math.inf:
-            raise UserError(f"every_epochs is {self.every_epochs}; it must be finite and above 0")
-        if not 0 <= check_number("warm_up_epochs", self.warm_up_epochs) < math.inf:
-            raise UserError(
-                f"warm_up_epochs is {self.warm_up_epochs}; it must be 0 or more, finite"
-            )
-        if not 1 <= check_number("speed_up_factor", self.speed_up_factor) < math.inf:
-            raise UserError(
-                f"speed_up_factor is {self.speed_up_factor}; it must be at least 1 and finite"
-            )
-        for name in ("warm_up_share", "speed_up_share"):
-            if not 0 <= check_number(name, share := getattr(self, name)) <= 1:
-                raise UserError(
-                    f"{name} is {share}; it is a share of the training data, from 0 to 1"
-                )
+        check_fields(self)
 
 
 DOUBLING = Growth()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from workbench.utils.checks import UserError, check_name, check_number, check_whole
+from workbench.utils.checks import at_least, between, check_fields, check_name
 
 WHOM = ("all", "worst")
 
@@ -17,20 +17,20 @@ class Transfer:
     Deviation: the paper does not state of how many iterations the mean loss counts (l).
     """
 
-    period: int = 100  # iterations from one comparison to the next
-    share: float = 0.75  # lambda: 0 keeps the own weights, 1 takes over the best ones
-    losses: int = 20  # latest iterations whose mean loss counts
-    whom: str = "all"  # who asks: all others, or the "worst" worker alone
-    early_until: int = 0  # up to this iteration, another period: early and frequent (Fig. 9a)
-    early_period: int = 20
+    # Iterations from one comparison to the next.
+    period: int = field(default=100, metadata=at_least(1))
+    # Lambda: 0 keeps the own weights, 1 takes over the best ones.
+    share: float = field(default=0.75, metadata=between(0, 1))
+    # Latest iterations whose mean loss counts.
+    losses: int = field(default=20, metadata=at_least(1))
+    # Who asks: all others, or the "worst" worker alone.
+    whom: str = "all"
+    # Up to this iteration, another period: early and frequent (Fig. 9a).
+    early_until: int = field(default=0, metadata=at_least(0))
+    early_period: int = field(default=20, metadata=at_least(1))
 
     def __post_init__(self) -> None:
-        for name, least in (("period", 1), ("losses", 1), ("early_until", 0), ("early_period", 1)):
-            check_whole(name, getattr(self, name), least)
-        if not 0 <= check_number("share", self.share) <= 1:
-            raise UserError(
-                f"share is {self.share}; it is lambda, the share of the best weights, from 0 to 1"
-            )
+        check_fields(self)
         check_name("whom", self.whom, WHOM)
 
     def is_due(self, iteration: int) -> bool:

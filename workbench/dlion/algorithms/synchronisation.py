@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from workbench.utils.checks import check_whole
+from workbench.utils.checks import at_least, check_fields
 
 
 @dataclass(eq=False)
@@ -46,10 +46,10 @@ def delivered(progress: Progress) -> bool:
 class Bounded:
     """Be at most `staleness` iterations ahead of what arrived of any peer."""
 
-    staleness: int = 5
+    staleness: int = field(default=5, metadata=at_least(0))
 
     def __post_init__(self) -> None:
-        check_whole("staleness", self.staleness, 0)
+        check_fields(self)
 
     def __call__(self, progress: Progress) -> bool:
         """Whether nothing older would be missing."""

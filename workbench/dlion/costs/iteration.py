@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -25,7 +25,17 @@ from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.synchronisation import Progress
 from workbench.dlion.algorithms.system import System
 from workbench.dlion.costs.dry_run import DryRun
-from workbench.utils.checks import UserError, check_kind, check_number, check_whole, choose
+from workbench.utils.checks import (
+    ABOVE_ZERO,
+    NOT_NEGATIVE,
+    UserError,
+    at_least,
+    check_fields,
+    check_kind,
+    check_number,
+    check_whole,
+    choose,
+)
 
 LinkBytes = dict[tuple[int, int], float]
 """(source, target) -> bytes."""
@@ -47,19 +57,17 @@ MOST_AHEAD = 100
 class Workload:
     """What is learnt, in sizes."""
 
-    model_bytes: float  # of the model, and of a whole gradient
-    sample_s: float  # that learning from a sample takes at a speed of 1
-    host_s: float = 0.0  # of every iteration whatever its batch and speed
-    local_batch: int = 32  # samples of a worker; where batching is dynamic, their mean
+    # Of the model, and of a whole gradient.
+    model_bytes: float = field(metadata=ABOVE_ZERO)
+    # That learning from a sample takes at a speed of 1.
+    sample_s: float = field(metadata=ABOVE_ZERO)
+    # Of every iteration whatever its batch and speed.
+    host_s: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    # Samples of a worker; where batching is dynamic, their mean.
+    local_batch: int = field(default=32, metadata=at_least(1))
 
     def __post_init__(self) -> None:
-        for name in ("model_bytes", "sample_s", "host_s"):
-            value = check_number(name, getattr(self, name))
-            if not (0 <= value < math.inf and (value or name == "host_s")):
-                least = "at least 0" if name == "host_s" else "above 0"
-                raise UserError(f"{name} is {value:g}; it must be finite and {least}")
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "local_batch", check_whole("local_batch", self.local_batch, 1))
+        check_fields(self)
 
 
 @dataclass(frozen=True)

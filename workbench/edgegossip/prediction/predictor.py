@@ -10,13 +10,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.utils.checks import UserError, check_number, check_whole, choose
+from workbench.utils.checks import (
+    NOT_NEGATIVE,
+    UserError,
+    between,
+    check_fields,
+    check_number,
+    check_whole,
+    choose,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,18 +48,12 @@ class Contention:
         U^diskBW: read and written.
     """
 
-    core: float = 0.0
-    network_bytes_per_s: float = 0.0
-    disk_bytes_per_s: float = 0.0
+    core: float = field(default=0.0, metadata=between(0, 1))
+    network_bytes_per_s: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    disk_bytes_per_s: float = field(default=0.0, metadata=NOT_NEGATIVE)
 
     def __post_init__(self) -> None:
-        for name in RESOURCES:
-            value = check_number(name, getattr(self, name))
-            if not 0 <= value < math.inf:
-                raise UserError(f"{name} is {value}; give a finite number, at least 0")
-            object.__setattr__(self, name, value)
-        if self.core > 1:
-            raise UserError(f"core is {self.core}; give the share of all cores' time, at most 1")
+        check_fields(self)
 
 
 RESOURCES = tuple(field.name for field in fields(Contention))

@@ -58,7 +58,15 @@ from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.programs.reporting import Report, hops_of, rates
 from workbench.training.repeatable import AGGREGATE, SELECT, derive
 from workbench.training.trained import DivergedError
-from workbench.utils.checks import UserError, check_name, check_number, check_whole
+from workbench.utils.checks import (
+    ABOVE_ZERO,
+    NOT_NEGATIVE,
+    UserError,
+    at_least,
+    check_fields,
+    check_name,
+    optional,
+)
 
 __all__ = ["ORDERS", "EdgeGossip", "Report", "State"]
 
@@ -135,12 +143,12 @@ class EdgeGossip:
     threshold: float = THRESHOLD
     failed_share: float = FAILED_SHARE
     on_failures: str = "reassign"
-    hops: int | None = None
-    forward_share: float = 1 / 3
-    operations_per_s: float = 1e9
-    stands_for: float = 1.0
-    features: int | None = None
-    window_s: float = 60.0
+    hops: int | None = field(default=None, metadata=optional(at_least(1)))
+    forward_share: float = field(default=1 / 3, metadata=NOT_NEGATIVE)
+    operations_per_s: float = field(default=1e9, metadata=ABOVE_ZERO)
+    stands_for: float = field(default=1.0, metadata=ABOVE_ZERO)
+    features: int | None = field(default=None, metadata=optional(at_least(1)))
+    window_s: float = field(default=60.0, metadata=NOT_NEGATIVE)
 
     # Of the setup, once fitted.
     platforms: Sequence[Platform] = field(default=(), init=False)
@@ -155,15 +163,7 @@ class EdgeGossip:
         check_name("balancer", self.balancer, BALANCERS)
         check_balancer(self.threshold, self.failed_share, self.on_failures)
         check_ratio(self.ratio)
-        for name in ("stands_for", "operations_per_s"):
-            if not 0 < check_number(name, getattr(self, name)) < math.inf:
-                raise UserError(f"{name} is {getattr(self, name)}; give a finite number above 0")
-        for name in ("forward_share", "window_s"):
-            if not 0 <= check_number(name, getattr(self, name)) < math.inf:
-                raise UserError(f"{name} is {getattr(self, name)}; give a number of at least 0")
-        for name in ("hops", "features"):
-            if getattr(self, name) is not None:
-                check_whole(name, getattr(self, name), 1)
+        check_fields(self)
 
     def fitted(self, setup: Gossip) -> Self:
         """What runs in a training: with the setup's platforms, and the `hops` that these need."""

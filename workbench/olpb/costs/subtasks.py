@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from workbench.utils.checks import UserError, check_kind, check_number, check_whole, listed
+from workbench.utils.checks import (
+    ABOVE_ZERO,
+    NOT_NEGATIVE,
+    at_least,
+    check_fields,
+    check_kind,
+    listed,
+    optional,
+)
 
 
 @dataclass(frozen=True)
@@ -22,19 +30,13 @@ class Subtask:
 class Node:
     """What a node answers when the scheduler asks for its conditions."""
 
-    flops_per_s: float
-    memory_bytes: int | None = None  # None: enough
-    bandwidth_bps: float | None = None  # None: a message takes its delay alone
+    flops_per_s: float = field(metadata=ABOVE_ZERO)
+    memory_bytes: int | None = field(default=None, metadata=optional(at_least(0)))  # None: enough
+    # None: a message takes its delay alone.
+    bandwidth_bps: float | None = field(default=None, metadata=optional(ABOVE_ZERO))
 
     def __post_init__(self) -> None:
-        if self.memory_bytes is not None:
-            check_whole("memory_bytes", self.memory_bytes, 0)
-        rates = {"flops_per_s": self.flops_per_s}
-        if self.bandwidth_bps is not None:
-            rates["bandwidth_bps"] = self.bandwidth_bps
-        for name, value in rates.items():
-            if not 0 < check_number(name, value) < math.inf:
-                raise UserError(f"{name} of a node is {value}; it must be above 0 and finite")
+        check_fields(self, " of a node")
 
     @property
     def room(self) -> float:
@@ -56,13 +58,10 @@ class Pool:
     """
 
     nodes: tuple[Node, ...]
-    dispatch_s: float = 0.0
-    delay_s: float = 0.0
+    dispatch_s: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    delay_s: float = field(default=0.0, metadata=NOT_NEGATIVE)
 
     def __post_init__(self) -> None:
         for node in listed("nodes", self.nodes, "give a Node for each"):
             check_kind("one of nodes", node, Node, "a Node, such as Node(flops_per_s=1e9)")
-        for name in ("dispatch_s", "delay_s"):
-            value = getattr(self, name)
-            if not 0 <= check_number(name, value) < math.inf:
-                raise UserError(f"{name} is {value}; it must be finite and not negative")
+        check_fields(self)
