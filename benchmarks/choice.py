@@ -1,9 +1,9 @@
 """How good are the cost models of the papers: against their programs, on random clusters.
 
 ``python benchmarks/choice.py [COUNT]`` draws clusters of 2 to 12 nodes, bandwidths over three
-decades, speeds over two, with five models in turn. Of each way that is equal to SGD and has a cost
-model it prints how far this is from what its programs take without learning, and how long it takes
-to compare all of them.
+decades, speeds over two, with five models in turn. Of each method that is equal to SGD and has a
+cost model it prints how far this is from what its programs take without learning, and how long it
+takes to compare all of them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from workbench.clusters import Cluster, Link, Node
 from workbench.clusters.cluster import Name
-from workbench.comparison import Question
-from workbench.comparison.ways import EXACT, usable
+from workbench.comparison import Problem
+from workbench.comparison.methods import EXACT, usable
 from workbench.profiles import profile_model
 
 MODELS = ("lenet5", "alexnet", "resnet18", "mobilenet_v2", "resnet50")
@@ -49,13 +49,13 @@ def main(count: int) -> None:
     """Print errors of each cost model, and what a comparison takes."""
     compared_s, errors = list[float](), dict[str, list[float]]()
     for seed in range(count):
-        question = Question(profile_model(MODELS[seed % len(MODELS)]), drawn(seed))
+        problem = Problem(profile_model(MODELS[seed % len(MODELS)]), drawn(seed))
         began_s = time.perf_counter()
-        found = usable(question, EXACT)
+        found = usable(problem, EXACT)
         compared_s.append(time.perf_counter() - began_s)
-        for name, option in found.items():
-            if option.predicted_s is not None:
-                ratio = option.use.iteration_s / option.predicted_s
+        for name, plan in found.items():
+            if plan.predicted_s is not None:
+                ratio = plan.cost.iteration_s / plan.predicted_s
                 errors.setdefault(name, []).append(ratio - 1)
     for name, ratios in errors.items():
         print(

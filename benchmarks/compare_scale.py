@@ -1,8 +1,8 @@
 """How long a comparison takes with ever more phones around one server.
 
-``python benchmarks/compare_scale.py [NODES ...]`` compares all ways of training MobileNetV2 on as
-many phones, by default 40, 400 and 1,000, and prints the slowest ways. The bars are 6, 30 and 90 s
-on two quiet cores.
+``python benchmarks/compare_scale.py [NODES ...]`` compares all methods of training MobileNetV2 on
+as many phones, by default 40, 400 and 1,000, and prints the slowest methods. The bars are 6, 30 and
+90 s on two quiet cores.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import sys
 import time
 
 from workbench.clusters import Cluster, Link, Node, star
-from workbench.comparison import WAYS, Question
+from workbench.comparison import METHODS, Problem
 from workbench.comparison.memory import memory_of
-from workbench.comparison.ways import options
+from workbench.comparison.methods import plans
 from workbench.profiles import profile_model
 
 MODEL = "mobilenet_v2_cifar"
@@ -35,17 +35,17 @@ def main(counts: list[int]) -> int:
     missed = 0
     for count in counts:
         taken_s, refused = dict[str, float](), list[str]()
-        question = Question(
-            profile_model(MODEL), phones(count), memory=memory_of(MODEL, None, None)
-        )
-        for way in WAYS.values():
+        problem = Problem(profile_model(MODEL), phones(count), memory=memory_of(MODEL, None, None))
+        for method in METHODS.values():
             began_s = time.perf_counter()
-            ((_, option),) = options(question, [way])
-            taken_s[way.name] = time.perf_counter() - began_s
-            refused += [way.name] if isinstance(option, str) else []
+            ((_, plan),) = plans(problem, [method])
+            taken_s[method.name] = time.perf_counter() - began_s
+            refused += [method.name] if isinstance(plan, str) else []
         whole_s, bar_s = sum(taken_s.values()), BARS_S.get(count)
         missed += bar_s is not None and whole_s > bar_s
-        print(f"{count:5} phones: {whole_s:6.1f} s (bar {bar_s} s), {len(refused)} ways left out")
+        print(
+            f"{count:5} phones: {whole_s:6.1f} s (bar {bar_s} s), {len(refused)} methods left out"
+        )
         for name in sorted(taken_s, key=lambda name: -taken_s[name])[:SLOWEST]:
             print(f"      {taken_s[name]:6.1f} s  {name}")
     return missed

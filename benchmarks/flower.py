@@ -189,7 +189,7 @@ def main(environment: str) -> int:
     """Run all by turns; 1 if their losses differ."""
     from workbench import datasets
     from workbench.clusters import Link, Node, star
-    from workbench.comparison.ways import fedavg
+    from workbench.comparison.methods import fedavg
     from workbench.training import Sgd
 
     data = datasets.load("digits").fitted((1, 28, 28)).limit(train=1440)

@@ -555,7 +555,9 @@ def compare(
         bool,
         typer.Option("--train", help="Train in virtual time; rank by the time to a test loss."),
     ] = False,
-    way: Annotated[list[str] | None, Name(help="Measure or train only this; repeatable.")] = None,
+    method: Annotated[
+        list[str] | None, Name(help="Measure or train only this; repeatable.")
+    ] = None,
     data: Annotated[
         str | None,
         Name(help="To train on, a name or a path.  \\[default: markov for texts, else digits]"),
@@ -563,14 +565,14 @@ def compare(
     samples: Annotated[
         int | None, Number(help="To train on; a quarter to test on.  \\[default: 2000]")
     ] = None,
-    seeds: Annotated[int | None, Number(help="Trainings of each way.  \\[default: 3]")] = None,
+    seeds: Annotated[int | None, Number(help="Trainings of each method.  \\[default: 3]")] = None,
     csv: Annotated[
         Path | None, File(help="Also write all columns here; with --train, all evaluations.")
     ] = None,
 ) -> None:
-    """Compare all ways of training a model on a cluster, and say which is the fastest, and why."""
+    """Compare all methods of training a model on a cluster: which is the fastest, and why."""
     from workbench.clusters import load_cluster
-    from workbench.comparison import WAYS, learning, measured, text
+    from workbench.comparison import METHODS, learning, measured, text
     from workbench.comparison import compare as compare_ways
 
     check_output("--csv", csv)
@@ -579,11 +581,11 @@ def compare(
     of_training = {"--data": data, "--samples": samples, "--seeds": seeds is not None}
     _refuse(len(sizes) > 1, one_size, "takes one batch size")
     _refuse(not train, of_training, "counts with --train alone; add --train")
-    _refuse(not (train or measure), {"--way": way}, "counts with --train or --measure alone")
+    _refuse(not (train or measure), {"--method": method}, "counts with --train or --measure alone")
     if seeds is not None:
         check_whole("--seeds", seeds, 1)
-    for name in (*(way or ()), *(explain or ())):
-        check_name("way", name, WAYS)
+    for name in (*(method or ()), *(explain or ())):
+        check_name("method", name, METHODS)
     machines = load_cluster(cluster)
     layer_times = text.parse_times(times or (), machines)
     module, taken = named_model(model, inputs)
@@ -609,24 +611,24 @@ def compare(
     for name in explain or ():
         show(found.explain(name))
     if measure:
-        rates = found.measure(way or (), say=partial(typer.echo, err=True))
+        rates = found.measure(method or (), say=partial(typer.echo, err=True))
         for each in text.measured(rates):
             show(each)
         interrupted = measured.INTERRUPTED in rates["reason"]
     if train:
-        trained = learning.train_ways(
+        trained = learning.train_methods(
             module,
             machines,
             dataset,
             sizes[0],
             epochs=epochs,
             seeds=3 if seeds is None else seeds,
-            ways=way,
+            methods=method,
             times=layer_times,
         )
         about = (
-            f"{model} on {len(dataset.y_train):,} samples of {data}: true learning, every way for "
-            f"{trained.seconds:.3g} virtual seconds"
+            f"{model} on {len(dataset.y_train):,} samples of {data}: true learning, "
+            f"each method for {trained.seconds:.3g} virtual seconds"
         )
         for each in learning.tables(trained, about):
             show(each)

@@ -11,7 +11,7 @@ import pytest
 from tests.comparison.test_compare import home
 from tests.test_explorers import settings
 from workbench import figures
-from workbench.comparison import Question, charts, compare, explorer
+from workbench.comparison import Problem, charts, compare, explorer
 from workbench.comparison.memory import memory_of
 from workbench.profiles import profile_model
 from workbench.widgets import controls
@@ -19,7 +19,7 @@ from workbench.widgets import controls
 SETTING = explorer.Setting(model="lenet5")
 
 
-def test_every_way_that_can_be_used_has_a_mark() -> None:
+def test_every_method_that_can_be_used_has_a_mark() -> None:
     frame = compare("lenet5", home(may_leave=False)).frame
     drawn = charts.rates(frame, ["LeNet-5"]).to_dict()
     (rows,) = drawn["datasets"].values()
@@ -29,26 +29,26 @@ def test_every_way_that_can_be_used_has_a_mark() -> None:
     assert kinds == sorted(kinds)
 
 
-def test_ways_that_do_not_fit_have_no_mark_and_win_nowhere() -> None:
+def test_methods_that_do_not_fit_have_no_mark_and_win_nowhere() -> None:
     """Boards without the memory: only the edge server has it."""
     cluster = home(may_leave=True, memory_bytes=1e5)
     frame = compare("lenet5", cluster).frame
-    fit = set(frame.filter(pl.col("fits").fill_null(True) & pl.col("reason").is_null())["way"])
+    fit = set(frame.filter(pl.col("fits").fill_null(True) & pl.col("reason").is_null())["method"])
     (rows,) = charts.rates(frame, ["LeNet-5"]).to_dict()["datasets"].values()
-    assert {row["way"] for row in rows} == fit < set(frame["way"])
+    assert {row["method"] for row in rows} == fit < set(frame["method"])
     assert "do not fit in memory are left out" in str(charts.rates(frame, ["LeNet-5"]).title)
     memory = memory_of("lenet5", None, "float32")
-    question = Question(profile_model("lenet5"), cluster, memory=memory)
-    (won,) = charts.winners([(1.0, 1.0, question)]).iter_rows(named=True)
-    assert won["way"] in fit
+    problem = Problem(profile_model("lenet5"), cluster, memory=memory)
+    (won,) = charts.winners([(1.0, 1.0, problem)]).iter_rows(named=True)
+    assert won["method"] in fit
 
 
 def test_timelines_end_together_and_overlap_nowhere() -> None:
-    frame = charts.timeline(Question(profile_model("lenet5"), home()))
-    assert set(frame["way"]) == set(charts.SHOWN)
-    computing = frame.filter(action="computing").sort("way", "node", "start_s")
+    frame = charts.timeline(Problem(profile_model("lenet5"), home()))
+    assert set(frame["method"]) == set(charts.SHOWN)
+    computing = frame.filter(action="computing").sort("method", "node", "start_s")
     gaps = computing.with_columns(
-        gap=pl.col("start_s") - pl.col("end_s").shift().over("way", "node")
+        gap=pl.col("start_s") - pl.col("end_s").shift().over("method", "node")
     )["gap"].drop_nulls()
     assert (gaps >= -1e-9).all()
     assert figures.svg(charts.timelines(frame, ["LeNet-5"])).startswith("<svg")
@@ -56,9 +56,9 @@ def test_timelines_end_together_and_overlap_nowhere() -> None:
 
 def test_the_winner_is_the_first_row_of_the_table() -> None:
     for setting in (SETTING, replace(SETTING, samples="stay", unevenness=10.0)):
-        (row,) = charts.winners([(1.0, 1.0, explorer.question_of(setting))]).iter_rows(named=True)
+        (row,) = charts.winners([(1.0, 1.0, explorer.problem_of(setting))]).iter_rows(named=True)
         table = explorer.table(setting)
-        assert row["way"].split(", ")[0] in table["way"][0]
+        assert row["method"].split(", ")[0] in table["method"][0]
         assert row["margin"] >= 1
 
 
@@ -71,11 +71,11 @@ def test_every_end_of_the_explorer_s_controls_can_be_drawn() -> None:
 
 
 @pytest.mark.parametrize("samples", explorer.RULES)
-def test_questions_are_the_setting_at_other_links_and_speeds(samples: str) -> None:
-    asked = explorer.questions(SETTING, samples)
+def test_problems_are_the_setting_at_other_links_and_speeds(samples: str) -> None:
+    asked = explorer.problems(SETTING, samples)
     assert len(asked) == len(explorer.BANDWIDTHS_MBPS) * len(explorer.UNEVENNESSES)
-    bandwidth_mbps, unevenness, question = asked[-1]
-    assert question.cluster.link("worker0", "edge").bandwidth == bandwidth_mbps * 1e6
-    first, last = (question.cluster.nodes[at].flops_per_s or 0 for at in (0, 3))
+    bandwidth_mbps, unevenness, problem = asked[-1]
+    assert problem.cluster.link("worker0", "edge").bandwidth == bandwidth_mbps * 1e6
+    first, last = (problem.cluster.nodes[at].flops_per_s or 0 for at in (0, 3))
     assert first / last == pytest.approx(unevenness)
-    assert question.cluster.raw_samples_may_leave is (samples == "may leave")
+    assert problem.cluster.raw_samples_may_leave is (samples == "may leave")

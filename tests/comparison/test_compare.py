@@ -15,12 +15,12 @@ from typer.testing import CliRunner, Result
 
 from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, UnknownNodeError, full_mesh, star
-from workbench.comparison import WAYS, compare, explorer
+from workbench.comparison import METHODS, compare, explorer
 from workbench.comparison.compare import lead
 from workbench.comparison.memory import memory_of
+from workbench.comparison.methods.method import EQUAL
 from workbench.comparison.table import MOST_ROWS, SCHEMA, best
 from workbench.comparison.text import parse_times, shown
-from workbench.comparison.ways.way import EQUAL
 from workbench.profiles import LayerTimes, profile_model
 from workbench.utils.checks import UserError
 from workbench.zoo.lenet import lenet5
@@ -42,16 +42,16 @@ def frame() -> pl.DataFrame:
     return compare("lenet5", home()).frame
 
 
-def row_of(frame: pl.DataFrame, way: str) -> dict[str, Any]:
-    return frame.row(by_predicate=pl.col("way") == way, named=True)
+def row_of(frame: pl.DataFrame, method: str) -> dict[str, Any]:
+    return frame.row(by_predicate=pl.col("method") == method, named=True)
 
 
 class TestCompare:
-    def test_every_way_is_a_row_that_has_a_rate_or_a_reason(self, frame: pl.DataFrame) -> None:
-        assert sorted(frame["way"]) == sorted(WAYS)
+    def test_every_method_is_a_row_that_has_a_rate_or_a_reason(self, frame: pl.DataFrame) -> None:
+        assert sorted(frame["method"]) == sorted(METHODS)
         assert (frame["samples_per_s"].is_null() == frame["reason"].is_not_null()).all()
 
-    def test_ways_that_equal_sgd_on_all_samples_come_first(self, frame: pl.DataFrame) -> None:
+    def test_methods_that_equal_sgd_on_all_samples_come_first(self, frame: pl.DataFrame) -> None:
         exact = (frame["update"] == EQUAL) & (frame["samples_share"] == 1)
         count = int(exact.sum())
         assert exact.head(count).all()
@@ -62,16 +62,16 @@ class TestCompare:
         assert len(moved) > 1
         assert moved["reason"].str.contains("may not leave").all()
 
-    def test_one_node_alone_has_no_other_way(self) -> None:
+    def test_one_node_alone_has_no_other_method(self) -> None:
         frame = compare("lenet5", Cluster([Node("laptop", flops_per_s=1e10)])).frame
-        assert frame.filter(pl.col("reason").is_null())["way"].to_list() == ["one node"]
+        assert frame.filter(pl.col("reason").is_null())["method"].to_list() == ["one node"]
 
     def test_what_does_not_fit_is_said_and_not_named(self) -> None:
         found = compare("resnet18", home(1000, memory_bytes=1e8), 8)
         row = row_of(found.frame, "one node")
         assert row["fits"] is False
         assert row["memory_node"] == "board0"
-        assert found.way == "one node, samples sent once"
+        assert found.method == "one node, samples sent once"
 
     def test_cost_models_of_papers_stand_beside_what_is_simulated(
         self, frame: pl.DataFrame
@@ -97,16 +97,18 @@ class TestCompare:
         own = Node("laptop", flops_per_s=1e11, samples=100, price_per_hour=0)
         rented = Node("gpu", flops_per_s=8e12, price_per_hour=0.6)
         frame = compare("lenet5", full_mesh([own, rented], Link(1e9))).frame
-        alone, sent = (row_of(frame, way) for way in ("one node", "one node, samples sent once"))
+        alone, sent = (
+            row_of(frame, method) for method in ("one node", "one node, samples sent once")
+        )
         assert alone["price_per_1000_samples"] == 0
         hours = 1000 / sent["samples_per_s"] / 3600
         assert sent["price_per_1000_samples"] == pytest.approx(0.6 * hours)
 
-    @pytest.mark.parametrize("way", ["parameter server, sequential", "fedavg"])
-    def test_server_takes_watts_and_memory(self, way: str) -> None:
+    @pytest.mark.parametrize("method", ["parameter server, sequential", "fedavg"])
+    def test_server_takes_watts_and_memory(self, method: str) -> None:
         boards = [Node(f"board{at}", flops_per_s=8e9, samples=10, watts=5) for at in range(3)]
         edge = Node("edge", flops_per_s=2e11, watts=50, memory_bytes=1e9)
-        row = row_of(compare("lenet5", star(boards, [edge], Link(1e7))).frame, way)
+        row = row_of(compare("lenet5", star(boards, [edge], Link(1e7))).frame, method)
         assert row["joules_per_1000_samples"] == pytest.approx(65 * 1000 / row["samples_per_s"])
         assert row["memory_node"] == "edge"
         assert row["memory_bytes"] == 2 * profile_model("lenet5").table["param_bytes"].sum()
@@ -150,7 +152,7 @@ class TestAnswer:
         board = Node("board", flops_per_s=8e9, samples=1000, memory_bytes=1e8)
         pair = full_mesh([board, Node("edge", flops_per_s=2e11, memory_bytes=8e9)], Link(1e9))
         unfit = str(compare("resnet18", pair, 8))
-        assert "other ways that equal SGD do not fit in memory" in unfit
+        assert "other methods that equal SGD do not fit in memory" in unfit
 
     def test_samples_that_nobody_states_and_those_left_out_are_assumptions(
         self, frame: pl.DataFrame
@@ -160,7 +162,7 @@ class TestAnswer:
         rows = frame.filter(pl.col("samples_share") < 1)["assumes"]
         assert rows.str.contains("not learnt from: the samples of board").all()
 
-    def test_where_the_fastest_way_runs_is_said(self) -> None:
+    def test_where_the_fastest_method_runs_is_said(self) -> None:
         assert str(compare("lenet5", home(1000))).startswith(
             "One node, samples sent once (on edge)"
         )
@@ -170,13 +172,13 @@ class TestAnswer:
         first, second = found.frame.head(2).iter_rows(named=True)
         ratio = first["samples_per_s"] / second["samples_per_s"]
         assert found.over_next == ratio
-        assert second["way"] == "one node, samples sent each epoch"
+        assert second["method"] == "one node, samples sent each epoch"
         text = str(found)
-        assert f"It is {ratio:.3g} x as fast as the runner-up, {second['way']}, and " in text
+        assert f"It is {ratio:.3g} x as fast as the runner-up, {second['method']}, and " in text
 
-    def test_ways_that_tie_are_as_fast(self) -> None:
+    def test_methods_that_tie_are_as_fast(self) -> None:
         rows = [("all-reduce", "all-reduce", 10.0), ("hiertrain", "HierTrain", 9.99)]
-        frame = pl.DataFrame(rows, schema=["way", "system", "samples_per_s"], orient="row")
+        frame = pl.DataFrame(rows, schema=["method", "system", "samples_per_s"], orient="row")
         frame = frame.with_columns(limited_by=pl.lit("phone"), busy_share=0.5)
         assert lead(frame) == (
             "All-reduce is the fastest: phone is busy for 50% of an iteration.",
@@ -192,17 +194,17 @@ class TestAnswer:
 
     def test_nothing_that_fits_is_said(self) -> None:
         cluster = Cluster([Node("chip", flops_per_s=1e6, memory_bytes=1e3)])
-        assert "No way" in str(compare("lenet5", cluster))
+        assert "No method" in str(compare("lenet5", cluster))
 
 
 def rows(*of: tuple[str, str, str, float, float]) -> pl.DataFrame:
-    """Rows of a comparison: way, system, update, samples a second and share of the samples."""
-    names = ("way", "system", "update", "samples_per_s", "samples_share")
+    """Rows of a comparison: method, system, update, samples a second and share of the samples."""
+    names = ("method", "system", "update", "samples_per_s", "samples_share")
     return pl.DataFrame([dict(zip(names, one, strict=True)) for one in of], schema=SCHEMA)
 
 
 class TestBest:
-    """The best way of each kind."""
+    """The best method of each kind."""
 
     def test_is_the_fastest_with_those_that_are_about_as_fast_counted(self) -> None:
         found = best(
@@ -215,20 +217,20 @@ class TestBest:
                 ("f", "A", EQUAL, 500, 0.5),
             )
         )
-        assert found.select("way", "alike").rows() == [("a", 1), ("d", 1), ("f", 0)]
+        assert found.select("method", "alike").rows() == [("a", 1), ("d", 1), ("f", 0)]
 
     def test_far_slower_ones_and_those_without_memory_are_left_out(self) -> None:
         frame = rows(
             ("a", "A", EQUAL, 100, 1), ("b", "B", EQUAL, 1.01, 1), ("c", "C", EQUAL, 0.99, 1)
         )
-        assert best(frame)["way"].to_list() == ["a", "b"]
-        unfit = frame.with_columns(fits=pl.col("way") != "a")
-        assert best(unfit)["way"].to_list() == ["b", "c"]
+        assert best(frame)["method"].to_list() == ["a", "b"]
+        unfit = frame.with_columns(fits=pl.col("method") != "a")
+        assert best(unfit)["method"].to_list() == ["b", "c"]
         assert best(frame.with_columns(reason=pl.lit("no"))).is_empty()
 
     def test_of_more_kinds_than_fit_a_screen_the_slowest_are_left_out(self) -> None:
         frame = rows(*((f"w{at}", f"S{at}", EQUAL, 10.0 + at, 1.0) for at in range(15)))
-        assert best(frame)["way"].to_list() == [f"w{at}" for at in range(15 - MOST_ROWS, 15)]
+        assert best(frame)["method"].to_list() == [f"w{at}" for at in range(15 - MOST_ROWS, 15)]
 
 
 def printed(cluster: Cluster, width: int = 100, *, every: bool = False) -> str:
@@ -249,15 +251,15 @@ class TestText:
         text = printed(home())
         assert "dlion" not in text  # max10 is faster
         assert re.search(r"Left out: \d+ slower than another of their system", text)
-        for option in ("--all", "--explain METHOD", "--csv FILE"):
-            assert option in text
+        for plan in ("--all", "--explain METHOD", "--csv FILE"):
+            assert plan in text
 
     @pytest.mark.parametrize("width", [80, 100, 160])
-    def test_all_ways_are_shown_whole_however_narrow_the_terminal(self, width: int) -> None:
+    def test_all_methods_are_shown_whole_however_narrow_the_terminal(self, width: int) -> None:
         text = printed(home(), width, every=True)
         assert max(len(line.rstrip()) for line in text.splitlines()) <= width
         assert "…" not in text
-        words = " ".join(WAYS).split()
+        words = " ".join(METHODS).split()
         assert [word for word in words if word not in text] == []
         assert "Left out" not in text
 
@@ -299,27 +301,27 @@ class TestCommand:
     def run(self, *arguments: object) -> Result:
         return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["compare", *map(str, arguments)])
 
-    def test_prints_all_ways_and_the_answer_and_writes_all_columns(self, file: Path) -> None:
+    def test_prints_all_methods_and_the_answer_and_writes_all_columns(self, file: Path) -> None:
         csv = file.with_suffix(".csv")
         size = ("--batch-size", 8, "--csv", csv)
         explain = ("--explain", "fedavg", "--explain", "hiertrain")
         result = self.run("lenet5", "--cluster", file, *size, "--all", *explain)
         assert result.exit_code == 0, result.output
-        assert all(way in result.stdout for way in WAYS)
+        assert all(method in result.stdout for method in METHODS)
         assert "of an iteration" in result.stdout
         assert "\nfedavg, of FedAvg:\n" in result.stdout
         assert "\nhiertrain, of HierTrain, cannot be used here: " in result.stdout
-        assert pl.read_csv(csv)["way"].n_unique() == len(WAYS)
+        assert pl.read_csv(csv)["method"].n_unique() == len(METHODS)
 
     def test_trains_and_writes_all_evaluations(self, file: Path) -> None:
         csv = file.with_suffix(".csv")
         size = ("--samples", 40, "--epochs", 1, "--seeds", 1, "--batch-size", 8)
-        ways = ("--way", "all-reduce", "--way", "hiertrain")
-        result = self.run("lenet5", "--cluster", file, "--train", *size, *ways, "--csv", csv)
+        methods = ("--method", "all-reduce", "--method", "hiertrain")
+        result = self.run("lenet5", "--cluster", file, "--train", *size, *methods, "--csv", csv)
         assert result.exit_code == 0, result.output
         assert "all-reduce reaches a test loss of " in result.stdout.splitlines()[-1]
         assert "device, edge and cloud need three nodes" in result.stdout
-        assert pl.read_csv(csv)["way"].unique().to_list() == ["all-reduce"]
+        assert pl.read_csv(csv)["method"].unique().to_list() == ["all-reduce"]
 
     def test_several_batch_sizes_give_a_row_each(self, file: Path) -> None:
         result = self.run("gpt_tiny", "--cluster", file, "--batch-size", "1,64")
@@ -333,8 +335,8 @@ class TestCommand:
         ("arguments", "message"),
         [
             *(
-                (["lenet5", option, value], f"{option} counts with --train alone; add --train")
-                for option, value in (
+                (["lenet5", plan, value], f"{plan} counts with --train alone; add --train")
+                for plan, value in (
                     ("--data", "digits"),
                     ("--samples", "2000"),
                     ("--seeds", "3"),
@@ -348,10 +350,10 @@ class TestCommand:
                 ["gpt_tiny", "--train", "--data", "markov", "--inputs", "int64[16]"],
                 "markov has int64[16] a sample, gpt_tiny takes int64[32]",
             ),
-            (["lenet5", "--train", "--way", "gosip"], "Did you mean 'gossip'"),
-            (["lenet5", "--train", "--way", "one nod"], "Known: one node; one node, samples"),
-            (["lenet5", "--way", "gossip"], "--way counts with --train or --measure alone"),
-            (["lenet5", "--measure", "--way", "gosip"], "Did you mean 'gossip'"),
+            (["lenet5", "--train", "--method", "gosip"], "Did you mean 'gossip'"),
+            (["lenet5", "--train", "--method", "one nod"], "Known: one node; one node, samples"),
+            (["lenet5", "--method", "gossip"], "--method counts with --train or --measure alone"),
+            (["lenet5", "--measure", "--method", "gosip"], "Did you mean 'gossip'"),
             (["lenet5", "--train", "--samples", "0"], "at least one sample"),
             (["lenet5", "--train", "--seeds", "0"], "seeds is 0"),
             (["bert_tiny", "--train"], "for labels of shape (2, 128); a classifier gives"),

@@ -1,4 +1,4 @@
-"""Ways that learn: those equal to SGD against the systems' own trainings, the others by hand."""
+"""Methods that learn: those equal to SGD against the systems' own trainings, the others by hand."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from torch import nn
 from tests.oracles import comparison as oracle
 from workbench import datasets, dynacomm, hiertrain, training
 from workbench.clusters import Cluster, Link, Node, full_mesh, load_cluster, star
-from workbench.comparison import WAYS, Question
-from workbench.comparison.learning import charts, stress, systems, tables, train, train_ways
-from workbench.comparison.learning.ranking import TrainedWays, default_target, named, summary
+from workbench.comparison import METHODS, Problem
+from workbench.comparison.learning import charts, stress, systems, tables, train, train_methods
+from workbench.comparison.learning.ranking import TrainedMethods, default_target, named, summary
 from workbench.comparison.learning.sgd import Batches, Clock, learn, steps
 from workbench.comparison.learning.stress import STRESSES
 from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.trial import Trial
 from workbench.comparison.memory import memory_of
-from workbench.comparison.ways import fedavg
-from workbench.comparison.ways.tiers import team_of
+from workbench.comparison.methods import fedavg
+from workbench.comparison.methods.tiers import team_of
 from workbench.profiles import profile_model
 from workbench.training import RunOptions, Sgd
 from workbench.training.objective import CLASSES, squared_error
@@ -41,8 +41,8 @@ DIGITS = datasets.load("digits").fitted((1, 28, 28)).limit(train=128, test=32)
 LINK = Link(2e7, overhead_s=0.002)
 
 
-def asked(cluster: Cluster, batch_size: int = 16) -> Question:
-    return Question(PROFILE, cluster, batch_size)
+def asked(cluster: Cluster, batch_size: int = 16) -> Problem:
+    return Problem(PROFILE, cluster, batch_size)
 
 
 def even(count: int = 3) -> Cluster:
@@ -54,20 +54,20 @@ def task(cluster: Cluster | None = None, batch_size: int = 16, **options: Any) -
     return Task(asked(cluster or even(), batch_size), "lenet5", DIGITS, **given)
 
 
-def test_task_keeps_the_memory_of_its_question_in_another_process() -> None:
-    question = replace(asked(even()), memory=memory_of("lenet5", None, None))
-    sent = pickle.loads(pickle.dumps(Task(question, "lenet5", DIGITS)))
-    assert sent.question.needed_bytes(16) == question.needed_bytes(16) is not None
+def test_task_keeps_the_memory_of_its_problem_in_another_process() -> None:
+    problem = replace(asked(even()), memory=memory_of("lenet5", None, None))
+    sent = pickle.loads(pickle.dumps(Task(problem, "lenet5", DIGITS)))
+    assert sent.problem.needed_bytes(16) == problem.needed_bytes(16) is not None
 
 
-def curve(one: Task, way: str, seed: int = 0) -> pl.DataFrame:
-    """Evaluations of a way's own training."""
-    return systems.train(Trial(one, WAYS[way], WAYS[way].find(one.question), seed))
+def curve(one: Task, method: str, seed: int = 0) -> pl.DataFrame:
+    """Evaluations of a method's own training."""
+    return systems.train(Trial(one, METHODS[method], METHODS[method].plan(one.problem), seed))
 
 
-def ways(*names: str, cluster: Cluster | None = None, **options: Any) -> TrainedWays:
+def methods(*names: str, cluster: Cluster | None = None, **options: Any) -> TrainedMethods:
     given = {"epochs": 1, "seeds": 1, "processes": 1} | options
-    return train_ways("lenet5", cluster or even(), DIGITS, 16, ways=names, **given)
+    return train_methods("lenet5", cluster or even(), DIGITS, 16, methods=names, **given)
 
 
 def sgd_losses(batches: list[np.ndarray], rate: float) -> list[float]:
@@ -77,7 +77,7 @@ def sgd_losses(batches: list[np.ndarray], rate: float) -> list[float]:
 
 
 class TestEqualToSgd:
-    """The theorem by which ways share one loop: same batches, same losses, at the clock's times."""
+    """Methods share one loop: the same batches give the same losses, at the times of each clock."""
 
     @pytest.mark.parametrize("planner", ["dynacomm", "sequential"])
     def test_parameter_server_learns_as_plain_sgd_at_the_times_of_its_clock(
@@ -99,9 +99,9 @@ class TestEqualToSgd:
         workers = [Node(f"worker{at}", flops_per_s=1e9, samples=1) for at in range(2)]
         times = {f"worker{at}": setup.times for at in range(2)}
         cluster = star(workers, [Node("server0", flops_per_s=1e6)], LINK)
-        question = Question(PROFILE, cluster, 16, times)
-        way = WAYS[f"parameter server, {planner}"]
-        clock = Clock.of(question, way.find(question))
+        problem = Problem(PROFILE, cluster, 16, times)
+        method = METHODS[f"parameter server, {planner}"]
+        clock = Clock.of(problem, method.plan(problem))
         ends = [clock.start_s + count * clock.iteration_s for count in (4, 8)]
         assert ends == pytest.approx(trained.epochs["at_s"].to_list(), rel=1e-9)
 
@@ -109,29 +109,29 @@ class TestEqualToSgd:
     def test_tiers_learn_as_plain_sgd_at_the_times_of_their_clock(self, planner: str) -> None:
         home = load_cluster(DATA / "clusters" / "home.toml")
         nodes = (replace(one, samples=100 if one.name == "board1" else 0) for one in home.nodes)
-        question = asked(replace(home, nodes=tuple(nodes)))
-        option = WAYS[planner].find(question)
-        _, edge, cloud = option.phases[0].nodes
-        problem = team_of(question, edge, cloud).problem
+        problem = asked(replace(home, nodes=tuple(nodes)))
+        plan = METHODS[planner].plan(problem)
+        _, edge, cloud = plan.phases[0].nodes
+        tier_problem = team_of(problem, edge, cloud).tier_problem
         setup = hiertrain.Setup(
-            "lenet5", DIGITS, problem, sharing="interfaces", epochs=2, sgd=Sgd(0.1)
+            "lenet5", DIGITS, tier_problem, sharing="interfaces", epochs=2, sgd=Sgd(0.1)
         )
         programs = setup.programs(planner)
-        trained = training.run(replace(programs, cluster=option.phases[0].cluster))
+        trained = training.run(replace(programs, cluster=plan.phases[0].cluster))
         assert sgd_losses(setup.batches, 0.1) == pytest.approx(trained.losses, rel=1e-4)
-        clock = Clock.of(question, option)
+        clock = Clock.of(problem, plan)
         ends = [clock.start_s + count * clock.iteration_s for count in (8, 16)]
         assert ends == pytest.approx(trained.epochs["at_s"].to_list(), rel=1e-6)
 
     def test_synchronous_peers_learn_as_plain_sgd_from_the_same_draws(self) -> None:
-        one, way = task(), WAYS["baseline"]
-        option = way.find(one.question)
+        one, method = task(), METHODS["baseline"]
+        plan = method.plan(one.problem)
         peers = curve(one, "baseline", seed=3)
-        alone = learn(one, Batches.of(way, option, one.question), 3)
+        alone = learn(one, Batches.of(method, plan, one.problem), 3)
         assert peers["loss"][0] == alone["loss"][0]
         assert peers["samples"][-1] == alone["samples"][-1]
         assert peers["loss"][-1] == pytest.approx(alone["loss"][-1], rel=1e-5)
-        clock = Clock.of(one.question, option)
+        clock = Clock.of(one.problem, plan)
         last = alone["iteration"].to_list()[-1]
         # The last iteration's gradients are still on their way when all workers have computed.
         ends = [clock.start_s + count * clock.iteration_s for count in (last - 1, last)]
@@ -142,21 +142,21 @@ class TestEqualToSgd:
         assert sorted(np.concatenate([next(drawn) for _ in range(8)])) == list(range(128))
 
     def test_a_tier_of_devices_draws_from_the_samples_of_all(self) -> None:
-        question, way = task().question, WAYS["hiertrain"]
-        drawn = Batches.of(way, way.find(question), question)
-        assert drawn == Batches((0, 1, 2), (question.batch_size,))
+        problem, method = task().problem, METHODS["hiertrain"]
+        drawn = Batches.of(method, method.plan(problem), problem)
+        assert drawn == Batches((0, 1, 2), (problem.batch_size,))
 
     def test_clock_of_samples_sent_once_is_slow_in_the_first_epoch(self) -> None:
-        question = replace(asked(even(), 5), epochs=4)
-        option = WAYS["one node, samples sent once"].find(question)
+        problem = replace(asked(even(), 5), epochs=4)
+        plan = METHODS["one node, samples sent once"].plan(problem)
         at = pl.DataFrame({"iteration": [0, 3, 6, 24]})
-        found = at.with_columns(**Clock.of(question, option).columns())
-        first_s, mean_s = option.uses[0].iteration_s, option.use.iteration_s
-        own_s = question.batch_s(0)
+        found = at.with_columns(**Clock.of(problem, plan).columns())
+        first_s, mean_s = plan.costs[0].iteration_s, plan.cost.iteration_s
+        own_s = problem.batch_s(0)
         assert mean_s == pytest.approx((first_s + 3 * own_s) / 4)
         wanted = [0.0, 3 * first_s, 6 * first_s, 24 * mean_s]
         assert found["at_s"].to_list() == pytest.approx(wanted, rel=1e-9)
-        sent = 20 * question.sample_bytes
+        sent = 20 * problem.sample_bytes
         assert found["bytes"].to_list() == pytest.approx([0.0, sent / 2, sent, sent])
 
     def test_workers_draw_from_their_own_samples(self) -> None:
@@ -186,7 +186,7 @@ class TestFederated:
         found = curve(one, "fedavg", seed=1)
         losses = federated_losses(one.shards(1), seed=1)
         assert found["loss"].to_list()[1:] == pytest.approx(losses, rel=1e-5)
-        round_s = WAYS["fedavg"].find(one.question).use.iteration_s
+        round_s = METHODS["fedavg"].plan(one.problem).cost.iteration_s
         assert found["at_s"][2] - found["at_s"][1] == pytest.approx(round_s)
 
     def test_a_server_that_is_a_client_as_well_learns_the_same_and_sends_itself_nothing(
@@ -231,97 +231,101 @@ def test_curves_begin_with_the_same_model_and_never_go_back(name: str) -> None:
 
 def test_epochs_of_gossip_take_as_long_as_in_the_table() -> None:
     one = task(batch_size=1, epochs=4)
-    epoch_s = WAYS["gossip"].find(one.question).use.iteration_s
+    epoch_s = METHODS["gossip"].plan(one.problem).cost.iteration_s
     assert curve(one, "gossip")["at_s"].max() / 4 == pytest.approx(epoch_s, rel=0.03)  # type: ignore[operator]
 
 
-class TestAllWays:
+class TestAllMethods:
     @staticmethod
-    def run(processes: int) -> TrainedWays:
+    def run(processes: int) -> TrainedMethods:
         names = ["one node", "all-reduce", "parameter server, dynacomm", "gossip", "hiertrain"]
-        return ways(*names, cluster=even(2), epochs=2, seeds=2, processes=processes)
+        return methods(*names, cluster=even(2), epochs=2, seeds=2, processes=processes)
 
     @pytest.fixture(scope="class")
     @classmethod
-    def trained(cls) -> TrainedWays:
+    def trained(cls) -> TrainedMethods:
         return cls.run(1)
 
-    def test_the_same_bits_in_other_processes(self, trained: TrainedWays) -> None:
+    def test_the_same_bits_in_other_processes(self, trained: TrainedMethods) -> None:
         other = self.run(2)
         assert other.evaluations.equals(trained.evaluations)
         assert other.summary.equals(trained.summary)
 
-    def test_ways_with_the_same_batches_learn_alike(self, trained: TrainedWays) -> None:
-        by_way = trained.evaluations.partition_by("way", as_dict=True)
-        losses = {name: frame["loss"].to_list() for (name,), frame in by_way.items()}
+    def test_methods_with_the_same_batches_learn_alike(self, trained: TrainedMethods) -> None:
+        by_method = trained.evaluations.partition_by("method", as_dict=True)
+        losses = {name: frame["loss"].to_list() for (name,), frame in by_method.items()}
         assert len(losses["all-reduce"]) > 4
         assert losses["all-reduce"] != losses["one node"]
-        alike = [by_way[name,] for name in ("all-reduce", "parameter server, dynacomm")]
+        alike = [by_method[name,] for name in ("all-reduce", "parameter server, dynacomm")]
         same = alike[0].join(alike[1], on=["seed", "samples"], how="inner")
         assert len(same) > 4
         assert (same["loss"] == same["loss_right"]).all()
 
-    def test_a_way_that_cannot_be_used_is_a_row_with_its_reason(self, trained: TrainedWays) -> None:
-        (row,) = trained.summary.filter(way="hiertrain").to_dicts()
+    def test_a_method_that_cannot_be_used_is_a_row_with_its_reason(
+        self, trained: TrainedMethods
+    ) -> None:
+        (row,) = trained.summary.filter(method="hiertrain").to_dicts()
         assert "three nodes" in row["reason"]
-        assert trained.summary["way"].to_list()[-1] == "hiertrain"
+        assert trained.summary["method"].to_list()[-1] == "hiertrain"
         assert row["to_loss_s"] is None
 
-    def test_all_run_for_what_the_slowest_takes_for_its_epochs(self, trained: TrainedWays) -> None:
+    def test_all_run_for_what_the_slowest_takes_for_its_epochs(
+        self, trained: TrainedMethods
+    ) -> None:
         rows = trained.summary.filter(pl.col("reason").is_null())
         assert (trained.evaluations["at_s"] <= trained.seconds * (1 + 1e-9)).all()
-        kept = trained.evaluations.join(rows.filter(~pl.col("cut_short")), on="way", how="semi")
-        assert kept["way"].n_unique() > 1
-        ends = kept.group_by("way", "seed").agg(pl.col("at_s").max(), pl.col("samples").max())
+        kept = trained.evaluations.join(rows.filter(~pl.col("cut_short")), on="method", how="semi")
+        assert kept["method"].n_unique() > 1
+        ends = kept.group_by("method", "seed").agg(pl.col("at_s").max(), pl.col("samples").max())
         slowest = ends.filter(samples=ends["samples"].min())
         assert slowest["samples"].to_list() == [2 * 128] * len(slowest)
         assert slowest["at_s"].max() == pytest.approx(trained.seconds)
         assert (ends["at_s"] > 0.7 * trained.seconds).all()  # evaluations are half an epoch apart
 
-    def test_no_way_learns_for_more_than_five_times_the_epochs(self) -> None:
-        found = ways("one node", "gossip", "all-reduce", seconds=1e6)
+    def test_no_method_learns_for_more_than_five_times_the_epochs(self) -> None:
+        found = methods("one node", "gossip", "all-reduce", seconds=1e6)
         assert found.seconds == 1e6
         assert found.summary["cut_short"].all()
-        most = found.evaluations.group_by("way").agg(pl.col("samples").max())
+        most = found.evaluations.group_by("method").agg(pl.col("samples").max())
         assert dict(most.iter_rows())["one node"] == 5 * 128
         assert most["samples"].is_between(5 * 128, 5 * 128 + 3 * 16).all()
 
-    def test_seconds_that_are_given_end_all_ways(self) -> None:
-        whole = ways("gossip", "all-reduce")
-        found = ways("gossip", "all-reduce", seconds=whole.seconds / 2)
+    def test_seconds_that_are_given_end_all_methods(self) -> None:
+        whole = methods("gossip", "all-reduce")
+        found = methods("gossip", "all-reduce", seconds=whole.seconds / 2)
         assert not found.summary["cut_short"].any()
         earlier = whole.evaluations.filter(pl.col("at_s") <= whole.seconds / 2)
-        keys = ["way", "at_s", "loss"]
+        keys = ["method", "at_s", "loss"]
         assert len(earlier) > 2
         assert earlier.select(keys).join(found.evaluations, on=keys).height == len(earlier)
 
     def test_samples_that_may_not_leave_stay(self) -> None:
         kept = replace(even(), raw_samples_may_leave=False)
-        found = ways("hiertrain", "all-reduce", cluster=kept)
-        assert "may not leave" in found.summary.filter(way="hiertrain")["reason"][0]
+        found = methods("hiertrain", "all-reduce", cluster=kept)
+        assert "may not leave" in found.summary.filter(method="hiertrain")["reason"][0]
 
     def test_a_training_that_diverges_is_a_row_with_its_reason(self) -> None:
-        found = ways("all-reduce", "gossip", cluster=even(2), learning_rates=(0.1, 1e30))
+        found = methods("all-reduce", "gossip", cluster=even(2), learning_rates=(0.1, 1e30))
         assert found.summary["learning_rate"].to_list() == [0.1, 0.1]
-        found = ways("all-reduce", "gossip", cluster=even(2), learning_rates=(1e30,))
+        found = methods("all-reduce", "gossip", cluster=even(2), learning_rates=(1e30,))
         assert all("loss is" in reason for reason in found.summary["reason"])
 
 
-def test_what_is_interrupted_keeps_the_ways_that_were_trained(
+def test_what_is_interrupted_keeps_the_methods_that_were_trained(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     usual = train.learn
 
-    def interrupted(way: str, **given: Any) -> object:
-        if way == "gossip":
+    def interrupted(method: str, **given: Any) -> object:
+        if method == "gossip":
             raise KeyboardInterrupt
-        return usual(way=way, **given)
+        return usual(method=method, **given)
 
     monkeypatch.setattr(train, "learn", interrupted)
-    found = ways("gossip", "all-reduce")
+    found = methods("gossip", "all-reduce")
     assert found.interrupted
-    assert found.evaluations["way"].unique().to_list() == ["all-reduce"]
-    reasons = dict(found.summary.select("way", "reason").iter_rows())
+    assert found.evaluations["method"].unique().to_list() == ["all-reduce"]
+    reasons = dict(found.summary.select("method", "reason").iter_rows())
     assert reasons == {"all-reduce": None, "gossip": "interrupted before it was trained"}
 
 
@@ -341,7 +345,7 @@ class TestRanking:
     """By hand: two seeds, all-reduce reaches 1.0 after 2 and 4 s, gossip once, after 1 s."""
 
     rows: ClassVar[list[dict[str, object]]] = [
-        {"way": name, "system": name, "update": WAYS[name].update, "learning_rate": 0.1}
+        {"method": name, "system": name, "update": METHODS[name].update, "learning_rate": 0.1}
         | {"samples_share": 1.0, "reason": None}
         for name in ("gossip", "all-reduce")
     ]
@@ -358,14 +362,14 @@ class TestRanking:
             ("gossip", 0.1, 1, 0.0, 0.0, 0.0, 2.0, 0.1),
             ("gossip", 0.1, 1, 1.0, 1.0, 5.0, 1.1, 0.6),
         ],
-        schema=["way", "learning_rate", "seed", "at_s", "bytes", "samples", "loss", "metric"],
+        schema=["method", "learning_rate", "seed", "at_s", "bytes", "samples", "loss", "metric"],
         orient="row",
     )
 
     def test_the_mean_counts_only_where_all_seeds_reached_the_loss(self) -> None:
         found = summary(self.evaluations, self.rows, 1.0)
         first, second = found.to_dicts()
-        assert first["way"] == "all-reduce"
+        assert first["method"] == "all-reduce"
         assert (first["to_loss_s"], first["to_loss_s_min"], first["to_loss_s_max"]) == (3, 2, 4)
         assert (first["to_loss_bytes"], first["to_loss_samples"]) == (15, 7.5)
         assert (first["end_metric"], first["end_metric_min"]) == (pytest.approx(0.8), 0.7)
@@ -374,19 +378,19 @@ class TestRanking:
 
     def test_nothing_trained_has_no_metric_over_time(self) -> None:
         alone = Cluster([Node("a", flops_per_s=1e9)])
-        assert ways("gossip", "dlion", cluster=alone).over_time.rows() == []
+        assert methods("gossip", "dlion", cluster=alone).over_time.rows() == []
 
     def test_metric_over_time_is_the_newest_of_each_seed_by_then(self) -> None:
         rows = summary(self.evaluations, self.rows, 1.0)
-        trained = TrainedWays(
+        trained = TrainedMethods(
             named(self.evaluations, CLASSES), named(rows, CLASSES), 1.0, seconds=4
         )
         frame = trained.over_time
-        assert frame.columns == ["way", "0.5 s", "1 s", "2 s", "4 s"]
-        best = self.evaluations.filter(way="all-reduce", learning_rate=0.1)
+        assert frame.columns == ["method", "0.5 s", "1 s", "2 s", "4 s"]
+        best = self.evaluations.filter(method="all-reduce", learning_rate=0.1)
         for at_s in (1, 2, 4):
             by_then = best.filter(pl.col("at_s") <= at_s).group_by("seed").last()
-            (value,) = frame.filter(way="all-reduce")[f"{at_s} s"]
+            (value,) = frame.filter(method="all-reduce")[f"{at_s} s"]
             assert value == (pytest.approx(by_then["metric"].mean()) if len(by_then) else None)
 
     def test_default_target_is_nine_tenths_of_what_the_best_sgd_improves(self) -> None:
@@ -395,7 +399,7 @@ class TestRanking:
 
 
 def test_trainings_that_only_get_worse_say_so() -> None:
-    found = ways("one node", "all-reduce", learning_rates=[100])
+    found = methods("one node", "all-reduce", learning_rates=[100])
     assert found.summary["to_loss_s"].drop_nulls().to_list() == [0, 0]
     assert str(found).startswith("The first weights have a test loss of")
 
@@ -403,10 +407,10 @@ def test_trainings_that_only_get_worse_say_so() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"ways": ["gosip"]}, "'gosip'.* 'gossip'"),
-        ({"ways": "gossip"}, "ways is 'gossip'"),
-        ({"ways": {"gossip", "fedavg"}}, "where order counts"),
-        ({"ways": []}, "there are no ways"),
+        ({"methods": ["gosip"]}, "'gosip'.* 'gossip'"),
+        ({"methods": "gossip"}, "methods is 'gossip'"),
+        ({"methods": {"gossip", "fedavg"}}, "where order counts"),
+        ({"methods": []}, "there are no methods"),
         ({"dataset": "digits"}, "dataset is the name 'digits'"),
         ({"dataset": DIGITS.limit(train=2)}, "cannot share"),
         ({"learning_rates": [-1]}, "learning_rate is -1"),
@@ -418,7 +422,7 @@ def test_trainings_that_only_get_worse_say_so() -> None:
 )
 def test_refusals_name_what_is_wrong(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        train_ways("lenet5", even(), **{"dataset": DIGITS} | wrong)
+        train_methods("lenet5", even(), **{"dataset": DIGITS} | wrong)
 
 
 DRAWN = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
@@ -444,14 +448,14 @@ MEASURED: dict[str, tuple[Any, datasets.Dataset, Any, str | None, str]] = {
 def test_evaluations_charts_and_tables_show_what_the_objective_measures(kind: str) -> None:
     made, data, objective, name, title = MEASURED[kind]
     model = training.initialise(made, 0)
-    how: dict[str, Any] = {"epochs": 1, "ways": ["all-reduce", "gossip"], "processes": 1}
+    how: dict[str, Any] = {"epochs": 1, "methods": ["all-reduce", "gossip"], "processes": 1}
     how["objective"] = objective
-    found = train_ways(model, even(), data, 4, seeds=1, learning_rates=[0.01], **how)
+    found = train_methods(model, even(), data, 4, seeds=1, learning_rates=[0.01], **how)
     measured = [] if name is None else [name]
     assert found.evaluations.columns[6:] == ["loss", *measured]
     loss_of = {"perplexity": math.exp, "rmse": math.sqrt}
     if name in loss_of:
-        (own,) = found.evaluations.filter(way="all-reduce").tail(1).select("loss", name).rows()
+        (own,) = found.evaluations.filter(method="all-reduce").tail(1).select("loss", name).rows()
         assert own[1] == pytest.approx(loss_of[str(name)](own[0]))
     drawn = charts.curves(found)
     assert drawn["title"].unique(maintain_order=True).to_list() == [
@@ -466,9 +470,9 @@ def test_evaluations_charts_and_tables_show_what_the_objective_measures(kind: st
     stressed = stress(model, even(), data, 4, learning_rate=0.01, **how)
     assert set(stressed["stress"]) == {"none", *STRESSES} - {"labels uneven"}
     end = f"end_{name or 'loss'}"
-    assert stressed.filter(way="all-reduce").filter(~pl.col("stops"))[end].n_unique() == 1
-    gone = stressed.filter(way="gossip", stress="node dies").row(0, named=True)
-    usual = stressed.filter(way="gossip", stress="none").row(0, named=True)
+    assert stressed.filter(method="all-reduce").filter(~pl.col("stops"))[end].n_unique() == 1
+    gone = stressed.filter(method="gossip", stress="node dies").row(0, named=True)
+    usual = stressed.filter(method="gossip", stress="none").row(0, named=True)
     assert gone[end] != usual[end]
     with pytest.raises(UserError, match="has no column end_top1; give the objective"):
         charts.draw_stress(stressed, ["title"])

@@ -1,4 +1,4 @@
-"""The best ways as real processes: which, for how long, and what a table says of them."""
+"""The best methods as real processes: which, for how long, and what a table says of them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from typer.testing import CliRunner
 from tests.comparison.clusters import clusters
 from workbench.cli import app
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
-from workbench.comparison import WAYS, Question, measured, text
+from workbench.comparison import METHODS, Problem, measured, text
 from workbench.comparison.compare import Comparison, compared
-from workbench.comparison.measured import Trial, over
-from workbench.comparison.ways import usable
+from workbench.comparison.measured import Measurement, over
+from workbench.comparison.methods import usable
 from workbench.profiles import profile_model
 from workbench.runtime import Program, Run, simulate
 from workbench.runtime.measured import MeasuredRun, sessions
@@ -41,20 +41,20 @@ def mesh(nodes: int = 3, mbps: float = 100, **about: Any) -> Cluster:
     return full_mesh(made, Link(mbps * 1e6, overhead_s=0.001))
 
 
-def asked(ways: Sequence[str], cluster: Cluster | None = None) -> Comparison:
-    """A comparison of some ways."""
-    question = Question(LENET, cluster or mesh(), 8)
-    return compared(question, [WAYS[way] for way in ways])
+def asked(methods: Sequence[str], cluster: Cluster | None = None) -> Comparison:
+    """A comparison of some methods."""
+    problem = Problem(LENET, cluster or mesh(), 8)
+    return compared(problem, [METHODS[method] for method in methods])
 
 
-def trial(question: Question, way: str, at_most_s: float = 60.0) -> Trial:
-    return Trial.of(question, compared(question, [WAYS[way]]).options[way], at_most_s)
+def trial(problem: Problem, method: str, at_most_s: float = 60.0) -> Measurement:
+    return Measurement.of(problem, compared(problem, [METHODS[method]]).plans[method], at_most_s)
 
 
-def reason(cluster: Cluster, way: str, at_most_s: float = 60.0) -> str:
-    """Why a way is not measured."""
+def reason(cluster: Cluster, method: str, at_most_s: float = 60.0) -> str:
+    """Why a method is not measured."""
     with pytest.raises(UserError) as refused:
-        trial(Question(LENET, cluster, 8), way, at_most_s)
+        trial(Problem(LENET, cluster, 8), method, at_most_s)
     return str(refused.value)
 
 
@@ -64,44 +64,44 @@ class TestTrial:
     @settings(max_examples=5, deadline=None)
     @given(clusters(2, 4, far=True))
     def test_links_that_carry_nothing_may_be_left_out(self, cluster: Cluster) -> None:
-        question = Question(LENET, cluster, 8)
-        for name, option in usable(question, WAYS.values()).items():
+        problem = Problem(LENET, cluster, 8)
+        for name, plan in usable(problem, METHODS.values()).items():
             try:
-                trial = Trial.of(question, option, 1e9)
+                trial = Measurement.of(problem, plan, 1e9)
             except UserError:
                 continue
 
             def pruned(cluster: Cluster, programs: Any, /, *, trace: bool = False) -> Run:
                 return simulate(over(cluster, trial.used.links), programs, trace=trace)  # noqa: B023
 
-            assert option.run(pruned, trial.count).samples_per_s == trial.samples_per_s, name
+            assert plan.run(pruned, trial.count).samples_per_s == trial.samples_per_s, name
 
     def test_a_mean_over_some_iterations_is_the_usual_one_where_all_are_alike(self) -> None:
-        question = Question(LENET, star(mesh().nodes, [Node("s", flops_per_s=1e10)], Link(1e7)), 8)
-        for name, option in usable(question, WAYS.values()).items():
-            if option.phases:
-                trial = Trial.of(question, option, 1e9)
+        problem = Problem(LENET, star(mesh().nodes, [Node("s", flops_per_s=1e10)], Link(1e7)), 8)
+        for name, plan in usable(problem, METHODS.values()).items():
+            if plan.phases:
+                trial = Measurement.of(problem, plan, 1e9)
                 off = 0.02 if name == "gosgd" else 1e-6  # which sends at random
-                rate = pytest.approx(option.use.samples_per_s, rel=off)
+                rate = pytest.approx(plan.cost.samples_per_s, rel=off)
                 assert trial.samples_per_s == rate, name
                 taken_s = sum(
                     simulate(phase.cluster, phase.programs(count)).end_s
-                    for phase in option.phases
+                    for phase in plan.phases
                     for count in (phase.first, phase.first + trial.count)
                 )
                 assert trial.used.seconds == pytest.approx(taken_s)
 
     def test_slow_iterations_are_fewer_and_too_slow_ones_none(self) -> None:
-        question = Question(LENET, mesh(), 8)
-        whole = trial(question, "all-reduce")
-        assert whole.count * whole.option.use.iteration_s >= measured.LASTING_S
-        shorter = trial(question, "all-reduce", whole.used.seconds / 2)
+        problem = Problem(LENET, mesh(), 8)
+        whole = trial(problem, "all-reduce")
+        assert whole.count * whole.plan.cost.iteration_s >= measured.LASTING_S
+        shorter = trial(problem, "all-reduce", whole.used.seconds / 2)
         assert shorter.count == measured.FEWEST
         said = reason(mesh(), "all-reduce", 1e-3)
         assert "2 iterations, with those before them, take" in said
-        assert "a way may take 0.001 s (at_most_s)" in said
+        assert "a method may take 0.001 s (at_most_s)" in said
 
-    def test_ways_without_programs_and_large_clusters_are_refused(self) -> None:
+    def test_methods_without_programs_and_large_clusters_are_refused(self) -> None:
         assert "train it with RunOptions(measured=True)" in reason(mesh(), "dlion")
         assert "need three nodes" in reason(mesh(2), "hiertrain")
         assert "up to 32 nodes are measured" in reason(mesh(33), "all-reduce")
@@ -121,7 +121,7 @@ class TestTable:
         with pytest.raises((UserError, TypeError), match="at_most_s"):
             asked(["gossip"]).measure(at_most_s=at_most_s)
 
-    def test_unknown_way_is_refused(self) -> None:
+    def test_unknown_method_is_refused(self) -> None:
         with pytest.raises(UserError, match="Did you mean 'gossip'"):
             asked(["gossip"]).measure(["gosip"])
 
@@ -133,7 +133,7 @@ class TestTable:
 
         monkeypatch.setattr(sessions, "current_or_new", start)
         frame = asked(["gossip", "fedavg"]).measure()
-        assert frame["way"].to_list() == ["gossip", "fedavg"]
+        assert frame["method"].to_list() == ["gossip", "fedavg"]
         assert frame["reason"].to_list() == ["interrupted", "interrupted"]
 
     def test_after_ctrl_c_what_was_measured_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ class TestTable:
         monkeypatch.setattr(sessions, "current_or_new", lambda *_: nullcontext())
         monkeypatch.setattr(measured.Measured, "late", lambda self: {})
         frame = asked(names).measure(names)
-        assert frame["way"].to_list() == [*names]
+        assert frame["method"].to_list() == [*names]
         assert frame["measured_samples_per_s"].is_not_null().to_list() == [True, False, False]
         assert frame["measured_samples_per_s"][0] == frame["simulated_samples_per_s"][0]
         assert frame["reason"].to_list() == [None, "interrupted", "interrupted"]
@@ -164,32 +164,32 @@ class TestTable:
             '[[links]]\nbetween = ["pi", "pi"]\nmbps = 50\n',
             encoding="utf-8",
         )
-        ways = ("--way", SENT, "--way", "all-reduce", "--way", "ako")
-        typed = ["compare", "lenet5", "--cluster", str(file), "--measure", *ways]
+        methods = ("--method", SENT, "--method", "all-reduce", "--method", "ako")
+        typed = ["compare", "lenet5", "--cluster", str(file), "--measure", *methods]
         result = CliRunner(env={"COLUMNS": "100"}).invoke(app, typed)
         assert result.exit_code == 0, result.output
-        assert "measuring 2 ways as real processes: about" in result.stderr
+        assert "measuring 2 methods as real processes: about" in result.stderr
         assert "Measured on this machine" in result.stdout
         assert "no programs without learning" in result.stdout
 
     def test_real_processes_have_rates_beside_simulated_ones(self, ray_session: Session) -> None:
         found = asked([SENT, "all-reduce"], mesh(2))
-        rates = {row["way"]: row["samples_per_s"] for row in found.frame.iter_rows(named=True)}
+        rates = {row["method"]: row["samples_per_s"] for row in found.frame.iter_rows(named=True)}
         for row in found.measure().iter_rows(named=True):
             assert row["measured_samples_per_s"] > 0
-            assert row["simulated_samples_per_s"] == pytest.approx(rates[row["way"]])
+            assert row["simulated_samples_per_s"] == pytest.approx(rates[row["method"]])
             assert 0 <= row["late"] <= row["deadlines"]
             assert row["iterations"] >= measured.FEWEST
 
     def test_real_processes_send_what_is_simulated_and_are_never_early(
         self, ray_session: Session
     ) -> None:
-        planned = trial(Question(LENET, mesh(2), 8), "all-reduce")
-        option, carrier = planned.option, measured.Measured(planned.used.links)
-        use = option.run(carrier, 2)
-        simulated = option.run(simulate, 2)
-        assert (use.link_bytes, use.messages) == (simulated.link_bytes, simulated.messages)
-        (phase,) = option.phases
+        planned = trial(Problem(LENET, mesh(2), 8), "all-reduce")
+        plan, carrier = planned.plan, measured.Measured(planned.used.links)
+        cost = plan.run(carrier, 2)
+        simulated = plan.run(simulate, 2)
+        assert (cost.link_bytes, cost.messages) == (simulated.link_bytes, simulated.messages)
+        (phase,) = plan.phases
         for run, count in zip(carrier.runs, (phase.first, phase.first + 2), strict=True):
             assert run.end_s >= simulate(phase.cluster, phase.programs(count)).end_s
 
@@ -209,13 +209,16 @@ class TestTable:
             return ran
 
         monkeypatch.setattr(measured.Measured, "__call__", run)
-        planned = trial(Question(LENET, mesh(), 8), "all-reduce")
+        planned = trial(Problem(LENET, mesh(), 8), "all-reduce")
         row = planned.measure()
         assert row["measured_samples_per_s"] == planned.samples_per_s
         assert (row["reason"], row["late"], row["deadlines"]) == (note, 0, 20)
 
     def test_table_fits_a_hundred_columns(self) -> None:
-        row = {"way": "parameter server, batches by speed", "simulated_samples_per_s": 123456.0} | {
+        row = {
+            "method": "parameter server, batches by speed",
+            "simulated_samples_per_s": 123456.0,
+        } | {
             "measured_samples_per_s": 98765.0,
             "late": 12345,
             "deadlines": 123456,
@@ -223,7 +226,7 @@ class TestTable:
             "reason": None,
         }
         missing: dict[str, Any] = dict.fromkeys(row)
-        missing |= {"way": "fedavg", "reason": "2 iterations take " + 20 * "long "}
+        missing |= {"method": "fedavg", "reason": "2 iterations take " + 20 * "long "}
         console = Console(file=StringIO(), width=100)
         for table in text.measured(pl.DataFrame([row, missing])):
             console.print(table)

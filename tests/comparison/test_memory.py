@@ -10,7 +10,7 @@ import pytest
 from torch import nn
 
 from workbench.clusters import Cluster, Link, Node, full_mesh
-from workbench.comparison import Question, compare
+from workbench.comparison import Problem, compare
 from workbench.comparison.memory import StepMemory, memory_of
 from workbench.profiles import profile_model
 from workbench.zoo.lenet import lenet5
@@ -25,16 +25,16 @@ def of(model: str = "resnet18") -> StepMemory:
     return memory
 
 
-def laptop(share: float | None, model: str = "resnet18") -> Question:
+def laptop(share: float | None, model: str = "resnet18") -> Problem:
     """A node with a share of the memory that a step takes."""
     room = None if share is None else share * of(model)(BATCH)
     cluster = Cluster([Node("laptop", flops_per_s=1e10, memory_bytes=room)])
-    return Question(profile_model(model), cluster, BATCH, memory=of(model))
+    return Problem(profile_model(model), cluster, BATCH, memory=of(model))
 
 
-def row_of(cluster: Cluster, way: str, model: str = "resnet18") -> dict[str, object]:
+def row_of(cluster: Cluster, method: str, model: str = "resnet18") -> dict[str, object]:
     frame = compare(model, cluster, BATCH).frame
-    return frame.row(by_predicate=pl.col("way") == way, named=True)
+    return frame.row(by_predicate=pl.col("method") == method, named=True)
 
 
 @pytest.mark.parametrize(("share", "fits"), [(None, None), (1.01, True), (0.99, False)])
@@ -47,12 +47,12 @@ def test_step_fits_a_node_that_has_its_memory(share: float | None, fits: bool | 
 
 def test_less_memory_costs_no_rate_and_points_to_what_recomputes() -> None:
     found = compare("resnet18", laptop(0.99).cluster, BATCH)
-    assert found.way is None
+    assert found.method is None
     assert "memory.fit" in str(found)
     assert "memory.fit" in found.explain("one node")
     plenty = compare("resnet18", laptop(1.01).cluster, BATCH)
-    assert plenty.way == "one node"
-    rates = [one.frame.filter(way="one node")["samples_per_s"][0] for one in (found, plenty)]
+    assert plenty.method == "one node"
+    rates = [one.frame.filter(method="one node")["samples_per_s"][0] for one in (found, plenty)]
     assert rates[0] == rates[1]
 
 
@@ -60,7 +60,7 @@ def test_less_memory_costs_no_rate_and_points_to_what_recomputes() -> None:
     ("rooms", "fits"),
     [((1e10, 1e10), True), ((None, 1e10), None), ((None, 1e6), False), ((None, None), None)],
 )
-def test_it_is_unknown_whether_a_way_fits_where_a_node_states_no_memory(
+def test_it_is_unknown_whether_a_method_fits_where_a_node_states_no_memory(
     rooms: tuple[float | None, float | None], fits: bool | None
 ) -> None:
     nodes = [

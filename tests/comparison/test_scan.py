@@ -1,4 +1,4 @@
-"""OLPB's scan as a way of training: its own cost model, and its programs on the cluster."""
+"""OLPB's scan as a method of training: its own cost model, and its programs on the cluster."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from workbench.clusters import Cluster, Link, Node, full_mesh
-from workbench.comparison import WAYS, Question, UnusableError
-from workbench.comparison.ways.scan import GROUPS
+from workbench.comparison import METHODS, Problem, UnusableError
+from workbench.comparison.methods.scan import GROUPS
 from workbench.olpb.costs.stored_passes import stored_work
 from workbench.profiles import profile_model
 
@@ -31,27 +31,27 @@ scans = pytest.mark.parametrize("name", GROUPS)
 def test_programs_take_as_long_as_the_cost_model_where_messages_take_no_time(
     name: str, count: int
 ) -> None:
-    option = WAYS[name].find(Question(PROFILE, mesh(count), 8))
-    assert option.use.iteration_s == pytest.approx(option.predicted_s, rel=1e-6)
+    plan = METHODS[name].plan(Problem(PROFILE, mesh(count), 8))
+    assert plan.cost.iteration_s == pytest.approx(plan.predicted_s, rel=1e-6)
 
 
 @scans
 def test_latency_of_a_message_counts_in_both(name: str) -> None:
-    question = Question(PROFILE, mesh(2, Link(1e15, latency_s=5.0)), 8)
-    quick = WAYS[name].find(Question(PROFILE, mesh(2), 8)).use.iteration_s
-    option = WAYS[name].find(question)
-    assert option.predicted_s is not None
-    assert option.predicted_s > quick + 4
+    problem = Problem(PROFILE, mesh(2, Link(1e15, latency_s=5.0)), 8)
+    quick = METHODS[name].plan(Problem(PROFILE, mesh(2), 8)).cost.iteration_s
+    plan = METHODS[name].plan(problem)
+    assert plan.predicted_s is not None
+    assert plan.predicted_s > quick + 4
     # in the programs, nodes are told to begin as well
-    assert option.use.iteration_s > option.predicted_s
+    assert plan.cost.iteration_s > plan.predicted_s
 
 
 @scans
 def test_work_is_that_of_all_moves_and_gradients(name: str) -> None:
-    question = Question(PROFILE, mesh(2), 8)
-    option = WAYS[name].find(question)
+    problem = Problem(PROFILE, mesh(2), 8)
+    plan = METHODS[name].plan(problem)
     rate = {node: 1e9 * (1 + node) for node in range(2)}
-    flops = sum(busy * rate[node] for node, busy in option.use.busy_s.items())
+    flops = sum(busy * rate[node] for node, busy in plan.cost.busy_s.items())
     table = PROFILE.table
     alone = 8 * float(table["forward_flops"].sum()) + float(table["param_bytes"].sum()) / 4 * 2
     works = [
@@ -64,18 +64,18 @@ def test_work_is_that_of_all_moves_and_gradients(name: str) -> None:
 
 
 @scans
-def test_only_the_holder_s_samples_are_learnt_from(name: str) -> None:
-    question = Question(PROFILE, mesh(3), 8)
-    option = WAYS[name].find(question)
-    assert tuple(option.learns_from) == (2,)
-    assert "samples of n2" in option.assumes[0]
+def test_only_the_owner_s_samples_are_learnt_from(name: str) -> None:
+    problem = Problem(PROFILE, mesh(3), 8)
+    plan = METHODS[name].plan(problem)
+    assert tuple(plan.learns_from) == (2,)
+    assert "samples of n2" in plan.assumes[0]
 
 
 @scans
 def test_jacobians_that_no_node_holds_are_refused_with_their_size(name: str) -> None:
-    question = Question(PROFILE, mesh(3, memory_bytes=1e3), 8)
+    problem = Problem(PROFILE, mesh(3, memory_bytes=1e3), 8)
     with pytest.raises(UnusableError, match=r"Jacobians takes [\d.]+ [kM]?B"):
-        WAYS[name].find(question)
+        METHODS[name].plan(problem)
 
 
 @scans
@@ -83,6 +83,6 @@ def test_a_model_of_ones_own_is_refused(name: str) -> None:
     for own in ("mine", "resnet18"):
         profile = replace(PROFILE, name=own)
         with pytest.raises(UnusableError, match="only for the zoo's models"):
-            WAYS[name].find(Question(profile, mesh(), 8))
+            METHODS[name].plan(Problem(profile, mesh(), 8))
     with pytest.raises(UnusableError, match="second node"):
-        WAYS[name].find(Question(PROFILE, Cluster([Node("a", flops_per_s=1e9)]), 8))
+        METHODS[name].plan(Problem(PROFILE, Cluster([Node("a", flops_per_s=1e9)]), 8))

@@ -9,9 +9,9 @@ import pytest
 
 from workbench import datasets
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
-from workbench.comparison import WAYS, Question
+from workbench.comparison import METHODS, Problem
 from workbench.comparison.learning import charts, stress
-from workbench.comparison.learning.ranking import TrainedWays
+from workbench.comparison.learning.ranking import TrainedMethods
 from workbench.comparison.learning.stress import STRESSES
 from workbench.profiles import profile_model
 from workbench.runtime import simulate
@@ -28,9 +28,9 @@ def boards() -> Cluster:
     return star(nodes, [Node("edge", flops_per_s=1e8)], LINK)
 
 
-def stressed(cluster: Cluster, *ways: str, **options: Any) -> pl.DataFrame:
+def stressed(cluster: Cluster, *methods: str, **options: Any) -> pl.DataFrame:
     given = {"epochs": 1, "processes": 1} | options
-    return stress("lenet5", cluster, DIGITS, 8, ways=ways, **given)
+    return stress("lenet5", cluster, DIGITS, 8, methods=methods, **given)
 
 
 @pytest.fixture(scope="module")
@@ -38,36 +38,38 @@ def frame() -> pl.DataFrame:
     return stressed(boards(), *WAITING, *PATIENT, "one node", epochs=2)
 
 
-def test_every_way_has_a_row_for_each_stress(frame: pl.DataFrame) -> None:
-    rows = frame.group_by("way", maintain_order=True).agg("stress")
+def test_every_method_has_a_row_for_each_stress(frame: pl.DataFrame) -> None:
+    rows = frame.group_by("method", maintain_order=True).agg("stress")
     assert all(stresses == ["none", *STRESSES] for stresses in rows["stress"].to_list())
     assert frame.filter(stress="none")["rate_share"].to_list() == [1.0] * len(rows)
 
 
-@pytest.mark.parametrize("way", ["parameter server, dynacomm", "all-reduce", "hiertrain", "fedavg"])
-def test_who_waits_stops_when_a_node_is_gone(frame: pl.DataFrame, way: str) -> None:
-    (gone,) = frame.filter(stress="node dies", way=way).to_dicts()
+@pytest.mark.parametrize(
+    "method", ["parameter server, dynacomm", "all-reduce", "hiertrain", "fedavg"]
+)
+def test_who_waits_stops_when_a_node_is_gone(frame: pl.DataFrame, method: str) -> None:
+    (gone,) = frame.filter(stress="node dies", method=method).to_dicts()
     assert gone["stops"]
     assert gone["reason"] == "the others wait for ever"
 
 
-@pytest.mark.parametrize("way", PATIENT)
-def test_who_has_patience_goes_on_without_a_node(frame: pl.DataFrame, way: str) -> None:
-    (gone,) = frame.filter(stress="node dies", way=way).to_dicts()
+@pytest.mark.parametrize("method", PATIENT)
+def test_who_has_patience_goes_on_without_a_node(frame: pl.DataFrame, method: str) -> None:
+    (gone,) = frame.filter(stress="node dies", method=method).to_dicts()
     assert not gone["stops"]
     assert 0 < gone["rate_share"] < 1.02
 
 
 def test_a_node_at_half_speed_delays_all_that_wait_for_it(frame: pl.DataFrame) -> None:
     """By hand: an iteration is computing and then averaging; computing takes twice as long."""
-    question = Question(profile_model("lenet5"), boards(), 8)
-    computing = question.batch_s(0) / WAYS["all-reduce"].find(question).use.iteration_s
-    slowed = frame.filter(stress="node slows", way="all-reduce")["rate_share"][0]
+    problem = Problem(profile_model("lenet5"), boards(), 8)
+    computing = problem.batch_s(0) / METHODS["all-reduce"].plan(problem).cost.iteration_s
+    slowed = frame.filter(stress="node slows", method="all-reduce")["rate_share"][0]
     assert slowed == pytest.approx(1 / (1 + computing / 2), rel=0.01)
 
 
 def test_what_does_not_use_the_node_loses_nothing(frame: pl.DataFrame) -> None:
-    kept = frame.filter(pl.col("stress") != "labels uneven", way="one node")
+    kept = frame.filter(pl.col("stress") != "labels uneven", method="one node")
     assert kept["rate_share"].to_list() == [1.0] * 3
     assert kept["end_top1"].n_unique() == 1
 
@@ -80,7 +82,7 @@ def test_the_only_node_that_dies_is_a_training_that_stops(cluster: Cluster) -> N
     assert "nobody" in row["reason"]
 
 
-def test_the_same_bits_in_other_processes_and_a_way_that_cannot_be_used() -> None:
+def test_the_same_bits_in_other_processes_and_a_method_that_cannot_be_used() -> None:
     cluster = full_mesh([Node(f"n{at}", flops_per_s=2e8, samples=10) for at in range(2)], LINK)
     runs = [stressed(cluster, "hiertrain", "all-reduce", processes=count) for count in (1, 2)]
     assert runs[0].equals(runs[1])
@@ -95,17 +97,17 @@ def test_tier_of_devices_misses_each_of_them() -> None:
     found = stressed(cluster, "hiertrain", node="n2")
     stops = dict(found.select("stress", "stops").iter_rows())
     assert [name for name, stopped in stops.items() if stopped] == ["node dies"]
-    question = Question(profile_model("lenet5"), cluster, 8)
-    option = WAYS["hiertrain"].find(question)
-    (phase,) = option.phases
+    problem = Problem(profile_model("lenet5"), cluster, 8)
+    plan = METHODS["hiertrain"].plan(problem)
+    (phase,) = plan.phases
     seconds = simulate(phase.cluster, phase.programs(300)).end_s / 300
-    assert seconds == pytest.approx(option.use.iteration_s, rel=0.02)
+    assert seconds == pytest.approx(plan.cost.iteration_s, rel=0.02)
 
 
 def test_refusals_name_what_is_wrong() -> None:
     with pytest.raises(UserError, match="unknown node 'n9'"):
         stressed(boards(), "gossip", node="n9")
-    with pytest.raises(UserError, match="unknown way"):
+    with pytest.raises(UserError, match="unknown method"):
         stressed(boards(), "all_reduce")
 
 
@@ -118,11 +120,11 @@ def test_charts_say_what_stops_and_show_means_with_their_spread(frame: pl.DataFr
             for seed, losses in enumerate([(1.0, 0.5, 0.2), (1.0, 0.7, 0.4)])
             for at_s, loss in zip((0.0, 1.0, 2.0), losses, strict=True)
         ],
-        schema=["way", "learning_rate", "seed", "at_s", "bytes", "samples", "loss", "top1"],
+        schema=["method", "learning_rate", "seed", "at_s", "bytes", "samples", "loss", "top1"],
         orient="row",
     )
-    summary = pl.DataFrame({"way": ["gossip"], "learning_rate": [0.1]})
-    curves = charts.curves(TrainedWays(evaluations, summary, 0.1), ["gossip"])
+    summary = pl.DataFrame({"method": ["gossip"], "learning_rate": [0.1]})
+    curves = charts.curves(TrainedMethods(evaluations, summary, 0.1), ["gossip"])
     first = curves.filter(axis="at_s", measure="loss").row(0, named=True)
     last = curves.filter(axis="bytes", measure="top1").row(-1, named=True)
     assert (first["at"], first["low"], first["high"]) == (1.0, 0.5, 0.7)
@@ -130,11 +132,11 @@ def test_charts_say_what_stops_and_show_means_with_their_spread(frame: pl.DataFr
     assert (last["at"], last["low"], last["high"]) == pytest.approx((2.0, 60.0, 80.0))
 
 
-def test_a_chart_shows_as_many_ways_equal_to_sgd_as_others() -> None:
+def test_a_chart_shows_as_many_methods_equal_to_sgd_as_others() -> None:
     names = ["gossip", "gosgd", "fedavg", "edgegossip", "dlion"]
     names += ["all-reduce", "hiertrain", "all_edge"]
-    rows = [(name, WAYS[name].system, WAYS[name].update, None) for name in names]
-    schema = dict.fromkeys(("way", "system", "update", "reason"), pl.String)
+    rows = [(name, METHODS[name].system, METHODS[name].update, None) for name in names]
+    schema = dict.fromkeys(("method", "system", "update", "reason"), pl.String)
     summary = pl.DataFrame(rows, schema=schema, orient="row")
-    found = charts.shown(TrainedWays(pl.DataFrame(), summary, 1.0), 5)
+    found = charts.shown(TrainedMethods(pl.DataFrame(), summary, 1.0), 5)
     assert found == ["gossip", "fedavg", "edgegossip", "all-reduce", "hiertrain"]

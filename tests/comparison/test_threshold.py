@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.clusters import Link, Node, full_mesh
-from workbench.comparison import WAYS, Question
+from workbench.comparison import METHODS, Problem
+from workbench.comparison.cost import Cost
 from workbench.comparison.memory import NodeMemory
+from workbench.comparison.methods import Method, Plan
+from workbench.comparison.methods.method import EQUAL
 from workbench.comparison.threshold import RESOLUTION, STEP, STEPS, first, threshold
-from workbench.comparison.use import Use
-from workbench.comparison.ways import Option, Way
-from workbench.comparison.ways.way import EQUAL
 from workbench.profiles import profile_model
 
 MBPS = 10.0
 TWO = full_mesh([Node(name, flops_per_s=1e9, samples=10) for name in "ab"], Link(MBPS * 1e6))
-QUESTION = Question(profile_model("lenet5"), TWO, 8)
+QUESTION = Problem(profile_model("lenet5"), TWO, 8)
 
 Rate = Callable[[float], float]
 """Samples a second by Mbit/s."""
@@ -28,19 +28,19 @@ Rate = Callable[[float], float]
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Adds a way of a system of its own, with a given rate at each bandwidth."""
+    """Adds a method of a system of its own, with a given rate at each bandwidth."""
 
     def add(
         name: str, rate: Rate, *, fits: bool = True, learns_from: tuple[int, ...] = (0, 1)
     ) -> None:
-        def plan(question: Question) -> Option:
-            mbps = question.cluster.links[0, 1].bandwidth / 1e6  # type: ignore[operator]
-            use = Use(1 / rate(mbps), 1, {0: 1e-9}, {(0, 1): 1.0}, {(0, 1): 1.0})
+        def plan(problem: Problem) -> Plan:
+            mbps = problem.cluster.links[0, 1].bandwidth / 1e6  # type: ignore[operator]
+            cost = Cost(1 / rate(mbps), 1, {0: 1e-9}, {(0, 1): 1.0}, {(0, 1): 1.0})
             memory = {0: NodeMemory(1.0, fits)}
-            return Option(use=use, learns_from=learns_from, batches={0: 1}, memory=memory)
+            return Plan(cost=cost, learns_from=learns_from, batches={0: 1}, memory=memory)
 
-        way = Way(name=name, system=name.title(), update=EQUAL, plan=plan)
-        monkeypatch.setitem(WAYS, name, way)
+        method = Method(name=name, system=name.title(), update=EQUAL, planner=plan)
+        monkeypatch.setitem(METHODS, name, method)
 
     add("level", lambda mbps: 1.0)
     return add
@@ -50,7 +50,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def test_first_bandwidth_on_the_grid_is_found_wherever_others_follow(
     ahead: list[bool], up: bool
 ) -> None:
-    """Who leads changes half-way between two bandwidths of the grid, up and down again."""
+    """Who leads changes half-method between two bandwidths of the grid, up and down again."""
     step = STEP if up else 1 / STEP
     grid = [step**count for count in range(1, STEPS + 1)]
 
@@ -83,7 +83,7 @@ def test_threshold_is_where_the_rates_cross(
     assert 1 <= (apart if above else 1 / apart) <= RESOLUTION
 
 
-def test_way_that_is_ahead_only_for_a_while_overtakes(known: Callable[..., None]) -> None:
+def test_method_that_is_ahead_only_for_a_while_overtakes(known: Callable[..., None]) -> None:
     known("peak", lambda mbps: 2.0 if 60 < mbps < 130 else 0.2)
     crossing = threshold(QUESTION, "level", ["peak"])
     assert crossing is not None
@@ -108,13 +108,15 @@ def test_no_threshold_where_none_overtakes(
     assert threshold(QUESTION, "level", ["other"]) is None
 
 
-def test_threshold_of_real_ways_is_the_first_on_a_grid_by_hand() -> None:
-    def asked(mbps: float) -> Question:
+def test_threshold_of_real_methods_is_the_first_on_a_grid_by_hand() -> None:
+    def asked(mbps: float) -> Problem:
         cluster = full_mesh(TWO.nodes, Link(mbps * 1e6, overhead_s=0.001))
-        return Question(QUESTION.profile, cluster, 8)
+        return Problem(QUESTION.profile, cluster, 8)
 
     def is_ahead(mbps: float) -> bool:
-        own, other = (WAYS[way].find(asked(mbps)).use.samples_per_s for way in (alone, together))
+        own, other = (
+            METHODS[method].plan(asked(mbps)).cost.samples_per_s for method in (alone, together)
+        )
         return other > own
 
     alone, together = "one node, samples sent once", "all-reduce"

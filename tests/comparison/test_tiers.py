@@ -17,10 +17,10 @@ from tests.hiertrain.strategies import chains, hybrids
 from tests.long import usually
 from tests.oracles import comparison as oracle
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
-from workbench.comparison import WAYS, Question
+from workbench.comparison import METHODS, Problem
 from workbench.comparison.memory import memory_of
+from workbench.comparison.methods.tiers import team_of
 from workbench.comparison.parts import Part, part_bytes, parts
-from workbench.comparison.ways.tiers import team_of
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy
 from workbench.profiles import profile_model
 
@@ -34,38 +34,38 @@ def boards(*samples: int, **about: float) -> list[Node]:
     return [Node(f"b{at}", flops_per_s=1e9, samples=n, **about) for at, n in enumerate(samples)]  # type: ignore[arg-type]
 
 
-def asked(nodes: Sequence[Node], link: Link = LINK) -> Question:
-    return Question(PROFILE, full_mesh(nodes, link), BATCH, memory=of(MODEL))
+def asked(nodes: Sequence[Node], link: Link = LINK) -> Problem:
+    return Problem(PROFILE, full_mesh(nodes, link), BATCH, memory=of(MODEL))
 
 
-def three(**rooms: float) -> Question:
+def three(**rooms: float) -> Problem:
     """A device, an edge and a cloud, with memory where given."""
     return asked([Node(name, flops_per_s=1e9, memory_bytes=rooms.get(name)) for name in TIERS])
 
 
-def one_holder() -> Question:
+def one_owner() -> Problem:
     """The same, where the device alone holds samples."""
     nodes = [Node(name, flops_per_s=1e9, samples=10 * (name == "device")) for name in TIERS]
     return asked(nodes)
 
 
-def needed_bytes(question: Question, part: Part) -> float:
-    found = part_bytes(question, part)
+def needed_bytes(problem: Problem, part: Part) -> float:
+    found = part_bytes(problem, part)
     assert found is not None
     return found
 
 
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
-    problem = team_of(one_holder(), 1, 2).problem
-    policy: Policy = draw(st.one_of(hybrids(problem), chains(problem)))
+    tier_problem = team_of(one_owner(), 1, 2).tier_problem
+    policy: Policy = draw(st.one_of(hybrids(tier_problem), chains(tier_problem)))
     return policy
 
 
 class TestMemoryOfParts:
     @pytest.mark.parametrize("place", range(3))
     def test_all_layers_on_one_tier_need_what_the_whole_model_does(self, place: int) -> None:
-        question, tier = three(), TIERS[place]
+        problem, tier = three(), TIERS[place]
         others = [other for other in TIERS if other != tier]
         outputs = PROFILE.table["output_bytes"].to_numpy()
         whole = of(MODEL)(BATCH)
@@ -75,34 +75,34 @@ class TestMemoryOfParts:
         ):
             found = parts(policy, outputs)
             assert list(found) == [tier]
-            assert needed_bytes(question, found[tier]) == pytest.approx(whole, rel=1e-12)
+            assert needed_bytes(problem, found[tier]) == pytest.approx(whole, rel=1e-12)
 
     @given(policy=policies())
     @settings(max_examples=60, deadline=None)
     def test_parts_are_those_of_a_loop_over_layers_and_samples(self, policy: Policy) -> None:
-        question, table = three(), PROFILE.table
+        problem, table = three(), PROFILE.table
         found = parts(policy, table["output_bytes"].to_numpy())
         expected = oracle.tier_bytes(
             policy,
             table["param_bytes"].to_list(),
             table["output_bytes"].to_list(),
             (of(MODEL).fixed_bytes, of(MODEL)(BATCH)),
-            question.sample_bytes,
+            problem.sample_bytes,
         )
         assert found.keys() == expected.keys()
         for tier, part in found.items():
-            needed = needed_bytes(question, part)
+            needed = needed_bytes(problem, part)
             assert needed == pytest.approx(expected[tier])
 
     def test_frozen_parameters_are_held_by_the_tier_that_has_them(self) -> None:
         module = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.Linear(512, 4))
         module[0].requires_grad_(False)
         profile, memory = profile_model(module, (64,)), memory_of(module, (64,), "float32")
-        question = Question(profile, Cluster([Node("a", flops_per_s=1e9)]), BATCH, memory=memory)
+        problem = Problem(profile, Cluster([Node("a", flops_per_s=1e9)]), BATCH, memory=memory)
         policy = Chain(("edge", "cloud"), BATCH)
         found = parts(policy, profile.table["output_bytes"].to_numpy())
         for tier, size in zip(("edge", "cloud"), profile.frozen_bytes, strict=True):
-            assert (needed_bytes(question, found[tier]) > 4 * 64 * 512) is (size > 0)
+            assert (needed_bytes(problem, found[tier]) > 4 * 64 * 512) is (size > 0)
 
     @pytest.mark.parametrize("cut", range(1, 6))
     def test_estimates_are_near_plans_of_the_parts_themselves(self, cut: int) -> None:
@@ -120,7 +120,7 @@ class TestMemoryOfParts:
         profile, memory = profile_model(whole, shape), memory_of(whole, shape, "float32")
         assert len(profile) == len(blocks)
         node = Cluster([Node("a", flops_per_s=1e9)])
-        question = Question(profile, node, samples, memory=memory)
+        problem = Problem(profile, node, samples, memory=memory)
         ends = torch.nn.Sequential(*blocks[:cut]), torch.nn.Sequential(*blocks[cut:])
         between = tuple(ends[0](torch.zeros(1, *shape)).shape[1:])
         policy = Chain(("edge",) * cut + ("cloud",) * (len(blocks) - cut), samples)
@@ -129,7 +129,7 @@ class TestMemoryOfParts:
             itself = memory_of(end, into, "float32")
             assert itself is not None
             low, high = 0.8, 1.6 if tier == "cloud" and cut == len(blocks) - 1 else 1.2
-            assert low < needed_bytes(question, found[tier]) / itself(samples) < high
+            assert low < needed_bytes(problem, found[tier]) / itself(samples) < high
 
     def test_part_fits_a_node_that_has_its_memory(self) -> None:
         profile, memory = profile_model("resnet18"), of("resnet18")
@@ -141,12 +141,12 @@ class TestMemoryOfParts:
                 Node("edge", flops_per_s=1e12, memory_bytes=room),
                 Node("cloud", flops_per_s=1e12, memory_bytes=room),
             ]
-            question = Question(profile, full_mesh(nodes, Link(1e9)), BATCH, memory=memory)
-            option = WAYS["all_edge"].find(question)
-            assert option.memory is not None
-            (held,) = option.memory.values()
+            problem = Problem(profile, full_mesh(nodes, Link(1e9)), BATCH, memory=memory)
+            plan = METHODS["all_edge"].plan(problem)
+            assert plan.memory is not None
+            (held,) = plan.memory.values()
             assert held.fits is fits
-            rates.add(option.use.samples_per_s)
+            rates.add(plan.cost.samples_per_s)
         assert len(rates) == 1
 
 
@@ -198,33 +198,33 @@ class TestSeveralDevices:
         for seed in seeds:
             random = Random(seed)
             cluster = random_cluster(random)
-            question = Question(PROFILE, cluster, random.choice([1, 4, 8, 16]))
-            whole = WAYS["hiertrain"].find(question)
+            problem = Problem(PROFILE, cluster, random.choice([1, 4, 8, 16]))
+            whole = METHODS["hiertrain"].plan(problem)
             for name in BASELINES:
-                part = WAYS[name].find(question)
-                assert whole.use.iteration_s <= part.use.iteration_s * (1 + 1e-9), (seed, name)
+                part = METHODS[name].plan(problem)
+                assert whole.cost.iteration_s <= part.cost.iteration_s * (1 + 1e-9), (seed, name)
 
     def test_devices_send_side_by_side(self) -> None:
         """Each sends its share of the samples over its own link; edge and cloud take no time."""
         servers = [Node(name, flops_per_s=1e15) for name in ("edge", "cloud")]
-        question = asked([*boards(100, 300), *servers], Link(1e6, overhead_s=0.5))
-        option = WAYS["all_edge"].find(question)
-        sent_s = 0.5 + 8 * 0.75 * BATCH * question.sample_bytes / 1e6
-        assert option.use.iteration_s == pytest.approx(sent_s, rel=1e-3)
-        assert question.share(option.learns_from) == 1
-        assert option.use.samples == BATCH
+        problem = asked([*boards(100, 300), *servers], Link(1e6, overhead_s=0.5))
+        plan = METHODS["all_edge"].plan(problem)
+        sent_s = 0.5 + 8 * 0.75 * BATCH * problem.sample_bytes / 1e6
+        assert plan.cost.iteration_s == pytest.approx(sent_s, rel=1e-3)
+        assert problem.share(plan.learns_from) == 1
+        assert plan.cost.samples == BATCH
 
 
 class TestEdgeAndCloud:
     def assumes(self, *nodes: Node) -> str:
-        return "; ".join(WAYS["hiertrain"].find(asked(nodes)).assumes)
+        return "; ".join(METHODS["hiertrain"].plan(asked(nodes)).assumes)
 
     def test_nodes_without_samples_come_first_however_slow(self) -> None:
         slow = [Node(name, flops_per_s=1e6) for name in ("x", "y")]
-        option = WAYS["all_edge"].find(asked([*boards(10, 10, 10), *slow]))
-        assert set(option.batches) <= {3, 4}
+        plan = METHODS["all_edge"].plan(asked([*boards(10, 10, 10), *slow]))
+        assert set(plan.batches) <= {3, 4}
 
-    def test_holder_that_is_edge_or_cloud_is_an_assumption(self) -> None:
+    def test_owner_that_is_edge_or_cloud_is_an_assumption(self) -> None:
         edge = Node("edge", flops_per_s=1e11)
         assert "since only edge holds none" in self.assumes(*boards(10, 10), edge)
         assert "since all nodes hold some" in self.assumes(*boards(10, 10, 10))
@@ -234,7 +234,7 @@ class TestEdgeAndCloud:
 
     def test_only_node_without_samples_is_edge_or_cloud_of_all(self) -> None:
         nodes = [*boards(10, 10, 10), Node("edge", flops_per_s=1e6)]
-        assert re.search("(edge|cloud) = edge", WAYS["all_edge"].find(asked(nodes)).where)
+        assert re.search("(edge|cloud) = edge", METHODS["all_edge"].plan(asked(nodes)).where)
 
     def test_tier_that_has_the_memory_is_preferred_to_a_faster_one(self) -> None:
         servers = [
@@ -242,16 +242,16 @@ class TestEdgeAndCloud:
             *(Node(f"s{at}", flops_per_s=1e11, memory_bytes=1e3) for at in range(3)),
             Node("large", flops_per_s=1e10, memory_bytes=1e9),
         ]
-        option = WAYS["all_edge"].find(asked([*boards(10), *servers]))
-        assert list(option.batches) == [5]
-        assert option.memory is not None
-        assert option.memory[5].fits is True
+        plan = METHODS["all_edge"].plan(asked([*boards(10), *servers]))
+        assert list(plan.batches) == [5]
+        assert plan.memory is not None
+        assert plan.memory[5].fits is True
 
 
 def test_devices_that_are_alike_are_one_kind() -> None:
     servers = [Node("edge", flops_per_s=1e11), Node("cloud", flops_per_s=1e12)]
-    question = Question(PROFILE, star(boards(*[10] * 8), servers, LINK), BATCH)
-    assert len({id(problem) for problem, _ in team_of(question, 8, 9).devices}) == 1
-    option = WAYS["all_edge"].find(question)
-    sent = [option.use.link_bytes[at, edge] for at in range(8) for edge in option.batches]
+    problem = Problem(PROFILE, star(boards(*[10] * 8), servers, LINK), BATCH)
+    assert len({id(problem) for problem, _ in team_of(problem, 8, 9).devices}) == 1
+    plan = METHODS["all_edge"].plan(problem)
+    sent = [plan.cost.link_bytes[at, edge] for at in range(8) for edge in plan.batches]
     assert np.allclose(sent, sent[0])

@@ -1,4 +1,4 @@
-"""What ways of training take, by hand: loops and sums straight from their definitions."""
+"""What methods of training take, by hand: loops and sums straight from their definitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench import training
-from workbench.comparison import Question
+from workbench.comparison import Problem
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy
 from workbench.training.repeatable import SHUFFLE
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from workbench.datasets import Dataset
 
 
-def federated_s(question: Question, server: int, samples: dict[int, int]) -> float:
+def federated_s(problem: Problem, server: int, samples: dict[int, int]) -> float:
     """A round in which nothing is shared: the slowest client's way there, epoch and way back.
 
     A client on the server's node has no way.
@@ -29,11 +29,11 @@ def federated_s(question: Question, server: int, samples: dict[int, int]) -> flo
     for client, count in samples.items():
         way_s = 0.0
         if client != server:
-            link = question.cluster.link(client, server)
-            way_s = link.overhead_s + 8 * question.model_bytes / float(link.bandwidth)  # type: ignore[arg-type]
-        steps = -(-count // question.batch_size)
-        update_s = question.layer_times(client).update_s
-        seconds.append(2 * way_s + count * question.sample_s[client] + steps * update_s)
+            link = problem.cluster.link(client, server)
+            way_s = link.overhead_s + 8 * problem.model_bytes / float(link.bandwidth)  # type: ignore[arg-type]
+        steps = -(-count // problem.batch_size)
+        update_s = problem.layer_times(client).update_s
+        seconds.append(2 * way_s + count * problem.sample_s[client] + steps * update_s)
     return max(seconds)
 
 

@@ -1,4 +1,4 @@
-"""Charts of a comparison: rates by way, timelines under each other, and who wins where."""
+"""Charts of a comparison: rates by method, timelines under each other, and who wins where."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench.comparison.compare import TIE
-from workbench.comparison.question import Question
+from workbench.comparison.methods import EQUAL, EXACT, METHODS, Plan, usable
+from workbench.comparison.problem import Problem
 from workbench.comparison.table import fits
-from workbench.comparison.ways import EQUAL, EXACT, WAYS, Option, usable
 from workbench.figures import parts, stacked
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ SHOWN = (
     "hiertrain",
     "fedavg",
 )
-"""Ways whose timelines are drawn, one of each kind."""
+"""Methods whose timelines are drawn, one of each kind."""
 
 
 def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
-    """Samples a second of every way that can be used and fits, by kind of update.
+    """Samples a second of every method that can be used and fits, by kind of update.
 
     Where `frame` counts those of a kind that are ``alike``, names have the number: ``gosgd (+1)``.
     """
@@ -43,13 +43,15 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
     drawn = known.filter(pl.col("fits").fill_null(True))
     drawn = drawn.sort("kind", -pl.col("samples_per_s"), maintain_order=True)
     unfit = len(known) - len(drawn)
-    left_out = [f"{unfit} ways that do not fit in memory are left out"] if unfit else []
+    left_out = [f"{unfit} methods that do not fit in memory are left out"] if unfit else []
     if "alike" in drawn.columns:
-        more = pl.format("{} (+{})", "way", "alike")
-        drawn = drawn.with_columns(way=pl.when(pl.col("alike") > 0).then(more).otherwise("way"))
-    shown = drawn.select("way", "kind", "samples_per_s", "limited_by", "where", "assumes")
+        more = pl.format("{} (+{})", "method", "alike")
+        drawn = drawn.with_columns(
+            method=pl.when(pl.col("alike") > 0).then(more).otherwise("method")
+        )
+    shown = drawn.select("method", "kind", "samples_per_s", "limited_by", "where", "assumes")
     chart = marks(shown, KINDS).encode(
-        tooltip=["way:N", "samples_per_s:Q", "limited_by:N", "where:N", "assumes:N"]
+        tooltip=["method:N", "samples_per_s:Q", "limited_by:N", "where:N", "assumes:N"]
     )
     return chart.properties(title=[*title, *left_out])
 
@@ -58,12 +60,12 @@ def marks(frame: pl.DataFrame, kinds: Sequence[str]) -> alt.Chart:
     """A mark for each row's ``samples_per_s``, on a logarithmic axis: rates differ by decades."""
     import altair as alt
 
-    order = frame["way"].to_list()
+    order = frame["method"].to_list()
     chart: alt.Chart = (
         alt.Chart(frame)
         .mark_point(filled=True, size=60, opacity=1)
         .encode(
-            y=alt.Y("way:N", sort=order, title=None, axis=alt.Axis(labelLimit=240)),
+            y=alt.Y("method:N", sort=order, title=None, axis=alt.Axis(labelLimit=240)),
             x=alt.X(**parts.log_axis("samples_per_s", "samples a second, all nodes")),
             color=parts.colour("kind", kinds),
         )
@@ -73,62 +75,63 @@ def marks(frame: pl.DataFrame, kinds: Sequence[str]) -> alt.Chart:
 
 
 def columns(frame: pl.DataFrame) -> pl.DataFrame:
-    """The columns of a comparison that fit a page, rounded; without ways that cannot be used."""
+    """The columns of a comparison that fit a page, rounded; without methods that cannot be used."""
     rows = frame.filter(pl.col("reason").is_null())
     three = [pl.col(name).round_sig_figs(3) for name in ("samples_per_s", "over_one_node")]
     percent = [
         (100 * pl.col(name)).round().cast(pl.Int64).alias(f"{what}, %")
         for name, what in (("samples_share", "of all samples"), ("waiting_share", "waiting"))
     ]
-    return rows.select("way", *three, *percent, "limited_by", "fits", "update")
+    return rows.select("method", *three, *percent, "limited_by", "fits", "update")
 
 
-def timeline(question: Question) -> pl.DataFrame:
-    """What nodes do under the ways of `SHOWN`, as `traced` has it.
+def timeline(problem: Problem) -> pl.DataFrame:
+    """What nodes do under the methods of `SHOWN`, as `traced` has it.
 
-    Ways that cannot be used here are left out.
+    Methods that cannot be used here are left out.
     """
-    return traced(usable(question, [WAYS[name] for name in SHOWN]))
+    return traced(usable(problem, [METHODS[name] for name in SHOWN]))
 
 
-def traced(found: Mapping[str, Option]) -> pl.DataFrame:
-    """Two iterations of each way: ``way, samples_per_s, node, action, start_s, end_s``.
+def traced(found: Mapping[str, Plan]) -> pl.DataFrame:
+    """Two iterations of each method: ``method, samples_per_s, node, action, start_s, end_s``.
 
-    Of a way with two phases one iteration of each. Ways that have no programs to show are left out.
+    Of a method with two phases one iteration of each. Methods that have no programs to show are
+    left out.
     """
     rows = []
-    for name, option in found.items():
+    for name, plan in found.items():
         begin_s = 0.0
-        for phase in option.phases:
-            trace = phase.trace(2 // len(option.phases))
+        for phase in plan.phases:
+            trace = phase.trace(2 // len(plan.phases))
             for node, _, _, start_s, end_s, _, kind in trace.frame.iter_rows():
                 if end_s > start_s:
                     times_s = begin_s + start_s, begin_s + end_s
                     action = ACTIONS[kind]
-                    rows.append((name, option.use.samples_per_s, node, action, *times_s))
+                    rows.append((name, plan.cost.samples_per_s, node, action, *times_s))
             begin_s += trace.end_s
-    columns = ["way", "samples_per_s", "node", "action", "start_s", "end_s"]
+    columns = ["method", "samples_per_s", "node", "action", "start_s", "end_s"]
     return pl.DataFrame(rows, schema=columns, orient="row")
 
 
 def timelines(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
-    """A panel for each way, on one time axis; a node's row has computing above, sending below.
+    """A panel for each method, on one time axis; a node's row has computing above, sending below.
 
-    The axis ends at the median of the ways' ends.
+    The axis ends at the median of the methods' ends.
     """
     import altair as alt
 
-    ends = frame.group_by("way").agg(pl.col("end_s").max())["end_s"]
+    ends = frame.group_by("method").agg(pl.col("end_s").max())["end_s"]
     last_s = float(ends.median() or 1.0)  # type: ignore[arg-type]
     drawn = frame.filter(pl.col("start_s") < last_s).with_columns(
         pl.col("end_s").clip(upper_bound=last_s)
     )
-    names = frame["way"].unique(maintain_order=True).to_list()
+    names = frame["method"].unique(maintain_order=True).to_list()
     nodes = drawn["node"].unique().sort().to_list()
     panels = []
     for name in names:
-        rows = drawn.filter(way=name)
-        rate = frame.filter(way=name)["samples_per_s"][0]
+        rows = drawn.filter(method=name)
+        rate = frame.filter(method=name)["samples_per_s"][0]
         panels.append(
             alt.Chart(rows)
             .mark_bar()
@@ -148,18 +151,18 @@ def timelines(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
     return stacked(*panels, title=title, independent=("y", "yOffset"))
 
 
-def winners(questions: Sequence[tuple[float, float, Question]]) -> pl.DataFrame:
-    """The fastest system at each point: ``bandwidth_mbps, unevenness, system, way, margin``.
+def winners(problems: Sequence[tuple[float, float, Problem]]) -> pl.DataFrame:
+    """The fastest system at each point: ``bandwidth_mbps, unevenness, system, method, margin``.
 
-    Of ways that equal SGD on all samples; `margin` is its rate over the next system's. Where that
-    is below `TIE`, the system is ``"a tie"``, and both ways are named.
+    Of methods that equal SGD on all samples; `margin` is its rate over the next system's. Where
+    that is below `TIE`, the system is ``"a tie"``, and both methods are named.
     """
     rows = []
-    for bandwidth_mbps, unevenness, question in questions:
+    for bandwidth_mbps, unevenness, problem in problems:
         best: dict[str, tuple[float, str]] = {}
-        for name, option in usable(question, EXACT).items():
-            if fits(question, option) and question.share(option.learns_from) == 1:
-                system, rate = WAYS[name].system, option.use.samples_per_s
+        for name, plan in usable(problem, EXACT).items():
+            if fits(problem, plan) and problem.share(plan.learns_from) == 1:
+                system, rate = METHODS[name].system, plan.cost.samples_per_s
                 best[system] = max(best.get(system, (0.0, "")), (rate, name))
         order = sorted(best.items(), key=lambda item: -item[1][0])
         margin = order[0][1][0] / order[1][1][0] if len(order) > 1 else math.nan
@@ -167,7 +170,7 @@ def winners(questions: Sequence[tuple[float, float, Question]]) -> pl.DataFrame:
         if margin < TIE:
             system, name = "a tie", f"{name}, {order[1][1][1]}"
         rows.append((bandwidth_mbps, unevenness, system, name, margin))
-    schema = ["bandwidth_mbps", "unevenness", "system", "way", "margin"]
+    schema = ["bandwidth_mbps", "unevenness", "system", "method", "margin"]
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 

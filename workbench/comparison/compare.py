@@ -1,4 +1,4 @@
-"""All ways of training one model on one cluster: the table, and the answer in a sentence."""
+"""All methods of training one model on one cluster: the table, and the answer in a sentence."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from workbench.clusters import Cluster
 from workbench.comparison import table
 from workbench.comparison.measured import AT_MOST_S, measured
 from workbench.comparison.memory import memory_of
-from workbench.comparison.question import Question
+from workbench.comparison.methods import EQUAL, METHODS, Method, Plan, plans
+from workbench.comparison.problem import Problem
 from workbench.comparison.threshold import Threshold, named, threshold
-from workbench.comparison.ways import EQUAL, WAYS, Option, Way, options
 from workbench.graphs.inputs import InputShape
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
 from workbench.runtime import progress
@@ -26,121 +26,121 @@ if TYPE_CHECKING:
     import torch
 
 FASTER = 1.05
-"""Ways that are faster by less are not worth a sentence."""
+"""Methods that are faster by less are not worth a sentence."""
 
 TIE = 1.005
-"""Two ways are even where the ratio of their rates is below this."""
+"""Two methods are even where the ratio of their rates is below this."""
 
 MEASURED = 4
-"""Ways that are measured by default."""
+"""Methods that are measured by default."""
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """All ways of training a model on a cluster.
+    """All methods of training a model on a cluster.
 
     Attributes
     ----------
-    question
+    problem
         The model and the cluster.
-    options
-        Way -> its best use of the cluster, or why there is none.
+    plans
+        Method -> its best use of the cluster, or why there is none.
     frame
-        A row for each way: first those whose updates equal SGD's, then the others; in each group
+        A row for each method: first those whose updates equal SGD's, then the others; in each group
         those that learn from all samples first, then by speed; last, with a ``reason``, those that
         cannot be used here.
         ``samples_per_s`` is simulated; ``predicted_samples_per_s`` is what the cost model of the
-        way's paper says, if it has one. ``over_one_node`` is over the way ``"one node"``, which
-        learns from its own samples. ``samples_share`` is the share of all samples that a way learns
-        from; ``where`` says which node has which role; ``assumes`` what was assumed or left out.
-        ``memory_bytes`` is the peak of ``memory_node``, the node that a step fills most. ``fits``
-        is false where a node has less memory, and null where one that takes part does not state its
-        memory while all others fit. `memory.fit` says how a step fits into less, by computing some
-        results again, and what that costs.
+        method's paper says, if it has one. ``over_one_node`` is over the method ``"one node"``,
+        which learns from its own samples. ``samples_share`` is the share of all samples that a
+        method learns from; ``where`` says which node has which role; ``assumes`` what was assumed
+        or left out. ``memory_bytes`` is the peak of ``memory_node``, the node that a step fills
+        most. ``fits`` is false where a node has less memory, and null where one that takes part
+        does not state its memory while all others fit. `memory.fit` says how a step fits into less,
+        by computing some results again, and what that costs.
     """
 
-    question: Question
-    options: Mapping[str, Option | str]
+    problem: Problem
+    plans: Mapping[str, Plan | str]
     frame: pl.DataFrame
 
     @property
-    def way(self) -> str | None:
-        """The fastest way that equals SGD on all samples and fits in memory; None if none does."""
-        return None if self._candidates.is_empty() else self._candidates["way"][0]
+    def method(self) -> str | None:
+        """The fastest method that equals SGD on all samples and fits in memory, or None."""
+        return None if self._candidates.is_empty() else self._candidates["method"][0]
 
     @property
     def system(self) -> str | None:
-        """The system of `way`."""
-        return None if self.way is None else WAYS[self.way].system
+        """The system of `method`."""
+        return None if self.method is None else METHODS[self.method].system
 
     @property
     def over_next(self) -> float | None:
-        """Samples a second of `way` over those of the runner-up, whatever its system."""
+        """Samples a second of `method` over those of the runner-up, whatever its system."""
         rates = self._candidates["samples_per_s"]
         return rates[0] / rates[1] if len(rates) > 1 else None
 
     @cached_property
     def threshold(self) -> Threshold | None:
-        """Where the bandwidth of the busiest link of `way` makes another system the fastest.
+        """Where the bandwidth of the busiest link of `method` makes another system the fastest.
 
-        Among the fastest way of each system.
+        Among the fastest method of each system.
         """
-        fastest = self._candidates.unique("system", keep="first", maintain_order=True)["way"]
-        return threshold(self.question, fastest[0], fastest[1:]) if len(fastest) > 1 else None
+        fastest = self._candidates.unique("system", keep="first", maintain_order=True)["method"]
+        return threshold(self.problem, fastest[0], fastest[1:]) if len(fastest) > 1 else None
 
     @property
     def _candidates(self) -> pl.DataFrame:
-        """Ways that equal SGD on all samples, can be used and fit, the fastest first."""
+        """Methods that equal SGD on all samples, can be used and fit, the fastest first."""
         return table.equal_to_sgd(self.frame).filter(pl.col("fits").fill_null(True))
 
     def best(self) -> pl.DataFrame:
-        """The best way of each kind; see `table.best`."""
+        """The best method of each kind; see `table.best`."""
         return table.best(self.frame)
 
     def measure(
         self,
-        ways: Collection[str] = (),
+        methods: Collection[str] = (),
         *,
         at_most_s: float = AT_MOST_S,
         say: Callable[[str], object] = lambda line: None,
     ) -> pl.DataFrame:
-        """Run ways as real processes, without learning; by default the best of each kind.
+        """Run methods as real processes, without learning; by default the best of each kind.
 
         Parameters
         ----------
-        ways
+        methods
             Names.
         at_most_s
-            Seconds of a way; those that take longer are not measured.
+            Seconds of a method; those that take longer are not measured.
         say
             Is given lines on what is being measured, and how long it will take.
 
         Returns
         -------
         polars.DataFrame
-            A row for each: ``way, simulated_samples_per_s, measured_samples_per_s, iterations,
+            A row for each: ``method, simulated_samples_per_s, measured_samples_per_s, iterations,
             deadlines, late, steal, reason``; see `workbench.comparison.measured.measured`.
 
         Raises
         ------
         UserError
-            An unknown way; measured runs without Ray.
+            An unknown method; measured runs without Ray.
         """
-        names = [check_name("way", way, WAYS) for way in ways]
+        names = [check_name("method", method, METHODS) for method in methods]
         if not names:
             dry = [
-                name
-                for name, option in self.options.items()
-                if isinstance(option, Option) and option.phases
+                name for name, plan in self.plans.items() if isinstance(plan, Plan) and plan.phases
             ]
-            names = [name for name in self.best()["way"] if name in dry][:MEASURED]
-        return measured(self.question, {name: self.options[name] for name in names}, at_most_s, say)
+            names = [name for name in self.best()["method"] if name in dry][:MEASURED]
+        return measured(self.problem, {name: self.plans[name] for name in names}, at_most_s, say)
 
-    def explain(self, way: str) -> str:
-        """Say of a way where it runs, what limits it, and what is assumed, a line each."""
-        row = self.frame.row(by_predicate=pl.col("way") == check_name("way", way, WAYS), named=True)
+    def explain(self, method: str) -> str:
+        """Say of a method where it runs, what limits it, and what is assumed, a line each."""
+        row = self.frame.row(
+            by_predicate=pl.col("method") == check_name("method", method, METHODS), named=True
+        )
         if row["reason"] is not None:
-            return f"{way}, of {row['system']}, cannot be used here: {row['reason']}"
+            return f"{method}, of {row['system']}, cannot be used here: {row['reason']}"
         memory = row["memory_bytes"]
         lacks = ", which has less: see memory.fit" if row["fits"] is False else ""
         facts = {
@@ -159,22 +159,22 @@ class Comparison:
         }
         lines = [f"  {what}: {said}" for what, said in facts.items() if said]
         lines += [f"  assumes: {one}" for one in row["assumes"].split("; ") if one]
-        return "\n".join([f"{way}, of {row['system']}:", *lines])
+        return "\n".join([f"{method}, of {row['system']}:", *lines])
 
     def __str__(self) -> str:
-        """The answer: the fastest way, what limits it, and where another overtakes it."""
+        """The answer: the fastest method, what limits it, and where another overtakes it."""
         candidates = self._candidates
         if candidates.is_empty():
             return (
-                "No way that equals SGD on all samples can be used here and fits in memory; "
+                "No method that equals SGD on all samples can be used here and fits in memory; "
                 "memory.fit says how a step fits into less."
             )
         row = candidates.row(0, named=True)
         parts = [*lead(candidates, f" ({row['where']})" if row["where"] else "")]
         if candidates.filter(pl.col("system") != row["system"]).is_empty():
-            unfit = table.equal_to_sgd(self.frame).filter(~pl.col("fits"))["way"].n_unique()
+            unfit = table.equal_to_sgd(self.frame).filter(~pl.col("fits"))["method"].n_unique()
             parts.append(
-                f"{unfit} other ways that equal SGD do not fit in memory; see memory.fit."
+                f"{unfit} other methods that equal SGD do not fit in memory; see memory.fit."
                 if unfit
                 else ""
             )
@@ -190,15 +190,15 @@ class Comparison:
             "On some of the samples": usable.filter(exact & (pl.col("samples_share") < 1)),
         }
         said = []
-        for what, ways in kinds.items():
-            if len(ways):
-                best = ways.row(int(ways["samples_per_s"].arg_max() or 0), named=True)
+        for what, methods in kinds.items():
+            if len(methods):
+                best = methods.row(int(methods["samples_per_s"].arg_max() or 0), named=True)
                 ratio = best["samples_per_s"] / samples_per_s
                 share = f" ({best['samples_share']:.0%})" if best["samples_share"] < 1 else ""
                 if ratio > FASTER:
                     said.append(
-                        f"{what}, {named(WAYS[best['way']])}{share} is {three_digits(ratio)} x "
-                        "as fast."
+                        f"{what}, {named(METHODS[best['method']])}{share} is {three_digits(ratio)} "
+                        "x as fast."
                     )
         return " ".join(said)
 
@@ -213,7 +213,7 @@ def compare(
     times: Mapping[str, LayerTimes] | None = None,
     epochs: int = 10,
 ) -> Comparison:
-    """Compare all ways of training a model on a cluster.
+    """Compare all methods of training a model on a cluster.
 
     Each plans for the cluster; then its programs run in virtual time, without learning.
 
@@ -234,7 +234,7 @@ def compare(
     Returns
     -------
     Comparison
-        Its ``frame`` has a row for each way; ``str()`` of it is the answer.
+        Its ``frame`` has a row for each method; ``str()`` of it is the answer.
 
     Raises
     ------
@@ -245,37 +245,37 @@ def compare(
     if not isinstance(profile, ModelProfile):
         profile = profile_model(profile, input_shape, input_dtype=input_dtype)
     memory = memory_of(model, input_shape, input_dtype)
-    return compared(Question(profile, cluster, batch_size, times, memory, epochs))
+    return compared(Problem(profile, cluster, batch_size, times, memory, epochs))
 
 
-def compared(question: Question, ways: Sequence[Way] = tuple(WAYS.values())) -> Comparison:
-    """Compare ways of training; see `compare`."""
-    found = list[tuple[Way, Option | str]]()
-    with progress.steps("comparing", len(ways)) as step:
-        for way in ways:
-            step(way.name)
-            found += options(question, [way])
-    by_name = {way.name: option for way, option in found}
-    return Comparison(question, by_name, table.frame(question, found))
+def compared(problem: Problem, methods: Sequence[Method] = tuple(METHODS.values())) -> Comparison:
+    """Compare methods of training; see `compare`."""
+    found = list[tuple[Method, Plan | str]]()
+    with progress.steps("comparing", len(methods)) as step:
+        for method in methods:
+            step(method.name)
+            found += plans(problem, [method])
+    by_name = {method.name: plan for method, plan in found}
+    return Comparison(problem, by_name, table.frame(problem, found))
 
 
 def lead(usable: pl.DataFrame, where: str = "") -> tuple[str, str]:
-    """Say which way is the fastest and what limits it, and how far ahead of which others it is.
+    """Say which method is the fastest and what limits it, and how far ahead of which others it is.
 
-    `usable` has the ways in order, the fastest first. The others are the runner-up and, where that
-    is of the same system, the first way of another one.
+    `usable` has the methods in order, the fastest first. The others are the runner-up and, where
+    that is of the same system, the first method of another one.
     """
     first = usable.row(0, named=True)
-    limit, name = first["limited_by"], named(WAYS[first["way"]])
+    limit, name = first["limited_by"], named(METHODS[first["method"]])
     what = f"the {limit}" if limit.startswith("link ") else limit
     busy = f"{what} is busy for {first['busy_share']:.0%} of an iteration"
     fastest = f"{name[0].upper()}{name[1:]}{where} is the fastest: {busy}."
     elsewhere = usable.filter(pl.col("system") != first["system"])
-    others = pl.concat([usable[1:2], elsewhere[:1]]).unique("way", maintain_order=True)
+    others = pl.concat([usable[1:2], elsewhere[:1]]).unique("method", maintain_order=True)
     ahead = [
         f"{_times(first['samples_per_s'] / rate)}as fast as {'' if at else 'the runner-up, '}"
-        f"{named(WAYS[way])}"
-        for at, (way, rate) in enumerate(others.select("way", "samples_per_s").iter_rows())
+        f"{named(METHODS[method])}"
+        for at, (method, rate) in enumerate(others.select("method", "samples_per_s").iter_rows())
     ]
     return fastest, f"It is {', and '.join(ahead)}." if ahead else ""
 

@@ -12,9 +12,9 @@ import polars as pl
 from workbench.clusters import Cluster, Link, Node, star
 from workbench.comparison import charts
 from workbench.comparison.compare import lead
-from workbench.comparison.question import Question
-from workbench.comparison.use import limit
-from workbench.comparison.ways import WAYS, Option, usable
+from workbench.comparison.cost import limit
+from workbench.comparison.methods import METHODS, Plan, usable
+from workbench.comparison.problem import Problem
 from workbench.figures import stacked
 from workbench.profiles import profile_model
 from workbench.reproduction.parameters import PARAMETERS, Parameter, Parameters
@@ -41,7 +41,7 @@ class Setting(Parameters):
     ] = 1.0
     samples: Annotated[
         str,
-        Parameter("whether raw samples may leave their holder", options=lambda: RULES),
+        Parameter("whether raw samples may leave their owner", options=lambda: RULES),
     ] = "may leave"
 
     @property
@@ -54,7 +54,7 @@ SHARED = Shared(
     "Which way should I train this?",
     f"Workers of {WORKER_GFLOPS:g} GFLOP/s that hold {SAMPLES:,} samples each, an edge server of "
     f"{EDGE_GFLOPS:g} and a cloud of {CLOUD_GFLOPS:,.0f} behind it, 100 Mbit/s and 30 ms away. The "
-    "last worker is slower than the first by the unevenness. Of each system the ways that are "
+    "last worker is slower than the first by the unevenness. Of each system the methods that are "
     "hardly ever slower than its others; which is the fastest, and why; what the nodes do under "
     "the fastest three: computing above, sending below, waiting in between.",
     {
@@ -83,9 +83,9 @@ def cluster_of(setting: Setting) -> Cluster:
     return replace(near, nodes=nodes, links=links, raw_samples_may_leave=setting.may_leave)
 
 
-def question_of(setting: Setting) -> Question:
+def problem_of(setting: Setting) -> Problem:
     """The model on the cluster."""
-    return Question(profile_model(setting.model), cluster_of(setting), setting.batch_size)
+    return Problem(profile_model(setting.model), cluster_of(setting), setting.batch_size)
 
 
 BANDWIDTHS_MBPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
@@ -93,12 +93,12 @@ UNEVENNESSES = (1.0, 2.0, 4.0, 10.0)
 """Where winners change, of a small model and a large batch."""
 
 
-def questions(setting: Setting, samples: str) -> list[tuple[float, float, Question]]:
+def problems(setting: Setting, samples: str) -> list[tuple[float, float, Problem]]:
     """Questions at all bandwidths and unevennesses, as `charts.winners` takes them."""
     asked = []
     for mbps, uneven in product(BANDWIDTHS_MBPS, UNEVENNESSES):
         other = replace(setting, bandwidth_mbps=mbps, unevenness=uneven, samples=samples)
-        asked.append((mbps, uneven, question_of(other)))
+        asked.append((mbps, uneven, problem_of(other)))
     return asked
 
 
@@ -111,46 +111,46 @@ SHOWN = (
     "hiertrain",
     "all_edge",
 )
-"""Ways of each system that are hardly ever slower than its others, which take time."""
+"""Methods of each system that are hardly ever slower than its others, which take time."""
 
 TIMELINES = 3
 
 
-def found(question: Question) -> dict[str, Option]:
-    """The ways of `SHOWN` that can be used, all samples first, then the fastest first."""
+def found(problem: Problem) -> dict[str, Plan]:
+    """The methods of `SHOWN` that can be used, all samples first, then the fastest first."""
 
-    def key(found: tuple[str, Option]) -> tuple[bool, float]:
-        option = found[1]
-        return question.share(option.learns_from) < 1, -option.use.samples_per_s
+    def key(found: tuple[str, Plan]) -> tuple[bool, float]:
+        plan = found[1]
+        return problem.share(plan.learns_from) < 1, -plan.cost.samples_per_s
 
-    return dict(sorted(usable(question, [WAYS[name] for name in SHOWN]).items(), key=key))
+    return dict(sorted(usable(problem, [METHODS[name] for name in SHOWN]).items(), key=key))
 
 
 def table(setting: Setting) -> pl.DataFrame:
-    """A row for each way: ``way, system, samples_per_s, samples_share, limited_by, busy_share``."""
-    question = question_of(setting)
-    return _table(question, found(question))
+    """Rows of ``method, system, samples_per_s, samples_share, limited_by, busy_share``."""
+    problem = problem_of(setting)
+    return _table(problem, found(problem))
 
 
-def _table(question: Question, options: Mapping[str, Option]) -> pl.DataFrame:
+def _table(problem: Problem, plans: Mapping[str, Plan]) -> pl.DataFrame:
     rows = []
-    for name, option in options.items():
-        share, most = question.share(option.learns_from), limit(question, option.use)
-        rows.append((name, WAYS[name].system, option.use.samples_per_s, share, *most))
-    columns = ["way", "system", "samples_per_s", "samples_share", "limited_by", "busy_share"]
+    for name, plan in plans.items():
+        share, most = problem.share(plan.learns_from), limit(problem, plan.cost)
+        rows.append((name, METHODS[name].system, plan.cost.samples_per_s, share, *most))
+    columns = ["method", "system", "samples_per_s", "samples_share", "limited_by", "busy_share"]
     return pl.DataFrame(rows, schema=columns, orient="row")
 
 
 def draw(setting: Setting) -> dict[str, Any]:
-    """Who is ahead, rates of ways that equal SGD, and timelines of the fastest of them."""
-    question = question_of(setting)
-    options = found(question)
-    frame = _table(question, options)
+    """Who is ahead, rates of methods that equal SGD, and timelines of the fastest of them."""
+    problem = problem_of(setting)
+    plans = found(problem)
+    frame = _table(problem, plans)
     kind = pl.when(pl.col("samples_share") == 1).then(pl.lit(charts.KINDS[0]))
     drawn = frame.with_columns(kind=kind.otherwise(pl.lit(charts.KINDS[1])))
     rates = charts.marks(drawn, charts.KINDS[:2])
-    shown = [name for name, option in options.items() if option.phases][:TIMELINES]
-    traced = charts.traced({name: options[name] for name in shown})
+    shown = [name for name, plan in plans.items() if plan.phases][:TIMELINES]
+    traced = charts.traced({name: plans[name] for name in shown})
     title = [
         *lead(frame.filter(pl.col("samples_share") == 1)),
         "simulated without learning",

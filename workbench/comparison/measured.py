@@ -1,4 +1,4 @@
-"""Measure iterations of ways with real processes, and simulate the same iterations.
+"""Measure iterations of methods with real processes, and simulate the same iterations.
 
 Their programs run without learning: messages have the size that they would have, and a node
 computes by waiting for as long as it would, so that what is measured are links, order and waiting,
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench.clusters import Cluster
-from workbench.comparison.question import Question
-from workbench.comparison.ways.way import Option
+from workbench.comparison.methods.method import Plan
+from workbench.comparison.problem import Problem
 from workbench.runtime import Run, SimulationError, simulate
 from workbench.utils.checks import UserError, check_number
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from workbench.runtime.measured import MeasuredRun
 
 AT_MOST_S = 60.0
-"""Ways that take longer are not measured."""
+"""Methods that take longer are not measured."""
 
 LASTING_S = 2.0
 """Enough iterations are measured to take that long, beside those at the beginning."""
@@ -38,7 +38,7 @@ MOST_NODES = 32
 """Each is a process."""
 
 SCHEMA: dict[str, Any] = {
-    "way": pl.String,
+    "method": pl.String,
     "simulated_samples_per_s": pl.Float64,
     "measured_samples_per_s": pl.Float64,
     "iterations": pl.Int64,
@@ -52,17 +52,17 @@ DISTURBED = "disturbed: the machine was too busy; measure again"
 
 
 def measured(
-    question: Question,
-    options: Mapping[str, Option | str],
+    problem: Problem,
+    plans: Mapping[str, Plan | str],
     at_most_s: float = AT_MOST_S,
     say: Callable[[str], object] = lambda line: None,
 ) -> pl.DataFrame:
-    """Measure ways, each for `at_most_s` seconds at most; a row each.
+    """Measure methods, each for `at_most_s` seconds at most; a row each.
 
     Rates are those of the same ``iterations``, simulated and measured, so that they can be
     compared. ``late`` of all ``deadlines``, ends of messages and of computing, were missed by over
-    1 ms; ``steal`` is the share of the machine's time that others took. ``reason`` says why a way
-    was not measured, what was left out, or that the machine disturbed it.
+    1 ms; ``steal`` is the share of the machine's time that others took. ``reason`` says why a
+    method was not measured, what was left out, or that the machine disturbed it.
 
     Raises UserError: `at_most_s` is out of range; measured runs cannot be had here.
     """
@@ -71,16 +71,16 @@ def measured(
     if not 0 < check_number("at_most_s", at_most_s) < math.inf:
         raise UserError(f"at_most_s is {at_most_s:g}; give finite seconds above 0")
     rows: dict[str, dict[str, Any]] = {}
-    trials = dict[str, Trial]()
-    for name, option in options.items():
+    trials = dict[str, Measurement]()
+    for name, plan in plans.items():
         try:
-            trials[name] = Trial.of(question, option, at_most_s)
+            trials[name] = Measurement.of(problem, plan, at_most_s)
             rows[name] = {"reason": INTERRUPTED}
         except UserError as error:
             rows[name] = {"reason": str(error)}
     if trials:
         whole_s = math.ceil(sum(trial.used.seconds for trial in trials.values()))
-        say(f"measuring {len(trials)} ways as real processes: about {whole_s} s, and starting")
+        say(f"measuring {len(trials)} methods as real processes: about {whole_s} s, and starting")
         try:
             with current_or_new(max(trial.used.nodes for trial in trials.values()), None):
                 for name, trial in trials.items():
@@ -89,56 +89,56 @@ def measured(
                     rows[name] = trial.measure()
         except KeyboardInterrupt:
             say("interrupted; the others are not measured")
-    return pl.DataFrame([{"way": name, **row} for name, row in rows.items()], schema=SCHEMA)
+    return pl.DataFrame([{"method": name, **row} for name, row in rows.items()], schema=SCHEMA)
 
 
 @dataclass(frozen=True)
-class Trial:
-    """Iterations of a way that are to be measured."""
+class Measurement:
+    """Iterations of a method that are to be measured."""
 
-    option: Option
+    plan: Plan
     count: int
     samples_per_s: float  # as simulated
     used: Simulated
 
     @classmethod
-    def of(cls, question: Question, option: Option | str, at_most_s: float) -> Trial:
+    def of(cls, problem: Problem, plan: Plan | str, at_most_s: float) -> Measurement:
         """Choose how many iterations, by simulating them.
 
         Raises UserError: they cannot be measured, or take too long.
         """
-        if isinstance(option, str):
-            raise UserError(option)
-        if not option.phases:
+        if isinstance(plan, str):
+            raise UserError(plan)
+        if not plan.phases:
             raise UserError(
                 "it has no programs without learning; train it with RunOptions(measured=True)"
             )
-        if (processes := len(option.phases[0].cluster)) > MOST_NODES:
+        if (processes := len(plan.phases[0].cluster)) > MOST_NODES:
             raise UserError(
                 f"it would take {processes} processes; up to {MOST_NODES} nodes are measured"
             )
-        wanted = min(MOST_ITERATIONS, math.ceil(LASTING_S / option.use.iteration_s))
+        wanted = min(MOST_ITERATIONS, math.ceil(LASTING_S / plan.cost.iteration_s))
         for count in (max(wanted, FEWEST), FEWEST):
             used = Simulated()
-            rate = option.run(used, count).samples_per_s
+            rate = plan.run(used, count).samples_per_s
             if used.seconds <= at_most_s:
-                return cls(option, count, rate, used)
+                return cls(plan, count, rate, used)
         raise UserError(
-            f"{FEWEST} iterations, with those before them, take {used.seconds:,.0f} s, and a way "
-            f"may take {at_most_s:g} s (at_most_s)"
+            f"{FEWEST} iterations, with those before them, take {used.seconds:,.0f} s, and a "
+            f"method may take {at_most_s:g} s (at_most_s)"
         )
 
     def measure(self) -> dict[str, Any]:
         """A row of the table."""
         carrier = Measured(self.used.links)
         try:
-            use = self.option.run(carrier, self.count)
+            cost = self.plan.run(carrier, self.count)
         except (UserError, SimulationError) as error:
             return {"reason": str(error)}
         disturbed = any(run.disturbed for run in carrier.runs)
         return carrier.late() | {
             "simulated_samples_per_s": self.samples_per_s,
-            "measured_samples_per_s": use.samples_per_s,
+            "measured_samples_per_s": cost.samples_per_s,
             "iterations": self.count,
             "reason": DISTURBED if disturbed else None,
         }
@@ -159,7 +159,7 @@ class Simulated:
         run = simulate(cluster, programs, trace=trace)
         self.seconds += run.end_s
         self.nodes = max(self.nodes, len(cluster))
-        self.links |= {(use.source, use.target) for use in run.links if use.messages}
+        self.links |= {(cost.source, cost.target) for cost in run.links if cost.messages}
         return run
 
 

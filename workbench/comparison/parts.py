@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.comparison.question import Question
+from workbench.comparison.problem import Problem
 from workbench.hiertrain.costs.policy import Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS
 
@@ -42,8 +42,8 @@ def parts(policy: Policy, output_bytes: NDArray[np.float64]) -> Mapping[str, Par
         for span in policy.held(tier, layers):
             held[span[0] - 1 : span[1]] = True
         received = 0.0
-        for holder, first, last, count in policy.rows(layers):
-            if holder == tier:
+        for owner, first, last, count in policy.rows(layers):
+            if owner == tier:
                 samples[first - 1 : last] += count
                 if first > 1 and not isinstance(policy, Hybrid):
                     received += count * float(output_bytes[first - 2])
@@ -55,7 +55,7 @@ def parts(policy: Policy, output_bytes: NDArray[np.float64]) -> Mapping[str, Par
     return found
 
 
-def part_bytes(question: Question, part: Part) -> float | None:
+def part_bytes(problem: Problem, part: Part) -> float | None:
     """Memory that a part takes at its peak; None if the model's is not known.
 
     What a step of the whole model takes whatever its samples is taken to be for parameters, as many
@@ -64,14 +64,14 @@ def part_bytes(question: Question, part: Part) -> float | None:
     layers, as much a byte as the whole, and received features twice, as inputs are held. So all
     layers on one node take what the whole model does.
     """
-    memory, batch, table = question.memory, question.batch_size, question.profile.table
+    memory, batch, table = problem.memory, problem.batch_size, problem.profile.table
     if memory is None:
         return None
     whole = memory(batch)
     fixed = min(memory.fixed_bytes, whole)
     sizes, outputs = table["param_bytes"].to_numpy(), table["output_bytes"].to_numpy()
-    frozen = np.array(question.profile.frozen_bytes or [0] * len(sizes))
-    inputs = np.concatenate([[question.sample_bytes], outputs[:-1]])
+    frozen = np.array(problem.profile.frozen_bytes or [0] * len(sizes))
+    inputs = np.concatenate([[problem.sample_bytes], outputs[:-1]])
 
     def of_parameters(held: NDArray[np.bool_]) -> float:
         return float(((2 * sizes + frozen) * held).sum() + (sizes * held).max())

@@ -1,4 +1,4 @@
-"""The rows of a comparison: what each way takes, and the best way of each kind."""
+"""The rows of a comparison: what each method takes, and the best method of each kind."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from workbench.comparison.question import Question
-from workbench.comparison.use import Use, carried, limit
-from workbench.comparison.ways.way import EQUAL, Option, Way
+from workbench.comparison.cost import Cost, carried, limit
+from workbench.comparison.methods.method import EQUAL, Method, Plan
+from workbench.comparison.problem import Problem
 
 SCHEMA: dict[str, Any] = {
-    "way": pl.String,
+    "method": pl.String,
     "system": pl.String,
     "update": pl.String,
     "samples_per_s": pl.Float64,
@@ -39,18 +39,18 @@ SCHEMA: dict[str, Any] = {
 }
 
 WITHIN = 100
-"""Ways that are slower than the fastest by a larger factor are not shown."""
+"""Methods that are slower than the fastest by a larger factor are not shown."""
 
 ALIKE = 1.02
-"""Ways of one kind share a row if their rates differ by no larger factor."""
+"""Methods of one kind share a row if their rates differ by no larger factor."""
 
 MOST_ROWS = 12
 
 
-def frame(question: Question, found: Iterable[tuple[Way, Option | str]]) -> pl.DataFrame:
-    """A row for each way, in the order that `Comparison` describes."""
-    rows = pl.DataFrame([_row(question, *each) for each in found], schema=SCHEMA)
-    alone = rows.filter(way="one node")["samples_per_s"]
+def frame(problem: Problem, found: Iterable[tuple[Method, Plan | str]]) -> pl.DataFrame:
+    """A row for each method, in the order that `Comparison` describes."""
+    rows = pl.DataFrame([_row(problem, *each) for each in found], schema=SCHEMA)
+    alone = rows.filter(method="one node")["samples_per_s"]
     over = pl.col("samples_per_s") / alone.item() if len(alone) else pl.lit(None, pl.Float64)
     return rows.with_columns(over_one_node=over).sort(
         pl.col("reason").is_not_null(),
@@ -64,15 +64,15 @@ def frame(question: Question, found: Iterable[tuple[Way, Option | str]]) -> pl.D
 
 
 def equal_to_sgd(rows: pl.DataFrame) -> pl.DataFrame:
-    """Ways that equal SGD on all samples and can be used."""
+    """Methods that equal SGD on all samples and can be used."""
     exact = (pl.col("update") == EQUAL) & (pl.col("samples_share") == 1)
     return rows.filter(pl.col("reason").is_null() & exact)
 
 
 def best(rows: pl.DataFrame) -> pl.DataFrame:
-    """The best way of each kind, with how many others of its kind are about as fast.
+    """The best method of each kind, with how many others of its kind are about as fast.
 
-    Ways of a system are of one kind if all or none of them equal SGD, on all samples or on some.
+    Methods of a system are of one kind if all or none of them equal SGD, on all samples or on some.
     Left out are those that do not fit, those over `WITHIN` times as slow as the fastest, and what
     is beyond `MOST_ROWS`. The last column, ``alike``, counts those of a kind that are up to `ALIKE`
     times as slow.
@@ -86,61 +86,61 @@ def best(rows: pl.DataFrame) -> pl.DataFrame:
         overall=rate.rank("ordinal", descending=True),
     )
     first = ranked.filter((pl.col("place") == 1) & (rate * WITHIN >= rate.max()))
-    shown = first.sort("overall").head(MOST_ROWS)["way"]
-    return first.filter(pl.col("way").is_in(shown.implode())).drop("place", "overall")
+    shown = first.sort("overall").head(MOST_ROWS)["method"]
+    return first.filter(pl.col("method").is_in(shown.implode())).drop("place", "overall")
 
 
-def _row(question: Question, way: Way, option: Option | str) -> dict[str, Any]:
+def _row(problem: Problem, method: Method, plan: Plan | str) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "way": way.name,
-        "system": way.system,
-        "update": way.update,
-        "raw_samples_move": way.moves_samples,
-        "survives_a_node": way.survives,
+        "method": method.name,
+        "system": method.system,
+        "update": method.update,
+        "raw_samples_move": method.moves_samples,
+        "survives_a_node": method.survives,
     }
-    if isinstance(option, str):
-        return row | {"reason": option}
-    use = option.use
-    sizes = {hop: size for hop, (size, _) in carried(question, use).items()}
-    most, assumes = limit(question, use), option.assumes + question.assumes(option.learns_from)
+    if isinstance(plan, str):
+        return row | {"reason": plan}
+    cost = plan.cost
+    sizes = {hop: size for hop, (size, _) in carried(problem, cost).items()}
+    most, assumes = limit(problem, cost), plan.assumes + problem.assumes(plan.learns_from)
     if most.share > 1 + 1e-6:
         assumes += (f"{most.what} carries less than is sent, so messages arrive later and later",)
     row |= {
-        "samples_per_s": use.samples_per_s,
-        "predicted_samples_per_s": option.predicted_s and use.samples / option.predicted_s,
-        "samples_share": question.share(option.learns_from),
-        "bytes_per_sample": sum(sizes.values()) / use.samples,
+        "samples_per_s": cost.samples_per_s,
+        "predicted_samples_per_s": plan.predicted_s and cost.samples / plan.predicted_s,
+        "samples_share": problem.share(plan.learns_from),
+        "bytes_per_sample": sum(sizes.values()) / cost.samples,
         "limited_by": most.what,
         "busy_share": min(most.share, 1.0),
-        "waiting_share": use.waiting_share,
-        "where": option.where,
+        "waiting_share": cost.waiting_share,
+        "where": plan.where,
         "assumes": "; ".join(assumes),
     }
     if sizes:
         a, b = max(sizes, key=lambda hop: sizes[hop])
-        names = question.cluster.names
+        names = problem.cluster.names
         row["busiest_link"] = f"{names[a]} to {names[b]}"
-        row["busiest_link_bytes_per_sample"] = sizes[a, b] / use.samples
-    return row | memory(question, option) | _expenses(question, use)
+        row["busiest_link_bytes_per_sample"] = sizes[a, b] / cost.samples
+    return row | memory(problem, plan) | _expenses(problem, cost)
 
 
-def memory(question: Question, option: Option) -> dict[str, Any]:
+def memory(problem: Problem, plan: Plan) -> dict[str, Any]:
     """Peak of the fullest node, the one that is fullest or least large enough by itself.
 
-    Unless a way says otherwise, a node needs what a step of the whole model needs with its samples;
-    a server, which learns from none, keeps parameters and their gradients.
+    Unless a method says otherwise, a node needs what a step of the whole model needs with its
+    samples; a server, which learns from none, keeps parameters and their gradients.
     """
-    if option.memory is not None:
-        held = dict(option.memory)
+    if plan.memory is not None:
+        held = dict(plan.memory)
     else:
         found = {
-            node: question.node_memory(node, count, serves=node == option.server)
-            for node, count in option.batches.items()
+            node: problem.node_memory(node, count, serves=node == plan.server)
+            for node, count in plan.batches.items()
         }
         held = {node: one for node, one in found.items() if one is not None}
     if not held:
         return {}
-    nodes = question.cluster.nodes
+    nodes = problem.cluster.nodes
 
     def fullness(node: int) -> tuple[float, float]:
         needed_bytes = held[node].needed_bytes
@@ -155,16 +155,16 @@ def memory(question: Question, option: Option) -> dict[str, Any]:
     }
 
 
-def fits(question: Question, option: Option) -> bool:
+def fits(problem: Problem, plan: Plan) -> bool:
     """Whether memory does not rule it out."""
-    return memory(question, option).get("fits") is not False
+    return memory(problem, plan).get("fits") is not False
 
 
-def _expenses(question: Question, use: Use) -> dict[str, Any]:
+def _expenses(problem: Problem, cost: Cost) -> dict[str, Any]:
     """Joules and money of the nodes that compute, send or receive, for a thousand samples."""
-    part = {*use.busy_s, *(node for pair in use.link_bytes for node in pair)}
-    nodes = [question.cluster.nodes[node] for node in sorted(part)]
-    seconds = 1000 / use.samples_per_s
+    part = {*cost.busy_s, *(node for pair in cost.link_bytes for node in pair)}
+    nodes = [problem.cluster.nodes[node] for node in sorted(part)]
+    seconds = 1000 / cost.samples_per_s
     found: dict[str, Any] = {}
     if all(node.watts for node in nodes):
         found["joules_per_1000_samples"] = seconds * sum(node.watts or 0.0 for node in nodes)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from workbench.clusters import Cluster
-from workbench.comparison.ways.way import EQUAL
+from workbench.comparison.methods.method import EQUAL
 from workbench.profiles import LayerTimes
 from workbench.utils import terminal
 from workbench.utils.checks import UserError
@@ -30,7 +30,7 @@ MEASURED_LEGEND = (
 )
 
 HEADINGS = {
-    "way": "method",
+    "method": "method",
     "samples_per_s": "samples/s",
     "over_one_node": "x one node",
     "limited_by": "limited by",
@@ -85,7 +85,7 @@ def _table(rows: pl.DataFrame, title: str, width: int) -> Table:
 
 def _left_out(frame: pl.DataFrame, rows: pl.DataFrame) -> str:
     """How many methods are not shown, by why."""
-    others = frame.filter(~pl.col("way").is_in(rows["way"].implode()))
+    others = frame.filter(~pl.col("method").is_in(rows["method"].implode()))
     usable = others.filter(pl.col("reason").is_null())
     unfit = usable.filter(~pl.col("fits").fill_null(True))
     counts = {
@@ -113,28 +113,30 @@ def measured(frame: pl.DataFrame) -> Iterator[Table]:
             rate, simulated = row["measured_samples_per_s"], row["simulated_samples_per_s"]
             late = f"{row['late']} of {row['deadlines']}"
             cells = [three_digits(simulated), three_digits(rate), f"{simulated / rate - 1:+.1%}"]
-            table.add_row(row["way"], *cells, late, f"{row['steal']:.1%}")
-            notes += [f"{row['way']}: {row['reason']}"] if row["reason"] else []
+            table.add_row(row["method"], *cells, late, f"{row['steal']:.1%}")
+            notes += [f"{row['method']}: {row['reason']}"] if row["reason"] else []
         table.caption = "\n".join((*MEASURED_LEGEND, *notes))
         yield table
     yield from refusals(frame.filter(pl.col("measured_samples_per_s").is_null()), "Not measured")
 
 
 def refusals(frame: pl.DataFrame, title: str) -> Iterator[Table]:
-    """A table of the ways that have a reason not to be used; none if there are none."""
+    """A table of the methods that have a reason not to be used; none if there are none."""
     refused = frame.filter(pl.col("reason").is_not_null())
     if len(refused):
         table = terminal.table(title)
-        table.add_column("way", no_wrap=True)
+        table.add_column("method", no_wrap=True)
         table.add_column("why")
-        for reason, ways in refused.group_by("reason", maintain_order=True).agg("way").iter_rows():
-            table.add_row("\n".join(ways), reason)
+        for reason, methods in (
+            refused.group_by("reason", maintain_order=True).agg("method").iter_rows()
+        ):
+            table.add_row("\n".join(methods), reason)
         yield table
 
 
 def _cell(name: str, row: Mapping[str, Any]) -> str:
-    if name == "way":
-        return f"{row['way']} (+{row['alike']})" if row.get("alike") else row["way"]
+    if name == "method":
+        return f"{row['method']} (+{row['alike']})" if row.get("alike") else row["method"]
     if name == "limited_by":
         return f"{row['limited_by']}, {row['busy_share']:.0%}"
     if name == "memory":
@@ -166,18 +168,18 @@ def gives_up(row: Mapping[str, Any]) -> str:
 
 
 def by_batch(answers: Mapping[int, Comparison], title: str) -> Table:
-    """The fastest way by the samples in a batch."""
+    """The fastest method by the samples in a batch."""
     table = terminal.table(title)
     for name in ("a batch\nof", "samples\n/s"):
         table.add_column(name, justify="right")
     for name in ("fastest of those equal to SGD", "limited by"):
         table.add_column(name)
     for size, found in answers.items():
-        if found.way is None:
+        if found.method is None:
             table.add_row(f"{size:,}", "", "none fits in memory", "")
             continue
-        row = found.frame.row(by_predicate=pl.col("way") == found.way, named=True)
-        cells = [_cell(name, row) for name in ("samples_per_s", "way", "limited_by")]
+        row = found.frame.row(by_predicate=pl.col("method") == found.method, named=True)
+        cells = [_cell(name, row) for name in ("samples_per_s", "method", "limited_by")]
         table.add_row(f"{size:,}", *cells)
     return table
 

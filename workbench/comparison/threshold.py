@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from workbench.clusters import Link, Schedule
-from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.cost import carried
+from workbench.comparison.methods import METHODS, Method
+from workbench.comparison.problem import Problem, UnusableError
 from workbench.comparison.routes import Pair, link_bps
 from workbench.comparison.table import fits
-from workbench.comparison.use import carried
-from workbench.comparison.ways import WAYS, Way
 from workbench.utils.numbers import three_digits
 
 STEP = 2.0
@@ -25,52 +25,54 @@ RESOLUTION = 1.02
 """Ratio of bandwidths to which a threshold between two of the grid is narrowed down."""
 
 ROUNDING = 1e-9
-"""Ways that are faster by less are as fast."""
+"""Methods that are faster by less are as fast."""
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """A bandwidth, more than now (`above`) or less, at which another way becomes the fastest.
+    """A bandwidth, more than now (`above`) or less, at which another method becomes the fastest.
 
     `links` says of which links the bandwidth changes, all to the same.
     """
 
-    way: str
+    method: str
     links: str
     bandwidth_mbps: float
     above: bool
 
     def __str__(self) -> str:
         return (
-            f"With {'more' if self.above else 'less'} bandwidth, {named(WAYS[self.way])} becomes "
-            f"the fastest at {three_digits(self.bandwidth_mbps)} Mbit/s ({self.links})."
+            f"With {'more' if self.above else 'less'} bandwidth, {named(METHODS[self.method])} "
+            f"becomes the fastest at {three_digits(self.bandwidth_mbps)} Mbit/s ({self.links})."
         )
 
 
-def named(way: Way) -> str:
-    """A system, with the way where its name says more."""
-    if way.name.split(", ")[-1] == way.system.lower():
-        return way.system
-    return way.name if way.name.startswith(way.system) else f"{way.system} ({way.name})"
+def named(method: Method) -> str:
+    """A system, with the method where its name says more."""
+    if method.name.split(", ")[-1] == method.system.lower():
+        return method.system
+    return (
+        method.name if method.name.startswith(method.system) else f"{method.system} ({method.name})"
+    )
 
 
-def threshold(question: Question, way: str, among: Iterable[str]) -> Threshold | None:
+def threshold(problem: Problem, method: str, among: Iterable[str]) -> Threshold | None:
     """The nearest bandwidth, above or else below, at which another system is the fastest.
 
-    All links equal to the busiest under `way` get another bandwidth. `among` are the ways that
-    count. Bandwidths are tried on a geometric grid, `STEPS` steps of a ratio of `STEP`; a system
-    that is ahead only between two of them is not seen, since rates may go up and down.
+    All links equal to the busiest under `method` get another bandwidth. `among` are the methods
+    that count. Bandwidths are tried on a geometric grid, `STEPS` steps of a ratio of `STEP`; a
+    system that is ahead only between two of them is not seen, since rates may go up and down.
     """
-    ways = [WAYS[name] for name in dict.fromkeys((way, *among))]
-    hop = _busiest(question, ways[0])
+    methods = [METHODS[name] for name in dict.fromkeys((method, *among))]
+    hop = _busiest(problem, methods[0])
     if hop is None:
         return None
-    like = question.cluster.links[hop]
+    like = problem.cluster.links[hop]
     for above in (True, False):
-        overtaking = first(partial(_leader, question, like, ways), STEP if above else 1 / STEP)
+        overtaking = first(partial(_leader, problem, like, methods), STEP if above else 1 / STEP)
         if overtaking is not None:
             factor, other = overtaking
-            return Threshold(other, _like(question, hop), link_bps(like) * factor / 1e6, above)
+            return Threshold(other, _like(problem, hop), link_bps(like) * factor / 1e6, above)
     return None
 
 
@@ -92,37 +94,37 @@ def first(leader: Callable[[float], str | None], step: float) -> tuple[float, st
     return far, other
 
 
-def _leader(question: Question, like: Link, ways: list[Way], factor: float) -> str | None:
-    """The fastest way, if its system is another than the first way's; None if it is not."""
-    changed = _with_bandwidth(question, like, factor)
-    rates = {way.name: _rate(changed, way) for way in ways}
-    own = max(rates[way.name] for way in ways if way.system == ways[0].system)
+def _leader(problem: Problem, like: Link, methods: list[Method], factor: float) -> str | None:
+    """The fastest method, if its system is another than the first method's; None if it is not."""
+    changed = _with_bandwidth(problem, like, factor)
+    rates = {method.name: _rate(changed, method) for method in methods}
+    own = max(rates[method.name] for method in methods if method.system == methods[0].system)
     best = max(rates, key=lambda name: rates[name])
     return best if rates[best] * (1 - ROUNDING) > own else None
 
 
-def _rate(question: Question, way: Way) -> float:
+def _rate(problem: Problem, method: Method) -> float:
     """Samples a second, 0 where it cannot be used, does not fit or leaves samples out."""
     try:
-        option = way.find(question)
+        plan = method.plan(problem)
     except UnusableError:
         return 0.0
-    whole = fits(question, option) and question.share(option.learns_from) == 1
-    return option.use.samples_per_s if whole else 0.0
+    whole = fits(problem, plan) and problem.share(plan.learns_from) == 1
+    return plan.cost.samples_per_s if whole else 0.0
 
 
-def _busiest(question: Question, way: Way) -> Pair | None:
-    """The link that is busy for longest under a way; if it uses none, the narrowest of all."""
-    seconds = {hop: busy for hop, (_, busy) in carried(question, way.find(question).use).items()}
+def _busiest(problem: Problem, method: Method) -> Pair | None:
+    """The link that is busy for longest under a method; if it uses none, the narrowest of all."""
+    seconds = {hop: busy for hop, (_, busy) in carried(problem, method.plan(problem).cost).items()}
     if seconds:
         return max(seconds, key=lambda hop: seconds[hop])
-    links = question.cluster.links
+    links = problem.cluster.links
     return min(links, key=lambda hop: link_bps(links[hop]), default=None)
 
 
-def _like(question: Question, hop: Pair) -> str:
+def _like(problem: Problem, hop: Pair) -> str:
     """The links that are equal to one, in words."""
-    cluster = question.cluster
+    cluster = problem.cluster
     ends = f"{cluster.names[hop[0]]} to {cluster.names[hop[1]]}"
     same = [pair for pair, link in cluster.links.items() if link == cluster.links[hop]]
     if set(same) == {hop}:
@@ -132,13 +134,13 @@ def _like(question: Question, hop: Pair) -> str:
     return f"all links like {ends}"
 
 
-def _with_bandwidth(question: Question, like: Link, factor: float) -> Question:
-    """The question, with the bandwidth of all links equal to `like` multiplied by a factor."""
+def _with_bandwidth(problem: Problem, like: Link, factor: float) -> Problem:
+    """The problem, with the bandwidth of all links equal to `like` multiplied by a factor."""
     rate = like.bandwidth
     if isinstance(rate, Schedule):
         rate = Schedule(rate.starts_s, tuple(value * factor for value in rate.values))
     else:
         rate = rate * factor
-    changed, cluster = replace(like, bandwidth_bps=rate), question.cluster
+    changed, cluster = replace(like, bandwidth_bps=rate), problem.cluster
     links = {hop: changed if link == like else link for hop, link in cluster.links.items()}
-    return replace(question, cluster=replace(cluster, links=links))
+    return replace(problem, cluster=replace(cluster, links=links))

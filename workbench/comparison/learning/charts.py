@@ -1,4 +1,4 @@
-"""Charts of trained ways: loss and metric against time and bytes, and what stress costs."""
+"""Charts of trained methods: loss and metric against time and bytes, and what stress costs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 
 from workbench.comparison.learning.ranking import KEYS
 from workbench.comparison.learning.stress import STRESSES
-from workbench.comparison.ways.way import EQUAL
+from workbench.comparison.methods.method import EQUAL
 from workbench.figures import parts, stacked
 from workbench.figures.style import PALETTE, series
 from workbench.training.objective import CLASSES, Metric, Objective
@@ -19,7 +19,7 @@ from workbench.utils.checks import UserError
 if TYPE_CHECKING:
     import altair as alt
 
-    from workbench.comparison.learning.ranking import TrainedWays
+    from workbench.comparison.learning.ranking import TrainedMethods
 
 MOST = len(PALETTE)
 POINTS = 16
@@ -36,7 +36,7 @@ SUBTITLE = "true learning, simulated time"
 
 AXES = {"at_s": "virtual seconds", "bytes": "MB over all links"}
 CURVES = {
-    "way": pl.String,
+    "method": pl.String,
     "axis": pl.String,
     "measure": pl.String,
     "title": pl.String,
@@ -44,8 +44,8 @@ CURVES = {
 }
 
 
-def shown(trained: TrainedWays, most: int = MOST) -> list[str]:
-    """The first way of each system by rank: those equal to SGD, and as many others, up to `most`.
+def shown(trained: TrainedMethods, most: int = MOST) -> list[str]:
+    """The first method of each system by rank, up to `most`: as many equal to SGD as others.
 
     In the order of their ranks.
     """
@@ -56,16 +56,16 @@ def shown(trained: TrainedWays, most: int = MOST) -> list[str]:
         .unique(["system", "exact"], keep="first", maintain_order=True)
         .with_columns(place=pl.int_range(pl.len()).over("exact"))
     )
-    kept = best.sort("place", maintain_order=True)["way"].head(most).to_list()
-    return best.filter(pl.col("way").is_in(kept))["way"].to_list()
+    kept = best.sort("place", maintain_order=True)["method"].head(most).to_list()
+    return best.filter(pl.col("method").is_in(kept))["method"].to_list()
 
 
-def curves(trained: TrainedWays, ways: Sequence[str] | None = None) -> pl.DataFrame:
+def curves(trained: TrainedMethods, methods: Sequence[str] | None = None) -> pl.DataFrame:
     """Means over seeds, with the least and the most, at times and bytes that grow by one factor.
 
-    Columns ``way, axis, measure, title, at, mean, low, high``; axes are ``at_s`` and ``bytes`` (in
-    MB), measures ``loss`` and the metric that the objective shows (accuracies in percent). A
-    training counts with its newest evaluation, its last one to the end of the longest. Ways that
+    Columns ``method, axis, measure, title, at, mean, low, high``; axes are ``at_s`` and ``bytes``
+    (in MB), measures ``loss`` and the metric that the objective shows (accuracies in percent). A
+    training counts with its newest evaluation, its last one to the end of the longest. Methods that
     send nothing have no line by bytes.
     """
     rows = []
@@ -74,8 +74,8 @@ def curves(trained: TrainedWays, ways: Sequence[str] | None = None) -> pl.DataFr
         measures[name] = trained.objective.metrics[name]
     best = trained.evaluations.join(trained.summary, on=KEYS, how="semi", maintain_order="left")
     scales = {"at_s": 1.0, "bytes": 1e-6}
-    for way in shown(trained) if ways is None else ways:
-        runs = best.filter(way=way).partition_by("seed", maintain_order=True)
+    for method in shown(trained) if methods is None else methods:
+        runs = best.filter(method=method).partition_by("seed", maintain_order=True)
         for axis in AXES:
             own = [run[axis].to_numpy() * scales[axis] for run in runs]
             begins = [float(at[at > 0].min()) for at in own if (at > 0).any()]
@@ -95,7 +95,7 @@ def curves(trained: TrainedWays, ways: Sequence[str] | None = None) -> pl.DataFr
                 ]
                 low, mean, high = (f(values, axis=0) for f in (np.min, np.mean, np.max))
                 rows += [
-                    (way, axis, measure, f"test {metric.heading}", *map(float, point))
+                    (method, axis, measure, f"test {metric.heading}", *map(float, point))
                     for point in zip(grid, mean, low, high, strict=True)
                 ]
     return pl.DataFrame(rows, schema=CURVES, orient="row")
@@ -106,7 +106,7 @@ def draw_curves(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
 
     Lines are means over seeds, bands go from the least to the most.
     """
-    order = frame["way"].unique(maintain_order=True).to_list()
+    order = frame["method"].unique(maintain_order=True).to_list()
     rows = [
         stacked(
             *(_panel(frame, axis, measure, order) for axis in AXES),
@@ -121,7 +121,7 @@ def draw_curves(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
 def _panel(frame: pl.DataFrame, axis: str, measure: str, order: Sequence[str]) -> alt.LayerChart:
     import altair as alt
 
-    encoded = series("way", order)
+    encoded = series("method", order)
     encoded["color"] = encoded["color"].legend(symbolOpacity=1)
     titles = frame.filter(measure=measure)["title"]
     base = alt.Chart(frame.filter(axis=axis, measure=measure)).encode(
@@ -138,21 +138,21 @@ def _panel(frame: pl.DataFrame, axis: str, measure: str, order: Sequence[str]) -
 def draw_stress(
     frame: pl.DataFrame, title: Sequence[str], objective: Objective = CLASSES
 ) -> dict[str, Any]:
-    """What each way keeps of its rate under each stress, and how much worse it ends.
+    """What each method keeps of its rate under each stress, and how much worse it ends.
 
     By the metric that the objective shows, or else by the loss. Means over seeds, from
-    `stress.stress`; a way that stops with one seed is said to stop.
+    `stress.stress`; a method that stops with one seed is said to stop.
     """
     measure = f"end_{objective.shown or 'loss'}"
     if measure not in frame.columns:
         raise UserError(f"the frame has no column {measure}; give the objective of the trainings")
     metric = objective.metrics.get(objective.shown or "", Metric(title="loss"))
-    worse = pl.col(measure).first().over("way", "seed") - pl.col(measure)
-    order = frame["way"].unique(maintain_order=True).to_list()
+    worse = pl.col(measure).first().over("method", "seed") - pl.col(measure)
+    order = frame["method"].unique(maintain_order=True).to_list()
     drawn = (
         frame.with_columns(worse=worse if metric.higher_is_better else -worse)
         .filter(pl.col("stress").is_in(STRESSES))
-        .group_by("way", "stress", maintain_order=True)
+        .group_by("method", "stress", maintain_order=True)
         .agg(
             stops=pl.col("stops").any(),
             kept=100 * pl.col("rate_share").mean(),
@@ -193,14 +193,14 @@ def _cells(
 ) -> alt.LayerChart:
     import altair as alt
 
-    ways, stresses = axes
+    methods, stresses = axes
     first = value == "kept"
-    drawn = frame.select("way", "stress", "stops", pl.col(value).fill_null(0.0), "text")
+    drawn = frame.select("method", "stress", "stops", pl.col(value).fill_null(0.0), "text")
     base = alt.Chart(drawn).encode(
         x=alt.X("stress:N", sort=list(stresses), title=None, axis=alt.Axis(labelAngle=-30)),
         y=alt.Y(
-            "way:N",
-            sort=list(ways),
+            "method:N",
+            sort=list(methods),
             title=None,
             axis=alt.Axis(labelLimit=240) if first else alt.Axis(labels=False, ticks=False),
         ),

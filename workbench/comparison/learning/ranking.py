@@ -1,4 +1,4 @@
-"""Ways that were trained, ranked by their virtual time to a loss."""
+"""Methods that were trained, ranked by their virtual time to a loss."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from workbench.comparison.learning.task import CURVE
-from workbench.comparison.ways.way import EQUAL
+from workbench.comparison.methods.method import EQUAL
 from workbench.training.objective import CLASSES, Objective
 from workbench.utils.numbers import bytes_as_text, three_digits
 
@@ -19,11 +19,11 @@ IMPROVEMENT = 0.9
 PARTS = (1 / 8, 1 / 4, 1 / 2, 1)
 """Shares of the training time at which the table gives the metric."""
 
-EVALUATIONS = {"way": pl.String, "learning_rate": pl.Float64, "seed": pl.Int64, **CURVE}
-KEYS = ["way", "learning_rate"]
+EVALUATIONS = {"method": pl.String, "learning_rate": pl.Float64, "seed": pl.Int64, **CURVE}
+KEYS = ["method", "learning_rate"]
 ROW = (*KEYS, "system", "update", "samples_share", "cut_short", "reason")
 SUMMARY = {
-    "way": pl.String,
+    "method": pl.String,
     "system": pl.String,
     "update": pl.String,
     "samples_share": pl.Float64,
@@ -42,31 +42,31 @@ SUMMARY = {
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedWays:
-    """All ways, trained.
+class TrainedMethods:
+    """All methods, trained.
 
     Attributes
     ----------
     evaluations
-        ``way, learning_rate, seed, at_s, bytes, samples, loss``: virtual seconds; bytes over all
+        ``method, learning_rate, seed, at_s, bytes, samples, loss``: virtual seconds; bytes over all
         links and samples learnt from by then; loss on the test samples. Last the metric on these
         that the objective shows, by its name: ``top1``, say, a fraction.
     summary
-        A row a way, at its best learning rate, the first to reach the loss first. ``to_loss_s`` is
-        the mean over seeds, with ``_min`` and ``_max``, of the time of the first evaluation at or
-        below the loss, null unless all seeds ``reached`` it, as are ``to_loss_bytes`` and
+        A row a method, at its best learning rate, the first to reach the loss first. ``to_loss_s``
+        is the mean over seeds, with ``_min`` and ``_max``, of the time of the first evaluation at
+        or below the loss, null unless all seeds ``reached`` it, as are ``to_loss_bytes`` and
         ``to_loss_samples``; ``end_`` is the last evaluation, of the metric with ``_min`` and
-        ``_max``. A way that had learnt for the most epochs
-        before its time was over is ``cut_short``. Last come ways with
+        ``_max``. A method that had learnt for the most epochs
+        before its time was over is ``cut_short``. Last come methods with
         a ``reason`` for not having been trained.
     target_loss
-        That ways are ranked by.
+        That methods are ranked by.
     interrupted
         Whether Ctrl-C ended it.
     objective
         What they were trained for.
     seconds
-        Virtual seconds for which each way ran.
+        Virtual seconds for which each method ran.
     """
 
     evaluations: pl.DataFrame
@@ -78,30 +78,30 @@ class TrainedWays:
 
     @property
     def over_time(self) -> pl.DataFrame:
-        """The metric, or else the loss, of each way after parts of the time, as means over seeds.
+        """The metric or the loss of each method after parts of the time, as means over seeds.
 
-        ``way``, then a column for each of `PARTS` of the seconds: ``"1.25 s"``.
+        ``method``, then a column for each of `PARTS` of the seconds: ``"1.25 s"``.
         """
         measure = self.objective.shown or "loss"
         best = self.evaluations.join(self.summary, on=KEYS, how="semi", maintain_order="left")
-        frame = self.summary.filter(pl.col("reason").is_null()).select("way")
+        frame = self.summary.filter(pl.col("reason").is_null()).select("method")
         for part in PARTS if len(frame) else ():
             by_then = best.filter(pl.col("at_s") <= part * self.seconds * (1 + 1e-9))
-            newest = by_then.group_by("way", "seed", maintain_order=True).last()
-            mean = newest.group_by("way").agg(pl.col(measure).mean())
+            newest = by_then.group_by("method", "seed", maintain_order=True).last()
+            mean = newest.group_by("method").agg(pl.col(measure).mean())
             name = f"{three_digits(part * self.seconds)} s"
-            frame = frame.join(mean.rename({measure: name}), on="way", how="left")
+            frame = frame.join(mean.rename({measure: name}), on="method", how="left")
         return frame
 
     def __str__(self) -> str:
         ranked = self.summary.filter(pl.col("to_loss_s").is_not_null())
         target = f"a test loss of {self.target_loss:.3g}"
         if ranked.is_empty():
-            return f"No way reached {target} with every seed."
+            return f"No method reached {target} with every seed."
         first = ranked.row(0, named=True)
         if first["to_loss_s"] == 0:
             return (
-                f"The first weights have {target} already: no way has to learn anything for it. "
+                f"The first weights have {target} already: no method has to learn anything for it. "
                 "Ask for a lower loss, or train more or with a smaller learning rate."
             )
         low_s, high_s = first["to_loss_s_min"], first["to_loss_s_max"]
@@ -109,12 +109,13 @@ class TrainedWays:
         part = first["samples_share"]
         share = f", which learns from {part:.0%} of the samples," if part < 1 else ""
         said = [
-            f"{first['way']}{share} reaches {target} first, in {three_digits(first['to_loss_s'])}"
+            f"{first['method']}{share} reaches {target} first, in "
+            f"{three_digits(first['to_loss_s'])}"
             f"{spread} virtual seconds, with {bytes_as_text(first['to_loss_bytes'])} sent."
         ]
         others = ranked.filter(pl.col("system") != first["system"])
         if len(others):
-            name, seconds = others.select("way", "to_loss_s").row(0)
+            name, seconds = others.select("method", "to_loss_s").row(0)
             said.append(f"{name} takes {three_digits(seconds / first['to_loss_s'])} x as long.")
         return " ".join(said)
 
@@ -122,7 +123,7 @@ class TrainedWays:
 def summary(
     evaluations: pl.DataFrame, rows: Sequence[Mapping[str, Any]], target_loss: float
 ) -> pl.DataFrame:
-    """Rank ways by their time to a loss, each at its best learning rate; see `TrainedWays`."""
+    """Rank methods by their time to a loss, each at its best rate; see `TrainedMethods`."""
     each, at_s, metric = [*KEYS, "seed"], pl.col("at_s"), pl.col("metric")
     met = evaluations.filter(pl.col("loss") <= target_loss)
     met = met.group_by(each, maintain_order=True).first()
@@ -160,7 +161,7 @@ def summary(
             nulls_last=True,
             maintain_order=True,
         )
-        .unique("way", keep="first", maintain_order=True)
+        .unique("method", keep="first", maintain_order=True)
         .select(*SUMMARY)
     )
 
@@ -175,19 +176,21 @@ def named(frame: pl.DataFrame, objective: Objective) -> pl.DataFrame:
 def default_target(evaluations: pl.DataFrame, rows: Sequence[Mapping[str, Any]]) -> float:
     """Loss behind `IMPROVEMENT` of what the best SGD on all samples improves, as a mean over seeds.
 
-    Where none is trained, of what the best of all ways does.
+    Where none is trained, of what the best of all methods does.
     """
     if evaluations.is_empty():
         return 0.0
-    whole = {row["way"] for row in rows if row["update"] == EQUAL and row.get("samples_share") == 1}
-    of_sgd = evaluations.filter(pl.col("way").is_in(whole))
+    whole = {
+        row["method"] for row in rows if row["update"] == EQUAL and row.get("samples_share") == 1
+    }
+    of_sgd = evaluations.filter(pl.col("method").is_in(whole))
     first, least = pl.col("loss").first(), pl.col("loss").min()
-    by_way = (
+    by_method = (
         (evaluations if of_sgd.is_empty() else of_sgd)
         .group_by([*KEYS, "seed"], maintain_order=True)
         .agg(first=first, least=least)
         .group_by(KEYS, maintain_order=True)
         .agg(pl.col("first", "least").mean())
     )
-    best = by_way.sort("least", maintain_order=True).row(0, named=True)
+    best = by_method.sort("least", maintain_order=True).row(0, named=True)
     return float(best["first"] - IMPROVEMENT * (best["first"] - best["least"]))

@@ -1,7 +1,7 @@
-"""Learning of all ways whose updates equal those of SGD: one plain loop, and a clock for each way.
+"""Learning of all methods whose updates equal SGD's: one plain loop, and a clock for each.
 
 Under a parameter server, an all-reduce, or on device, edge and cloud, weights are those of one
-machine that takes the same batches. So these are learnt once, and each way adds the seconds and
+machine that takes the same batches. So these are learnt once, and each method adds the seconds and
 the bytes of its simulated iterations.
 """
 
@@ -18,10 +18,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench import training
+from workbench.comparison.cost import Cost, carried
 from workbench.comparison.learning.task import PER_EPOCH, Task
-from workbench.comparison.use import Use, carried
-from workbench.comparison.ways.batches import BY_SPEED
-from workbench.comparison.ways.way import EQUAL
+from workbench.comparison.methods.batches import BY_SPEED
+from workbench.comparison.methods.method import EQUAL
 from workbench.runtime import simulate
 from workbench.training.batches import Draw
 from workbench.training.models import inputs_in_type, make_model
@@ -30,8 +30,8 @@ from workbench.training.passes import check_finite
 from workbench.training.repeatable import STEP, derive
 
 if TYPE_CHECKING:
-    from workbench.comparison.question import Question
-    from workbench.comparison.ways import Option, Way
+    from workbench.comparison.methods import Method, Plan
+    from workbench.comparison.problem import Problem
     from workbench.datasets import Dataset
     from workbench.training import Objective, Sgd
 
@@ -52,31 +52,31 @@ class Batches:
 
     Attributes
     ----------
-    holders
-        Places among the holders of samples.
+    owners
+        Places among the data owners.
     sizes
-        Samples of each holder; or one number, of all together: then batches are drawn from the
-        samples of all these holders, as where they are sent to one node.
+        Samples of each data owner; or one number, of all together: then batches are drawn from the
+        samples of all these data owners, as where they are sent to one node.
     """
 
-    holders: tuple[int, ...]
+    owners: tuple[int, ...]
     sizes: tuple[int, ...]
 
     @classmethod
-    def of(cls, way: Way, option: Option, question: Question) -> Batches:
-        """The batches of a way."""
-        nodes = [node for node in question.holders if node in option.learns_from]
-        places = tuple(map(question.holders.index, nodes))
-        if way.moves_samples or len(nodes) == 1:
-            batches = cls(places, (question.batch_size,))
+    def of(cls, method: Method, plan: Plan, problem: Problem) -> Batches:
+        """The batches of a method."""
+        nodes = [node for node in problem.owners if node in plan.learns_from]
+        places = tuple(map(problem.owners.index, nodes))
+        if method.moves_samples or len(nodes) == 1:
+            batches = cls(places, (problem.batch_size,))
         else:
-            batches = cls(places, tuple(option.batches[node] for node in nodes))
-        assert math.isclose(batches.samples, option.use.samples, rel_tol=1e-6), way.name
+            batches = cls(places, tuple(plan.batches[node] for node in nodes))
+        assert math.isclose(batches.samples, plan.cost.samples, rel_tol=1e-6), method.name
         return batches
 
     def __str__(self) -> str:
-        holders, sizes = (", ".join(map(str, numbers)) for numbers in (self.holders, self.sizes))
-        return f"SGD in batches of {sizes} from {holders}"
+        owners, sizes = (", ".join(map(str, numbers)) for numbers in (self.owners, self.sizes))
+        return f"SGD in batches of {sizes} from {owners}"
 
     @property
     def samples(self) -> int:
@@ -85,10 +85,10 @@ class Batches:
 
     def draw(self, shards: tuple[NDArray[np.int64], ...], seed: int) -> Iterator[NDArray[np.int64]]:
         """Batch after batch: pass after pass over the samples, each in an order of its own."""
-        own = [shards[place] for place in self.holders]
+        own = [shards[place] for place in self.owners]
         if len(self.sizes) < len(own):
             own = [np.concatenate(own)]
-        draws = [Draw(shard, seed, place) for shard, place in zip(own, self.holders, strict=False)]
+        draws = [Draw(shard, seed, place) for shard, place in zip(own, self.owners, strict=False)]
         while True:
             taken = zip(draws, self.sizes, strict=True)
             yield np.concatenate([draw.take(size) for draw, size in taken])
@@ -112,7 +112,7 @@ def learn(
     count = max(ends)
     drawn = islice(batches.draw(task.shards(seed), seed), count)
     every = max(1, round(task.samples / batches.samples / PER_EPOCH))
-    sgd = task.sgd(batches.samples / task.question.batch_size)
+    sgd = task.sgd(batches.samples / task.problem.batch_size)
     data = task.dataset
     rows = []
     with training.fixed_threads():
@@ -159,7 +159,7 @@ def steps(
 
 @dataclass(frozen=True)
 class Clock:
-    """When iterations of a way end, and what they send.
+    """When iterations of a method end, and what they send.
 
     Attributes
     ----------
@@ -179,20 +179,20 @@ class Clock:
     early_bytes: float = 0.0
 
     @classmethod
-    def of(cls, question: Question, option: Option) -> Clock:
-        """Return the clock of a way, from its dry runs."""
-        first, *later = option.uses or [option.use]
+    def of(cls, problem: Problem, plan: Plan) -> Clock:
+        """Return the clock of a method, from its dry runs."""
+        first, *later = plan.costs or [plan.cost]
         if later:
             (then,) = later
-            early = sum(question.samples.values()) / option.use.samples
-            size = _bytes(question, first)
+            early = sum(problem.samples.values()) / plan.cost.samples
+            size = _bytes(problem, first)
             return cls(0.0, then.iteration_s, 0.0, early, first.iteration_s, size)
         start_s = 0.0
-        if option.phases:
-            phase = option.phases[0]
+        if plan.phases:
+            phase = plan.phases[0]
             first_s = simulate(phase.cluster, phase.programs(phase.first)).end_s
             start_s = max(0.0, first_s - phase.first * first.iteration_s)
-        return cls(start_s, first.iteration_s, _bytes(question, first))
+        return cls(start_s, first.iteration_s, _bytes(problem, first))
 
     def seconds(self, iterations: float) -> float:
         """Until this many iterations have ended."""
@@ -217,5 +217,5 @@ class Clock:
         }
 
 
-def _bytes(question: Question, use: Use) -> float:
-    return sum(size for size, _ in carried(question, use).values())
+def _bytes(problem: Problem, cost: Cost) -> float:
+    return sum(size for size, _ in carried(problem, cost).values())

@@ -1,14 +1,14 @@
-"""What the notebook trains at each scale: LeNet-5 on digits, ways of each kind."""
+"""What the notebook trains at each scale: LeNet-5 on digits, methods of each kind."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from workbench import datasets
-from workbench.comparison.learning.ranking import TrainedWays
+from workbench.comparison.learning.ranking import TrainedMethods
 from workbench.comparison.learning.stress import SHOWN, stress
-from workbench.comparison.learning.train import train_ways
-from workbench.comparison.ways import WAYS
+from workbench.comparison.learning.train import train_methods
+from workbench.comparison.methods import METHODS
 from workbench.reproduction.scales import Scaled, processes_at
 
 if TYPE_CHECKING:
@@ -23,26 +23,26 @@ SAMPLES = Scaled(smoke=96, default=1442, paper=1442)
 TESTED = Scaled(smoke=24, default=200, paper=355)
 EPOCHS = Scaled(smoke=1, default=5, paper=40)
 TRAINED_EPOCHS = Scaled(smoke=1, default=3, paper=20)
-"""Epochs of the slowest way; all run for as long."""
+"""Epochs of the slowest method; all run for as long."""
 SEEDS = Scaled(smoke=2, default=3, paper=3)
-TRAINED = Scaled(smoke=FEW, default=SHOWN, paper=tuple(WAYS))
+TRAINED = Scaled(smoke=FEW, default=SHOWN, paper=tuple(METHODS))
 STRESSED = Scaled(
     smoke=FEW, default=tuple(one for one in SHOWN if one not in ("gosgd", "diloco")), paper=SHOWN
 )
 STRESS_SEEDS = Scaled(smoke=1, default=1, paper=3)
 
 
-def trained_at(scale: str, cluster: Cluster, seed: int) -> TrainedWays:
-    """Ways, trained."""
-    ways, seeds = TRAINED.at(scale), SEEDS.at(scale)
+def trained_at(scale: str, cluster: Cluster, seed: int) -> TrainedMethods:
+    """Methods, trained."""
+    methods, seeds = TRAINED.at(scale), SEEDS.at(scale)
     sizes = _sizes(scale, seed) | {"epochs": TRAINED_EPOCHS.at(scale)}
-    return train_ways(MODEL, cluster, ways=ways, seeds=seeds, **sizes)
+    return train_methods(MODEL, cluster, methods=methods, seeds=seeds, **sizes)
 
 
 def stressed_at(scale: str, cluster: Cluster, seed: int) -> pl.DataFrame:
-    """Ways, trained while something goes wrong."""
-    ways, seeds = STRESSED.at(scale), STRESS_SEEDS.at(scale)
-    return stress(MODEL, cluster, ways=ways, seeds=seeds, **_sizes(scale, seed))
+    """Methods, trained while something goes wrong."""
+    methods, seeds = STRESSED.at(scale), STRESS_SEEDS.at(scale)
+    return stress(MODEL, cluster, methods=methods, seeds=seeds, **_sizes(scale, seed))
 
 
 def _sizes(scale: str, seed: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What each way of training loses when a node dies or slows down, or holds few of the classes."""
+"""What each method loses when a node dies or slows down, or holds few of the classes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from workbench.comparison import charts
 from workbench.comparison.learning import sgd, systems
 from workbench.comparison.learning.sgd import Batches
 from workbench.comparison.learning.task import Task
-from workbench.comparison.learning.train import LEARNING_RATES, option_of, tasks_of, way_names
+from workbench.comparison.learning.train import LEARNING_RATES, method_names, plan_of, tasks_of
 from workbench.comparison.learning.trial import Trial, among
-from workbench.comparison.ways import WAYS, Option, Way
+from workbench.comparison.methods import METHODS, Method, Plan
 from workbench.reproduction.sweep import sweep
 from workbench.runtime import Crash, DeadlockError, Fault, SimulationError, SlowDown, simulate
 from workbench.training import DivergedError, TrainingError
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     import torch
 
     from workbench.clusters import Cluster
-    from workbench.comparison.question import Question
+    from workbench.comparison.problem import Problem
     from workbench.datasets import Dataset
 
 SHOWN = (*charts.SHOWN, "gossip", "gosgd", "edgegossip", "dlion", "diloco")
-"""Ways that are stressed by default: of each system one, and what learns without a server."""
+"""Methods that are stressed by default: of each system one, and what learns without a server."""
 
 ALPHA = 0.1
 """Of the Dirichlet distribution of labels that are spread unevenly."""
@@ -43,7 +43,7 @@ STRESSES = ("node dies", "node slows", "labels uneven")
 each node holds few of the classes, where samples have one each."""
 
 SCHEMA = {
-    "way": pl.String,
+    "method": pl.String,
     "stress": pl.String,
     "seed": pl.Int64,
     "stops": pl.Boolean,
@@ -67,47 +67,49 @@ def stress(
     seeds: int = 1,
     seed: int = 0,
     learning_rate: float = LEARNING_RATES[0],
-    ways: Sequence[str] = SHOWN,
+    methods: Sequence[str] = SHOWN,
     objective: Any = None,
     outputs: Callable[[Any], Any] | None = None,
     processes: int | None = None,
 ) -> pl.DataFrame:
-    """Train in each way while something goes wrong, of those in `STRESSES`.
+    """Train in each method while something goes wrong, of those in `STRESSES`.
 
-    Times are those of each way's own training without stress. Peers wait for the silent for at most
-    their patience, some model transfers, and go on without them, as their systems do. Ways that
-    have no such patience stop: all others wait for the node for ever. Where a way does not use the
-    node nothing changes.
+    Times are those of each method's own training without stress. Peers wait for the silent for at
+    most their patience, some model transfers, and go on without them, as their systems do. Methods
+    that have no such patience stop: all others wait for the node for ever. Where a method does not
+    use the node nothing changes.
 
-    Ways equal to SGD learn the same under whatever only delays them, so that their programs run
+    Methods equal to SGD learn the same under whatever only delays them, so that their programs run
     without learning; all others run their system's training.
 
     Parameters
     ----------
     model, cluster, dataset, batch_size, epochs, seeds, seed, objective, outputs, processes
-        As for `train_ways`.
+        As for `train_methods`.
     node
         Name or index of the node that dies or slows down; by default the last that holds samples.
     learning_rate
         For a batch of one worker.
-    ways
-        Names in `WAYS`.
+    methods
+        Names in `METHODS`.
 
     Returns
     -------
     polars.DataFrame
-        A row for each way, stress and seed; the stress ``"none"`` comes first. ``stops`` is whether
-        the training cannot go on; else ``rate_share`` is its samples a second over those of the
-        undisturbed training, and ``end_loss`` and the metric that the objective shows, such as
-        ``end_top1``, are those of its last evaluation on the test samples. Ways that cannot be used
-        have one row, with a ``reason``.
+        A row for each method, stress and seed; the stress ``"none"`` comes first. ``stops`` is
+        whether the training cannot go on; else ``rate_share`` is its samples a second over those of
+        the undisturbed training, and ``end_loss`` and the metric that the objective shows, such as
+        ``end_top1``, are those of its last evaluation on the test samples. Methods that cannot be
+        used have one row, with a ``reason``.
     """
-    names = way_names(ways)
+    names = method_names(methods)
     count, first = check_whole("seeds", seeds, 1), check_whole("seed", seed, 0)
     how: dict[str, Any] = {"epochs": epochs, "objective": objective, "outputs": outputs}
     (task,) = tasks_of(model, cluster, dataset, batch_size, None, rates=(learning_rate,), **how)
-    victim = max(task.question.holders) if node is None else cluster.index(node)
-    points = [{"way": name, "seed": one} for one in range(first, first + count) for name in names]
+    victim = max(task.problem.owners) if node is None else cluster.index(node)
+    points = [
+        {"method": name, "seed": one} for one in range(first, first + count) for name in names
+    ]
     shown = task.objective.shown
     metric = {} if shown is None else {f"end_{shown}": pl.Float64}
     return sweep(
@@ -120,16 +122,16 @@ def stress(
     )
 
 
-def stressed(task: Task, node: str, way: str, seed: int) -> Any:
-    """Rows of one way: undisturbed, and under each stress."""
-    chosen = WAYS[way]
-    option = option_of(chosen, task.question)
-    if isinstance(option, str):
-        return {"reason": option}
-    by_sgd = chosen.update in sgd.UPDATES and bool(option.phases)
+def stressed(task: Task, node: str, method: str, seed: int) -> Any:
+    """Rows of one method: undisturbed, and under each stress."""
+    chosen = METHODS[method]
+    plan = plan_of(chosen, task.problem)
+    if isinstance(plan, str):
+        return {"reason": plan}
+    by_sgd = chosen.update in sgd.UPDATES and bool(plan.phases)
     train = _sgd if by_sgd else _own_training
     try:
-        usual = train(task, chosen, option, seed)
+        usual = train(task, chosen, plan, seed)
     except FAILURES as error:
         return {"reason": _reason(error)}
     middle_s = usual.end_s / 2
@@ -144,8 +146,8 @@ def stressed(task: Task, node: str, way: str, seed: int) -> Any:
     rows = [_row("none", usual, usual, shown)]
     for name, (changed, faults) in zip(STRESSES, cases, strict=False):
         try:
-            option = chosen.find(changed.question)
-            end = train(changed, chosen, option, seed, faults)
+            plan = chosen.plan(changed.problem)
+            end = train(changed, chosen, plan, seed, faults)
             rows.append(_row(name, end, usual, shown))
         except FAILURES as error:
             rows.append({"stress": name, "stops": True, "reason": _reason(error)})
@@ -182,11 +184,11 @@ def _reason(error: Exception) -> str:
     return error.reason if isinstance(error, TrainingError) else str(error).partition("\n")[0]
 
 
-def _sgd(task: Task, way: Way, option: Option, seed: int, faults: Sequence[Fault] = ()) -> End:
-    """Learn by plain SGD, and run the way's programs without learning for its iterations."""
-    learnt = sgd.learn(task, Batches.of(way, option, task.question), seed).row(-1, named=True)
-    phase = option.phases[0]
-    programs = (option.training or phase.programs)(learnt["iteration"])
+def _sgd(task: Task, method: Method, plan: Plan, seed: int, faults: Sequence[Fault] = ()) -> End:
+    """Learn by plain SGD, and run the method's programs without learning for its iterations."""
+    learnt = sgd.learn(task, Batches.of(method, plan, task.problem), seed).row(-1, named=True)
+    phase = plan.phases[0]
+    programs = (plan.training or phase.programs)(learnt["iteration"])
     run = simulate(phase.cluster, programs, faults=among(faults, phase.cluster))
     if not run.results:
         raise DeadlockError("nobody is left to learn", run)
@@ -194,25 +196,25 @@ def _sgd(task: Task, way: Way, option: Option, seed: int, faults: Sequence[Fault
 
 
 def _own_training(
-    task: Task, way: Way, option: Option, seed: int, faults: Sequence[Fault] = ()
+    task: Task, method: Method, plan: Plan, seed: int, faults: Sequence[Fault] = ()
 ) -> End:
     """Run the system's own training."""
-    waits_s = patience_s(task.question, option)
-    trial = Trial(task, way, option, seed, faults=faults, patience_s=waits_s)
+    waits_s = patience_s(task.problem, plan)
+    trial = Trial(task, method, plan, seed, faults=faults, patience_s=waits_s)
     last = systems.train(trial).row(-1, named=True)
     return End(last["at_s"], last["samples"], last["loss"], last["metric"])
 
 
-def patience_s(question: Question, option: Option) -> float:
+def patience_s(problem: Problem, plan: Plan) -> float:
     """Seconds of silence after which peers count a node as gone: `PATIENCE` exchanges of models.
 
     In an exchange every node sends its model to all others over its slowest link.
     """
-    nodes = sorted(option.learns_from)
+    nodes = sorted(plan.learns_from)
     slowest_s = max(
-        question.routes.link(*pair).overhead_s
-        + question.routes.link(*pair).latency_s
-        + 8 * question.model_bytes / question.routes.path_bps(*pair)
+        problem.routes.link(*pair).overhead_s
+        + problem.routes.link(*pair).latency_s
+        + 8 * problem.model_bytes / problem.routes.path_bps(*pair)
         for pair in permutations(nodes, 2)
     )
-    return PATIENCE * (len(nodes) * slowest_s + max(map(question.batch_s, nodes)))
+    return PATIENCE * (len(nodes) * slowest_s + max(map(problem.batch_s, nodes)))

@@ -1,4 +1,4 @@
-"""Learning of ways whose updates are their own: the systems' trainings on the question's cluster.
+"""Learning of methods whose updates are their own: the systems' trainings on the problem's cluster.
 
 Nodes that have a model each are evaluated each by itself, as in the systems' papers: a row is the
 mean over the nodes of the newest evaluation of each.
@@ -17,7 +17,7 @@ import polars as pl
 from workbench import decentralised, dlion, edgegossip
 from workbench.comparison.learning.task import PER_EPOCH
 from workbench.comparison.learning.trial import Trial, finished, own_models
-from workbench.comparison.ways import fedavg, rounds
+from workbench.comparison.methods import fedavg, rounds
 from workbench.decentralised.topologies import ring
 from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.edgegossip.programs.trainer import has_means
@@ -36,14 +36,14 @@ def train(trial: Trial) -> pl.DataFrame:
 
     Raises TrainingError: the loss is not finite any more, or all wait.
     """
-    return TRAININGS[trial.way.name](trial)
+    return TRAININGS[trial.method.name](trial)
 
 
 def of_dlion(trial: Trial, system: dlion.System) -> pl.DataFrame:
     """DLion, or a system that it is compared with."""
-    question, nodes = trial.task.question, trial.nodes
-    own_s = [question.batch_s(node) for node in nodes]
-    batch, workers = question.batch_size, len(nodes)
+    problem, nodes = trial.task.problem, trial.nodes
+    own_s = [problem.batch_s(node) for node in nodes]
+    batch, workers = problem.batch_size, len(nodes)
     per_epoch = trial.task.samples / (batch * workers)
     setup = dlion.Setup(
         **trial.shared(),
@@ -108,11 +108,11 @@ def of_edgegossip(trial: Trial) -> pl.DataFrame:
 
 
 def of_fedavg(trial: Trial) -> pl.DataFrame:
-    """Federated averaging, with the server that the way has chosen."""
-    question, hub = trial.task.question, trial.option.server
-    assert hub is not None
+    """Federated averaging, with the server that the method has chosen."""
+    problem, server = trial.task.problem, trial.plan.server
+    assert server is not None
     nodes, shards = (
-        list(trial.option.phases[0].nodes),
+        list(trial.plan.phases[0].nodes),
         dict(zip(trial.nodes, trial.shards, strict=True)),
     )
     clients = [node for node in nodes if node in shards]
@@ -120,11 +120,11 @@ def of_fedavg(trial: Trial) -> pl.DataFrame:
     setup = fedavg.Setup(
         **trial.shared(),
         sgd=trial.task.sgd(),
-        batch_size=question.batch_size,
+        batch_size=problem.batch_size,
         shards=[shards[node] for node in clients],
         cluster=trial.cluster(nodes),
-        server=nodes.index(hub),
-        round_s=[rounds.epoch_s(question, node, len(shards[node])) for node in clients],
+        server=nodes.index(server),
+        round_s=[rounds.epoch_s(problem, node, len(shards[node])) for node in clients],
     )
     trained = trial.train(setup, None)
     epochs = trained.epochs
@@ -135,7 +135,7 @@ def of_fedavg(trial: Trial) -> pl.DataFrame:
 def _exchange(trial: Trial) -> dict[str, Any]:
     return {
         "shards": trial.shards,
-        "batch_size": trial.task.question.batch_size,
+        "batch_size": trial.task.problem.batch_size,
         "sgd": trial.task.sgd(),
         "patience_s": trial.patience_s,
     }
@@ -143,8 +143,8 @@ def _exchange(trial: Trial) -> dict[str, Any]:
 
 def _sample_s(trial: Trial) -> list[float]:
     """Seconds of a sample in a whole batch, with its part of the update, by node."""
-    question = trial.task.question
-    return [question.batch_s(node) / question.batch_size for node in trial.nodes]
+    problem = trial.task.problem
+    return [problem.batch_s(node) / problem.batch_size for node in trial.nodes]
 
 
 def _evaluations(trial: Trial, frame: pl.DataFrame, *columns: str) -> Iterator[Any]:
@@ -171,4 +171,4 @@ TRAININGS: Mapping[str, Callable[[Trial], pl.DataFrame]] = {
     "edgegossip": of_edgegossip,
     "fedavg": of_fedavg,
 }
-"""By way."""
+"""By method."""

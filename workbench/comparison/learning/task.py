@@ -1,4 +1,4 @@
-"""What all ways learn in a comparison: one model, the same samples, the same first weights."""
+"""What all methods learn in a comparison: one model, the same samples, the same first weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench import datasets
-from workbench.comparison.question import Question
+from workbench.comparison.problem import Problem
 from workbench.datasets import partition
 from workbench.datasets.dataset import check_dataset
 from workbench.graphs.inputs import Input, inputs_of
@@ -38,16 +38,16 @@ CURVE = {
 from by then, loss and metric on the test samples: what `Objective.shown` says, null if nothing."""
 
 PER_EPOCH = 2
-"""Evaluations in an epoch of ways that have a model to evaluate within it."""
+"""Evaluations in an epoch of methods that have a model to evaluate within it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One training, the same for all ways.
+    """One training, the same for all methods.
 
     Attributes
     ----------
-    question
+    problem
         Model, cluster and batch. Each node holds the share of the data set's training samples that
         it holds in the cluster.
     model, dataset, objective, outputs
@@ -66,7 +66,7 @@ class Task:
         What no training takes; fewer training samples than nodes that hold some.
     """
 
-    question: Question
+    problem: Problem
     model: Model
     dataset: Dataset
     epochs: int = field(default=20, kw_only=True)
@@ -81,15 +81,15 @@ class Task:
         check_model(self.model, self.dataset, 0, self.objective, self.outputs)
         object.__setattr__(self, "epochs", check_whole("epochs", self.epochs, 1))
         Sgd(check_number("learning_rate", self.learning_rate))
-        holding = dict(zip(self.question.holders, self.shards(0), strict=True))
-        cluster = self.question.cluster
+        holding = dict(zip(self.problem.owners, self.shards(0), strict=True))
+        cluster = self.problem.cluster
         nodes = tuple(
             replace(node, samples=len(holding[at])) if at in holding else node
             for at, node in enumerate(cluster.nodes)
         )
         held = replace(cluster, nodes=nodes)
-        question = replace(self.question, cluster=held, epochs=self.epochs)
-        object.__setattr__(self, "question", question)
+        problem = replace(self.problem, cluster=held, epochs=self.epochs)
+        object.__setattr__(self, "problem", problem)
 
     @property
     def samples(self) -> int:
@@ -97,15 +97,15 @@ class Task:
         return len(self.dataset.y_train)
 
     def shards(self, seed: int) -> tuple[NDArray[np.int64], ...]:
-        """Training samples of each holder, for a seed the same in all ways."""
-        labels, holders = self.dataset.y_train, self.question.holders
-        if len(labels) < len(holders):
+        """Training samples of each data owner, for a seed the same in all methods."""
+        labels, owners = self.dataset.y_train, self.problem.owners
+        if len(labels) < len(owners):
             raise UserError(
-                f"{len(holders)} nodes cannot share {len(labels)} samples; use more samples"
+                f"{len(owners)} nodes cannot share {len(labels)} samples; use more samples"
             )
         if self.alpha is not None:
-            return partition.dirichlet(labels, len(holders), self.alpha, seed=seed)
-        counts = [self.question.cluster.nodes[node].samples or 1 for node in self.question.holders]
+            return partition.dirichlet(labels, len(owners), self.alpha, seed=seed)
+        counts = [self.problem.cluster.nodes[node].samples or 1 for node in self.problem.owners]
         return partition.by_size(labels, counts, seed=seed)
 
     def sgd(self, workers: float = 1) -> Sgd:

@@ -1,4 +1,4 @@
-"""Trained ways as text."""
+"""Trained methods as text."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from rich.console import JustifyMethod
     from rich.table import Table
 
-    from workbench.comparison.learning.ranking import TrainedWays
+    from workbench.comparison.learning.ranking import TrainedMethods
 
 HEADINGS: tuple[str, ...] = (
-    "way",
+    "method",
     "virtual s to\ntest loss {target}",
     "least to\nmost",
     "MB",
@@ -28,8 +28,8 @@ HEADINGS: tuple[str, ...] = (
 )
 
 
-def tables(trained: TrainedWays, title: str) -> Iterator[Table]:
-    """Ways that were trained, the first to reach the loss first, and the others with a reason."""
+def tables(trained: TrainedMethods, title: str) -> Iterator[Table]:
+    """Trained methods, the first to reach the loss first, and the others with a reason."""
     rows = trained.summary.filter(pl.col("reason").is_null())
     name, headings = trained.objective.shown, HEADINGS
     if name is not None:
@@ -40,31 +40,31 @@ def tables(trained: TrainedWays, title: str) -> Iterator[Table]:
     shown = [(head, cells) for head, cells in zip(headings, columns, strict=False) if any(cells)]
     table = terminal.table(title, padding=0)
     for heading, _ in shown:
-        justify: JustifyMethod = "left" if heading == "way" else "right"
+        justify: JustifyMethod = "left" if heading == "method" else "right"
         text = heading.replace("{target}", f"{trained.target_loss:.3g}")
-        table.add_column(text, justify=justify, no_wrap=heading != "way")
+        table.add_column(text, justify=justify, no_wrap=heading != "method")
     for cells in zip(*(cells for _, cells in shown), strict=True):
         table.add_row(*cells)
     if table.rows:
         if rows["cut_short"].any():
             table.caption = (
-                "* cut short at the most epochs that a way learns for; --epochs gives more"
+                "* cut short at the most epochs that a method learns for; --epochs gives more"
             )
         yield table
         yield _over_time(trained)
     yield from refusals(trained.summary, "Not trained")
 
 
-def _over_time(trained: TrainedWays) -> Table:
+def _over_time(trained: TrainedMethods) -> Table:
     """The metric, or else the loss, after parts of the time."""
     name = trained.objective.shown
     metric = trained.objective.metrics[name] if name is not None else Metric(title="loss")
-    table = terminal.table(f"Test {metric.heading} after virtual seconds, by way")
+    table = terminal.table(f"Test {metric.heading} after virtual seconds, by method")
     frame = trained.over_time
     for column in frame.columns:
-        table.add_column(column, justify="left" if column == "way" else "right")
-    for way, *values in frame.iter_rows():
-        table.add_row(way, *(_number(metric, value) for value in values))
+        table.add_column(column, justify="left" if column == "method" else "right")
+    for method, *values in frame.iter_rows():
+        table.add_row(method, *(_number(metric, value) for value in values))
     return table
 
 
@@ -74,7 +74,7 @@ def _number(metric: Metric, value: float | None) -> str:
     return f"{metric.scale * value:{'.1f' if metric.percent else '.3g'}}"
 
 
-def _cells(row: dict[str, Any], trained: TrainedWays) -> list[str]:
+def _cells(row: dict[str, Any], trained: TrainedMethods) -> list[str]:
     several, objective = row["seeds"] > 1, trained.objective
     ends = ("min", "max") if several else ()
     if row["to_loss_s"] is not None:
@@ -100,7 +100,7 @@ def _cells(row: dict[str, Any], trained: TrainedWays) -> list[str]:
         )
         metric = [mean, f"{low} to {high}" if several else ""]
     return [
-        f"{row['way']} *" if row["cut_short"] else row["way"],
+        f"{row['method']} *" if row["cut_short"] else row["method"],
         *to_loss,
         f"{row['end_loss']:.3g}",
         *metric,

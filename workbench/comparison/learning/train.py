@@ -1,4 +1,4 @@
-"""Every way trains the same model: which is the first to reach a loss, in virtual time."""
+"""Every method trains the same model: which is the first to reach a loss, in virtual time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.clusters import Cluster
 from workbench.comparison.learning import sgd, systems
 from workbench.comparison.learning.ranking import (
     EVALUATIONS,
-    TrainedWays,
+    TrainedMethods,
     default_target,
     named,
     summary,
@@ -21,8 +21,8 @@ from workbench.comparison.learning.ranking import (
 from workbench.comparison.learning.sgd import Batches, Clock
 from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.trial import Trial
-from workbench.comparison.question import MOST_S, Question
-from workbench.comparison.ways import WAYS, Option, Way, options
+from workbench.comparison.methods import METHODS, Method, Plan, plans
+from workbench.comparison.problem import MOST_S, Problem
 from workbench.datasets.dataset import check_dataset
 from workbench.profiles import LayerTimes, profile_model
 from workbench.reproduction.sweep import ExperimentInterrupted, sweep
@@ -48,15 +48,15 @@ LEARNING_RATES = (0.1,)
 """Of a batch of one worker, by default."""
 
 MOST_WORK = 5
-"""Times the epochs asked for that a way learns for at most, however fast it is."""
+"""Times the epochs asked for that a method learns for at most, however fast it is."""
 
 HEADROOM = 1.1
-"""More epochs than a way is predicted to do in its time; what is beyond it is left out."""
+"""More epochs than a method is predicted to do in its time; what is beyond it is left out."""
 
 LEARNT = {**EVALUATIONS, "iteration": pl.Int64, "reason": pl.String}
 
 
-def train_ways(
+def train_methods(
     model: str | torch.nn.Module,
     cluster: Cluster,
     dataset: Dataset,
@@ -71,23 +71,23 @@ def train_ways(
     alpha: float | None = None,
     objective: Any = None,
     outputs: Callable[[Any], Any] | None = None,
-    ways: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
     times: Mapping[str, LayerTimes] | None = None,
     processes: int | None = None,
-) -> TrainedWays:
-    """Train a model in every way that a cluster allows: true learning, virtual time.
+) -> TrainedMethods:
+    """Train a model in every method that a cluster allows: true learning, virtual time.
 
-    All ways of a seed begin with the same weights and learn from the same samples, split alike
+    All methods of a seed begin with the same weights and learn from the same samples, split alike
     among the nodes that hold some, by the ``samples`` that these hold in the cluster; an epoch is
     one of this data set, of which EdgeGossip chooses its samples. All run for the same virtual
     seconds, whatever number of epochs that is.
 
-    Ways whose updates equal SGD's are learnt once for all that take the same batches, by plain SGD,
-    with the times and bytes of each way's own simulated iterations. All others run their system's
-    training on the cluster. Steps have no momentum, since DLion's exchange of gradients allows
-    none. A step on the gradients of several workers has a learning rate that grows with the square
-    root of their number (Krizhevsky 2014, Sec. 3.2); of several `learning_rates` each way counts
-    with its best.
+    Methods whose updates equal SGD's are learnt once for all that take the same batches, by plain
+    SGD, with the times and bytes of each method's own simulated iterations. All others run their
+    system's training on the cluster. Steps have no momentum, since DLion's exchange of gradients
+    allows none. A step on the gradients of several workers has a learning rate that grows with the
+    square root of their number (Krizhevsky 2014, Sec. 3.2); of several `learning_rates` each method
+    counts with its best.
 
     EdgeGossip chooses samples by the losses of aggregated ones, or where samples have no means, as
     tokens, by their own losses.
@@ -104,43 +104,44 @@ def train_ways(
     dataset
         Images are fitted to the model's input if it is one of the zoo.
     epochs
-        Passes over as many samples as the data set has, of the slowest way.
+        Passes over as many samples as the data set has, of the slowest method.
     seconds
-        Virtual seconds of each training; by default those that the slowest way takes for its
-        epochs. A way that would learn for over `MOST_WORK` times as many epochs is ``cut_short``.
+        Virtual seconds of each training; by default those that the slowest method takes for its
+        epochs. A method that would learn for over `MOST_WORK` times as many epochs is
+        ``cut_short``.
     seeds, seed
-        How many trainings of each way, from this seed on.
+        How many trainings of each method, from this seed on.
     learning_rates
-        For a batch of one worker; every way is trained with each.
+        For a batch of one worker; every method is trained with each.
     until_loss
-        Test loss that ways are ranked by. By default the loss behind 90 % of the way from the
-        first loss to the least that the best way equal to SGD on all samples gets to, both as means
-        over seeds.
+        Test loss that methods are ranked by. By default the loss behind 90 % of the way from the
+        first loss to the least that the best method equal to SGD on all samples gets to, both as
+        means over seeds.
     alpha
         Split each class among nodes by shares drawn from a Dirichlet distribution: small for nodes
         that hold few classes each. The ``samples`` of the cluster then play no part.
     objective, outputs
         As for `workbench.training.Setup`.
-    ways
-        Names in `WAYS`; all by default.
+    methods
+        Names in `METHODS`; all by default.
     processes
         That train beside each other; by default one for each core. A module trains in this one.
 
     Returns
     -------
-    TrainedWays
+    TrainedMethods
         The same, bit for bit, for the same arguments. What Ctrl-C interrupts has the trainings that
         were finished.
 
     Raises
     ------
     UserError
-        As for `compare`; images that the model does not take; an unknown way.
+        As for `compare`; images that the model does not take; an unknown method.
     """
     count, first = check_whole("seeds", seeds, 1), check_whole("seed", seed, 0)
     if until_loss is not None and not check_number("until_loss", until_loss) > 0:
         raise UserError(f"until_loss is {until_loss}; a loss is above 0")
-    names = list(WAYS) if ways is None else way_names(ways)
+    names = list(METHODS) if methods is None else method_names(methods)
     if seconds is not None and not 1 / MOST_S <= check_number("seconds", seconds) <= MOST_S:
         raise UserError(
             f"seconds is {seconds:g}; give virtual seconds from {1 / MOST_S:g} to {MOST_S:g}"
@@ -148,24 +149,24 @@ def train_ways(
     rates = listed("learning_rates", learning_rates, "give numbers, such as (0.05, 0.1)")
     how: dict[str, Any] = {"epochs": epochs, "objective": objective, "outputs": outputs}
     tasks = tasks_of(model, cluster, dataset, batch_size, times, rates=rates, alpha=alpha, **how)
-    question, objective = tasks[0].question, tasks[0].objective
-    found = {name: option_of(WAYS[name], question) for name in names}
+    problem, objective = tasks[0].problem, tasks[0].objective
+    found = {name: plan_of(METHODS[name], problem) for name in names}
     lasting = Lasting.of(tasks[0], found, seconds)
     learnt, interrupted = _learnt(tasks, found, lasting, range(first, first + count), processes)
-    evaluations, rows = _by_way(tasks, found, lasting, learnt, count)
+    evaluations, rows = _by_method(tasks, found, lasting, learnt, count)
     target = default_target(evaluations, rows) if until_loss is None else until_loss
     ranked = named(summary(evaluations, rows, target), objective)
-    return TrainedWays(
+    return TrainedMethods(
         named(evaluations, objective), ranked, target, interrupted, objective, lasting.run_s
     )
 
 
-def way_names(ways: Sequence[str]) -> list[str]:
+def method_names(methods: Sequence[str]) -> list[str]:
     """The names that a user gave, checked."""
-    names = listed("ways", ways, 'give names, such as ["fedavg", "gossip"]')
+    names = listed("methods", methods, 'give names, such as ["fedavg", "gossip"]')
     if not names:
-        raise UserError("there are no ways; give at least one")
-    return [check_name("way", name, WAYS) for name in names]
+        raise UserError("there are no methods; give at least one")
+    return [check_name("method", name, METHODS) for name in names]
 
 
 def tasks_of(
@@ -178,7 +179,7 @@ def tasks_of(
     rates: Sequence[float],
     **options: Any,
 ) -> list[Task]:
-    """What all ways learn, a task for each learning rate.
+    """What all methods learn, a task for each learning rate.
 
     The profile is that of the model as it is trained, which may have other outputs than the zoo's.
     """
@@ -191,26 +192,26 @@ def tasks_of(
     outputs = options.get("outputs")
     check_model(model, dataset, 0, objective_of(options.get("objective"), dataset), outputs)
     profile = profile_model(make_model(model, dataset, 0, outputs), dataset.inputs)
-    question = Question(profile, cluster, batch_size, times)
+    problem = Problem(profile, cluster, batch_size, times)
     return [
-        Task(question, model, dataset, learning_rate=rate, **options)
+        Task(problem, model, dataset, learning_rate=rate, **options)
         for rate in dict.fromkeys(rates)
     ]
 
 
-def option_of(way: Way, question: Question) -> Option | str:
-    """The way's best use of the cluster, or why there is none."""
-    (_, option), *_ = options(question, [way])
-    if way.update not in sgd.UPDATES and way.name not in systems.TRAININGS:
+def plan_of(method: Method, problem: Problem) -> Plan | str:
+    """The method's best use of the cluster, or why there is none."""
+    (_, plan), *_ = plans(problem, [method])
+    if method.update not in sgd.UPDATES and method.name not in systems.TRAININGS:
         return "compared by its speed alone: its training is not implemented"
-    return option
+    return plan
 
 
-def _batches(found: Mapping[str, Option | str], question: Question) -> dict[str, Batches]:
+def _batches(found: Mapping[str, Plan | str], problem: Problem) -> dict[str, Batches]:
     return {
-        name: Batches.of(WAYS[name], option, question)
-        for name, option in found.items()
-        if WAYS[name].update in sgd.UPDATES and not isinstance(option, str)
+        name: Batches.of(METHODS[name], plan, problem)
+        for name, plan in found.items()
+        if METHODS[name].update in sgd.UPDATES and not isinstance(plan, str)
     }
 
 
@@ -223,9 +224,9 @@ class Lasting:
     run_s
         Virtual seconds of each.
     epochs_s
-        Way -> seconds of the task's epochs.
+        Method -> seconds of the task's epochs.
     clocks
-        Those of ways that share a training of SGD.
+        Those of methods that share a training of SGD.
     """
 
     run_s: float
@@ -233,16 +234,16 @@ class Lasting:
     clocks: Mapping[str, Clock]
 
     @classmethod
-    def of(cls, task: Task, found: Mapping[str, Option | str], seconds: float | None) -> Lasting:
-        """What ways take for a task's epochs, and how long to run them, if that is not given."""
+    def of(cls, task: Task, found: Mapping[str, Plan | str], seconds: float | None) -> Lasting:
+        """What methods take for a task's epochs, and how long to run them, if that is not given."""
         epochs_s, clocks = dict[str, float](), dict[str, Clock]()
-        for name, option in found.items():
-            if isinstance(option, str):
+        for name, plan in found.items():
+            if isinstance(plan, str):
                 continue
-            epochs_s[name] = task.epochs * task.samples / option.use.samples_per_s
-            if WAYS[name].update in sgd.UPDATES:
-                clock = clocks[name] = Clock.of(task.question, option)
-                epochs_s[name] = clock.seconds(sgd.iterations(task, option.use.samples))
+            epochs_s[name] = task.epochs * task.samples / plan.cost.samples_per_s
+            if METHODS[name].update in sgd.UPDATES:
+                clock = clocks[name] = Clock.of(task.problem, plan)
+                epochs_s[name] = clock.seconds(sgd.iterations(task, plan.cost.samples))
         return cls(seconds or max(epochs_s.values(), default=0.0), epochs_s, clocks)
 
 
@@ -256,10 +257,10 @@ class Unit(NamedTuple):
 
 
 def _units(
-    task: Task, found: Mapping[str, Option | str], lasting: Lasting
+    task: Task, found: Mapping[str, Plan | str], lasting: Lasting
 ) -> Iterator[tuple[str, Unit]]:
-    """Trainings by name: those of SGD by their batches, the others by the way."""
-    batches = _batches(found, task.question)
+    """Trainings by name: those of SGD by their batches, the others by the method."""
+    batches = _batches(found, task.problem)
     for one in dict.fromkeys(batches.values()):
         clocks = [lasting.clocks[name] for name, other in batches.items() if other == one]
         most = sgd.iterations(task, one.samples, MOST_WORK)
@@ -272,14 +273,14 @@ def _units(
 
 def _learnt(
     tasks: Sequence[Task],
-    found: Mapping[str, Option | str],
+    found: Mapping[str, Plan | str],
     lasting: Lasting,
     seeds: range,
     processes: int | None,
 ) -> tuple[pl.DataFrame, bool]:
     """All trainings that have to be run, and whether Ctrl-C ended them."""
     points = [
-        {"way": name, "learning_rate": task.learning_rate, "seed": seed}
+        {"method": name, "learning_rate": task.learning_rate, "seed": seed}
         | {"task": task, "unit": unit}
         for seed in seeds
         for task in tasks
@@ -299,27 +300,29 @@ def _learnt(
         return stopped.frame, True
 
 
-def _by_way(
+def _by_method(
     tasks: Sequence[Task],
-    found: Mapping[str, Option | str],
+    found: Mapping[str, Plan | str],
     lasting: Lasting,
     learnt: pl.DataFrame,
     seeds: int,
 ) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
-    """Evaluations of all ways; and a row for each with each learning rate, or with a reason."""
-    question = tasks[0].question
-    batches, parts = _batches(found, question), list[pl.DataFrame]()
+    """Evaluations of all methods; and a row for each with each learning rate, or with a reason."""
+    problem = tasks[0].problem
+    batches, parts = _batches(found, problem), list[pl.DataFrame]()
     rows = list[dict[str, Any]]()
-    for name, option in found.items():
-        way = WAYS[name]
-        row: dict[str, Any] = {"way": name, "system": way.system, "update": way.update}
-        if isinstance(option, str):
-            rows.append(row | {"reason": option})
+    for name, plan in found.items():
+        method = METHODS[name]
+        row: dict[str, Any] = {"method": name, "system": method.system, "update": method.update}
+        if isinstance(plan, str):
+            rows.append(row | {"reason": plan})
             continue
-        row["samples_share"] = question.share(option.learns_from)
+        row["samples_share"] = problem.share(plan.learns_from)
         clock = lasting.clocks.get(name)
         for task in tasks:
-            own = learnt.filter(way=str(batches.get(name, name)), learning_rate=task.learning_rate)
+            own = learnt.filter(
+                method=str(batches.get(name, name)), learning_rate=task.learning_rate
+            )
             failed, reason = own["reason"].drop_nulls(), None
             if len(failed):
                 reason = failed[0]
@@ -327,7 +330,7 @@ def _by_way(
                 reason = "interrupted before it was trained"
             rows.append(row | {"learning_rate": task.learning_rate, "reason": reason})
             if reason is None:
-                own = own.with_columns(way=pl.lit(name))
+                own = own.with_columns(method=pl.lit(name))
                 if clock is not None:
                     last = sgd.iterations(task, batches[name].samples, MOST_WORK)
                     own = own.with_columns(**clock.columns()).filter(pl.col("iteration") <= last)
@@ -341,16 +344,16 @@ def _by_way(
     return pl.concat([pl.DataFrame(schema=EVALUATIONS), *parts]), rows
 
 
-def learn(task: Task, way: str, unit: Unit, seed: int) -> Any:
+def learn(task: Task, method: str, unit: Unit, seed: int) -> Any:
     """Rows of one training; or one with the reason why it failed."""
     try:
         if unit.batches is not None:
             return sgd.learn(task, unit.batches, seed, unit.ends)
-        chosen, epochs, most = WAYS[way], unit.epochs, MOST_WORK * task.epochs
-        option = chosen.find(task.question)
+        chosen, epochs, most = METHODS[method], unit.epochs, MOST_WORK * task.epochs
+        plan = chosen.plan(task.problem)
         while True:
             epochs = min(epochs, most)
-            curve = systems.train(Trial(replace(task, epochs=epochs), chosen, option, seed))
+            curve = systems.train(Trial(replace(task, epochs=epochs), chosen, plan, seed))
             end_s = curve["at_s"][-1]
             if end_s >= unit.run_s or epochs == most:
                 return curve

@@ -1,6 +1,6 @@
-"""A training of a way by its own system, and the curve of evaluations that it leaves.
+"""A training of a method by its own system, and the curve of evaluations that it leaves.
 
-It runs on paths as `Routes.link` has them, at the speeds of the question, from the shards and the
+It runs on paths as `Routes.link` has them, at the speeds of the problem, from the shards and the
 first weights of the task.
 """
 
@@ -23,14 +23,14 @@ from workbench.training.models import make_model
 
 if TYPE_CHECKING:
     from workbench.clusters import Cluster
-    from workbench.comparison.ways import Option, Way
+    from workbench.comparison.methods import Method, Plan
     from workbench.runtime import Fault, Trace
     from workbench.training import Trained
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One training of a way, by its system.
+    """One training of a method, by its system.
 
     Attributes
     ----------
@@ -39,8 +39,8 @@ class Trial:
     """
 
     task: Task
-    way: Way
-    option: Option
+    method: Method
+    plan: Plan
     seed: int
     faults: Sequence[Fault] = field(default=(), kw_only=True)
     patience_s: float | None = field(default=None, kw_only=True)
@@ -58,24 +58,24 @@ class Trial:
     @property
     def nodes(self) -> list[int]:
         """Those that learn, in the order of the system's cluster."""
-        holders = self.task.question.holders
-        return [node for node in holders if node in self.option.learns_from]
+        owners = self.task.problem.owners
+        return [node for node in owners if node in self.plan.learns_from]
 
     @property
     def shards(self) -> list[Any]:
         """Training samples of each of `nodes`."""
-        question, shards = self.task.question, self.task.shards(self.seed)
-        return [shards[question.holders.index(node)] for node in self.nodes]
+        problem, shards = self.task.problem, self.task.shards(self.seed)
+        return [shards[problem.owners.index(node)] for node in self.nodes]
 
     def dead(self, at_s: float) -> set[int]:
         """Places among `nodes` of those that have crashed by a time; none of them restarts."""
-        names = [self.task.question.cluster.names[node] for node in self.nodes]
+        names = [self.task.problem.cluster.names[node] for node in self.nodes]
         crashed = [one for one in self.faults if isinstance(one, Crash) and one.at_s <= at_s]
         return {names.index(str(one.node)) for one in crashed if one.node in names}
 
     def cluster(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
         """Paths between some nodes as a cluster, with these speeds at the beginning (default 1)."""
-        part, own = self.task.question.routes.part(nodes), self.task.question.speeds
+        part, own = self.task.problem.routes.part(nodes), self.task.problem.speeds
         factors = [
             (1.0 if speeds is None else speeds[place]) / own[node]
             for place, node in enumerate(nodes)
@@ -107,11 +107,11 @@ class Trial:
 
     def bytes_sent(self, trace: Trace, nodes: Sequence[int]) -> tuple[Any, Any]:
         """Times at which messages had arrived, and the bytes of all by then, on each link."""
-        question = self.task.question
-        places = {question.cluster.names[node]: node for node in nodes}
+        problem = self.task.problem
+        places = {problem.cluster.names[node]: node for node in nodes}
         hops = {
-            (question.cluster.names[a], f"to {question.cluster.names[b]}"): len(
-                question.routes.paths[a, b]
+            (problem.cluster.names[a], f"to {problem.cluster.names[b]}"): len(
+                problem.routes.paths[a, b]
             )
             - 1
             for a, b in permutations(places.values(), 2)

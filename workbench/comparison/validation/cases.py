@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from workbench import datasets, dlion, dynacomm, edgegossip, hiertrain, training
 from workbench.clusters import Cluster, Link, Node, full_mesh, load_constants
-from workbench.comparison.ways.rounds import peer
+from workbench.comparison.methods.rounds import peer
 from workbench.datasets import Dataset, partition
 from workbench.decentralised import GossipSetup, complete, metropolis_hastings, ring
 from workbench.dlion.costs.environments import ENVIRONMENTS, STATED

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import Use, within_links
-from workbench.comparison.ways.way import AVERAGES, EQUAL, Option, Way
+from workbench.comparison.cost import Cost, within_links
+from workbench.comparison.methods.method import AVERAGES, EQUAL, Method, Plan
+from workbench.comparison.problem import Problem, UnusableError
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.costs.iteration import Workload, iteration
@@ -37,9 +37,9 @@ UPDATES = {
 }
 
 
-def plan(question: Question, system: str) -> Option:
-    """All holders of samples as peers of each other."""
-    nodes = question.holders
+def plan(problem: Problem, system: str) -> Plan:
+    """All data owners as peers of each other."""
+    nodes = problem.owners
     if len(nodes) < 2:
         raise UnusableError("peers need at least two nodes that hold samples")
     if len(nodes) > MOST_PEERS:
@@ -49,16 +49,16 @@ def plan(question: Question, system: str) -> Option:
         )
     rounds = EXCHANGED // (len(nodes) * (len(nodes) - 1))
     rounds = min(MOST_ROUNDS, max(LEAST_ROUNDS, rounds))
-    own_s = [question.batch_s(node) for node in nodes]
+    own_s = [problem.batch_s(node) for node in nodes]
     least_s = min(own_s)
     if max(own_s) > MOST_UNEQUAL * least_s:
         raise UnusableError(
-            f"the slowest holder of samples takes {max(own_s) / least_s:.0f} times as long as the "
+            f"the slowest data owner takes {max(own_s) / least_s:.0f} times as long as the "
             f"fastest; peers are compared up to {MOST_UNEQUAL} times"
         )
-    cluster = question.routes.part(nodes, [least_s / seconds for seconds in own_s])
+    cluster = problem.routes.part(nodes, [least_s / seconds for seconds in own_s])
     workload = Workload(
-        float(question.model_bytes), least_s / question.batch_size, local_batch=question.batch_size
+        float(problem.model_bytes), least_s / problem.batch_size, local_batch=problem.batch_size
     )
 
     found = iteration(cluster, workload, system, rounds=rounds)
@@ -70,7 +70,7 @@ def plan(question: Question, system: str) -> Option:
             for (a, b), each in by_pair.items()
         }
 
-    use = Use(
+    cost = Cost(
         iteration_s=longest_s,
         samples=found.samples_per_s * longest_s,
         busy_s={
@@ -87,21 +87,21 @@ def plan(question: Question, system: str) -> Option:
         assumes = (
             "bytes depend on gradients: estimated with random ones, or by recorded trainings",
         )
-    return Option(
-        use=use if system in NEVER_WAIT else within_links(question, use),
+    return Plan(
+        cost=cost if system in NEVER_WAIT else within_links(problem, cost),
         learns_from=nodes,
-        batches=dict.fromkeys(nodes, question.batch_size),
+        batches=dict.fromkeys(nodes, problem.batch_size),
         assumes=assumes,
     )
 
 
-WAYS = tuple(
-    Way(
+METHODS = tuple(
+    Method(
         name=name,
         system="DLion",
         update=UPDATES.get(name, AVERAGES),
         survives=system.synch_training is not synchronous,
-        plan=partial(plan, system=name),
+        planner=partial(plan, system=name),
     )
     for name, system in SYSTEMS.items()
 )

@@ -1,10 +1,10 @@
-"""Shares of a hub's interface, by hand."""
+"""Shares of a server's interface, by hand."""
 
 from __future__ import annotations
 
 import math
 
-from workbench.comparison.ways.hub import fair_bps
+from workbench.comparison.methods.star import fair_bps
 
 
 def test_who_needs_less_leaves_the_rest_to_the_others() -> None:

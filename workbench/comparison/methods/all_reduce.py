@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import Phase, no_work
-from workbench.comparison.ways.batches import BY_SPEED, assumes, by_speed, equal
-from workbench.comparison.ways.way import EQUAL, Option, Way
+from workbench.comparison.cost import Phase, no_work
+from workbench.comparison.methods.batches import BY_SPEED, assumes, by_speed, equal
+from workbench.comparison.methods.method import EQUAL, Method, Plan
+from workbench.comparison.problem import Problem, UnusableError
 from workbench.decentralised.butterfly import assemble, butterfly
 
 if TYPE_CHECKING:
@@ -20,32 +20,32 @@ MOST_NODES = 100
 """Their messages, which are simulated, grow as the square of their number."""
 
 
-def plan(question: Question, batches: Callable[[Question], dict[int, int]]) -> Option:
-    """All holders of samples learn from a batch and average their gradients in every iteration.
+def plan(problem: Problem, batches: Callable[[Problem], dict[int, int]]) -> Plan:
+    """All data owners learn from a batch and average their gradients in every iteration.
 
     They begin to average when all have their gradients, so that iterations are alike.
     """
-    samples = batches(question)
-    nodes, size = list(question.holders), float(question.model_bytes)
+    samples = batches(problem)
+    nodes, size = list(problem.owners), float(problem.model_bytes)
     if len(nodes) < 2:
         raise UnusableError("an all-reduce needs at least two nodes that hold samples")
     if len(nodes) > MOST_NODES:
         raise UnusableError(
             f"{len(nodes)} nodes hold samples; an all-reduce is compared among up to {MOST_NODES}"
         )
-    own_s = [question.batch_s(node, samples[node]) for node in nodes]
+    own_s = [problem.batch_s(node, samples[node]) for node in nodes]
 
     def programs(iterations: int) -> list[Program]:
         return [_worker(iterations, seconds, size) for seconds in own_s]
 
-    cluster = question.routes.part(nodes, [1.0] * len(nodes))
+    cluster = problem.routes.part(nodes, [1.0] * len(nodes))
     phase = Phase(cluster, nodes, programs, sum(samples.values()), first=1, last=2)
-    return Option.of(
-        question,
+    return Plan.of(
+        problem,
         [phase],
         learns_from=nodes,
         batches=samples,
-        assumes=assumes(question, samples),
+        assumes=assumes(problem, samples),
     )
 
 
@@ -59,17 +59,17 @@ def _worker(iterations: int, batch_s: float, size_bytes: float) -> Program:
     return program
 
 
-WAYS = (
-    Way(
+METHODS = (
+    Method(
         name="all-reduce",
         system="all-reduce",
         update=EQUAL,
-        plan=partial(plan, batches=equal),
+        planner=partial(plan, batches=equal),
     ),
-    Way(
+    Method(
         name="all-reduce, batches by speed",
         system="all-reduce",
         update=BY_SPEED,
-        plan=partial(plan, batches=by_speed),
+        planner=partial(plan, batches=by_speed),
     ),
 )

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from workbench.clusters.cluster import some
+from workbench.comparison.cost import Cost, Phase, within_links
 from workbench.comparison.memory import NodeMemory
+from workbench.comparison.methods.method import EQUAL, Method, Plan
 from workbench.comparison.parts import ASSUMES, part_bytes, parts
-from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.problem import Problem, UnusableError
 from workbench.comparison.routes import Pair, at_beginning
-from workbench.comparison.use import Phase, Use, within_links
-from workbench.comparison.ways.way import EQUAL, Option, Way
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
-from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
+from workbench.hiertrain.costs.problem import PAIRS, TIERS
+from workbench.hiertrain.costs.problem import Problem as TierProblem
 from workbench.hiertrain.costs.tier import as_one
 from workbench.hiertrain.programs.network import tier_programs
 
@@ -52,28 +53,28 @@ UNLIMITED_BPS = 1e18
 QUANTISED = "equal to SGD except for 8-bit features"
 
 
-def plan(question: Question, planner: str) -> Option:
-    """All holders of samples as one tier of devices, with an edge and a cloud.
+def plan(problem: Problem, planner: str) -> Plan:
+    """All data owners as one tier of devices, with an edge and a cloud.
 
     The planner finds a policy for each of the pairs of nodes that may be edge and cloud, by its
     cost model, in which messages have links to themselves but for what all devices share. The
     shortest are run on the cluster, where messages share interfaces, and the fastest is taken.
     HierTrain's planner chooses among those of `WITHIN` as well.
     """
-    if len(question.cluster) < 3:
+    if len(problem.cluster) < 3:
         raise UnusableError("device, edge and cloud need three nodes")
     names = (planner, *(WITHIN if planner == "hiertrain" else ()))
-    tried = [trial for name in names for trial in _tried(question, name)]
-    return _option(question, min(tried, key=_order))
+    tried = [trial for name in names for trial in _tried(problem, name)]
+    return _as_plan(problem, min(tried, key=_order))
 
 
-class Trial(NamedTuple):
+class TierPlan(NamedTuple):
     """A policy on nodes of the cluster, and what an iteration takes there."""
 
     team: Team
     policy: Policy
     memory: Mapping[int, NodeMemory]
-    use: Use
+    cost: Cost
     phase: Phase
 
     @property
@@ -83,21 +84,21 @@ class Trial(NamedTuple):
 
 
 class Team(NamedTuple):
-    """Nodes as devices, edge and cloud, and the problem that they have.
+    """Nodes as devices, edge and cloud, and the HierTrain problem that they have.
 
     Attributes
     ----------
     nodes
         The devices, the edge, the cloud; a node may be a device and edge or cloud of all.
     devices
-        Problem and share of all samples of each device.
-    problem
+        TierProblem and share of all samples of each device.
+    tier_problem
         Of all devices as one.
     """
 
     nodes: tuple[int, ...]
-    devices: Sequence[tuple[Problem, float]]
-    problem: Problem
+    devices: Sequence[tuple[TierProblem, float]]
+    tier_problem: TierProblem
 
     @property
     def roles(self) -> list[tuple[str, int, float]]:
@@ -108,33 +109,33 @@ class Team(NamedTuple):
         return [*roles, ("edge", edge, 1.0), ("cloud", cloud, 1.0)]
 
 
-def _order(trial: Trial) -> tuple[int, float]:
-    return trial.unfit, float(f"{trial.use.iteration_s:.9g}")
+def _order(trial: TierPlan) -> tuple[int, float]:
+    return trial.unfit, float(f"{trial.cost.iteration_s:.9g}")
 
 
 @lru_cache(maxsize=64)
-def _tried(question: Question, planner: str) -> tuple[Trial, ...]:
+def _tried(problem: Problem, planner: str) -> tuple[TierPlan, ...]:
     """A planner's policies on pairs of nodes, those shortest by its own cost model; run.
 
     Of pairs with the same policy and the same seconds, such as pairs of equal nodes, the first.
     """
     found = dict[object, tuple[int, float, int, int, Policy]]()
-    for edge, cloud in _pairs(question):
-        problem = team_of(question, edge, cloud).problem
-        policy = PLANNERS[planner](problem)
-        seconds = iteration(problem, policy).total_s
-        memory = _memory(question, edge, cloud, policy)
+    for edge, cloud in _pairs(problem):
+        tier_problem = team_of(problem, edge, cloud).tier_problem
+        policy = PLANNERS[planner](tier_problem)
+        seconds = iteration(tier_problem, policy).total_s
+        memory = _memory(problem, edge, cloud, policy)
         unfit = sum(one.fits is False for one in memory.values())
         found.setdefault((unfit, f"{seconds:.9g}", policy), (unfit, seconds, edge, cloud, policy))
     shortest = sorted(found.values(), key=itemgetter(0, 1))
     fitting = [one[2:] for one in shortest if one[0] == shortest[0][0]]
-    return tuple(_trial(question, *one) for one in fitting[:PRICED])
+    return tuple(_trial(problem, *one) for one in fitting[:PRICED])
 
 
 @lru_cache(maxsize=256)
-def _trial(question: Question, edge: int, cloud: int, policy: Policy) -> Trial:
-    team = team_of(question, edge, cloud)
-    memory = _memory(question, edge, cloud, policy)
+def _trial(problem: Problem, edge: int, cloud: int, policy: Policy) -> TierPlan:
+    team = team_of(problem, edge, cloud)
+    memory = _memory(problem, edge, cloud, policy)
     nodes = list(dict.fromkeys(team.nodes))
     places = [nodes.index(node) for node in team.nodes]
 
@@ -144,50 +145,50 @@ def _trial(question: Question, edge: int, cloud: int, policy: Policy) -> Trial:
     # devices send each other nothing
     to_hubs = [(node, hub) for node in nodes for hub in team.nodes[-2:] if node != hub]
     pairs = dict.fromkeys([*to_hubs, *((hub, node) for node, hub in to_hubs)])
-    cluster = question.routes.part(nodes, [1.0] * len(nodes), pairs)
-    phase = Phase(cluster, nodes, programs, question.batch_size, first=2, last=4)
-    return Trial(team, policy, memory, within_links(question, phase.use()), phase)
+    cluster = problem.routes.part(nodes, [1.0] * len(nodes), pairs)
+    phase = Phase(cluster, nodes, programs, problem.batch_size, first=2, last=4)
+    return TierPlan(team, policy, memory, within_links(problem, phase.cost()), phase)
 
 
-def _pairs(question: Question) -> list[Pair]:
+def _pairs(problem: Problem) -> list[Pair]:
     """Nodes tried as edge and cloud; all that hold no samples are, where there are two."""
-    free = _without_samples(question)
-    near = _nearest(question)
+    free = _without_samples(problem)
+    near = _nearest(problem)
     pairs = [pair for pair in permutations(near, 2) if len(free) > 1 or {*free} <= {*pair}]
     pairs.sort(key=lambda pair: sum(map(near.index, pair)))
     return pairs[:TRIED]
 
 
-def _sent_s(question: Question, hop: Pair, size_bytes: float) -> float:
-    link = question.routes.link(*hop)
-    return link.overhead_s + link.latency_s + 8 * size_bytes / question.routes.path_bps(*hop)
+def _sent_s(problem: Problem, hop: Pair, size_bytes: float) -> float:
+    link = problem.routes.link(*hop)
+    return link.overhead_s + link.latency_s + 8 * size_bytes / problem.routes.path_bps(*hop)
 
 
-def _without_samples(question: Question) -> list[int]:
+def _without_samples(problem: Problem) -> list[int]:
     """Nodes that hold no samples: edges and clouds, where there are two."""
-    return [node for node in question.by_name if node not in question.holders]
+    return [node for node in problem.by_name if node not in problem.owners]
 
 
 @lru_cache(maxsize=64)
-def _nearest(question: Question) -> Sequence[int]:
+def _nearest(problem: Problem) -> Sequence[int]:
     """Return nodes to try as edge and cloud.
 
     These have the memory and would learn fastest from a batch of any device. They hold samples only
     where fewer than two nodes hold none.
     """
-    size = question.batch_size * question.sample_bytes
+    size = problem.batch_size * problem.sample_bytes
 
     @cache
     def key(node: int) -> tuple[bool, float]:
-        sent_s = [_sent_s(question, (one, node), size) for one in question.holders if one != node]
-        unfit = not question.fits(node, question.batch_size)
-        return unfit, question.batch_s(node) + fmean(sent_s)
+        sent_s = [_sent_s(problem, (one, node), size) for one in problem.owners if one != node]
+        unfit = not problem.fits(node, problem.batch_size)
+        return unfit, problem.batch_s(node) + fmean(sent_s)
 
     def near(nodes: Sequence[int]) -> list[int]:
-        return sorted(nodes, key=lambda node: key(question.first_alike[node]))
+        return sorted(nodes, key=lambda node: key(problem.first_alike[node]))
 
-    free = _without_samples(question)
-    return (near(free) if len(free) > 1 else [*free, *near(question.holders)])[:NEAREST]
+    free = _without_samples(problem)
+    return (near(free) if len(free) > 1 else [*free, *near(problem.owners)])[:NEAREST]
 
 
 @lru_cache(maxsize=1024)
@@ -198,30 +199,30 @@ def _arrays(times: LayerTimes) -> tuple[NDArray[np.float64], NDArray[np.float64]
 
 
 @lru_cache(maxsize=128)
-def team_of(question: Question, edge: int, cloud: int) -> Team:
-    """All holders of samples as devices, with an edge and a cloud."""
-    bps = {tier: _shared_bps(question, node) for tier, node in (("edge", edge), ("cloud", cloud))}
-    problems = dict[object, Problem]()  # of devices that differ
-    devices = list[tuple[Problem, float]]()
-    for device in question.holders:
+def team_of(problem: Problem, edge: int, cloud: int) -> Team:
+    """All data owners as devices, with an edge and a cloud."""
+    bps = {tier: _shared_bps(problem, node) for tier, node in (("edge", edge), ("cloud", cloud))}
+    tier_problems = dict[object, TierProblem]()  # of devices that differ
+    devices = list[tuple[TierProblem, float]]()
+    for device in problem.owners:
         nodes, own = (device, edge, cloud), {tier: of[device] for tier, of in bps.items()}
         overhead_s = {
-            pair: _overhead_s(question, *(nodes[TIERS.index(tier)] for tier in pair))
+            pair: _overhead_s(problem, *(nodes[TIERS.index(tier)] for tier in pair))
             for pair in PAIRS
         }
-        key = question.kind(device), tuple(own.values()), tuple(overhead_s.values())
-        if key not in problems:
-            problems[key] = _problem(question, nodes, own, overhead_s)
-        devices.append((problems[key], question.share([device])))
-    return Team((*question.holders, edge, cloud), devices, as_one(devices))
+        key = problem.kind(device), tuple(own.values()), tuple(overhead_s.values())
+        if key not in tier_problems:
+            tier_problems[key] = _tier_problem(problem, nodes, own, overhead_s)
+        devices.append((tier_problems[key], problem.share([device])))
+    return Team((*problem.owners, edge, cloud), devices, as_one(devices))
 
 
-def _shared_bps(question: Question, to: int) -> dict[int, float]:
+def _shared_bps(problem: Problem, to: int) -> dict[int, float]:
     """Device -> what its path to a node carries, the less of both directions, if all send at once.
 
     Each hop is shared equally by those whose paths lead over it, and so is the node's interface.
     """
-    routes, devices = question.routes, [one for one in question.holders if one != to]
+    routes, devices = problem.routes, [one for one in problem.owners if one != to]
     found = {to: UNLIMITED_BPS}
     for pairs in ([(device, to) for device in devices], [(to, device) for device in devices]):
         hops = Counter(hop for pair in pairs for hop in pairwise(routes.paths[pair]))
@@ -234,61 +235,61 @@ def _shared_bps(question: Question, to: int) -> dict[int, float]:
     return found
 
 
-def _overhead_s(question: Question, a: int, b: int) -> float:
+def _overhead_s(problem: Problem, a: int, b: int) -> float:
     """Overhead and latency of a message between two nodes, the longer of both directions."""
-    links = [question.routes.link(*way) for way in ((a, b), (b, a)) if a != b]
+    links = [problem.routes.link(*pair) for pair in ((a, b), (b, a)) if a != b]
     return max((link.overhead_s + link.latency_s for link in links), default=0.0)
 
 
-def _problem(
-    question: Question,
+def _tier_problem(
+    problem: Problem,
     nodes: tuple[int, int, int],
     bps: Mapping[str, float],
     overhead_s: Mapping[tuple[str, str], float],
-) -> Problem:
+) -> TierProblem:
     """The problem of three nodes, the first the device; `bps` from there to edge and cloud."""
-    table = question.profile.table
+    table = problem.profile.table
     layer_s, update_s = {}, {}
     for tier, node in zip(TIERS, nodes, strict=True):
-        speed = question.speeds[node]
+        speed = problem.speeds[node]
         layer_s[tier], update_s[tier] = (
-            one / speed for one in _arrays(question.layer_times(node, 1))
+            one / speed for one in _arrays(problem.layer_times(node, 1))
         )
     _, edge, cloud = nodes
-    far_bps = min(question.routes.path_bps(edge, cloud), question.routes.path_bps(cloud, edge))
-    return Problem(
+    far_bps = min(problem.routes.path_bps(edge, cloud), problem.routes.path_bps(cloud, edge))
+    return TierProblem(
         layer_s,
         update_s,
         table["param_bytes"].to_numpy(),
         table["output_bytes"].to_numpy(),
-        question.sample_bytes,
+        problem.sample_bytes,
         {
             ("device", "edge"): bps["edge"],
             ("device", "cloud"): bps["cloud"],
             ("edge", "cloud"): min(UNLIMITED_BPS, far_bps),
         },
-        question.batch_size,
+        problem.batch_size,
         overhead_s=overhead_s,
     )
 
 
 @lru_cache(maxsize=256)
-def _memory(question: Question, edge: int, cloud: int, policy: Policy) -> dict[int, NodeMemory]:
+def _memory(problem: Problem, edge: int, cloud: int, policy: Policy) -> dict[int, NodeMemory]:
     """What each node holds in all its roles; empty if the model's memory is not known."""
-    team = team_of(question, edge, cloud)
+    team = team_of(problem, edge, cloud)
     of_share = {
-        share: parts(_part_of(policy, share), team.problem.output_bytes)
+        share: parts(_part_of(policy, share), team.tier_problem.output_bytes)
         for share in {share for *_, share in team.roles}
     }
     needed: defaultdict[int, float] = defaultdict(float)
     for tier, node, share in team.roles:
         part = of_share[share].get(tier)
         if part is not None and part.samples.any():
-            size = part_bytes(question, part)
+            size = part_bytes(problem, part)
             if size is None:
                 return {}
             needed[node] += size
-    rooms = {node: question.cluster.nodes[node].memory_bytes for node in needed}
+    rooms = {node: problem.cluster.nodes[node].memory_bytes for node in needed}
     return {
         node: NodeMemory(size, None if (room := rooms[node]) is None else size <= room)
         for node, size in needed.items()
@@ -308,24 +309,24 @@ def _whole(samples: float) -> int:
     return math.ceil(samples - 1e-9)
 
 
-def _option(question: Question, trial: Trial) -> Option:
-    team, names = trial.team, question.cluster.names
+def _as_plan(problem: Problem, trial: TierPlan) -> Plan:
+    team, names = trial.team, problem.cluster.names
     *devices, edge, cloud = team.nodes
     tier = "devices" if len(devices) > 1 else "device"
     of = some([names[device] for device in devices])
     assumes = []
     if len(devices) > 1:
         assumes.append("devices share each batch, by the samples that they hold")
-    if len(free := _without_samples(question)) < 2:
+    if len(free := _without_samples(problem)) < 2:
         since = f"only {names[free[0]]} holds none" if free else "all nodes hold some"
         assumes.append(f"a node that holds samples is edge or cloud as well, since {since}")
-    if question.memory is not None:
+    if problem.memory is not None:
         assumes.append(ASSUMES)
-    return Option(
-        use=trial.use,
+    return Plan(
+        cost=trial.cost,
         phases=[trial.phase],
-        uses=[trial.use],
-        predicted_s=iteration(team.problem, trial.policy).total_s,
+        costs=[trial.cost],
+        predicted_s=iteration(team.tier_problem, trial.policy).total_s,
         learns_from=devices,
         batches=_batches(team, trial.policy),
         memory=trial.memory or None,
@@ -337,20 +338,20 @@ def _option(question: Question, trial: Trial) -> Option:
 def _batches(team: Team, policy: Policy) -> dict[int, int]:
     """Node -> samples of which it computes something."""
     found, counts = Counter[int](), dict.fromkeys(TIERS, 0)
-    for tier, _, _, samples in policy.rows(team.problem.layers):
+    for tier, _, _, samples in policy.rows(team.tier_problem.layers):
         counts[tier] = max(counts[tier], samples)
     for tier, node, share in team.roles:
         found[node] += _whole(share * counts[tier])
     return {node: count for node, count in found.items() if count}
 
 
-WAYS = tuple(
-    Way(
+METHODS = tuple(
+    Method(
         name=name,
         system="HierTrain",
         update=QUANTISED if name == "jalad" else EQUAL,
         moves_samples=True,
-        plan=partial(plan, planner=name),
+        planner=partial(plan, planner=name),
     )
     for name in PLANNERS
 )

@@ -26,12 +26,12 @@ MOST_S = 1e12
 
 
 class UnusableError(UserError):
-    """A way of training that this cluster does not allow; the message says why."""
+    """A method of training that this cluster does not allow; the message says why."""
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
-    """One model on one cluster, the same for all ways of training.
+class Problem:
+    """One model on one cluster, the same for all methods of training.
 
     Attributes
     ----------
@@ -181,15 +181,15 @@ class Question:
         return replace(own, name="any"), id((self.times or {}).get(own.name))
 
     @cached_property
-    def holders(self) -> tuple[int, ...]:
-        """Nodes that hold samples, by their names; all nodes, if the cluster names no holder."""
+    def owners(self) -> tuple[int, ...]:
+        """Nodes that hold samples, by their names; all nodes, if the cluster names none."""
         holding = tuple(node for node in self.by_name if self.cluster.nodes[node].samples)
         return holding or self.by_name
 
     @cached_property
     def samples(self) -> Mapping[int, int]:
-        """Holder -> samples that it holds."""
-        return {node: self.cluster.nodes[node].samples or USUAL_SAMPLES for node in self.holders}
+        """Data owner -> samples that it holds."""
+        return {node: self.cluster.nodes[node].samples or USUAL_SAMPLES for node in self.owners}
 
     def share(self, nodes: Collection[int]) -> float:
         """Share of all samples that these nodes hold."""
@@ -197,7 +197,7 @@ class Question:
         return held / sum(self.samples.values())
 
     def assumes(self, learns_from: Collection[int]) -> tuple[str, ...]:
-        """What is assumed of samples and times by a way that learns from those of some nodes."""
+        """What is assumed of samples and times by a method that learns from those of some nodes."""
         found = [
             f"times of {name} were measured with batches of {times.batch_size} and are scaled"
             for name, times in sorted((self.times or {}).items())
@@ -206,7 +206,7 @@ class Question:
         if not any(node.samples for node in self.cluster.nodes):
             found.append(f"every node holds {USUAL_SAMPLES:,} samples, since none says how many")
         else:
-            out = [self.cluster.names[node] for node in self.holders if node not in learns_from]
+            out = [self.cluster.names[node] for node in self.owners if node not in learns_from]
             found += [f"not learnt from: the samples of {some(out)}"] if out else []
         return tuple(found)
 

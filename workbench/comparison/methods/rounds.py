@@ -1,13 +1,13 @@
-"""Ways that exchange whole models: gossip epoch by epoch, GoSGD, EdgeGossip."""
+"""Methods that exchange whole models: gossip epoch by epoch, GoSGD, EdgeGossip."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import Phase, no_work
-from workbench.comparison.ways.way import AVERAGES, Option, Way
+from workbench.comparison.cost import Phase, no_work
+from workbench.comparison.methods.method import AVERAGES, Method, Plan
+from workbench.comparison.problem import Problem, UnusableError
 from workbench.decentralised.topologies import ring
 from workbench.edgegossip.algorithms.balancer import THRESHOLD, Balance, balance
 from workbench.edgegossip.algorithms.effects import quota
@@ -38,18 +38,18 @@ FORWARD_SHARE = 1 / 3
 """Share of the forward pass in the seconds of learning from a sample."""
 
 
-def gossip(question: Question) -> Option:
+def gossip(problem: Problem) -> Plan:
     """Every node learns from its samples, then averages models with its neighbours on a ring."""
-    holders(question)
-    samples, assumes = question.samples, ("models are exchanged on a ring, once an epoch",)
-    own_s = {node: epoch_s(question, node, count) for node, count in samples.items()}
-    return _synchronous(question, own_s, sum(samples.values()), assumes)
+    owners(problem)
+    samples, assumes = problem.samples, ("models are exchanged on a ring, once an epoch",)
+    own_s = {node: epoch_s(problem, node, count) for node, count in samples.items()}
+    return _synchronous(problem, own_s, sum(samples.values()), assumes)
 
 
-def edgegossip(question: Question) -> Option:
+def edgegossip(problem: Problem) -> Plan:
     """As gossip, except that slower nodes learn from fewer samples, those that matter most."""
-    nodes, samples = holders(question), question.samples
-    rates = [1 / question.sample_s[node] for node in nodes]
+    nodes, samples = owners(problem), problem.samples
+    rates = [1 / problem.sample_s[node] for node in nodes]
     if min(rates) < THRESHOLD:
         raise UnusableError(
             f"EdgeGossip counts nodes as failed that learn from less than {THRESHOLD:g} samples/s"
@@ -58,44 +58,43 @@ def edgegossip(question: Question) -> Option:
     ratios = balance(Balance(list(samples.values()), rates), ranking_share=share).ratios
     counts = {node: quota(samples[node], r) for node, r in zip(nodes, ratios, strict=True)}
     own_s = {
-        node: epoch_s(question, node, counts[node])
-        + samples[node] * share * question.sample_s[node]
+        node: epoch_s(problem, node, counts[node]) + samples[node] * share * problem.sample_s[node]
         for node in nodes
     }
     learnt = sum(counts.values())
     assumes = (f"{learnt / sum(samples.values()):.0%} of the samples are learnt from in an epoch",)
-    return _synchronous(question, own_s, learnt, assumes)
+    return _synchronous(problem, own_s, learnt, assumes)
 
 
-def gosgd(question: Question) -> Option:
+def gosgd(problem: Problem) -> Plan:
     """After a step, now and then, a node sends its model to a random other; none ever waits.
 
     An iteration is a step of the slowest node.
     """
-    nodes = holders(question)
+    nodes = owners(problem)
     if len(nodes) > GOSGD_NODES:
         raise UnusableError(
             f"{len(nodes)} nodes hold samples, of which each may send to any other; up to "
             f"{GOSGD_NODES} are compared"
         )
-    seconds = {node: question.batch_s(node) for node in nodes}
+    seconds = {node: problem.batch_s(node) for node in nodes}
     steps = {node: max(seconds.values()) / seconds[node] for node in nodes}
-    size = float(question.model_bytes)
+    size = float(problem.model_bytes)
 
     def programs(iterations: int) -> list[Program]:
         return [
-            gosgd_peer(round(iterations * steps[node]), seconds[node] * question.speeds[node], size)
+            gosgd_peer(round(iterations * steps[node]), seconds[node] * problem.speeds[node], size)
             for node in nodes
         ]
 
     count = max(1, round(GOSGD_STEPS / sum(steps.values())))
-    samples = question.batch_size * sum(steps.values())
-    phase = Phase(question.routes.part(nodes), nodes, programs, samples, 1, 1 + count, _last_step_s)
-    return Option(
-        use=phase.use(),
+    samples = problem.batch_size * sum(steps.values())
+    phase = Phase(problem.routes.part(nodes), nodes, programs, samples, 1, 1 + count, _last_step_s)
+    return Plan(
+        cost=phase.cost(),
         phases=[phase],
         learns_from=nodes,
-        batches=dict.fromkeys(nodes, question.batch_size),
+        batches=dict.fromkeys(nodes, problem.batch_size),
         assumes=(f"a node sends its model after a step with probability {GOSGD_PROBABILITY:g}",),
     )
 
@@ -119,29 +118,29 @@ def gosgd_peer(steps: int, cost_s: float, size_bytes: float) -> Program:
 
 
 def _synchronous(
-    question: Question, own_s: Mapping[int, float], samples: int, assumes: tuple[str, ...]
-) -> Option:
+    problem: Problem, own_s: Mapping[int, float], samples: int, assumes: tuple[str, ...]
+) -> Plan:
     """Everyone sends its model to its neighbours on a ring and waits for theirs."""
-    nodes = holders(question)
+    nodes = owners(problem)
     graph = ring(len(nodes))
     near = [sorted(graph.neighbors(place)) for place in range(len(nodes))]
-    size = float(question.model_bytes)
+    size = float(problem.model_bytes)
     pairs = [(nodes[a], nodes[b]) for a in range(len(nodes)) for b in near[a]]
-    cluster = question.routes.part(nodes, pairs=pairs)
+    cluster = problem.routes.part(nodes, pairs=pairs)
 
     def programs(rounds: int) -> list[Program]:
         return [
-            peer(near[place], rounds, own_s[node] * question.speeds[node], size)
+            peer(near[place], rounds, own_s[node] * problem.speeds[node], size)
             for place, node in enumerate(nodes)
         ]
 
     counted = min(MOST_ROUNDS, max(FEWEST_ROUNDS, RING_STEPS // len(nodes)))
     phase = Phase(cluster, nodes, programs, samples, first=BEGINNING, last=BEGINNING + counted)
-    return Option.of(
-        question,
+    return Plan.of(
+        problem,
         [phase],
         learns_from=nodes,
-        batches=dict.fromkeys(nodes, question.batch_size),
+        batches=dict.fromkeys(nodes, problem.batch_size),
         assumes=assumes,
     )
 
@@ -160,29 +159,29 @@ def peer(near: Sequence[int], rounds: int, cost_s: float, size_bytes: float) -> 
     return program
 
 
-def holders(question: Question) -> list[int]:
+def owners(problem: Problem) -> list[int]:
     """Nodes that hold samples; raises UnusableError if they are fewer than two."""
-    if len(question.holders) < 2:
+    if len(problem.owners) < 2:
         raise UnusableError("an exchange of models needs at least two nodes that hold samples")
-    return list(question.holders)
+    return list(problem.owners)
 
 
-def epoch_s(question: Question, node: int, samples: int) -> float:
+def epoch_s(problem: Problem, node: int, samples: int) -> float:
     """Seconds of a node's pass over this number of samples."""
-    times = question.layer_times(node)
-    steps = -(-samples // question.batch_size)
-    batch_s = samples / question.batch_size * (times.forward_s + times.backward_s)
-    return (batch_s + steps * times.update_s) / question.speeds[node]
+    times = problem.layer_times(node)
+    steps = -(-samples // problem.batch_size)
+    batch_s = samples / problem.batch_size * (times.forward_s + times.backward_s)
+    return (batch_s + steps * times.update_s) / problem.speeds[node]
 
 
-WAYS = (
-    Way(name="gossip", system="gossip", update=AVERAGES, survives=True, plan=gossip),
-    Way(name="gosgd", system="gossip", update=AVERAGES, survives=True, plan=gosgd),
-    Way(
+METHODS = (
+    Method(name="gossip", system="gossip", update=AVERAGES, survives=True, planner=gossip),
+    Method(name="gosgd", system="gossip", update=AVERAGES, survives=True, planner=gosgd),
+    Method(
         name="edgegossip",
         system="EdgeGossip",
         update=f"{AVERAGES}, may leave samples out",
         survives=True,
-        plan=edgegossip,
+        planner=edgegossip,
     ),
 )

@@ -1,4 +1,4 @@
-"""A way of training as one value, and its best use of a cluster."""
+"""A method of training as one value, and its best use of a cluster."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from workbench.comparison.cost import Cost, Phase, Runner, carried, mean, within_links
 from workbench.comparison.memory import NodeMemory
-from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import Phase, Runner, Use, carried, mean, within_links
+from workbench.comparison.problem import Problem, UnusableError
 from workbench.runtime import Program, simulate
 
 EQUAL = "equal to SGD"
@@ -18,12 +18,12 @@ Training = Callable[[int], Sequence[Program]]
 """Programs of a training, by its iterations."""
 
 ROUNDING = 1e-9
-"""Options that are faster by less are as fast."""
+"""Plans that are faster by less are as fast."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Option:
-    """A way of training on one cluster.
+class Plan:
+    """A method of training on one cluster.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Option:
     training
         Its programs over a whole training, where that has several phases.
     predicted_s
-        Seconds of an iteration by the cost model of the way's paper, if that has one.
+        Seconds of an iteration by the cost model of the method's paper, if that has one.
     learns_from
         Nodes whose samples are learnt from.
     batches
@@ -51,9 +51,9 @@ class Option:
         What was assumed or left out, a phrase each.
     """
 
-    use: Use
+    cost: Cost
     phases: Sequence[Phase] = ()
-    uses: Sequence[Use] = ()
+    costs: Sequence[Cost] = ()
     training: Training | None = None
     predicted_s: float | None = None
     learns_from: Collection[int]
@@ -64,20 +64,20 @@ class Option:
     assumes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, question: Question, phases: Sequence[Phase], **about: Any) -> Option:
+    def of(cls, problem: Problem, phases: Sequence[Phase], **about: Any) -> Plan:
         """Simulate the programs; `about` are the other attributes."""
-        uses = [within_links(question, phase.use()) for phase in phases]
-        use = mean(uses, [phase.share for phase in phases])
-        return cls(use=use, phases=phases, uses=uses, **about)
+        costs = [within_links(problem, phase.cost()) for phase in phases]
+        cost = mean(costs, [phase.share for phase in phases])
+        return cls(cost=cost, phases=phases, costs=costs, **about)
 
-    def run(self, run: Runner = simulate, count: int | None = None) -> Use:
+    def run(self, run: Runner = simulate, count: int | None = None) -> Cost:
         """What an iteration takes as its programs have it, simulated or measured."""
-        uses = [phase.use(run, count) for phase in self.phases]
-        return mean(uses, [phase.share for phase in self.phases])
+        costs = [phase.cost(run, count) for phase in self.phases]
+        return mean(costs, [phase.share for phase in self.phases])
 
 
 class Candidate(NamedTuple):
-    """An option that has not been simulated yet.
+    """A plan that has not been simulated yet.
 
     Attributes
     ----------
@@ -85,30 +85,30 @@ class Candidate(NamedTuple):
         Number of nodes that take part and lack the memory.
     least_s
         Lower bound on the seconds per sample.
-    option
-        Simulates the option and returns it.
+    plan
+        Simulates the plan and returns it.
     """
 
     lacking: int
     least_s: float
-    option: Callable[[], Option]
+    plan: Callable[[], Plan]
 
 
-def fastest(question: Question, candidates: Iterable[Candidate]) -> Option:
-    """The option with the most samples a second of those under which most nodes have the memory.
+def fastest(problem: Problem, candidates: Iterable[Candidate]) -> Plan:
+    """The plan with the most samples a second of those under which most nodes have the memory.
 
-    Of options as fast, the one that learns from most samples, then that sends least. Who cannot be
+    Of plans as fast, the one that learns from most samples, then that sends least. Who cannot be
     the fastest by its bound is not simulated.
     """
-    best: Option | None = None
+    best: Plan | None = None
     fewest, best_key = 0, (0.0, 0.0, 0.0)
-    for lacking, least_s, option in sorted(candidates, key=lambda one: one[:2]):
+    for lacking, least_s, plan in sorted(candidates, key=lambda one: one[:2]):
         if best is not None and (lacking > fewest or least_s * best_key[0] > 1 + ROUNDING):
             break
-        tried = option()
-        sent = sum(size for size, _ in carried(question, tried.use).values()) / tried.use.samples
-        rate = float(f"{tried.use.samples_per_s:.9g}")
-        key = rate, question.share(tried.learns_from), -sent
+        tried = plan()
+        sent = sum(size for size, _ in carried(problem, tried.cost).values()) / tried.cost.samples
+        rate = float(f"{tried.cost.samples_per_s:.9g}")
+        key = rate, problem.share(tried.learns_from), -sent
         if best is None or key > best_key:
             best, fewest, best_key = tried, lacking, key
     assert best is not None
@@ -116,8 +116,8 @@ def fastest(question: Question, candidates: Iterable[Candidate]) -> Option:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
-    """A way of training.
+class Method:
+    """A method of training.
 
     Attributes
     ----------
@@ -129,8 +129,8 @@ class Way:
         Whether raw samples leave the node that holds them.
     survives
         Whether the others go on if a node dies.
-    plan
-        Finds the fastest use of a cluster; raises `UnusableError`.
+    planner
+        Finds the fastest plan for a cluster; raises `UnusableError`.
     """
 
     name: str
@@ -138,28 +138,28 @@ class Way:
     update: str
     moves_samples: bool = False
     survives: bool = False
-    plan: Callable[[Question], Option]
+    planner: Callable[[Problem], Plan]
 
-    def find(self, question: Question) -> Option:
+    def plan(self, problem: Problem) -> Plan:
         """The fastest use of a cluster, within what its links carry.
 
         Raises UnusableError: there is none.
         """
-        if self.moves_samples and not question.cluster.raw_samples_may_leave:
+        if self.moves_samples and not problem.cluster.raw_samples_may_leave:
             raise UnusableError("raw samples may not leave the node that holds them")
-        return self.plan(question)
+        return self.planner(problem)
 
 
-def options(question: Question, ways: Iterable[Way]) -> Iterator[tuple[Way, Option | str]]:
-    """Each way with its fastest use of a cluster, or with the reason why there is none."""
-    for way in ways:
+def plans(problem: Problem, methods: Iterable[Method]) -> Iterator[tuple[Method, Plan | str]]:
+    """Each method with its fastest use of a cluster, or with the reason why there is none."""
+    for method in methods:
         try:
-            yield way, way.find(question)
+            yield method, method.plan(problem)
         except UnusableError as error:
-            yield way, str(error)
+            yield method, str(error)
 
 
-def usable(question: Question, ways: Iterable[Way]) -> dict[str, Option]:
-    """Ways that can be used, by name, each with its fastest use of the cluster."""
-    found = options(question, ways)
-    return {way.name: option for way, option in found if isinstance(option, Option)}
+def usable(problem: Problem, methods: Iterable[Method]) -> dict[str, Plan]:
+    """Methods that can be used, by name, each with its fastest use of the cluster."""
+    found = plans(problem, methods)
+    return {method.name: plan for method, plan in found if isinstance(plan, Plan)}

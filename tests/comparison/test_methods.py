@@ -1,4 +1,4 @@
-"""Every way of training, by the same properties; and each against its time by hand."""
+"""Every method of training, by the same properties; and each against its time by hand."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.long import usually
 from tests.oracles import comparison as oracle
 from workbench.clusters import Cluster, Link, Node, full_mesh, star
 from workbench.clusters.cluster import Name
-from workbench.comparison import WAYS, Question, UnusableError, compare
+from workbench.comparison import METHODS, Problem, UnusableError, compare
 from workbench.comparison.charts import traced
-from workbench.comparison.use import Phase, carried, limit, within_links
-from workbench.comparison.ways import EXACT, alone, batches, parameter_server, usable
-from workbench.comparison.ways.hub import Hub
-from workbench.comparison.ways.rounds import GOSGD_PROBABILITY
+from workbench.comparison.cost import Phase, carried, limit, within_links
+from workbench.comparison.methods import EXACT, alone, batches, parameter_server, usable
+from workbench.comparison.methods.rounds import GOSGD_PROBABILITY
+from workbench.comparison.methods.star import Star
 from workbench.dynacomm import PLANNERS, iteration, layer_costs
 from workbench.profiles import profile_model
 from workbench.runtime import Context, Program, simulate
@@ -43,26 +43,26 @@ def pair(bandwidth_bps: float = 1e7, overhead_s: float = 0.0) -> Cluster:
     return full_mesh(nodes, Link(bandwidth_bps, overhead_s=overhead_s))
 
 
-@pytest.mark.parametrize("name", usually(FEW, WAYS))
+@pytest.mark.parametrize("name", usually(FEW, METHODS))
 @given(cluster=clusters())
 @settings(max_examples=20, deadline=None)
 def test_nobody_is_busier_than_all_the_time_and_links_carry_all_that_is_sent(
     name: str, cluster: Cluster
 ) -> None:
-    question = Question(PROFILE, cluster, 8)
+    problem = Problem(PROFILE, cluster, 8)
     try:
-        option = WAYS[name].find(question)
+        plan = METHODS[name].plan(problem)
     except UnusableError:
         return
-    use = option.use
-    assert use.samples_per_s > 0
-    assert 0 <= use.waiting_share <= 1
-    assert limit(question, use).share <= 1 + 1e-9 or name in NEVER_WAIT
-    assert all(busy <= use.iteration_s * (1 + 1e-9) for busy in use.busy_s.values())
-    assert set(option.batches) <= set(range(len(cluster)))
-    assert set(option.learns_from) <= set(question.holders)
-    sent = sum(use.link_bytes.values())
-    assert sum(size for size, _ in carried(question, use).values()) >= sent * (1 - 1e-9)
+    cost = plan.cost
+    assert cost.samples_per_s > 0
+    assert 0 <= cost.waiting_share <= 1
+    assert limit(problem, cost).share <= 1 + 1e-9 or name in NEVER_WAIT
+    assert all(busy <= cost.iteration_s * (1 + 1e-9) for busy in cost.busy_s.values())
+    assert set(plan.batches) <= set(range(len(cluster)))
+    assert set(plan.learns_from) <= set(problem.owners)
+    sent = sum(cost.link_bytes.values())
+    assert sum(size for size, _ in carried(problem, cost).values()) >= sent * (1 - 1e-9)
 
 
 @given(cluster=clusters(far=True), random=st.randoms(use_true_random=False))
@@ -78,94 +78,94 @@ def test_order_of_nodes_and_links_changes_nothing(cluster: Cluster, random: Rand
     assert_frame_equal(*tables, check_row_order=False)
 
 
-@pytest.mark.parametrize(("way", "bps"), [("one node", 1e6), (STREAMED, 1e9)])
+@pytest.mark.parametrize(("method", "bps"), [("one node", 1e6), (STREAMED, 1e9)])
 def test_of_nodes_as_fast_as_each_other_the_one_with_most_samples_learns(
-    way: str, bps: float
+    method: str, bps: float
 ) -> None:
     nodes = [Node(name, flops_per_s=1e9, samples=n) for name, n in [("a", 10), ("b", 90)]]
-    option = WAYS[way].find(Question(PROFILE, full_mesh(nodes, Link(bps)), 8))
-    assert list(option.batches) == [1]
+    plan = METHODS[method].plan(Problem(PROFILE, full_mesh(nodes, Link(bps)), 8))
+    assert list(plan.batches) == [1]
 
 
 class TestByHand:
     def test_one_node_waits_for_the_samples_or_for_itself(self) -> None:
         for bandwidth_bps in (1e5, 1e7, 1e12):
-            question = Question(PROFILE, pair(bandwidth_bps=bandwidth_bps), 8)
+            problem = Problem(PROFILE, pair(bandwidth_bps=bandwidth_bps), 8)
             sent_s = 8 * 8 * 4 * 28 * 28 / bandwidth_bps
-            use = WAYS[STREAMED].find(question).use
-            assert use.iteration_s == pytest.approx(max(sent_s, question.batch_s(1)))
+            cost = METHODS[STREAMED].plan(problem).cost
+            assert cost.iteration_s == pytest.approx(max(sent_s, problem.batch_s(1)))
 
     @given(
         links=st.lists(st.tuples(st.sampled_from([5e5, 1e6, 3e6]), OVERHEADS_S), min_size=2),
         shared_bps=st.sampled_from([5e5, 1e6, 3e6]),
     )
     @settings(max_examples=10, deadline=None)
-    def test_holders_share_the_interface_of_the_node_that_learns(
+    def test_owners_share_the_interface_of_the_node_that_learns(
         self, links: list[tuple[float, float]], shared_bps: float
     ) -> None:
         links = links[:4]
         nodes = [Node(f"n{at}", flops_per_s=1e3, samples=10) for at in range(len(links))]
-        nodes.append(Node("hub", flops_per_s=1e15, downlink_bps=shared_bps))
+        nodes.append(Node("server", flops_per_s=1e15, downlink_bps=shared_bps))
         paths = {(at, len(links)): Link(bps, overhead_s=s) for at, (bps, s) in enumerate(links)}
-        question = Question(PROFILE, linked(nodes, paths), 8)
+        problem = Problem(PROFILE, linked(nodes, paths), 8)
         bits = 8 * 8 * 4 * 28 * 28 / len(links)
         transfers = [[(0.0, overhead_s, bits)] for _, overhead_s in links]
         most_bps = [bps for bps, _ in links]
         ends, step_s = oracle.ends_s(transfers, most_bps, shared_bps, steps=2000)
-        use = WAYS[STREAMED].find(question).use
-        assert use.iteration_s == pytest.approx(max(end for (end,) in ends), abs=4 * step_s)
+        cost = METHODS[STREAMED].plan(problem).cost
+        assert cost.iteration_s == pytest.approx(max(end for (end,) in ends), abs=4 * step_s)
 
     @pytest.mark.parametrize("bandwidth_bps", [1e5, 1e7, 1e8])
     def test_training_that_keeps_samples(self, bandwidth_bps: float) -> None:
         """All iterations of a training, each as long as the loops say; the mean is predicted."""
-        asked = Question(PROFILE, pair(bandwidth_bps, overhead_s=0.001), 8, epochs=4)
-        option = WAYS[KEPT].find(asked)
-        use, iterations = option.use, 4 * 50
+        asked = Problem(PROFILE, pair(bandwidth_bps, overhead_s=0.001), 8, epochs=4)
+        plan = METHODS[KEPT].plan(asked)
+        cost, iterations = plan.cost, 4 * 50
         part_s = 0.001 + 8 * 8 * 4 * 28 * 28 / bandwidth_bps
         expected_s = oracle.sent_once_s([(part_s, 50)], asked.batch_s(1), iterations)
-        learner = alone.Learner(asked, 1, (0,))
+        learner = alone.SingleNode(asked, 1, (0,))
         run = simulate(asked.routes.part(learner.nodes), learner.programs(iterations, 50))
         assert run.end_s == pytest.approx(expected_s)
         begin_s = min(part_s, asked.batch_s(1))  # the first batch is waited for, whatever it takes
-        assert iterations * use.iteration_s + begin_s == pytest.approx(expected_s)
-        assert sum(use.link_bytes.values()) * iterations == pytest.approx(400 * 4 * 28 * 28)
+        assert iterations * cost.iteration_s + begin_s == pytest.approx(expected_s)
+        assert sum(cost.link_bytes.values()) * iterations == pytest.approx(400 * 4 * 28 * 28)
 
     def test_what_is_shown_of_it_is_an_iteration_with_samples_sent_and_one_without(self) -> None:
-        option = WAYS[KEPT].find(Question(PROFILE, pair(), 8))
-        shown = traced({KEPT: option})
+        plan = METHODS[KEPT].plan(Problem(PROFILE, pair(), 8))
+        shown = traced({KEPT: plan})
         assert shown["action"].to_list() == ["sending", "computing", "computing"]
         assert shown["start_s"].is_sorted()
 
     def test_the_longer_a_training_the_faster_the_node_that_keeps_samples(self) -> None:
         """Behind a narrow link a fast node pays in a long training only; of an epoch none does."""
-        asked = Question(PROFILE, pair(), 8, epochs=1)
-        assert WAYS[KEPT].find(asked).use == WAYS[STREAMED].find(asked).use
+        asked = Problem(PROFILE, pair(), 8, epochs=1)
+        assert METHODS[KEPT].plan(asked).cost == METHODS[STREAMED].plan(asked).cost
         nodes = [Node("a", flops_per_s=1e9, samples=9000), Node("b", flops_per_s=2e9)]
         nodes += [Node("c", flops_per_s=1e12)]
         cluster = linked(nodes, {(0, 1): Link(1e8), (0, 2): Link(1e6)})
         chosen = [
-            list(WAYS[KEPT].find(Question(PROFILE, cluster, 8, epochs=n)).batches)
+            list(METHODS[KEPT].plan(Problem(PROFILE, cluster, 8, epochs=n)).batches)
             for n in (1, 10, 100)
         ]
         assert chosen == [[1], [1], [2]]
 
     def test_all_reduce_is_two_exchanges_of_parts_after_the_slowest(self) -> None:
         nodes = [Node(f"n{at}", flops_per_s=10.0 ** (8 + at)) for at in range(3)]
-        question = Question(PROFILE, full_mesh(nodes, Link(1e7, overhead_s=0.01)), 8)
-        exchange_s = 0.01 + 8 * question.model_bytes / 3 / 1e7
-        use = WAYS["all-reduce"].find(question).use
-        assert use.iteration_s == pytest.approx(question.batch_s(0) + 2 * exchange_s)
+        problem = Problem(PROFILE, full_mesh(nodes, Link(1e7, overhead_s=0.01)), 8)
+        exchange_s = 0.01 + 8 * problem.model_bytes / 3 / 1e7
+        cost = METHODS["all-reduce"].plan(problem).cost
+        assert cost.iteration_s == pytest.approx(problem.batch_s(0) + 2 * exchange_s)
 
     def test_federated_round_is_as_long_as_the_slowest_client(self) -> None:
         nodes = [Node(f"n{at}", flops_per_s=10.0 ** (8 + at), samples=10 * at) for at in range(4)]
         cluster = full_mesh(nodes, Link(1e7, overhead_s=0.01))
-        question = Question(PROFILE, cluster, 8)
-        option = WAYS["fedavg"].find(question)
+        problem = Problem(PROFILE, cluster, 8)
+        plan = METHODS["fedavg"].plan(problem)
         samples = {1: 10, 2: 20, 3: 30}
-        expected = {hub: oracle.federated_s(question, hub, samples) for hub in range(4)}
-        assert option.use.iteration_s == pytest.approx(min(expected.values()))
-        assert option.server == min(expected, key=lambda hub: expected[hub]) == 1
-        assert option.use.samples == 60
+        expected = {star: oracle.federated_s(problem, star, samples) for star in range(4)}
+        assert plan.cost.iteration_s == pytest.approx(min(expected.values()))
+        assert plan.server == min(expected, key=lambda star: expected[star]) == 1
+        assert plan.cost.samples == 60
 
 
 class TestServers:
@@ -173,48 +173,48 @@ class TestServers:
 
     @pytest.mark.parametrize("planner", PLANNERS)
     def test_a_single_worker_takes_what_its_plan_takes(self, planner: str) -> None:
-        question = Question(PROFILE, pair(overhead_s=0.001), 8)
-        costs = layer_costs(PROFILE, question.layer_times(0), question.cluster.link(0, 1))
+        problem = Problem(PROFILE, pair(overhead_s=0.001), 8)
+        costs = layer_costs(PROFILE, problem.layer_times(0), problem.cluster.link(0, 1))
         expected = iteration(costs, PLANNERS[planner](costs)).total_s
-        use = WAYS[f"parameter server, {planner}"].find(question).use
-        assert use.iteration_s == pytest.approx(expected)
+        cost = METHODS[f"parameter server, {planner}"].plan(problem).cost
+        assert cost.iteration_s == pytest.approx(expected)
 
-    @pytest.mark.parametrize("way", ["parameter server, sequential", "fedavg"])
-    def test_laptop_with_most_samples_serves_and_learns(self, way: str) -> None:
+    @pytest.mark.parametrize("method", ["parameter server, sequential", "fedavg"])
+    def test_laptop_with_most_samples_serves_and_learns(self, method: str) -> None:
         laptop = Node("laptop", flops_per_s=1e10, samples=1000)
         phones = [Node(f"phone{at}", flops_per_s=1e10, samples=100) for at in range(2)]
-        question = Question(PROFILE, star([laptop], phones, Link(1e7)), 8)
-        option = WAYS[way].find(question)
-        assert option.server == 0
-        assert sorted(option.learns_from) == [0, 1, 2]
-        assert set(option.use.link_bytes) == {(0, 1), (1, 0), (0, 2), (2, 0)}
-        assert option.where == "server on laptop, a worker as well"
+        problem = Problem(PROFILE, star([laptop], phones, Link(1e7)), 8)
+        plan = METHODS[method].plan(problem)
+        assert plan.server == 0
+        assert sorted(plan.learns_from) == [0, 1, 2]
+        assert set(plan.cost.link_bytes) == {(0, 1), (1, 0), (0, 2), (2, 0)}
+        assert plan.where == "server on laptop, a worker as well"
 
     @pytest.mark.parametrize("name", ["sequential", "dynacomm", "layer_by_layer"])
     @given(cluster=clusters())
     @settings(max_examples=15, deadline=None)
     def test_no_other_server_is_faster(self, name: str, cluster: Cluster) -> None:
-        question = Question(PROFILE, cluster, 8)
-        hubs = [Hub(question, node, batches.equal(question)) for node in range(len(cluster))]
+        problem = Problem(PROFILE, cluster, 8)
+        stars = [Star(problem, node, batches.equal(problem)) for node in range(len(cluster))]
         rates = [
-            within_links(question, parameter_server.with_hub(hub, name).use).samples_per_s
-            for hub in hubs
-            if hub.remote
+            within_links(problem, parameter_server.with_server(star, name).cost).samples_per_s
+            for star in stars
+            if star.remote
         ]
-        found = WAYS[f"parameter server, {name}"].find(question).use
+        found = METHODS[f"parameter server, {name}"].plan(problem).cost
         assert found.samples_per_s == pytest.approx(max(rates))
 
     def test_requests_keep_no_link_busy(self) -> None:
-        question = Question(PROFILE, pair(1e8, overhead_s=0.02), 8)
-        option = WAYS["parameter server, layer_by_layer"].find(question)
-        assert option.use.messages == {(0, 1): 5, (1, 0): 5}
+        problem = Problem(PROFILE, pair(1e8, overhead_s=0.02), 8)
+        plan = METHODS["parameter server, layer_by_layer"].plan(problem)
+        assert plan.cost.messages == {(0, 1): 5, (1, 0): 5}
 
     def test_a_server_of_one_worker_on_its_own_node_is_none(self) -> None:
-        question = Question(PROFILE, pair(), 8)
-        assert WAYS["parameter server, sequential"].find(question).server == 1
-        alone = Question(PROFILE, Cluster(pair().nodes[:1]), 8)
+        problem = Problem(PROFILE, pair(), 8)
+        assert METHODS["parameter server, sequential"].plan(problem).server == 1
+        alone = Problem(PROFILE, Cluster(pair().nodes[:1]), 8)
         with pytest.raises(UnusableError, match="second node"):
-            WAYS["parameter server, sequential"].find(alone)
+            METHODS["parameter server, sequential"].plan(alone)
 
 
 class TestBatches:
@@ -227,57 +227,59 @@ class TestBatches:
     @settings(max_examples=30, deadline=None)
     def test_no_other_division_is_faster(self, speeds: list[float], batch_size: int) -> None:
         nodes = [Node(f"n{at}", flops_per_s=flops) for at, flops in enumerate(speeds)]
-        question = Question(PROFILE, full_mesh(nodes, Link(1e7)), batch_size)
+        problem = Problem(PROFILE, full_mesh(nodes, Link(1e7)), batch_size)
         total = batch_size * len(speeds)
         longest = [
-            max(count * seconds for count, seconds in zip(counts, question.sample_s, strict=True))
+            max(count * seconds for count, seconds in zip(counts, problem.sample_s, strict=True))
             for counts in product(range(1, total + 1), repeat=len(speeds))
             if sum(counts) == total
         ]
         try:
-            found = batches.by_speed(question)
+            found = batches.by_speed(problem)
         except UnusableError:
-            found = batches.equal(question)
+            found = batches.equal(problem)
         assert sum(found.values()) == total
         assert min(found.values()) >= 1
-        slowest_s = max(count * question.sample_s[node] for node, count in found.items())
+        slowest_s = max(count * problem.sample_s[node] for node, count in found.items())
         assert slowest_s == pytest.approx(min(longest))
 
-    @pytest.mark.parametrize("way", ["all-reduce", "parameter server"])
+    @pytest.mark.parametrize("method", ["all-reduce", "parameter server"])
     def test_a_node_of_three_times_the_speed_learns_from_three_times_as_many(
-        self, way: str
+        self, method: str
     ) -> None:
         nodes = [Node(f"n{at}", flops_per_s=flops) for at, flops in enumerate([1e8, 3e8])]
-        question = Question(PROFILE, full_mesh(nodes, Link(1e9)), 8)
-        option = WAYS[f"{way}, batches by speed"].find(question)
-        plain = WAYS["all-reduce" if way == "all-reduce" else f"{way}, dynacomm"].find(question)
-        assert option.batches == {0: 4, 1: 12}
+        problem = Problem(PROFILE, full_mesh(nodes, Link(1e9)), 8)
+        plan = METHODS[f"{method}, batches by speed"].plan(problem)
+        plain = METHODS["all-reduce" if method == "all-reduce" else f"{method}, dynacomm"].plan(
+            problem
+        )
+        assert plan.batches == {0: 4, 1: 12}
         often = "each sample of n1 is learnt from 3 times as often as one of n0"
-        assert option.assumes[-1] == often
-        assert option.use.samples == plain.use.samples
-        assert option.use.iteration_s == pytest.approx(plain.use.iteration_s / 2, rel=0.02)
+        assert plan.assumes[-1] == often
+        assert plan.cost.samples == plain.cost.samples
+        assert plan.cost.iteration_s == pytest.approx(plain.cost.iteration_s / 2, rel=0.02)
 
     def test_equal_batches_of_unequal_shards_are_an_assumption(self) -> None:
         nodes = [Node(f"n{at}", flops_per_s=1e9, samples=100 * at) for at in (1, 4)]
-        question = Question(PROFILE, full_mesh(nodes, Link(1e7)), 8)
+        problem = Problem(PROFILE, full_mesh(nodes, Link(1e7)), 8)
         said = "each sample of n1 is learnt from 4 times as often as one of n4"
-        assert WAYS["all-reduce"].find(question).assumes == (said,)
+        assert METHODS["all-reduce"].plan(problem).assumes == (said,)
         with pytest.raises(UnusableError, match="equally fast"):
-            WAYS["all-reduce, batches by speed"].find(question)
+            METHODS["all-reduce, batches by speed"].plan(problem)
 
 
-def test_way_through_a_router_is_as_narrow_as_its_narrowest_link() -> None:
+def test_path_through_a_router_is_as_narrow_as_its_narrowest_link() -> None:
     nodes = [Node(name, flops_per_s=1e9) for name in "abc"]
     near, far = Link(1e7, overhead_s=0.01), Link(1e6, overhead_s=0.02, latency_s=0.1)
-    question = Question(PROFILE, linked(nodes, {(0, 1): near, (1, 2): far}), 8)
-    way = question.routes.link(0, 2)
-    assert (way.bandwidth, way.overhead_s, way.latency_s) == (1e6, 0.03, 0.1)
-    assert question.routes.paths[0, 2] == (0, 1, 2)
-    interface = question.routes.nodes[2].uplink
+    problem = Problem(PROFILE, linked(nodes, {(0, 1): near, (1, 2): far}), 8)
+    method = problem.routes.link(0, 2)
+    assert (method.bandwidth, method.overhead_s, method.latency_s) == (1e6, 0.03, 0.1)
+    assert problem.routes.paths[0, 2] == (0, 1, 2)
+    interface = problem.routes.nodes[2].uplink
     assert interface is not None
     assert interface.at(0.0) == 1e6
-    assert question.routes.nodes[1].uplink is None
-    assert not any(link.shared for link in question.routes.part(range(3)).links.values())
+    assert problem.routes.nodes[1].uplink is None
+    assert not any(link.shared for link in problem.routes.part(range(3)).links.values())
 
 
 @pytest.mark.parametrize(
@@ -291,22 +293,22 @@ def test_messages_share_a_link_inside_the_network(name: str, turns: int) -> None
     links: dict[tuple[Name, Name], Link] = {
         (f"n{at}", ("left", "right")[at % 2]): Link(1e9) for at in range(4)
     }
-    question = Question(PROFILE, linked(nodes, links | {("left", "right"): Link(1e6)}), 8)
-    routed = question.routes.part(range(6)).links
+    problem = Problem(PROFILE, linked(nodes, links | {("left", "right"): Link(1e6)}), 8)
+    routed = problem.routes.part(range(6)).links
     assert routed[0, 1].shared == routed[2, 3].shared == routed[4, 5].shared != routed[1, 0].shared
     assert routed[0, 2].shared == routed[4, 0].shared == ()
-    use = WAYS[name].find(question).use
-    sent = max(size for hop, (size, _) in carried(question, use).items() if hop in {(4, 5), (5, 4)})
-    assert use.iteration_s == pytest.approx(turns * 8 * sent / 1e6, rel=0.02)
+    cost = METHODS[name].plan(problem).cost
+    sent = max(size for hop, (size, _) in carried(problem, cost).items() if hop in {(4, 5), (5, 4)})
+    assert cost.iteration_s == pytest.approx(turns * 8 * sent / 1e6, rel=0.02)
 
 
 @given(cluster=clusters())
 @settings(max_examples=50, deadline=None)
 def test_all_that_pass_a_link_share_a_capacity(cluster: Cluster) -> None:
-    question = Question(PROFILE, cluster, 8)
-    part = question.routes.part(range(len(cluster)))
+    problem = Problem(PROFILE, cluster, 8)
+    part = problem.routes.part(range(len(cluster)))
     for one, two in combinations(part.links, 2):
-        if {*pairwise(question.routes.paths[one])} & {*pairwise(question.routes.paths[two])}:
+        if {*pairwise(problem.routes.paths[one])} & {*pairwise(problem.routes.paths[two])}:
             assert (
                 (one[0] == two[0] and part.nodes[one[0]].uplink)
                 or (one[1] == two[1] and part.nodes[one[1]].downlink)
@@ -316,20 +318,20 @@ def test_all_that_pass_a_link_share_a_capacity(cluster: Cluster) -> None:
 
 def test_measured_times_take_the_place_of_speed() -> None:
     cluster = pair()
-    by_speed = Question(PROFILE, cluster, 8)
+    by_speed = Problem(PROFILE, cluster, 8)
     times = {"a": by_speed.layer_times(1, 4)}
-    question = Question(PROFILE, cluster, 8, times)
-    assert question.batch_s(0) == pytest.approx(by_speed.batch_s(1))
-    assert math.isclose(question.sample_s[0], by_speed.sample_s[1])
+    problem = Problem(PROFILE, cluster, 8, times)
+    assert problem.batch_s(0) == pytest.approx(by_speed.batch_s(1))
+    assert math.isclose(problem.sample_s[0], by_speed.sample_s[1])
 
 
 def test_gosgd_learns_as_fast_as_its_nodes_and_sends_by_its_probability() -> None:
     nodes = [Node(name, flops_per_s=1e9 * (at + 1)) for at, name in enumerate("abc")]
-    question = Question(PROFILE, full_mesh(nodes, Link(1e7)), 8)
-    use = WAYS["gosgd"].find(question).use
-    alone = sum(8 / question.batch_s(node) for node in range(3))
-    assert use.samples_per_s == pytest.approx(alone, rel=0.01)
-    sent = sum(use.link_bytes.values()) / question.model_bytes / (use.samples / 8)
+    problem = Problem(PROFILE, full_mesh(nodes, Link(1e7)), 8)
+    cost = METHODS["gosgd"].plan(problem).cost
+    alone = sum(8 / problem.batch_s(node) for node in range(3))
+    assert cost.samples_per_s == pytest.approx(alone, rel=0.01)
+    sent = sum(cost.link_bytes.values()) / problem.model_bytes / (cost.samples / 8)
     assert sent == pytest.approx(GOSGD_PROBABILITY, rel=0.3)
 
 
@@ -337,8 +339,8 @@ def test_gosgd_learns_as_fast_as_its_nodes_and_sends_by_its_probability() -> Non
 @pytest.mark.parametrize("name", ["diloco", "local_sgd"])
 def test_rounds_of_averages_are_charged_what_an_all_reduce_sends(name: str, nodes: int) -> None:
     alike = [Node(f"node{at}", flops_per_s=1e9) for at in range(nodes)]
-    question = Question(PROFILE, full_mesh(alike, Link(1e7)), 8)
-    sent = sum(WAYS[name].find(question).use.link_bytes.values()) / question.model_bytes
+    problem = Problem(PROFILE, full_mesh(alike, Link(1e7)), 8)
+    sent = sum(METHODS[name].plan(problem).cost.link_bytes.values()) / problem.model_bytes
     assert 50 * sent / nodes == pytest.approx(2 * (nodes - 1) / nodes, rel=1e-3)
 
 
@@ -352,7 +354,7 @@ def test_whatever_a_node_computes_is_no_idling() -> None:
         return [works] * len(lanes)
 
     lanes = ["learn", "step", "plan", "scan", "select", "to node0"]
-    found = Phase(full_mesh(len(lanes), Link(1e7)), range(len(lanes)), programs, 1).use()
+    found = Phase(full_mesh(len(lanes), Link(1e7)), range(len(lanes)), programs, 1).cost()
     assert found.busy_s == pytest.approx(dict.fromkeys(range(len(lanes)), 2.0))
     assert found.waiting_share == pytest.approx(1 / 3)
 
@@ -390,13 +392,13 @@ class TestManyNodes:
                 "abpq",
             ),
         ],
-        ids=["star", "mesh", "a node with samples", "unequal links", "links of one way"],
+        ids=["star", "mesh", "a node with samples", "unequal links", "links of one method"],
     )
     def test_nodes_that_differ_in_name_alone_are_tried_once(
         self, cluster: Cluster, names: list[str]
     ) -> None:
-        question = Question(PROFILE, cluster)
-        assert [cluster.names[node] for node in question.unlike] == [*names]
+        problem = Problem(PROFILE, cluster)
+        assert [cluster.names[node] for node in problem.unlike] == [*names]
 
     @pytest.mark.parametrize(
         "about",
@@ -413,44 +415,44 @@ class TestManyNodes:
     def test_node_that_differs_in_anything_else_is_tried(self, about: dict[str, Any]) -> None:
         nodes = [Node(name, flops_per_s=1e9, samples=5) for name in "abcd"]
         nodes[2] = replace(nodes[2], **about)
-        assert Question(PROFILE, full_mesh(nodes, Link(1e6))).unlike == (0, 2)
+        assert Problem(PROFILE, full_mesh(nodes, Link(1e6))).unlike == (0, 2)
 
     @pytest.mark.parametrize("name", [KEPT, STREAMED, "one node", "fedavg", FEW[2]])
     @given(cluster=clusters(far=True))
     @settings(max_examples=20, deadline=None)
     def test_best_node_is_the_best_of_all(self, name: str, cluster: Cluster) -> None:
-        question, every = Question(PROFILE, cluster, 8), Question(PROFILE, cluster, 8)
+        problem, every = Problem(PROFILE, cluster, 8), Problem(PROFILE, cluster, 8)
         vars(every)["first_alike"] = {node: node for node in every.by_name}
         try:
-            wanted = WAYS[name].find(every)
+            wanted = METHODS[name].plan(every)
         except UnusableError:
             return
-        found = WAYS[name].find(question)
-        assert (found.use, found.where) == (wanted.use, wanted.where)
+        found = METHODS[name].plan(problem)
+        assert (found.cost, found.where) == (wanted.cost, wanted.where)
 
     @pytest.mark.parametrize("name", [KEPT, STREAMED, "one node"])
     def test_candidates_do_not_grow_with_equal_nodes(
         self, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         tried = list[int]()
-        made = alone.Learner
+        made = alone.SingleNode
 
-        def learner(question: Question, node: int, holders: Collection[int]) -> alone.Learner:
+        def learner(problem: Problem, node: int, owners: Collection[int]) -> alone.SingleNode:
             tried.append(node)
-            return made(question, node, holders)
+            return made(problem, node, owners)
 
-        monkeypatch.setattr(alone, "Learner", learner)
+        monkeypatch.setattr(alone, "SingleNode", learner)
         for count in (3, 30):
-            WAYS[name].find(Question(PROFILE, phones(count)))
+            METHODS[name].plan(Problem(PROFILE, phones(count)))
         assert 2 <= len(tried) <= 6
 
     @pytest.mark.parametrize(("name", "most"), [("baseline", 32), ("all-reduce", 100)])
     def test_who_sends_to_all_others_is_compared_up_to_a_number(self, name: str, most: int) -> None:
         with pytest.raises(UnusableError, match=f"{most + 1} nodes hold samples.* {most}"):
-            WAYS[name].find(Question(PROFILE, phones(most + 1)))
+            METHODS[name].plan(Problem(PROFILE, phones(most + 1)))
 
 
-@pytest.mark.parametrize("name", usually(FEW, WAYS))
+@pytest.mark.parametrize("name", usually(FEW, METHODS))
 @pytest.mark.parametrize("faster", [0.1, 10.0, 1000.0])
 def test_all_that_is_faster_alike_trains_as_much_faster(name: str, faster: float) -> None:
     """Samples a second grow as speeds and bandwidths do, if overheads and latencies shrink so."""
@@ -462,12 +464,12 @@ def test_all_that_is_faster_alike_trains_as_much_faster(name: str, faster: float
             Node(each, flops_per_s=factor * one, samples=64 * (each != "edge"))
             for each, one in flops.items()
         ]
-        return WAYS[name].find(Question(PROFILE, full_mesh(nodes, link), 8)).use.samples_per_s
+        return METHODS[name].plan(Problem(PROFILE, full_mesh(nodes, link), 8)).cost.samples_per_s
 
     assert rate(faster) == pytest.approx(faster * rate(1.0), rel=1e-6)
 
 
-@pytest.mark.parametrize("name", usually(FEW, WAYS))
+@pytest.mark.parametrize("name", usually(FEW, METHODS))
 @pytest.mark.parametrize("names", ["zyxw", "bcda", ["a10", "a9", "a1", "edge"]])
 def test_names_and_order_of_equal_nodes_change_nothing(name: str, names: Sequence[str]) -> None:
     def rate(names: Sequence[str], order: Sequence[int]) -> float:
@@ -476,7 +478,7 @@ def test_names_and_order_of_equal_nodes_change_nothing(name: str, names: Sequenc
         links = dict.fromkeys([(one, names[3]) for one in names[:3]], Link(1e7, latency_s=0.01))
         cluster = linked([nodes[at] for at in order], links)
         try:
-            return WAYS[name].find(Question(PROFILE, cluster, 8)).use.samples_per_s
+            return METHODS[name].plan(Problem(PROFILE, cluster, 8)).cost.samples_per_s
         except UnusableError:
             return 0.0
 
@@ -486,7 +488,7 @@ def test_names_and_order_of_equal_nodes_change_nothing(name: str, names: Sequenc
 def test_roles_are_written_by_equal_signs() -> None:
     nodes = [Node("phone", flops_per_s=1e9, samples=9), Node("edge", flops_per_s=1e10)]
     cluster = full_mesh([*nodes, Node("cloud", flops_per_s=1e12)], Link(1e8))
-    where = WAYS["all_cloud"].find(Question(PROFILE, cluster)).where
+    where = METHODS["all_cloud"].plan(Problem(PROFILE, cluster)).where
     assert where == "device = phone, edge = edge, cloud = cloud"
 
 
@@ -500,14 +502,14 @@ def test_overheads_are_charged_of_the_messages_that_peers_send(
 ) -> None:
     """In an all-reduce two a round: a share of the own model, and the mean of a share."""
     alike = [Node(f"node{at}", flops_per_s=1e9) for at in range(nodes)]
-    question = Question(PROFILE, full_mesh(alike, Link(1e7, overhead_s=0.005)), 8)
-    messages = WAYS[name].find(question).use.messages
+    problem = Problem(PROFILE, full_mesh(alike, Link(1e7, overhead_s=0.005)), 8)
+    messages = METHODS[name].plan(problem).cost.messages
     assert messages == pytest.approx(dict.fromkeys(permutations(range(nodes), 2), every), rel=1e-3)
 
 
 @pytest.mark.parametrize("seed", usually([1], range(20)))
-def test_more_bandwidth_makes_no_way_slower(seed: int) -> None:
-    """Of all ways that equal SGD; what a planner minimises is what its programs take."""
+def test_more_bandwidth_makes_no_method_slower(seed: int) -> None:
+    """Of all methods that equal SGD; what a planner minimises is what its programs take."""
     rng = np.random.default_rng(seed)
     nodes = [
         Node(f"n{at}", flops_per_s=float(10 ** rng.uniform(9, 11)), samples=int(100 * (at < 3)))
@@ -525,9 +527,9 @@ def test_more_bandwidth_makes_no_way_slower(seed: int) -> None:
             ends: replace(link, bandwidth_bps=factor * float(link.bandwidth))  # type: ignore[arg-type]
             for ends, link in links.items()
         }
-        found = usable(Question(PROFILE, linked(nodes, wider), 16), EXACT)
-        for name, option in found.items():
-            rate = option.use.samples_per_s
+        found = usable(Problem(PROFILE, linked(nodes, wider), 16), EXACT)
+        for name, plan in found.items():
+            rate = plan.cost.samples_per_s
             assert rate >= rates.get(name, 0.0) * (1 - 1e-3), (name, factor)
             rates[name] = rate
     assert len(rates) > 8

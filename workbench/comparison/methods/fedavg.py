@@ -19,12 +19,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench import training
-from workbench.comparison.question import Question
-from workbench.comparison.use import Phase
-from workbench.comparison.ways.batches import equal
-from workbench.comparison.ways.hub import Hub, with_best_hub
-from workbench.comparison.ways.rounds import epoch_s, holders
-from workbench.comparison.ways.way import AVERAGES, Option, Way
+from workbench.comparison.cost import Phase
+from workbench.comparison.methods.batches import equal
+from workbench.comparison.methods.method import AVERAGES, Method, Plan
+from workbench.comparison.methods.rounds import epoch_s, owners
+from workbench.comparison.methods.star import Star, with_best_server
+from workbench.comparison.problem import Problem
 from workbench.decentralised.learner import PeerLearner
 from workbench.runtime import Fault, Message, Run
 from workbench.training import Programs, Standing, Trained
@@ -230,51 +230,51 @@ class Rounds(Programs["Trained[Tensor]"]):
         return Trained(frame, self.flat.parameters.clone(), run)
 
 
-def plan(question: Question) -> Option:
+def plan(problem: Problem) -> Plan:
     """A server averages its clients' models, each trained for an epoch on its own samples."""
-    holders(question)
-    samples = question.samples
-    own_s = {node: epoch_s(question, node, count) for node, count in samples.items()}
+    owners(problem)
+    samples = problem.samples
+    own_s = {node: epoch_s(problem, node, count) for node, count in samples.items()}
 
-    def least_s(hub: Hub) -> float:
-        size = question.model_bytes
+    def least_s(star: Star) -> float:
+        size = problem.model_bytes
         seconds = (
-            hub.down.least_s(one, size) + own_s[one] + hub.up.least_s(one, size)
-            for one in hub.remote
+            star.down.least_s(one, size) + own_s[one] + star.up.least_s(one, size)
+            for one in star.remote
         )
-        return max(hub.interface_s, own_s.get(hub.node, 0.0), *seconds)
+        return max(star.interface_s, own_s.get(star.node, 0.0), *seconds)
 
     learnt = sum(samples.values())
-    option = partial(_federated, own_s)
-    return with_best_hub(question, equal(question), learnt, option, least_s)
+    federated = partial(_federated, own_s)
+    return with_best_server(problem, equal(problem), learnt, federated, least_s)
 
 
-def _federated(own_s: Mapping[int, float], hub: Hub) -> Option:
-    question, size = hub.question, float(hub.question.model_bytes)
+def _federated(own_s: Mapping[int, float], star: Star) -> Plan:
+    problem, size = star.problem, float(star.problem.model_bytes)
 
     def programs(rounds: int) -> list[Program]:
-        return [member(node, rounds) for node in hub.nodes]
+        return [member(node, rounds) for node in star.nodes]
 
     def member(node: int, rounds: int) -> Program:
         parts = []
-        if node == hub.node:
-            parts.append(server(range(len(hub.workers)), rounds, size))
+        if node == star.node:
+            parts.append(server(range(len(star.workers)), rounds, size))
         if node in own_s:
-            cost_s = own_s[node] * question.speeds[node]
-            parts.append(client(hub.place, rounds, cost_s, size))
+            cost_s = own_s[node] * problem.speeds[node]
+            parts.append(client(star.place, rounds, cost_s, size))
         return together(parts)
 
-    learnt = sum(question.samples.values())
-    phase = Phase(hub.cluster, hub.nodes, programs, learnt)
-    return Option.of(
-        question,
+    learnt = sum(problem.samples.values())
+    phase = Phase(star.cluster, star.nodes, programs, learnt)
+    return Plan.of(
+        problem,
         [phase],
-        learns_from=hub.workers,
-        batches=hub.all_batches,
-        server=hub.node,
-        where=hub.where,
+        learns_from=star.workers,
+        batches=star.all_batches,
+        server=star.node,
+        where=star.where,
         assumes=("a round is an epoch of each client's own samples",),
     )
 
 
-WAYS = (Way(name="fedavg", system="FedAvg", update=AVERAGES, plan=plan),)
+METHODS = (Method(name="fedavg", system="FedAvg", update=AVERAGES, planner=plan),)

@@ -1,4 +1,4 @@
-"""A node that all holders of samples exchange with, chosen among all that differ."""
+"""A node that all data owners exchange with, chosen among all that differ."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from workbench.clusters import Cluster, Link, Schedule
-from workbench.comparison.question import Question, UnusableError
+from workbench.comparison.methods.method import Candidate, Plan, fastest
+from workbench.comparison.problem import Problem, UnusableError
 from workbench.comparison.routes import Pair, at_beginning
-from workbench.comparison.ways.way import Candidate, Option, fastest
 from workbench.profiles import LayerTimes
 
 
 @dataclass(frozen=True, eq=False)
-class Direction:
-    """Paths between a hub and its workers on other nodes, in one direction.
+class Paths:
+    """Paths between a server and its workers on other nodes, in one direction.
 
     Attributes
     ----------
     links
-        Worker -> its path, with its share of the hub's interface if all send at a time.
+        Worker -> its path, with its share of the server's interface if all send at a time.
     most_bps
         Worker -> what its path carries if it alone sends.
     interface_bps
-        What the hub's interface carries.
+        What the server's interface carries.
     """
 
     links: Mapping[int, Link]
@@ -40,20 +40,20 @@ class Direction:
 
 
 @dataclass(frozen=True, eq=False)
-class Hub:
+class Star:
     """A server, and at the same time a worker if it holds samples.
 
     What a node's worker and server tell each other takes no time.
     """
 
-    question: Question
+    problem: Problem
     node: int
     batches: Mapping[int, int]  # samples of each worker in an iteration
 
     @property
     def workers(self) -> Sequence[int]:
-        """All holders of samples."""
-        return self.question.holders
+        """All data owners."""
+        return self.problem.owners
 
     @cached_property
     def remote(self) -> Sequence[int]:
@@ -62,7 +62,7 @@ class Hub:
 
     @cached_property
     def nodes(self) -> Sequence[int]:
-        """Workers, then the hub if it is none."""
+        """Workers, then the server if it is none."""
         return self.workers if self.node in self.workers else [*self.workers, self.node]
 
     @cached_property
@@ -70,92 +70,92 @@ class Hub:
         """Workers that differ in their names alone."""
         found = defaultdict[object, list[int]](list)
         for node in self.workers:
-            about = self.question.kind(node), self.batches[node]
+            about = self.problem.kind(node), self.batches[node]
             paths = (node,) if node == self.node else (self.down.links[node], self.up.links[node])
             found[about, paths].append(node)
         return found
 
     @property
     def place(self) -> int:
-        """The hub's place among the nodes."""
+        """The server's place among the nodes."""
         return self.nodes.index(self.node)
 
     @property
     def all_batches(self) -> Mapping[int, int]:
-        """As an `Option` has them: with 0 of a server that is no worker."""
+        """As an `Plan` has them: with 0 of a server that is no worker."""
         return {self.node: 0, **self.batches}
 
     def layer_times(self, node: int) -> LayerTimes:
         """Of a worker's batch."""
-        return self.question.layer_times(node, self.batches[node])
+        return self.problem.layer_times(node, self.batches[node])
 
     @property
     def where(self) -> str:
         """What a table says of it."""
         also = ", a worker as well" if self.node in self.workers else ""
-        return f"server on {self.question.cluster.names[self.node]}{also}"
+        return f"server on {self.problem.cluster.names[self.node]}{also}"
 
     @cached_property
-    def down(self) -> Direction:
-        """From the hub to its workers."""
-        limit = self.question.routes.nodes[self.node].uplink
+    def down(self) -> Paths:
+        """From the server to its workers."""
+        limit = self.problem.routes.nodes[self.node].uplink
         return self._direction({node: (self.node, node) for node in self.remote}, limit)
 
     @cached_property
-    def up(self) -> Direction:
-        """From its workers to the hub."""
-        limit = self.question.routes.nodes[self.node].downlink
+    def up(self) -> Paths:
+        """From its workers to the server."""
+        limit = self.problem.routes.nodes[self.node].downlink
         return self._direction({node: (node, self.node) for node in self.remote}, limit)
 
-    def _direction(self, pairs: Mapping[int, Pair], limit: Schedule | None) -> Direction:
+    def _direction(self, pairs: Mapping[int, Pair], limit: Schedule | None) -> Paths:
         interface_bps = at_beginning(limit) if limit else math.inf
-        most_bps = {node: self.question.routes.path_bps(*pair) for node, pair in pairs.items()}
+        most_bps = {node: self.problem.routes.path_bps(*pair) for node, pair in pairs.items()}
         shares = fair_bps(list(most_bps.values()), interface_bps)
         links = {
-            node: replace(self.question.routes.link(*pairs[node]), bandwidth_bps=bps)
+            node: replace(self.problem.routes.link(*pairs[node]), bandwidth_bps=bps)
             for node, bps in zip(pairs, shares, strict=True)
         }
-        return Direction(links, most_bps, interface_bps)
+        return Paths(links, most_bps, interface_bps)
 
     @property
     def cluster(self) -> Cluster:
-        """The nodes, linked with the hub."""
+        """The nodes, linked with the server."""
         pairs = [pair for node in self.remote for pair in ((self.node, node), (node, self.node))]
-        return self.question.routes.part(self.nodes, pairs=pairs)
+        return self.problem.routes.part(self.nodes, pairs=pairs)
 
     @property
     def interface_s(self) -> float:
         """Seconds at least until all have been sent the model, or have sent it."""
-        bits = 8.0 * self.question.model_bytes * len(self.remote)
+        bits = 8.0 * self.problem.model_bytes * len(self.remote)
         return max(bits / one.interface_bps for one in (self.down, self.up))
 
 
-def with_best_hub(
-    question: Question,
+def with_best_server(
+    problem: Problem,
     batches: Mapping[int, int],
     samples: float,
-    option: Callable[[Hub], Option],
-    least_s: Callable[[Hub], float],
-) -> Option:
-    """The fastest option, of all nodes as hubs.
+    plan: Callable[[Star], Plan],
+    least_s: Callable[[Star], float],
+) -> Plan:
+    """The fastest plan, of all nodes as servers.
 
     `samples` are those of an iteration, whose seconds `least_s` bounds.
     """
-    hubs = [Hub(question, node, batches) for node in question.unlike]
+    stars = [Star(problem, node, batches) for node in problem.unlike]
     candidates = [
-        Candidate(_lacking_memory(hub), least_s(hub) / samples, partial(option, hub))
-        for hub in hubs
-        if hub.remote
+        Candidate(_lacking_memory(star), least_s(star) / samples, partial(plan, star))
+        for star in stars
+        if star.remote
     ]
     if not candidates:
         raise UnusableError("a server needs a second node")
-    return fastest(question, candidates)
+    return fastest(problem, candidates)
 
 
-def _lacking_memory(hub: Hub) -> int:
+def _lacking_memory(star: Star) -> int:
     return sum(
-        not hub.question.fits(node, count, serves=node == hub.node)
-        for node, count in hub.all_batches.items()
+        not star.problem.fits(node, count, serves=node == star.node)
+        for node, count in star.all_batches.items()
     )
 
 

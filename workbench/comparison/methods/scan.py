@@ -1,6 +1,6 @@
 """The backward pass as a parallel scan over the nodes, as OLPB and BPPSA split it.
 
-The holder of samples that learns fastest passes a batch forward and updates the model; groups of
+The data owner that learns fastest passes a batch forward and updates the model; groups of
 operators, as Jacobians, lie on the nodes. Jacobian costs are stored for the zoo's models.
 """
 
@@ -11,9 +11,9 @@ from functools import partial
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.use import Phase, no_work
-from workbench.comparison.ways.way import EQUAL, Option, Way
+from workbench.comparison.cost import Phase, no_work
+from workbench.comparison.methods.method import EQUAL, Method, Plan
+from workbench.comparison.problem import Problem, UnusableError
 from workbench.olpb.algorithms.schedules import ALGORITHMS, Move, Schedule
 from workbench.olpb.costs.backward import plan as schedule_of
 from workbench.olpb.costs.stored_passes import NODES, stored_work
@@ -31,8 +31,8 @@ GROUPS = {"olpb": [("operator", level) for level in (1, 2, 4, 8)], "bppsa": [("l
 """Groups that are tried: levels of operators in each, or layers."""
 
 
-class Plan(NamedTuple):
-    """A scan on some nodes, the holder first, and what it takes."""
+class ScanPlan(NamedTuple):
+    """A scan on some nodes, the data owner first, and what it takes."""
 
     timing: Timing
     schedule: Schedule
@@ -41,90 +41,90 @@ class Plan(NamedTuple):
     groups: str
 
 
-def plan(question: Question, method: str) -> Option:
+def plan(problem: Problem, groups: str) -> Plan:
     """The number of nodes, the groups and the scan with the shortest backward pass."""
-    name, count = question.profile.name, min(len(question.cluster), NODES)
+    name, count = problem.profile.name, min(len(problem.cluster), NODES)
     if count < 2:
         raise UnusableError("a scan needs a second node")
-    if name not in MODELS or not profile_model(name).table.equals(question.profile.table):
+    if name not in MODELS or not profile_model(name).table.equals(problem.profile.table):
         raise UnusableError(
             "Jacobian costs are stored only for the zoo's models; olpb.scan_gradients scans any"
         )
-    holder = min(question.holders, key=question.batch_s)
-    others = sorted((node for node in question.by_name if node != holder), key=question.batch_s)
+    owner = min(problem.owners, key=problem.batch_s)
+    others = sorted((node for node in problem.by_name if node != owner), key=problem.batch_s)
     sizes = sorted({2**power for power in range(1, count.bit_length())} | {count})
-    plans, least_bytes = list[Plan](), float("inf")
-    for unit, level in GROUPS[method]:
+    scans, least_bytes = list[ScanPlan](), float("inf")
+    for unit, level in GROUPS[groups]:
         for scan in ALGORITHMS:
             for size in sizes:
-                found = _planned(question, [holder, *others[: size - 1]], unit, level, scan)
+                found = _planned(problem, [owner, *others[: size - 1]], unit, level, scan)
                 largest = max(found.work.value_bytes)
                 least_bytes = min(least_bytes, largest)
-                if largest <= _room(question, found.nodes):
-                    plans.append(found)
-    if not plans:
+                if largest <= _room(problem, found.nodes):
+                    scans.append(found)
+    if not scans:
         raise UnusableError(
             f"the largest product of Jacobians takes {bytes_as_text(least_bytes)} for a batch, "
             "more than the nodes' memory"
         )
-    best = min(plans, key=lambda one: one.timing.seconds)
-    return _option(question, best)
+    best = min(scans, key=lambda one: one.timing.seconds)
+    return _as_plan(problem, best)
 
 
-def _planned(question: Question, nodes: list[int], unit: str, level: int, scan: str) -> Plan:
-    each = stored_work(question.profile.name, unit, level, len(nodes), scan)
+def _planned(problem: Problem, nodes: list[int], unit: str, level: int, scan: str) -> ScanPlan:
+    each = stored_work(problem.profile.name, unit, level, len(nodes), scan)
     planned = schedule_of(len(each.after_flops), len(nodes), scan)
     costs = (each.move_flops, each.value_bytes, each.after_flops)
-    work = Work(*([question.batch_size * cost for cost in part] for part in costs))
+    work = Work(*([problem.batch_size * cost for cost in part] for part in costs))
     groups = f"groups of {level} level{'s' * (level > 1)}" if unit == "operator" else "layers"
-    timing = scan_timing(planned, work, _pool(question, nodes))
-    return Plan(timing, planned, work, nodes, groups)
+    timing = scan_timing(planned, work, _pool(problem, nodes))
+    return ScanPlan(timing, planned, work, nodes, groups)
 
 
-def _pool(question: Question, nodes: list[int]) -> Pool:
+def _pool(problem: Problem, nodes: list[int]) -> Pool:
     """The nodes as a pool, which knows a bandwidth of each sender and one delay."""
     pairs = list(permutations(nodes, 2))
-    links = [question.routes.link(*pair) for pair in pairs]
-    bps = {a: min(question.routes.path_bps(a, b) for b in nodes if b != a) for a in nodes}
-    machines = [Node(_flops_per_s(question, node), bandwidth_bps=bps[node]) for node in nodes]
+    links = [problem.routes.link(*pair) for pair in pairs]
+    bps = {a: min(problem.routes.path_bps(a, b) for b in nodes if b != a) for a in nodes}
+    machines = [Node(_flops_per_s(problem, node), bandwidth_bps=bps[node]) for node in nodes]
     delay_s = max(link.overhead_s + link.latency_s for link in links)
     return Pool(tuple(machines), delay_s=delay_s)
 
 
-def _flops_per_s(question: Question, node: int) -> float:
+def _flops_per_s(problem: Problem, node: int) -> float:
     """What a node reaches in the model's own backward pass."""
-    flops = float(question.profile.table["backward_flops"].sum()) * question.batch_size
-    return flops / question.layer_times(node).backward_s * question.speeds[node]
+    flops = float(problem.profile.table["backward_flops"].sum()) * problem.batch_size
+    return flops / problem.layer_times(node).backward_s * problem.speeds[node]
 
 
-def _room(question: Question, nodes: list[int]) -> float:
-    return min(question.cluster.nodes[node].memory_bytes or float("inf") for node in nodes)
+def _room(problem: Problem, nodes: list[int]) -> float:
+    return min(problem.cluster.nodes[node].memory_bytes or float("inf") for node in nodes)
 
 
-def _option(question: Question, best: Plan) -> Option:
-    nodes, (holder, *_) = best.nodes, best.nodes
-    times, speed = question.layer_times(holder), question.speeds[holder]
+def _as_plan(problem: Problem, best: ScanPlan) -> Plan:
+    nodes, (owner, *_) = best.nodes, best.nodes
+    times, speed = problem.layer_times(owner), problem.speeds[owner]
     forward_s, update_s = times.forward_s / speed, times.update_s / speed
-    cluster = question.routes.part(nodes, [1.0] * len(nodes))
+    cluster = problem.routes.part(nodes, [1.0] * len(nodes))
 
     def programs(iterations: int) -> list[Program]:
-        first, *rest = (_costs(question, best, place) for place in range(len(nodes)))
+        first, *rest = (_costs(problem, best, place) for place in range(len(nodes)))
         first = first._replace(forward_s=forward_s, update_s=update_s)
         return [
-            partial(_holder, best, first, iterations),
+            partial(_owner, best, first, iterations),
             *(partial(_node, best, one, iterations) for one in rest),
         ]
 
     largest = max(best.work.value_bytes)
-    phase = Phase(cluster, nodes, programs, question.batch_size, first=1, last=2)
-    return Option.of(
-        question,
+    phase = Phase(cluster, nodes, programs, problem.batch_size, first=1, last=2)
+    return Plan.of(
+        problem,
         [phase],
         predicted_s=forward_s + best.timing.seconds + update_s,
-        learns_from=(holder,),
-        batches={holder: question.batch_size},
+        learns_from=(owner,),
+        batches={owner: problem.batch_size},
         assumes=(
-            f"learns from the samples of {question.cluster.names[holder]}, on {len(nodes)} nodes, "
+            f"learns from the samples of {problem.cluster.names[owner]}, on {len(nodes)} nodes, "
             f"in {best.groups}",
             f"the largest product of Jacobians takes {bytes_as_text(largest)}",
             "Jacobians are already computed, and gradients stay on their nodes",
@@ -141,8 +141,8 @@ class Costs(NamedTuple):
     update_s: float = 0.0
 
 
-def _costs(question: Question, best: Plan, place: int) -> Costs:
-    flops_per_s, planned = _flops_per_s(question, best.nodes[place]), best.schedule
+def _costs(problem: Problem, best: ScanPlan, place: int) -> Costs:
+    flops_per_s, planned = _flops_per_s(problem, best.nodes[place]), best.schedule
     moves = zip(planned.moves, best.work.move_flops, strict=True)
     return Costs(
         [(move, flops / flops_per_s) for move, flops in moves if move.node == place],
@@ -154,7 +154,7 @@ def _costs(question: Question, best: Plan, place: int) -> Costs:
     )
 
 
-async def _holder(best: Plan, costs: Costs, iterations: int, context: Context) -> None:
+async def _owner(best: ScanPlan, costs: Costs, iterations: int, context: Context) -> None:
     others = range(1, len(best.nodes))
     for number in range(iterations):
         await context.compute(no_work, cost_s=costs.forward_s, lane="forward", label=str(number))
@@ -166,14 +166,14 @@ async def _holder(best: Plan, costs: Costs, iterations: int, context: Context) -
         await context.compute(no_work, cost_s=costs.update_s, lane="update", label=str(number))
 
 
-async def _node(best: Plan, costs: Costs, iterations: int, context: Context) -> None:
+async def _node(best: ScanPlan, costs: Costs, iterations: int, context: Context) -> None:
     for number in range(iterations):
         await context.receive("begin")
         await _scan(best, costs, number, context)
         context.send(0, Message(context.node, "done", control=True))
 
 
-async def _scan(best: Plan, costs: Costs, number: int, context: Context) -> None:
+async def _scan(best: ScanPlan, costs: Costs, number: int, context: Context) -> None:
     """A node's moves and its own elements, each when its operands are there."""
     planned, node = best.schedule, context.node
     targets: defaultdict[int, list[int]] = defaultdict(list)
@@ -208,7 +208,7 @@ async def _scan(best: Plan, costs: Costs, number: int, context: Context) -> None
         await context.compute(no_work, cost_s=cost_s, lane="backward", label=f"group {element}")
 
 
-WAYS = tuple(
-    Way(name=method, system="OLPB", update=EQUAL, plan=partial(plan, method=method))
-    for method in GROUPS
+METHODS = tuple(
+    Method(name=name, system="OLPB", update=EQUAL, planner=partial(plan, groups=name))
+    for name in GROUPS
 )

@@ -10,13 +10,13 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from workbench.clusters import Cluster
-from workbench.comparison.question import Question
+from workbench.comparison.problem import Problem
 from workbench.comparison.routes import Pair
 from workbench.runtime import Program, Run, Trace, simulate
 
 
 @dataclass(frozen=True)
-class Use:
+class Cost:
     """An iteration, as the mean of many.
 
     Attributes
@@ -56,67 +56,67 @@ class Limit(NamedTuple):
     share: float
 
 
-def carried(question: Question, use: Use) -> dict[Pair, tuple[float, float]]:
+def carried(problem: Problem, cost: Cost) -> dict[Pair, tuple[float, float]]:
     """Link of the cluster -> bytes and busy seconds of an iteration, whoever sends them.
 
     Overheads of messages between the same two nodes keep a link busy one after the other; those of
     different pairs overlap.
     """
     users: defaultdict[Pair, list[Pair]] = defaultdict(list)
-    for pair in use.link_bytes:
-        for hop in pairwise(question.routes.paths[pair]):
+    for pair in cost.link_bytes:
+        for hop in pairwise(problem.routes.paths[pair]):
             users[hop].append(pair)
     found = {}
-    names = question.cluster.names
+    names = problem.cluster.names
     for hop, pairs in sorted(users.items(), key=lambda item: [names[node] for node in item[0]]):
-        link, size = question.cluster.links[hop], sum(use.link_bytes[pair] for pair in pairs)
-        seconds = {pair: 8 * use.link_bytes[pair] / question.routes.hop_bps(hop) for pair in pairs}
+        link, size = problem.cluster.links[hop], sum(cost.link_bytes[pair] for pair in pairs)
+        seconds = {pair: 8 * cost.link_bytes[pair] / problem.routes.hop_bps(hop) for pair in pairs}
         longest_s = max(
-            seconds[pair] + use.messages.get(pair, 0.0) * link.overhead_s for pair in pairs
+            seconds[pair] + cost.messages.get(pair, 0.0) * link.overhead_s for pair in pairs
         )
         found[hop] = size, max(longest_s, sum(seconds.values()))
     return found
 
 
-def within_links(question: Question, use: Use) -> Use:
+def within_links(problem: Problem, cost: Cost) -> Cost:
     """The same use, in the time that the busiest link takes if that is longer.
 
     Cost models do not know of links that several paths share, and a mean of few iterations may have
     left messages on their way.
     """
-    longest_s = max((seconds for _, seconds in carried(question, use).values()), default=0.0)
-    return replace(use, iteration_s=max(use.iteration_s, longest_s))
+    longest_s = max((seconds for _, seconds in carried(problem, cost).values()), default=0.0)
+    return replace(cost, iteration_s=max(cost.iteration_s, longest_s))
 
 
-def mean(uses: Sequence[Use], shares: Sequence[float]) -> Use:
+def mean(costs: Sequence[Cost], shares: Sequence[float]) -> Cost:
     """The mean of iterations of several phases, by their shares of all iterations."""
-    if len(uses) == 1:
-        return uses[0]
+    if len(costs) == 1:
+        return costs[0]
     seconds = 0.0
     busy_s, link_bytes, messages = (defaultdict[Any, float](float) for _ in range(3))
-    for use, share in zip(uses, shares, strict=True):
-        seconds += share * use.iteration_s
+    for cost, share in zip(costs, shares, strict=True):
+        seconds += share * cost.iteration_s
         for total, part in (
-            (busy_s, use.busy_s),
-            (link_bytes, use.link_bytes),
-            (messages, use.messages),
+            (busy_s, cost.busy_s),
+            (link_bytes, cost.link_bytes),
+            (messages, cost.messages),
         ):
             for key, value in part.items():
                 total[key] += share * value
-    return Use(seconds, uses[0].samples, dict(busy_s), dict(link_bytes), dict(messages))
+    return Cost(seconds, costs[0].samples, dict(busy_s), dict(link_bytes), dict(messages))
 
 
-def limit(question: Question, use: Use) -> Limit:
+def limit(problem: Problem, cost: Cost) -> Limit:
     """Node or link that is busy for the largest share of an iteration."""
-    names = question.cluster.names
+    names = problem.cluster.names
     shares = {
-        names[node]: use.busy_s[node] / use.iteration_s
-        for node in question.by_name
-        if node in use.busy_s
+        names[node]: cost.busy_s[node] / cost.iteration_s
+        for node in problem.by_name
+        if node in cost.busy_s
     }
     shares |= {
-        f"link {names[a]} to {names[b]}": seconds / use.iteration_s
-        for (a, b), (_, seconds) in carried(question, use).items()
+        f"link {names[a]} to {names[b]}": seconds / cost.iteration_s
+        for (a, b), (_, seconds) in carried(problem, cost).items()
     }
     what = max(shares, key=lambda name: float(f"{shares[name]:.9g}"))
     return Limit(what, shares[what])
@@ -139,7 +139,7 @@ class Phase:
     cluster
         Where they run.
     nodes
-        The question's nodes, in the order of `cluster`.
+        The problem's nodes, in the order of `cluster`.
     programs
         Makes the programs for a number of iterations.
     samples
@@ -167,7 +167,7 @@ class Phase:
         assert trace is not None
         return trace
 
-    def use(self, run: Runner = simulate, count: int | None = None) -> Use:
+    def cost(self, run: Runner = simulate, count: int | None = None) -> Cost:
         """What one more iteration takes, as the mean of `count` after the first."""
         count = count or self.last - self.first
         short, long = (
@@ -191,4 +191,4 @@ class Phase:
                 pair = place[after.source], place[after.target]
                 sizes[pair] = (after.bytes - before.bytes) / count
         seconds = (self.end_s(long) - self.end_s(short)) / count
-        return Use(seconds, self.samples, dict(busy), sizes, dict(messages))
+        return Cost(seconds, self.samples, dict(busy), sizes, dict(messages))

@@ -1,4 +1,4 @@
-"""A node that learns alone: from its own samples, or from those that all holders send it."""
+"""A node that learns alone: from its own samples, or from those that all data owners send it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from workbench.comparison.question import Question, UnusableError
-from workbench.comparison.routes import Pair, at_beginning
-from workbench.comparison.use import Phase, no_work
-from workbench.comparison.ways.way import (
+from workbench.comparison.cost import Phase, no_work
+from workbench.comparison.methods.method import (
     EQUAL,
     Candidate,
-    Option,
+    Method,
+    Plan,
     Training,
-    Way,
     fastest,
 )
+from workbench.comparison.problem import Problem, UnusableError
+from workbench.comparison.routes import Pair, at_beginning
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
@@ -32,22 +32,22 @@ MOST_AHEAD = 500
 
 
 @dataclass(frozen=True)
-class Learner:
-    """A node that learns from the samples of some holders, an iteration's part from each."""
+class SingleNode:
+    """A node that learns from the samples of some data owners, an iteration's part from each."""
 
-    question: Question
+    problem: Problem
     node: int
-    holders: Collection[int]
+    owners: Collection[int]
 
     @property
     def sent(self) -> dict[Pair, float]:
-        """Bytes that each of the other holders sends for an iteration."""
-        question = self.question
-        total = sum(question.samples[one] for one in self.holders)
-        batch_bytes = question.batch_size * question.sample_bytes
+        """Bytes that each of the other data owners sends for an iteration."""
+        problem = self.problem
+        total = sum(problem.samples[one] for one in self.owners)
+        batch_bytes = problem.batch_size * problem.sample_bytes
         return {
-            (one, self.node): batch_bytes * question.samples[one] / total
-            for one in self.holders
+            (one, self.node): batch_bytes * problem.samples[one] / total
+            for one in self.owners
             if one != self.node
         }
 
@@ -59,13 +59,13 @@ class Learner:
     @property
     def sent_s(self) -> float:
         """Lower bound on the seconds in which an iteration's samples arrive."""
-        question, sent = self.question, self.sent
-        downlink = question.routes.nodes[self.node].downlink
+        problem, sent = self.problem, self.sent
+        downlink = problem.routes.nodes[self.node].downlink
         whole_s = 8 * sum(sent.values()) / at_beginning(downlink) if downlink else 0.0
         return max(
             whole_s,
             *(
-                question.routes.link(*pair).overhead_s + 8 * size / question.routes.path_bps(*pair)
+                problem.routes.link(*pair).overhead_s + 8 * size / problem.routes.path_bps(*pair)
                 for pair, size in sent.items()
             ),
             0.0,
@@ -74,9 +74,9 @@ class Learner:
     @property
     def ahead(self) -> int:
         """Number of batches that are sent in advance."""
-        links = [self.question.routes.link(*way) for a, b in self.sent for way in ((a, b), (b, a))]
+        links = [self.problem.routes.link(*pair) for a, b in self.sent for pair in ((a, b), (b, a))]
         latency_s = max((link.latency_s for link in links), default=0.0)
-        iteration_s = max(self.question.batch_s(self.node), self.sent_s)
+        iteration_s = max(self.problem.batch_s(self.node), self.sent_s)
         return min(MOST_AHEAD, AHEAD + math.ceil(2 * latency_s / iteration_s))
 
     def programs(self, iterations: int, arriving: int) -> list[Program]:
@@ -84,7 +84,7 @@ class Learner:
 
         The first `arriving` iterations wait for their samples; later ones use stored samples.
         """
-        cost_s = self.question.batch_s(self.node) * self.question.speeds[self.node]
+        cost_s = self.problem.batch_s(self.node) * self.problem.speeds[self.node]
         learning = _learning(iterations, arriving, len(self.sent), cost_s, self.ahead)
         return [learning, *(_sending(arriving, size) for size in self.sent.values())]
 
@@ -102,35 +102,35 @@ class Learner:
     ) -> Phase:
         pairs = [pair for a, b in self.sent for pair in ((a, b), (b, a))]
         cluster, samples = (
-            self.question.routes.part(self.nodes, pairs=pairs),
-            self.question.batch_size,
+            self.problem.routes.part(self.nodes, pairs=pairs),
+            self.problem.batch_size,
         )
         return Phase(cluster, self.nodes, programs, samples, first=first, last=last, share=share)
 
 
-def from_own_samples(question: Question) -> Option:
-    """The holder of samples that learns fastest from its own."""
-    holders = [node for node in question.unlike if node in question.samples]
-    learners = [Learner(question, node, (node,)) for node in holders]
+def from_own_samples(problem: Problem) -> Plan:
+    """The data owner that learns fastest from its own."""
+    owners = [node for node in problem.unlike if node in problem.samples]
+    learners = [SingleNode(problem, node, (node,)) for node in owners]
     return _fastest(learners, lambda learner: [learner.stored()])
 
 
-def sent_each_epoch(question: Question) -> Option:
+def sent_each_epoch(problem: Problem) -> Plan:
     """The node that learns fastest from all samples, sent ahead of each batch; it stores none."""
     said = "samples are sent in every epoch, ahead of the batch that needs them"
-    return _fastest(_of_all_samples(question), lambda learner: [learner.sending()], assumes=(said,))
+    return _fastest(_of_all_samples(problem), lambda learner: [learner.sending()], assumes=(said,))
 
 
-def sent_once(question: Question) -> Option:
+def sent_once(problem: Problem) -> Plan:
     """The node whose whole training is shortest, where it keeps the samples that are sent to it.
 
     They are sent in the first epoch, learnt from as they come, and kept.
     """
-    epochs, count = question.epochs, sum(question.samples.values())
-    stored = f"{count:,} samples ({count * question.sample_bytes / 1e9:.3g} GB)"
-    in_epoch = -(-count // question.batch_size)
+    epochs, count = problem.epochs, sum(problem.samples.values())
+    stored = f"{count:,} samples ({count * problem.sample_bytes / 1e9:.3g} GB)"
+    in_epoch = -(-count // problem.batch_size)
     return _fastest(
-        _of_all_samples(question),
+        _of_all_samples(problem),
         lambda learner: [
             learner.sending(1 / epochs),
             learner.stored(1 - 1 / epochs),
@@ -143,42 +143,42 @@ def sent_once(question: Question) -> Option:
     )
 
 
-def _of_all_samples(question: Question) -> list[Learner]:
-    if len(question.cluster) == 1:
+def _of_all_samples(problem: Problem) -> list[SingleNode]:
+    if len(problem.cluster) == 1:
         raise UnusableError("there is no second node to send samples")
     return [
-        Learner(question, node, question.holders)
-        for node in question.unlike
-        if question.holders != (node,)
+        SingleNode(problem, node, problem.owners)
+        for node in problem.unlike
+        if problem.owners != (node,)
     ]
 
 
 def _fastest(
-    learners: Sequence[Learner],
-    phases: Callable[[Learner], Sequence[Phase]],
-    training: Callable[[Learner], Training] | None = None,
+    learners: Sequence[SingleNode],
+    phases: Callable[[SingleNode], Sequence[Phase]],
+    training: Callable[[SingleNode], Training] | None = None,
     assumes: tuple[str, ...] = (),
-) -> Option:
-    question = learners[0].question
+) -> Plan:
+    problem = learners[0].problem
     candidates = []
     for learner in learners:
-        compute_s = question.batch_s(learner.node)
+        compute_s = problem.batch_s(learner.node)
         sending_s = max(compute_s, learner.sent_s)
         share = phases(learner)[0].share if learner.sent else 0.0
         least_s = share * sending_s + (1 - share) * compute_s
-        lacks = not question.fits(learner.node, question.batch_size)
-        option = partial(
-            Option.of,
-            question,
+        lacks = not problem.fits(learner.node, problem.batch_size)
+        plan = partial(
+            Plan.of,
+            problem,
             phases(learner),
             training=None if training is None else training(learner),
-            learns_from=learner.holders,
-            batches={learner.node: question.batch_size},
-            where=f"on {question.cluster.names[learner.node]}",
+            learns_from=learner.owners,
+            batches={learner.node: problem.batch_size},
+            where=f"on {problem.cluster.names[learner.node]}",
             assumes=assumes,
         )
-        candidates.append(Candidate(int(lacks), least_s / question.batch_size, option))
-    return fastest(question, candidates)
+        candidates.append(Candidate(int(lacks), least_s / problem.batch_size, plan))
+    return fastest(problem, candidates)
 
 
 def _learning(iterations: int, arriving: int, senders: int, cost_s: float, ahead: int) -> Program:
@@ -211,20 +211,20 @@ def _sending(iterations: int, size_bytes: float) -> Program:
     return program
 
 
-WAYS = (
-    Way(name="one node", system="one node", update=EQUAL, plan=from_own_samples),
-    Way(
+METHODS = (
+    Method(name="one node", system="one node", update=EQUAL, planner=from_own_samples),
+    Method(
         name="one node, samples sent once",
         system="one node",
         update=EQUAL,
         moves_samples=True,
-        plan=sent_once,
+        planner=sent_once,
     ),
-    Way(
+    Method(
         name="one node, samples sent each epoch",
         system="one node",
         update=EQUAL,
         moves_samples=True,
-        plan=sent_each_epoch,
+        planner=sent_each_epoch,
     ),
 )

@@ -1,0 +1,24 @@
+"""Methods of training by name, in the order of a table."""
+
+from workbench.comparison.methods import (
+    all_reduce,
+    alone,
+    fedavg,
+    parameter_server,
+    peers,
+    rounds,
+    scan,
+    tiers,
+)
+from workbench.comparison.methods.method import EQUAL, Method, Plan, plans, usable
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for room in (alone, all_reduce, parameter_server, tiers, scan, rounds, fedavg, peers)
+    for method in room.METHODS
+}
+
+EXACT = [method for method in METHODS.values() if method.update == EQUAL]
+"""Those whose updates equal SGD's."""
+
+__all__ = ["EQUAL", "EXACT", "METHODS", "Method", "Plan", "plans", "usable"]

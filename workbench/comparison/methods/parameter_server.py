@@ -1,0 +1,157 @@
+"""A parameter server, under each of DynaComm's planners: every worker plans for its own link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from workbench.clusters import Link
+from workbench.comparison.cost import Phase
+from workbench.comparison.methods.batches import BY_SPEED, assumes, by_speed, equal
+from workbench.comparison.methods.method import EQUAL, Method, Plan
+from workbench.comparison.methods.star import Star, with_best_server
+from workbench.comparison.problem import Problem
+from workbench.dynacomm.algorithms import PLANNERS
+from workbench.dynacomm.costs.iteration import LayerCosts, iteration, layer_costs
+from workbench.dynacomm.costs.plan import Plan as Cuts
+from workbench.dynacomm.programs.job import Job
+from workbench.dynacomm.programs.worker_and_server import (
+    Fixed,
+    Server,
+    Worker,
+    worker_and_server,
+)
+
+if TYPE_CHECKING:
+    from workbench.runtime import Program
+
+
+def plan(
+    problem: Problem, planner: str, batches: Callable[[Problem], Mapping[int, int]] = equal
+) -> Plan:
+    """The server with which an iteration is shortest; all data owners work for it."""
+    counts = batches(problem)
+    with_planner = partial(with_server, planner=planner)
+    return with_best_server(problem, counts, sum(counts.values()), with_planner, _least_s)
+
+
+def _least_s(star: Star) -> float:
+    """Bound on an iteration: no plan begins before layer 1 is there, or ends before it is sent.
+
+    The last layer is computed after all pulls, and before all pushes.
+    """
+    problem, sizes = star.problem, star.problem.profile.table["param_bytes"]
+    longest_s = star.interface_s
+    for node, *_ in star.kinds.values():
+        times, speed = star.layer_times(node), problem.speeds[node]
+        forward_s, backward_s = times.forward_s / speed, times.backward_s / speed
+        if node != star.node:
+            last = times.table[-1]
+            forward_s = max(
+                star.down.least_s(node, sizes[0]) + forward_s,
+                star.down.least_s(node, problem.model_bytes) + last["forward_s"].item() / speed,
+            )
+            backward_s = max(
+                backward_s + star.up.least_s(node, sizes[0]),
+                last["backward_s"].item() / speed + star.up.least_s(node, problem.model_bytes),
+            )
+        longest_s = max(longest_s, forward_s + backward_s)
+    return longest_s
+
+
+def with_server(star: Star, planner: str) -> Plan:
+    """All data owners work for this server."""
+    problem = star.problem
+    planned = {kind: _planned(star, nodes[0], planner) for kind, nodes in star.kinds.items()}
+    kinds = {node: kind for kind, nodes in star.kinds.items() for node in nodes}
+
+    def programs(iterations: int) -> list[Program]:
+        jobs = {kind: replace(job, iterations=iterations) for kind, (job, _, _) in planned.items()}
+        made: list[Program] = []
+        for node in star.nodes:
+            kind = kinds.get(node, kinds[star.workers[0]])
+            if node not in kinds:
+                made.append(Server(jobs[kind], 0))
+            else:
+                program = worker_and_server if node == star.node else Worker
+                made.append(program(jobs[kind], Fixed(planned[kind][1])))
+        return made
+
+    samples = sum(star.batches.values())
+    phase = Phase(star.cluster, star.nodes, programs, samples, first=1, last=2)
+    return Plan.of(
+        problem,
+        [phase],
+        predicted_s=max(predicted_s for *_, predicted_s in planned.values()),
+        learns_from=star.workers,
+        batches=star.all_batches,
+        server=star.node,
+        where=star.where,
+        assumes=assumes(problem, star.batches),
+    )
+
+
+def _planned(star: Star, node: int, planner: str) -> tuple[Job, Cuts, float]:
+    """A worker's job and cuts, and the seconds of an iteration by its cost model."""
+    cuts = _cuts(star, node, planner)
+    return _job(star, node), cuts, _predicted_s(star, node, cuts)
+
+
+def _predicted_s(star: Star, node: int, cuts: Cuts) -> float:
+    """Seconds of a worker's iteration by DynaComm's cost model (Cai et al. 2021, Eqs. 1-7)."""
+    if node == star.node:
+        times, speed = star.layer_times(node), star.problem.speeds[node]
+        return (times.forward_s + times.backward_s) / speed
+    down, up = (_costs(star, node, one.links[node]) for one in (star.down, star.up))
+    return iteration(down, cuts).forward_s + iteration(up, cuts).backward_s
+
+
+def _cuts(star: Star, node: int, planner: str) -> Cuts:
+    """A worker's cuts, with its share of the server's interface if all exchange at a time."""
+    if node == star.node:
+        return Cuts((), ())
+    down, up = star.down.links[node], star.up.links[node]
+    cuts = PLANNERS[planner](_costs(star, node, down))
+    if up == down:
+        return cuts
+    return Cuts(cuts.forward_cuts, PLANNERS[planner](_costs(star, node, up)).backward_cuts)
+
+
+def _costs(star: Star, node: int, link: Link) -> LayerCosts:
+    problem, speed = star.problem, star.problem.speeds[node]
+    times = star.layer_times(node)
+    costs = layer_costs(problem.profile, times, link)
+    return replace(costs, forward_s=costs.forward_s / speed, backward_s=costs.backward_s / speed)
+
+
+def _job(star: Star, node: int) -> Job:
+    link = star.up.links[star.remote[0] if node == star.node else node]
+    job = Job.of(
+        star.problem.profile,
+        star.layer_times(node),
+        link,
+        iterations=1,
+        workers=len(star.workers),
+    )
+    return replace(job, hub=star.place) if star.node in star.workers else job
+
+
+METHODS = (
+    *(
+        Method(
+            name=f"parameter server, {name}",
+            system="DynaComm",
+            update=EQUAL,
+            planner=partial(plan, planner=name),
+        )
+        for name in PLANNERS
+    ),
+    Method(
+        name="parameter server, batches by speed",
+        system="DynaComm",
+        update=BY_SPEED,
+        planner=partial(plan, planner="dynacomm", batches=by_speed),
+    ),
+)
