@@ -24,7 +24,7 @@ from workbench.runtime.progress import Progress, check_progress, showing
 from workbench.training.repeatable import fixed_threads
 from workbench.training.setup import Setup
 from workbench.training.trained import DivergedError, Epochs, Trained, TrainingError
-from workbench.utils.checks import UserError, check_truth, check_whole
+from workbench.utils.checks import UserError, at_least, check_fields, check_truth, optional
 
 if TYPE_CHECKING:
     from workbench.clusters.cluster import Name
@@ -58,12 +58,13 @@ class RunOptions:
     faults: Iterable[Fault] = ()
     trace: bool = False
     progress: Progress | bool = False
-    threads: int | None = None
+    threads: int | None = field(default=None, metadata=optional(at_least(1)))
     measured: bool | Literal["unpadded"] = False
     address: str | None = None
     resources: Mapping[Name, Mapping[str, float]] | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         object.__setattr__(self, "faults", check_faults(self.faults))
         check_truth("trace", self.trace)
         check_progress(self.progress)
@@ -71,8 +72,6 @@ class RunOptions:
             check_truth("measured", self.measured)
         if not self.measured and (self.address is not None or self.resources):
             raise UserError("address and resources are of measured runs; give measured=True")
-        if self.threads is not None:
-            check_whole("threads", self.threads, 1)
 
 
 class Standing(NamedTuple):
