@@ -52,7 +52,7 @@ class Session:
     address: str | None
     folder: Path | None = None
     free: list[Any] = field(default_factory=list, repr=False)
-    _placed: dict[Any, dict[str, float]] = field(default_factory=dict, repr=False)
+    _placed: dict[Any, Mapping[str, float]] = field(default_factory=dict, repr=False)
 
     @property
     def host(self) -> str | None:
@@ -60,39 +60,41 @@ class Session:
         return "127.0.0.1" if self.address is None else None
 
     def take(self, wanted: Sequence[Mapping[str, float]]) -> list[Any]:
-        """Actors for a run, each on a machine with these resources of Ray's.
+        """Actors for a run, each on a machine with these resources of Ray's."""
+        self._check_available(wanted)
+        reused = [self._reuse(resources) for resources in wanted]
+        if self.address is not None and None in reused:
+            self.end()  # those that are left hold what the new ones may need
+        return [
+            self._start(resources) if actor is None else actor
+            for actor, resources in zip(reused, wanted, strict=True)
+        ]
 
-        Those that earlier runs left are used again.
-        """
-        self._check_there_are(wanted)
-        taken: list[Any] = []
-        for resources in wanted:
-            actor = next((each for each in self.free if self._placed[each] == resources), None)
-            if actor is not None:
+    def _reuse(self, resources: Mapping[str, float]) -> Any:
+        for actor in self.free:
+            if self._placed[actor] == resources:
                 self.free.remove(actor)
-            taken.append(actor)
-        if self.address is not None and None in taken:
-            self.end()  # they hold what the new ones may need
-        kind = self.ray.remote(max_concurrency=CALLS_AT_ONCE, max_restarts=0)(Worker)
-        for place, resources in enumerate(map(dict, wanted)):
-            if taken[place] is None:
-                own = {name: count for name, count in resources.items() if name != "CPU"}
-                options = kind.options(num_cpus=resources.get("CPU", 1), resources=own)
-                actor = taken[place] = options.remote()
-                self._placed[actor] = resources
-        return taken
+                return actor
+        return None
 
-    def _check_there_are(self, wanted: Sequence[Mapping[str, float]]) -> None:
+    def _start(self, resources: Mapping[str, float]) -> Any:
+        kind = self.ray.remote(max_concurrency=CALLS_AT_ONCE, max_restarts=0)(Worker)
+        own = {name: count for name, count in resources.items() if name != "CPU"}
+        actor = kind.options(num_cpus=resources.get("CPU", 1), resources=own).remote()
+        self._placed[actor] = resources
+        return actor
+
+    def _check_available(self, wanted: Sequence[Mapping[str, float]]) -> None:
         """Refuse to wait for resources that the cluster does not have."""
         needed: Counter[str] = Counter()
         for resources in wanted:
             needed.update(resources)
-        there = self.ray.cluster_resources() if needed else {}
+        available = self.ray.cluster_resources() if needed else {}
         for name, count in needed.items():
-            if count > there.get(name, 0):
+            if count > available.get(name, 0):
                 raise UserError(
                     f"the run needs {count:g} of the resource {name!r}, and the Ray cluster has "
-                    f"{there.get(name, 0):g}; start Ray with more of it, or ask for less"
+                    f"{available.get(name, 0):g}; start Ray with more of it, or ask for less"
                 )
 
     def leave(self, actors: list[Any], *, whole: bool) -> None:
@@ -113,13 +115,13 @@ class Session:
             del self._placed[actor]
             self.ray.kill(actor)
 
-    def last_lines(self, process: int, count: int = 10) -> str:
+    def last_lines(self, process: int) -> str:
         """What a process of this machine wrote last."""
         if self.folder is None:
             return ""
         logs = sorted(self.folder.glob(f"{guard.INSIDE}/session_latest/logs/worker-*-{process}.*"))
         lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()]
-        return "\n".join(line for line in lines if not line.startswith(":"))[-200 * count :]
+        return "\n".join(line for line in lines if not line.startswith(":"))[-2000:]
 
 
 _current: Session | None = None
