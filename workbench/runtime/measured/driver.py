@@ -39,8 +39,6 @@ _LOOK_EVERY_S = 0.5
 _READINGS = 10
 PATIENCE_S = 10.0
 """For what was sent and should have arrived."""
-_HEAVY = ("numpy", "polars", "torch")
-"""Imported before a run begins, not within it, where a program has to do with them."""
 
 
 @dataclass(frozen=True)
@@ -163,16 +161,14 @@ class Driver:
         return run
 
     def _call(
-        self, name: str, actors: Mapping[Process, Any], *arguments: Any
+        self, name: str, actors: Mapping[Process, Any], *arguments: Any, **options: Any
     ) -> dict[Process, Any]:
         """Call a method of several processes; what each returned."""
-        calls = [actor.call.remote(name, *arguments) for actor in actors.values()]
+        calls = [actor.call.remote(name, *arguments, **options) for actor in actors.values()]
         return dict(zip(actors, self.ray.get(calls), strict=True))
 
     def _start(self) -> None:
         programs = self.plan.programs
-        held = b"".join(programs.values())
-        modules = tuple(name for name in _HEAVY if name.encode() in held)
         wanted = [self.plan.resources.get(node, {}) for node, _ in self.places]
         actors = dict(zip(self.places, self.session.take(wanted), strict=True))
         self.actors = actors
@@ -180,7 +176,7 @@ class Driver:
             (self.arbiter,) = self.session.take([{"CPU": 0}])
             listens = self.arbiter.arbitrate.remote(next(iter(self.places.values())))
         calls = [
-            actors[node, restarts].begin.remote(place, programs.get(node, b""), modules)
+            actors[node, restarts].begin.remote(place, programs.get(node, b""))
             for (node, restarts), place in self.places.items()
         ]
         try:
@@ -194,7 +190,8 @@ class Driver:
         for (node, restarts), ready in self.ready.items():
             addresses.setdefault(node, {})[restarts] = ready.address
         arbiter = None if self.arbiter is None else self.ray.get(listens)
-        self._call("connect", actors, addresses, arbiter)
+        uses_torch = any(ready.uses_torch for ready in self.ready.values())
+        self._call("connect", actors, addresses, arbiter, uses_torch=uses_torch)
         offsets_s = {process: self._offset_s(actor)[0] for process, actor in actors.items()}
         self._offsets_s = offsets_s
         arbiter_s = 0.0 if self.arbiter is None else self._offset_s(self.arbiter)[0]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
     """
 
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is np.ndarray and not obj.dtype.hasobject:
+        if type(obj) is np.ndarray and obj.nbytes and not obj.dtype.hasobject:
             return _reduce_array(obj)
         if isinstance(obj, BaseException) and type(obj).__reduce__ is BaseException.__reduce__:
             return _exception, (type(obj), obj.args, vars(obj))
@@ -72,8 +73,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
     def reduce_tensor(self, tensor: torch.Tensor) -> Any:
         import torch
 
-        span = _span(tensor.shape, tensor.stride())
-        dense = tensor if span <= tensor.numel() else tensor.contiguous()
+        gaps = _span(tensor.shape, tensor.stride()) > tensor.numel()
+        dense = tensor.contiguous() if gaps else tensor
         flat = dense.as_strided((_span(dense.shape, dense.stride()),), (1,)).view(torch.uint8)
         buffer = _buffer(flat.numpy())
         return _tensor, (buffer, dense.dtype, tuple(dense.shape), dense.stride())
@@ -84,25 +85,19 @@ class _SharingPickler(_Pickler):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._memories: dict[int, _Memory] = {}
+        self._memories: dict[int, torch.Tensor] = {}  # by address
 
     def reduce_tensor(self, tensor: torch.Tensor) -> Any:
-        storage = tensor.untyped_storage()
-        memory = self._memories.setdefault(storage.data_ptr(), _Memory(storage))
-        return _view, (memory, tensor.dtype, tensor.storage_offset(), tensor.shape, tensor.stride())
-
-
-class _Memory:
-    """The memory behind tensors."""
-
-    def __init__(self, storage: torch.UntypedStorage) -> None:
-        self.storage = storage
-
-    def __reduce__(self) -> Any:
         import torch
 
-        data = torch.empty(0, dtype=torch.uint8).set_(self.storage).numpy()
-        return _memory, (_buffer(data),)
+        storage, layout = tensor.untyped_storage(), (tuple(tensor.shape), tensor.stride())
+        memory = self._memories.get(storage.data_ptr())
+        if memory is tensor:
+            return _memory, (_buffer(tensor.numpy()),)
+        if memory is None:
+            memory = torch.empty(0, dtype=torch.uint8).set_(storage)
+            self._memories[storage.data_ptr()] = memory
+        return _view, (memory, tensor.dtype, tensor.storage_offset(), *layout)
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -122,27 +117,21 @@ def _span(shape: Sequence[int], strides: Sequence[int], item: int = 1) -> int:
     return 1 + sum((length - 1) * (int(stride) // item) for length, stride in steps)
 
 
-def _tensor(
-    data: Any, dtype: torch.dtype, shape: tuple[int, ...], stride: tuple[int, ...]
-) -> torch.Tensor:
-    import torch
-
-    return torch.frombuffer(_writable(data), dtype=dtype).as_strided(shape, stride)
-
-
 def _reduce_array(array: NDArray[Any]) -> Any:
     """How to pickle an array with its strides, or a copy of it where it has gaps."""
-    if not array.nbytes:
-        return np.zeros, (array.shape, array.dtype)
     item, dense = array.itemsize, array
     if any(stride < 0 or stride % item for stride in array.strides):
         dense = array.copy()
     elif _span(array.shape, array.strides, item) > array.size:
         dense = array.copy(order="K")
-    shape = (_span(dense.shape, dense.strides, item),)
-    flat = np.lib.stride_tricks.as_strided(dense, shape, (item,), writeable=False)
+    dense.flags.writeable = array.flags.writeable
+    flat = as_strided(dense, (_span(dense.shape, dense.strides, item),), (item,))
     buffer = _buffer(flat.view(np.uint8))
-    return _array, (buffer, dense.dtype, dense.shape, dense.strides, array.flags.writeable)
+    return np.ndarray, (dense.shape, dense.dtype, buffer, 0, dense.strides)
+
+
+def _buffer(array: Any) -> pickle.PickleBuffer:
+    return pickle.PickleBuffer(array)
 
 
 def _exception(kind: type[BaseException], args: Any, attributes: Any) -> BaseException:
@@ -152,42 +141,24 @@ def _exception(kind: type[BaseException], args: Any, attributes: Any) -> BaseExc
     return made
 
 
-def _buffer(array: Any) -> pickle.PickleBuffer:
-    return pickle.PickleBuffer(array)
-
-
-def _array(
-    data: Any,
-    dtype: np.dtype[Any],
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    writeable: bool,
-) -> NDArray[Any]:
-    array: NDArray[Any] = np.ndarray(shape, dtype, _writable(data), strides=strides)
-    array.flags.writeable = writeable
-    return array
-
-
-def _memory(data: Any) -> _Memory:
-    import torch
-
-    # A copy, in memory that PyTorch aligns as it always does: kernels round by alignment, too.
-    return _Memory(torch.frombuffer(_writable(data), dtype=torch.uint8).clone().untyped_storage())
-
-
-def _view(
-    memory: _Memory,
-    dtype: torch.dtype,
-    offset: int,
-    shape: tuple[int, ...],
-    stride: tuple[int, ...],
+def _tensor(
+    data: Any, dtype: torch.dtype, shape: tuple[int, ...], stride: tuple[int, ...]
 ) -> torch.Tensor:
     import torch
 
-    return torch.empty(0, dtype=dtype).set_(memory.storage, offset, shape, stride)
+    return torch.frombuffer(data, dtype=dtype).as_strided(shape, stride)
 
 
-def _writable(data: Any) -> Any:
-    """The buffer, or a copy where nobody may write to it."""
-    array = np.frombuffer(data, np.uint8)
-    return array if array.flags.writeable else array.copy()
+def _memory(data: Any) -> torch.Tensor:
+    import torch
+
+    # A copy, in memory that PyTorch aligns as it always does: kernels round by alignment, too.
+    return torch.frombuffer(data, dtype=torch.uint8).clone()
+
+
+def _view(
+    memory: torch.Tensor, dtype: torch.dtype, offset: int, *layout: tuple[int, ...]
+) -> torch.Tensor:
+    import torch
+
+    return torch.empty(0, dtype=dtype).set_(memory.untyped_storage(), offset, *layout)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import platform
 import socket
+import sys
 import threading
 import time
 import traceback
@@ -56,7 +56,8 @@ class NodeProcess:
         self._rows: list[Row] = []
         self._observations: list[Observation] = []
         self._began_late_s = self._last_s = 0.0
-        self._skipped = self._stopped = False
+        self._called_off = threading.Event()
+        self._stopped = False
         self._afterwards: threading.Thread | None = None
         self._work = Work(place.as_measured)
         self.env = RealKernel(self.clock, ideal=False)
@@ -70,10 +71,6 @@ class NodeProcess:
         )
         self._received: Counter[Caller] = Counter()
         self.listener = Listener(place.host or "", place.token, self._receive)
-
-    def warm_up(self) -> None:
-        """Get ready what programs that learn will need."""
-        self._work.warm_up()
 
     # Called by the driver, in this order
 
@@ -97,12 +94,15 @@ class NodeProcess:
             if isinstance(fault, SlowDown) and place.cluster.index(fault.node) == place.node:
                 factor = 1 / fault.factor
                 self.host.speed = self.host.speed.scaled(factor, fault.from_s, fault.to_s)
-        return Ready(
-            self.listener.address, os.getpid(), socket.gethostname(), platform.python_version()
-        )
+        uses_torch = "torch" in sys.modules
+        return Ready(self.listener.address, os.getpid(), socket.gethostname(), uses_torch)
 
-    def connect(self, addresses: Addresses, arbiter: tuple[str, int] | None) -> None:
+    def connect(
+        self, addresses: Addresses, arbiter: tuple[str, int] | None, *, uses_torch: bool
+    ) -> None:
         """Connect with every process of every node that a link leads to, and with the arbiter."""
+        if uses_torch:  # some program does, so that tensors may come
+            self._work.warm_up()
         caller = Caller(self.place.node, self.place.restarts)
         for target, link in self.network.links.items():
             for restarts, address in addresses[target].items():
@@ -118,11 +118,8 @@ class NodeProcess:
         self.clock.begin(began_s)
         place = self.place
         from_s, crash_s = place.uptime.lasts(place.restarts)
-        while (left_s := from_s - (time.monotonic() - began_s)) > 0:
-            if self._skipped or self._stopped:
-                return Outcome("skipped", self.clock())
-            time.sleep(min(left_s, 0.05 if left_s > 0.1 else _LOOK_S if left_s > 0.004 else left_s))
-        if self._skipped or self._stopped:
+        wait_s = min(began_s + from_s - time.monotonic(), threading.TIMEOUT_MAX)
+        if self._called_off.wait(max(wait_s, 0.0)):
             return Outcome("skipped", self.clock())
         self._began_late_s = self.clock() - from_s
         self.network.start()
@@ -148,11 +145,12 @@ class NodeProcess:
 
     def skip(self) -> None:
         """Do not start after a crash: the program had ended before."""
-        self._skipped = True
+        self._called_off.set()
 
     def stop(self) -> None:
         """Stop the program where it waits."""
         self._stopped = True
+        self._called_off.set()
         self.env.end()
 
     def status(self) -> Status:

@@ -46,7 +46,7 @@ class Ready(NamedTuple):
     address: tuple[str, int]
     process: int
     machine: str
-    python: str
+    uses_torch: bool
 
 
 @dataclass(frozen=True)

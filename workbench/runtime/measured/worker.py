@@ -6,7 +6,6 @@ import gc
 import sys
 import time
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 from workbench.runtime.measured.arbiter import Arbiter
@@ -24,13 +23,9 @@ class Worker:
         sys.setswitchinterval(SWITCH_S)
         self._process: NodeProcess | Arbiter | None = None
 
-    def begin(self, place: Place, program: bytes, modules: tuple[str, ...]) -> Ready:
-        """Take part in a run; import before it what takes long."""
-        for name in modules:
-            import_module(name)
+    def begin(self, place: Place, program: bytes) -> Ready:
+        """Take part in a run."""
         process = self._process = NodeProcess(_placed(place))
-        if "torch" in modules:
-            process.warm_up()
         return process.prepare(program)
 
     def arbitrate(self, place: Place) -> tuple[str, int]:
@@ -38,9 +33,9 @@ class Worker:
         arbiter = self._process = Arbiter(_placed(place))
         return arbiter.listener.address
 
-    def call(self, name: str, *arguments: Any) -> Any:
+    def call(self, name: str, *arguments: Any, **options: Any) -> Any:
         """Call a method of the node's process."""
-        return getattr(self._process, name)(*arguments)
+        return getattr(self._process, name)(*arguments, **options)
 
     def reading_s(self) -> float:
         """Of this machine's clock."""
