@@ -61,7 +61,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
     """
 
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is np.ndarray and obj.nbytes and not obj.dtype.hasobject:
+        if type(obj) is np.ndarray and not obj.dtype.hasobject:
             return _reduce_array(obj)
         if isinstance(obj, BaseException) and type(obj).__reduce__ is BaseException.__reduce__:
             return _exception, (type(obj), obj.args, vars(obj))
@@ -119,6 +119,8 @@ def _span(shape: Sequence[int], strides: Sequence[int], item: int = 1) -> int:
 
 def _reduce_array(array: NDArray[Any]) -> Any:
     """How to pickle an array with its strides, or a copy of it where it has gaps."""
+    if not array.nbytes:
+        return np.zeros, (array.shape, array.dtype)
     item, dense = array.itemsize, array
     if any(stride < 0 or stride % item for stride in array.strides):
         dense = array.copy()
