@@ -65,10 +65,10 @@ test_cluster_refused = refusals(
             "nodes is .*, where order counts; give a list": [{Node("a")}],
         },
         "links": {
-            "from 0 to itself": [{(0, 0): LINK}],
+            "from a to itself": [{(0, 0): LINK}],
             "unknown node": [{(0, "c"): LINK}, {(0, 0.5): LINK}],
             "two links lead from a to b": [{(0, 1): LINK, ("a", "b"): LINK}],
-            "the link from 0 to 1 is 8000000.0; give a Link": [{(0, 1): 8e6}],
+            "the link from a to b is 8000000.0; give a Link": [{(0, 1): 8e6}],
             "map pairs of nodes to links": [[LINK]],
             "'ab' is not a pair of nodes": [{"ab": LINK}],
         },
@@ -102,7 +102,7 @@ test_star_refused = refusals(
             "0 workers and 1 servers; give at least one of each": [0, []],
         },
         "servers": {"2 workers and 0 servers": [0]},
-        "up": {"the link from 0 to 2 is 8000000.0; give a Link": [8e6]},
+        "up": {"the link from worker0 to server0 is 8000000.0; give a Link": [8e6]},
     },
 )
 test_graph_refused = refusals(
@@ -115,7 +115,7 @@ test_graph_refused = refusals(
                 *([0, 1], [(0, 1, 2)], [(0, [1])], {0: 1}, "ab", None)
             ],
         },
-        "link": {"the link from 0 to 1 is .*; give a Link": [8e6, None]},
+        "link": {"the link from node0 to node1 is .*; give a Link": [8e6, None]},
     },
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, product
+from typing import NoReturn
 
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
@@ -83,14 +84,8 @@ class Cluster:
             if not (isinstance(ends, tuple) and len(ends) == 2):
                 raise UserError(f"{ends!r} is not a pair of nodes; links are such as {LINKS}")
             source, target = pair = self.index(ends[0]), self.index(ends[1])
-            if source == target:
-                raise UserError(
-                    f"a link leads from {ends[0]} to itself; a node's messages to itself need none"
-                )
-            if pair in by_pair:
-                raise UserError(f"two links lead from {ends[0]} to {ends[1]}; give one")
-            if not isinstance(link, Link):
-                raise UserError(f"the link from {ends[0]} to {ends[1]} is {link!r}; give a Link")
+            if source == target or pair in by_pair or not isinstance(link, Link):
+                _refuse_link(self.names[source], self.names[target], link)
             by_pair[pair] = link
         object.__setattr__(self, "links", dict(sorted(by_pair.items(), key=lambda item: item[0])))
 
@@ -160,6 +155,14 @@ class Cluster:
             kinds.setdefault(str(link), []).append(f"{self.names[source]}>{self.names[target]}")
         lines += [f"  {kind}: {some(pairs)}" for kind, pairs in kinds.items()]
         return "\n".join(lines)
+
+
+def _refuse_link(source: str, target: str, link: object) -> NoReturn:
+    if source == target:
+        raise UserError(f"a link leads from {source} to itself; messages to itself need none")
+    if not isinstance(link, Link):
+        raise UserError(f"the link from {source} to {target} is {link!r}; give a Link")
+    raise UserError(f"two links lead from {source} to {target}; give one")
 
 
 def check_cluster(cluster: object) -> Cluster:

@@ -35,8 +35,9 @@ def load(folder: Path) -> Dataset:
     `limit` it first.
     """
     if lacking := missing(folder):
+        names = ", ".join(lacking) if len(lacking) < len(TRAIN_FILES) else "files"
         raise DatasetError(
-            f"data set 'imagenet8' is not in {folder}: no {', '.join(lacking)}; it cannot be "
+            f"data set 'imagenet8' is not in {folder}: no {names}; it cannot be "
             "fetched, since ImageNet asks for registration: register at "
             "https://image-net.org/download-images, download Imagenet8_train_npz.zip and "
             f"Imagenet8_val_npz.zip, and unpack both into {folder}; or give datasets.load the "
