@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import inspect
-from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -25,9 +23,7 @@ from workbench.runtime import (
     Run,
     Simulation,
     simulate,
-    simulation,
 )
-from workbench.utils.checks import UserError
 
 
 async def ends_early(context: Context) -> str:
@@ -155,34 +151,6 @@ def test_a_program_that_is_not_async_is_told() -> None:
     assert "a program must be an `async def`" in str(failure(program))  # type: ignore[arg-type]
 
 
-LOOPS: dict[str, tuple[float, Any]] = {
-    "sleep": (2.0, lambda context: context.sleep(0)),
-    "compute": (2.0, lambda context: context.compute(int, cost_s=0)),
-    "spawn": (2.0, lambda context: context.spawn(context.sleep(0))),
-    "1e-300 s": (0.0, lambda context: context.sleep(1e-300)),
-    "1e-17 s": (0.0, lambda context: context.sleep(1e-17)),
-}
-
-
-@pytest.mark.parametrize(("from_s", "loop"), LOOPS.values(), ids=LOOPS)
-@pytest.mark.parametrize("until_s", [None, 5])
-def test_a_loop_in_which_no_time_passes_is_refused(
-    from_s: float, loop: Any, until_s: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(simulation, "MOST_AT_ONCE", 100_000)
-
-    async def program(context: Context) -> None:
-        await context.sleep(from_s)
-        while True:
-            await loop(context)
-
-    message = r"two \(node 1\) failed at .* no time passes, or less than a picosecond"
-    with pytest.raises(ProgramError, match=message) as caught:
-        simulate(pair(LINK), [sends_bytes(1e6), program], until_s=until_s)
-    assert caught.value.run.end_s == pytest.approx(from_s, abs=1e-9)
-    assert caught.value.run.links[0].messages == (from_s > 1)
-
-
 def test_sleep_too_short_for_the_clock_is_no_loop() -> None:
     async def program(context: Context) -> float:
         for _ in range(1000):
@@ -191,78 +159,6 @@ def test_sleep_too_short_for_the_clock_is_no_loop() -> None:
         return context.now_s()
 
     assert simulate(pair(LINK), [program, idle]).results[0] == 1
-
-
-class Waiting:
-    """An awaitable that Python does not warn of when nobody awaits it."""
-
-    def __await__(self) -> Generator[None]:
-        yield
-
-
-USES: dict[str, Any] = {
-    "compute": lambda context: context.compute(int, cost_s=1),
-    "receive": lambda context: context.receive(),
-    "sleep": lambda context: context.sleep(1),
-    "first": lambda context: context.first(Waiting()),
-    "send": lambda context: context.send(0, Message(0, "x")),
-    "spawn": lambda context: context.spawn(Waiting()),
-    "watch": lambda context: context.watch(),
-}
-
-
-@pytest.mark.parametrize("use", USES.values(), ids=USES)
-class TestKeptContext:
-    @staticmethod
-    def run_with(kept: Context, use: Any) -> None:
-        async def other(context: Context) -> None:
-            found = use(kept)
-            if inspect.isawaitable(found):
-                await found
-
-        simulate(pair(LINK), [idle, other])
-
-    def test_of_a_run_that_has_ended_is_refused(self, use: Any) -> None:
-        kept: list[Context] = []
-
-        async def keeps(context: Context) -> None:
-            kept.append(context)
-
-        simulate(pair(LINK), [keeps, idle])
-        with pytest.raises(ProgramError, match="this context of one belongs to a run that has end"):
-            self.run_with(kept[0], use)
-        if use is USES["send"]:
-            with pytest.raises(UserError, match="a program uses the context that it is called"):
-                use(kept[0])
-
-    def test_of_a_run_that_goes_on_is_refused_in_another(self, use: Any) -> None:
-        async def outer(context: Context) -> str:
-            with pytest.raises(ProgramError, match="this context of one belongs to another run"):
-                self.run_with(context, use)
-            await context.sleep(1)
-            return "went on"
-
-        assert simulate(pair(LINK), [outer, idle]).results[0] == "went on"
-
-
-def test_kept_task_is_refused_unless_it_is_done() -> None:
-    kept: list[Any] = []
-
-    async def keeps(context: Context) -> None:
-        kept.extend(map(context.spawn, (done(), context.sleep(9))))
-        await context.sleep(1)
-
-    async def done() -> int:
-        return 3
-
-    async def awaits(context: Context) -> int:
-        found: int = await kept[0]
-        with pytest.raises(UserError, match="this task belongs to a run that has ended"):
-            await kept[1]
-        return found
-
-    simulate(pair(LINK), [keeps, idle])
-    assert simulate(pair(LINK), [awaits, idle]).results[0] == 3
 
 
 @pytest.mark.parametrize("seconds", [1e308, 1.7e308])

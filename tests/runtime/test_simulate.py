@@ -18,7 +18,6 @@ from workbench.runtime import (
     DeadlockError,
     Message,
     Program,
-    ProgramError,
     Simulation,
     progress,
     simulate,
@@ -321,19 +320,6 @@ def test_reading_past_unread_messages_does_not_look_at_each(by_sender: bool) -> 
     topics = simulate(pair(LINK), [send, read]).results[1]
     assert topics == [str(number) for number in reversed(range(count))]
     assert looks < 10 * count  # looking at each takes count / 2 times as many
-
-
-def test_a_loop_of_messages_to_oneself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.runtime.simulated.MOST_READ_AT_ONCE", 1_000)
-
-    async def program(context: Context) -> None:
-        await context.sleep(1)
-        while True:
-            context.send(context.node, Message(context.node, "a"))
-            await context.receive("a")
-
-    with pytest.raises(ProgramError, match=r"one \(node 0\) failed at 1 s.*no time passed"):
-        simulate(pair(LINK), [program, idle])
 
 
 def test_waits_that_were_answered_leave_no_timers() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import gc
-from typing import Any
 
 import pytest
 
@@ -21,7 +18,6 @@ from workbench.runtime import (
     ProgramError,
     Restart,
     Simulation,
-    SimulationError,
     SlowDown,
     simulate,
     simulation,
@@ -108,102 +104,11 @@ class TestDeadlockBeforeATime:
             simulation.run(until_s=0.5)
 
 
-def halting(error: type[BaseException], at: int) -> Program:
-    """Ten steps of a second, one of which raises."""
+def test_ctrl_c_while_progress_is_shown_ends_the_run() -> None:
+    def stop(now_s: float, events: int) -> None:
+        raise KeyboardInterrupt
 
-    async def program(context: Context) -> float:
-        def work(number: int) -> None:
-            if number == at:
-                raise error("now")
-
-        for number in range(10):
-            await context.compute(lambda number=number: work(number), cost_s=1)  # type: ignore[misc]
-        return context.now_s()
-
-    return program
-
-
-async def seven(context: Context) -> float:
-    await context.sleep(7)
-    return context.now_s()
-
-
-class TestGoingOn:
-    """A program that was cut off is over; the others go on, and no earlier end stops them."""
-
-    @pytest.mark.parametrize("first_s", [None, 6.0, 100.0])
-    def test_after_ctrl_c(self, first_s: float | None) -> None:
-        simulation = Simulation(pair(LINK), [halting(KeyboardInterrupt, 5), seven], trace=True)
-        run = simulation.run(until_s=first_s)
-        assert (run.ended, run.end_s, run.results) == ("interrupted", 5, {})
-        later = simulation.run(until_s=6.5)
-        assert (later.ended, later.end_s) == ("stopped", 6.5)
-        last = simulation.run()
-        assert (last.ended, last.end_s, last.results) == ("done", 7, {1: 7})
-        assert last.trace is not None
-        assert last.trace.frame["end_s"].to_list() == [1, 2, 3, 4, 5]
-
-    def test_after_a_failure_and_a_later_error_is_its_own_programs(self) -> None:
-        async def wrong(context: Context) -> None:
-            await context.sleep(7)
-            await asyncio.sleep(0)
-
-        simulation = Simulation(pair(LINK), [halting(KeyError, 2), wrong])
-        with pytest.raises(ProgramError, match=r"program of one .* failed at 2 s: KeyError: 'now'"):
-            simulation.run(until_s=6)
-        assert simulation.run(until_s=6.5).ended == "stopped"
-        with pytest.raises(ProgramError, match=r"program of two .*\n?.*await only what"):
-            simulation.run()
-        with pytest.raises(SimulationError, match="make a new one"):
-            simulation.run()
-
-    @pytest.mark.parametrize(
-        ("error", "said"),
-        [(KeyboardInterrupt, "was interrupted at 5 s"), (ValueError, r"ValueError: now\) at 5 s")],
-    )
-    def test_waiting_for_a_failed_program_is_a_deadlock_that_says_why(
-        self, error: type[BaseException], said: str
-    ) -> None:
-        simulation = Simulation(pair(LINK), [halting(error, 5), receives(1)])
-        with contextlib.suppress(ProgramError):
-            assert simulation.run().interrupted
-        for _ in range(2):
-            with pytest.raises(DeadlockError, match=f"one .*{said}"):
-                simulation.run(until_s=50)
-
-    def test_tasks_of_a_failed_program_end_and_its_node_does_not_restart(self) -> None:
-        async def parent(context: Context) -> Any:
-            context.spawn(halting(ZeroDivisionError, 99)(context))
-            await context.sleep(2.5)
-            raise KeyError
-
-        faults = [Crash(0, 4), Restart(0, 5)]
-        simulation = Simulation(pair(LINK), [parent, seven], faults=faults, trace=True)
-        with pytest.raises(ProgramError):
-            simulation.run()
-        run = simulation.run()
-        assert run.results == {1: 7}
-        assert run.trace is not None
-        assert len(run.trace.frame.filter(lane="compute")) == 2
-
-    def test_ctrl_c_while_progress_is_told_cuts_nothing_off(self) -> None:
-        def stop(now_s: float, events: int) -> None:
-            raise KeyboardInterrupt
-
-        simulation = Simulation(pair(LINK), [sends_bytes(1e6, 1e6), receives(2)])
-        assert simulation.run(progress=stop).interrupted
-        assert simulation.run().results[1] == [1, 2]
-
-    def test_is_refused_where_an_event_was_cut_off(self) -> None:
-        simulation = Simulation(pair(LINK), [sends_bytes(1e6, 1e6), receives(2)])
-
-        def interrupt(_: object) -> None:
-            raise KeyboardInterrupt
-
-        simulation.env.timeout(1.5).callbacks.append(interrupt)
-        assert simulation.run().interrupted
-        with pytest.raises(SimulationError, match=r"middle of an event at 1\.5 s.* make a new one"):
-            simulation.run()
+    assert simulate(pair(LINK), [sends_bytes(1e6, 1e6), receives(2)], progress=stop).interrupted
 
 
 def test_a_deadlock_ends_when_the_last_task_did() -> None:

@@ -371,7 +371,6 @@ def test_ctrl_c_leaves_each_state_whole() -> None:
         whole = Simulation(cluster_of(4), programs, threads=threads)
         assert whole.run().interrupted
         assert numbers(states) == [13] * 3
-        assert whole.run().ended == "done"
         whole.close()
         assert not [one for one in threading.enumerate() if one.name.startswith("workbench")]
 

@@ -41,9 +41,9 @@ class Context(Protocol):
 
     A program is an ``async def`` that takes its `Context` and awaits nothing but what the
     methods below return; its return value is its node's result. A context is of use in its own run
-    alone: kept for longer, it raises a UserError, as do arguments that make no sense. Where a
-    program is cut off (by a crash, or a task by its program's end), ``finally`` still runs but can
-    await nothing; what it spawns then never begins, and what it sends as its node crashes is lost.
+    alone. Where a program is cut off (by a crash, or a task by its program's end), ``finally``
+    still runs but can await nothing; what it spawns then never begins, and what it sends as its
+    node crashes is lost.
     """
 
     @property
@@ -146,11 +146,7 @@ class Context(Protocol):
         """
 
     def sleep(self, seconds: float) -> Awaitable[None]:
-        """Wait without occupying a core.
-
-        A loop in which no time passes, such as endless sleeps of 0 s or of 1e-300 s, ends the run
-        with an error that names the node.
-        """
+        """Wait without occupying a core; a loop in which no time passes never ends."""
 
     def spawn(self, work: Awaitable[T]) -> Task[T]:
         """Run a coroutine beside the program; awaiting what this returns waits for its result.

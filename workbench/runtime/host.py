@@ -104,9 +104,6 @@ class SimulatedTask(Generic[T]):
         return cast(T, self._process.value)
 
     def __await__(self) -> Generator[simpy.Event, Any, T]:
-        refusal = None if self.done() else self._host.state.env.refusal("this task")
-        if refusal is not None:
-            yield refusal
         self.waiting += 1
         try:
             yield self._process
@@ -244,7 +241,7 @@ class Host(Endpoint):
         if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == "CORO_CREATED":
             work.close()  # Python would warn that nobody awaited it
 
-    def suffer(self, faults: Sequence[Crash | Restart]) -> None:
+    def inject(self, faults: Sequence[Crash | Restart]) -> None:
         """Crash and come back at their times."""
         faults = sorted(faults, key=lambda fault: fault.at_s)
         for place, fault in enumerate(faults):

@@ -6,16 +6,12 @@ meet the same events.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from heapq import heapify, heappush
 from typing import NoReturn
 
 import simpy
 from simpy.events import EventPriority
-
-from workbench.utils.checks import UserError
 
 FIRST = EventPriority(0)
 """Faults, before all else in their instant."""
@@ -31,14 +27,6 @@ CANCELLED: list[Callback] = []
 _LEAST_PURGED = 64
 
 
-class _Running(threading.local):
-    kernel: Kernel | None = None
-
-
-RUNNING = _Running()
-"""The kernel that processes events in this thread."""
-
-
 class Kernel(simpy.Environment):
     """SimPy's environment with callbacks, which have a priority and can be cancelled."""
 
@@ -46,41 +34,6 @@ class Kernel(simpy.Environment):
         super().__init__()
         self._counts = self._purged = self._cancelled = 0
         self.queue = self._queue
-        self.ended = False
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Be the kernel that runs now; a program may run another simulation within."""
-        before, RUNNING.kernel = RUNNING.kernel, self
-        try:
-            yield
-        finally:
-            RUNNING.kernel = before
-
-    def check_running(self, what: str) -> None:
-        """Refuse what was kept and is used outside its run."""
-        running = RUNNING.kernel
-        if running is not self and (running is not None or self.ended):
-            raise self._misuse(what)
-
-    def refusal(self, what: str) -> simpy.Event | None:
-        """An event of the run that goes on in place of this one, which fails whoever awaits it.
-
-        The error comes where a program waits: one that passes over all errors, and waits again,
-        would otherwise never end.
-        """
-        running = RUNNING.kernel
-        if running is None or running is self:
-            return None
-        event = simpy.Event(running).fail(self._misuse(what))
-        event.defused = True  # whoever waited may have been cut off
-        return event
-
-    def _misuse(self, what: str) -> UserError:
-        which = "a run that has ended" if self.ended else "another run, which waits meanwhile"
-        return UserError(
-            f"{what} belongs to {which}; a program uses the context that it is called with"
-        )
 
     def call_at(
         self, at_s: float, callback: Callback, priority: EventPriority = NORMAL

@@ -14,7 +14,7 @@ from simpy.events import Timeout
 
 from workbench.runtime.faults import Purpose, stream
 from workbench.runtime.host import CutOff, Host, SimulatedTask
-from workbench.runtime.kernel import EXPIRY, RUNNING, refuse_endless
+from workbench.runtime.kernel import EXPIRY, refuse_endless
 from workbench.runtime.messages import Message, Transfer, Wait
 from workbench.runtime.threads import Synchronized, refuse_async
 from workbench.utils.checks import UserError, is_number
@@ -26,9 +26,6 @@ T = TypeVar("T")
 
 Cost = float | Callable[[Any], float] | None
 """Seconds at speed 1; what says them of the work's result; or None for the work's own time."""
-
-MOST_READ_AT_ONCE = 10_000_000
-"""Unread messages that a program may take in one instant, without waiting for any."""
 
 
 @types.coroutine
@@ -52,7 +49,6 @@ class SimulatedContext:
         self.name = host.name
         self.peers = tuple(host.pipes)
         self.restarts = host.restarts
-        self._read_s, self._reads = -1.0, 0
 
     @cached_property
     def random(self) -> np.random.Generator:
@@ -62,14 +58,6 @@ class SimulatedContext:
     def now_s(self) -> float:
         """Virtual seconds since the run began."""
         return self._env.now
-
-    def _check_run(self) -> None:
-        self._env.check_running(f"this context of {self.name}")
-
-    async def _refuse_elsewhere(self) -> None:
-        refusal = self._env.refusal(f"this context of {self.name}")
-        if refusal is not None:
-            await happens(refusal)
 
     async def compute(
         self,
@@ -81,8 +69,6 @@ class SimulatedContext:
         on: Synchronized[Any] | None = None,
     ) -> T:
         """Do the work and charge its cost in virtual seconds."""
-        if RUNNING.kernel is not self._env:
-            await self._refuse_elsewhere()
         check_cost(cost_s, label or lane)
         check_work(work, lane, label)
         host, env, cores = self._host, self._env, self._cores
@@ -130,8 +116,6 @@ class SimulatedContext:
 
     def send(self, to: int | str, message: Message) -> None:
         """Queue a message on the link."""
-        if RUNNING.kernel is not self._env:
-            self._check_run()
         host = self._host
         if not isinstance(message, Message):
             raise TypeError(
@@ -163,8 +147,6 @@ class SimulatedContext:
         timeout_s: float | None = None,
     ) -> Message:
         """Wait for a message."""
-        if RUNNING.kernel is not self._env:
-            await self._refuse_elsewhere()
         if not (topic is None or isinstance(topic, str)):
             raise TypeError(f"receive waits for topic {topic!r}; give text, or sender=...")
         if timeout_s is not None:
@@ -173,7 +155,6 @@ class SimulatedContext:
             sender = self._host.state.cluster.index(sender)
         message = self._mailbox.take(topic, sender)
         if message is not None:
-            self._count_read()
             return message
         wait = Wait(simpy.Event(self._env), topic, sender, self._env.now)
         self._mailbox.begin(wait)
@@ -185,17 +166,6 @@ class SimulatedContext:
             self._mailbox.give_up(wait)
             raise
         return received
-
-    def _count_read(self) -> None:
-        """Refuse a loop of messages to oneself, in which no time passes."""
-        if self._read_s != self._env.now:
-            self._read_s, self._reads = self._env.now, 0
-        self._reads += 1
-        if self._reads > MOST_READ_AT_ONCE:
-            raise RuntimeError(
-                f"over {MOST_READ_AT_ONCE:,} messages were read and no time passed, as in a loop "
-                "of messages to oneself; wait for something that takes time"
-            )
 
     def _set_timer(self, wait: Wait, timeout_s: float) -> None:
         def expire(_: simpy.Event) -> None:
@@ -210,8 +180,6 @@ class SimulatedContext:
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
-        if RUNNING.kernel is not self._env:
-            await self._refuse_elsewhere()
         check_seconds("seconds to sleep", seconds)
         if not self._env.now + seconds < math.inf:
             refuse_endless(f"a sleep of {self.name}")
@@ -220,13 +188,10 @@ class SimulatedContext:
     def spawn(self, work: Awaitable[T]) -> SimulatedTask[T]:
         """Run a coroutine beside the program."""
         _check_awaitable("spawn", work)
-        self._check_run()
         return SimulatedTask(self._host, work)
 
     async def first(self, *works: Awaitable[T]) -> tuple[int, T]:
         """Wait for the first of several."""
-        if RUNNING.kernel is not self._env:
-            await self._refuse_elsewhere()
         if not works:
             raise UserError("first is given nothing to wait for; give tasks or coroutines")
         for work in works:
@@ -260,7 +225,6 @@ class SimulatedContext:
 
     def watch(self) -> list[Transfer]:
         """Collect this node's transfers."""
-        self._check_run()
         transfers: list[Transfer] = []
         self._host.watchers.append(transfers)
         return transfers

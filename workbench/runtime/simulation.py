@@ -5,10 +5,9 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import simpy
 
@@ -33,7 +32,6 @@ from workbench.runtime.run import (
     LinkUse,
     ProgramError,
     Run,
-    SimulationError,
     deadlock_report,
     failure_report,
     states,
@@ -50,12 +48,6 @@ Programs = Mapping[int, "Program"] | Mapping[str, "Program"] | Sequence["Program
 
 _PROGRESS_EVERY_S = 0.2
 _COLLECTED_EVERY = 10_000
-_LOOK_EVERY = range(1 << 16)
-MOST_AT_ONCE = 1_000_000
-"""Events in one instant, beside `MOST_AT_ONCE_EACH` for each node and link, that are no loop."""
-MOST_AT_ONCE_EACH = 1_000
-_NO_TIME_S = 1e-12
-"""By what less the clock moves in an event on average, it stands still."""
 
 
 def simulate(
@@ -150,7 +142,6 @@ class Simulation:
         rows: list[Row] | None = [] if trace else None
         self.state = state = State(cluster, seed, workers, rows, observer=observer)
         self.cluster, self.env, self.results = cluster, state.env, state.results
-        self._midway = False  # within an event, which only a program's failure ends cleanly
         self._not_shown: BaseException | None = None  # what a function raised that shows progress
         self.faults = check_faults(faults)
         of_node = by_node(cluster, programs)
@@ -181,34 +172,24 @@ class Simulation:
                 self.cluster.link(fault.source, fault.target)
                 self.pipes[index(fault.source), index(fault.target)].suffer(fault)
         for node in sorted(crashes):
-            self.hosts[node].suffer(crashes[node])
+            self.hosts[node].inject(crashes[node])
 
     def run(self, until_s: float | None = None, progress: Progress | None = None) -> Run:
-        """Go on until all is done, or until a time; call again to go on from there.
+        """Go on until all is done, or until a time; once it has stopped there, call again to go on.
 
-        A program that failed, or that Ctrl-C interrupted, is over, without a result and without
-        a restart; the others go on when this is called again. Errors are those of `simulate`, and
-        a SimulationError if an earlier call was cut off between two programs, so that what is left
-        is not whole.
+        Errors are those of `simulate`.
         """
         end_s = math.inf if until_s is None else check_number("until_s", until_s)
         if math.isnan(end_s):
             raise UserError("until_s is nan; give the seconds at which to stop")
         if not end_s >= self.env.now:
             raise UserError(f"until_s is {until_s}, but {self.env.now} s are over already")
-        if self._midway and self.state.failure is None:
-            raise SimulationError(
-                f"the simulation was cut off in the middle of an event at {self.env.now:g} s, so "
-                "it cannot go on; make a new one",
-                self.result("interrupted"),
-            )
-        self.state.failure = None
         if not self._begun:  # not before, so that what never runs leaves nothing unfinished
             self._begun = True
             for host in self.hosts:
                 host.start()
         try:
-            with self.env.running(), _rare_collections(len(self.hosts)):
+            with _rare_collections(len(self.hosts)):
                 self._step_to(end_s, progress)
             self.state.threads.settle()
         except KeyboardInterrupt:
@@ -232,24 +213,15 @@ class Simulation:
 
     def _step_to(self, end_s: float, progress: Progress | None) -> None:
         """Process what comes before a time, until all is done or nothing comes."""
-        env, step, queue, shown_s = self.env, self.env.step, self.env.queue, -math.inf
-        self._midway, looked_s, at_once = True, env.now, 0
+        step, queue, shown_s = self.env.step, self.env.queue, -math.inf
         while self.state.pending and queue and queue[0][0] < end_s:
-            for _ in _LOOK_EVERY:
-                step()
-                if not (self.state.pending and queue and queue[0][0] < end_s):
-                    break
-                if progress is None:
-                    continue
-                if (wall_s := time.perf_counter()) - shown_s > _PROGRESS_EVERY_S:
-                    self._midway = False
-                    self._tell(progress)
-                    shown_s, self._midway = wall_s, True
-            stands = env.now - looked_s < _NO_TIME_S * len(_LOOK_EVERY)
-            at_once, looked_s = at_once + len(_LOOK_EVERY) if stands else 0, env.now
-            if at_once > MOST_AT_ONCE + MOST_AT_ONCE_EACH * (len(self.hosts) + len(self.pipes)):
-                self._refuse_loop()
-        self._midway = False
+            step()
+            if (
+                progress is not None
+                and (wall_s := time.perf_counter()) - shown_s > _PROGRESS_EVERY_S
+            ):
+                self._tell(progress)
+                shown_s = wall_s
         if progress is not None:
             self._tell(progress)
 
@@ -259,23 +231,6 @@ class Simulation:
         except Exception as error:
             self._not_shown = error
             raise
-
-    def _refuse_loop(self) -> NoReturn:
-        counts: Counter[Host] = Counter()
-        for _ in range(1_000):
-            if self.env.queue:
-                for callback in self.env.queue[0][3].callbacks:
-                    process = getattr(callback, "__self__", None)
-                    counts.update(host for host in self.hosts if process in host.running)
-                self.env.step()
-        host = counts.most_common(1)[0][0] if counts else self.hosts[0]
-        error = RuntimeError(
-            f"over {MOST_AT_ONCE:,} events and no time passes, or less than a picosecond each: its "
-            "program waits for nothing that takes time, such as in `while True: await "
-            "context.sleep(0)`; wait for a message, or sleep for longer"
-        )
-        self.state.failure = (host.index, error)
-        raise error
 
     def _can_wake(self, event: simpy.Event) -> bool:
         if event not in self.state.fault_events:
@@ -287,10 +242,8 @@ class Simulation:
     def close(self) -> None:
         """End all programs that still run, and wait for their work."""
         self._begun = True
-        with self.env.running():
-            for host in self.hosts:
-                host.cancel()
-        self.env.ended = True
+        for host in self.hosts:
+            host.cancel()
         self.state.threads.close()
 
     def result(self, ended: Ended) -> Run:

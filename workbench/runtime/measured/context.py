@@ -13,7 +13,6 @@ import simpy
 from simpy.events import Timeout
 
 from workbench.runtime.host import Host
-from workbench.runtime.kernel import RUNNING
 from workbench.runtime.measured.realtime import RealKernel
 from workbench.runtime.simulated import (
     Cost,
@@ -126,8 +125,6 @@ class MeasuredContext(SimulatedContext):
         on: Synchronized[Any] | None = None,
     ) -> T:
         """Do the work in a thread, and wait until its cost is over."""
-        if RUNNING.kernel is not self._env:
-            await self._refuse_elsewhere()
         if cost_s is not None:
             check_cost(cost_s, label or lane)
         check_work(work, lane, label)

@@ -125,8 +125,7 @@ class NodeProcess:
         self.network.start()
         until_s = min(crash_s, place.until_s)
         try:
-            with self.env.running():
-                self.host.start()
+            self.host.start()
             if self.host.program is not None:
                 self.env.serve(until_s, lambda: self.host.ended_s is not None)
         except BaseException as error:
@@ -189,9 +188,7 @@ class NodeProcess:
         if self._afterwards is not None:
             self._afterwards.join()
         if self.host.main is not None:
-            with self.env.running():
-                self.host.cancel()
-        self.env.ended = True
+            self.host.cancel()
         self.network.end()
         self.listener.close()
         self._work.close()

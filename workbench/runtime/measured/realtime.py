@@ -76,16 +76,15 @@ class RealKernel(Kernel):
 
     def serve(self, until_s: float = math.inf, done: Callable[[], bool] = lambda: False) -> None:
         """Process events until a time, until `done` or until `end` is called."""
-        with self.running():
-            while not (self.ends or done()):
-                self._take()
-                due_s, now_s = min(self._next_s(), until_s), self.clock()
-                if due_s > now_s:
-                    self._wait(due_s)
-                elif self._next_s() < until_s:
-                    self.step()
-                else:
-                    return
+        while not (self.ends or done()):
+            self._take()
+            due_s, now_s = min(self._next_s(), until_s), self.clock()
+            if due_s > now_s:
+                self._wait(due_s)
+            elif self._next_s() < until_s:
+                self.step()
+            else:
+                return
 
     def step(self) -> None:
         """Process the next event."""
