@@ -137,7 +137,7 @@ class Pipe:
         self.lost += lost
         self.state.pending -= lost
 
-    def suffer(self, fault: LinkDown | Lossy) -> None:
+    def inject(self, fault: LinkDown | Lossy) -> None:
         """Have a fault at its time."""
         if isinstance(fault, Lossy):
             self.losses.append(fault)

@@ -170,7 +170,7 @@ class Simulation:
                 host.speed = host.speed.scaled(1 / fault.factor, fault.from_s, fault.to_s)
             elif isinstance(fault, LinkDown | Lossy):
                 self.cluster.link(fault.source, fault.target)
-                self.pipes[index(fault.source), index(fault.target)].suffer(fault)
+                self.pipes[index(fault.source), index(fault.target)].inject(fault)
         for node in sorted(crashes):
             self.hosts[node].inject(crashes[node])
 

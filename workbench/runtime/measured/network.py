@@ -376,5 +376,5 @@ def paced_pipes(
         if isinstance(fault, LinkDown | Lossy):
             pair = cluster.index(fault.source), cluster.index(fault.target)
             if pair in pipes:
-                pipes[pair].suffer(fault)
+                pipes[pair].inject(fault)
     return pipes
