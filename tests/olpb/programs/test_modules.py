@@ -19,7 +19,7 @@ class Idle:
     """Learns nothing: only time passes."""
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *arguments: (None, None) if name == "learn" else None
+        return lambda *arguments: (None, None) if name in ("learn", "loss") else None
 
 
 def run(modules: list[ModuleWork], pool: Pool, iterations: int = 1) -> Run:
