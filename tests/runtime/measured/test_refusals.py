@@ -115,12 +115,28 @@ def test_a_result_that_cannot_be_pickled(ray_session: Session) -> None:
 
 
 def test_a_process_that_ends_by_itself(ray_session: Session) -> None:
+    class Records:
+        async def __call__(self, context: Context) -> None:
+            context.record("begun")
+            context.send(1, Message(0, "go on"))
+            await context.receive()
+
+        def learnt(self) -> str:
+            return "a little"
+
     async def dies(context: Context) -> None:
+        await context.receive()
         print("what I still had to say", flush=True)
         os._exit(7)
 
+    observed: list[tuple[int, str]] = []
     with pytest.raises(SimulationError) as caught:
-        measure(pair(), [receives(1), dies])
+        measure(
+            pair(),
+            [Records(), dies],
+            observer=lambda at_s, node, value: observed.append((node, value)),
+        )
+    assert (observed, caught.value.run.learnt) == ([(0, "begun")], {0: "a little"})
     said = str(caught.value)
     assert said.startswith("the process of two (node 1), process ") or "(node 1, process" in said
     assert "what I still had to say" in said
