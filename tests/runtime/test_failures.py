@@ -21,9 +21,9 @@ from workbench.runtime import (
     Program,
     ProgramError,
     Run,
-    Simulation,
     simulate,
 )
+from workbench.runtime.simulation import Simulation
 
 
 async def ends_early(context: Context) -> str:

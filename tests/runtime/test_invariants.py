@@ -17,11 +17,11 @@ from workbench.runtime import (
     Lossy,
     Message,
     Run,
-    Simulation,
     SlowDown,
     draw_faults,
 )
 from workbench.runtime.messages import Mailbox
+from workbench.runtime.simulation import Simulation
 
 SPEEDS = st.sampled_from(
     [[(0.0, 1.0)], [(0.0, 0.5)], [(0.0, 2.0), (1.5, 0.0), (3.0, 0.25), (6.0, 1.0)]]

@@ -18,11 +18,11 @@ from workbench.runtime import (
     DeadlockError,
     Message,
     Program,
-    Simulation,
     progress,
     simulate,
     simulation,
 )
+from workbench.runtime.simulation import Simulation
 
 
 class TestReceiving:

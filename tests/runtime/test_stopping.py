@@ -17,11 +17,11 @@ from workbench.runtime import (
     Program,
     ProgramError,
     Restart,
-    Simulation,
     SlowDown,
     simulate,
     simulation,
 )
+from workbench.runtime.simulation import Simulation
 
 INTERRUPTED = Node("one", uplink_bps=[(0, 8e6), (0.5, 0), (9, 8e6)])
 

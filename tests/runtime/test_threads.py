@@ -27,10 +27,10 @@ from workbench.runtime import (
     ProgramError,
     Restart,
     Run,
-    Simulation,
     Synchronized,
     simulate,
 )
+from workbench.runtime.simulation import Simulation
 from workbench.runtime.threads import THREADS_VARIABLE, thread_count
 from workbench.utils.checks import UserError
 

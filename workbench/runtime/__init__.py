@@ -13,7 +13,7 @@ from workbench.runtime.faults import (
 from workbench.runtime.host import CutOffWarning
 from workbench.runtime.messages import Message, Transfer
 from workbench.runtime.run import DeadlockError, ProgramError, Run, SimulationError
-from workbench.runtime.simulation import Simulation, simulate
+from workbench.runtime.simulation import simulate
 from workbench.runtime.threads import Synchronized
 from workbench.runtime.trace import Span, Trace
 
@@ -30,7 +30,6 @@ __all__ = [
     "ProgramError",
     "Restart",
     "Run",
-    "Simulation",
     "SimulationError",
     "SlowDown",
     "Span",

@@ -120,7 +120,7 @@ def simulate(
 
 
 class Simulation:
-    """Programs on a cluster, run step by step; `simulate`, whose parameters these are, is shorter.
+    """A run of `simulate`, whose parameters these are, that may stop at a time and go on.
 
     After the last `run`, `close` ends the programs that still run, and the threads. `results` holds
     what programs have returned so far, by node.

@@ -32,7 +32,8 @@ from workbench.datasets import partition
 from workbench.decentralised import EverySample, GossipSetup, View, train
 from workbench.decentralised.model_exchange.gosgd import GoSgd, Share, WeightedModel
 from workbench.decentralised.training import GossipPrograms
-from workbench.runtime import Crash, LinkDown, Lossy, Restart, Simulation, SlowDown
+from workbench.runtime import Crash, LinkDown, Lossy, Restart, SlowDown
+from workbench.runtime.simulation import Simulation
 
 
 def held(share: Share) -> float:
