@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.runtime.measured.receptions import Listening
+from tests.runtime.measured.listening import Listening
 from tests.runtime.programs import pair
 from workbench.runtime import Crash, Fault, Message, Restart
 from workbench.runtime.measured.frames import End

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.runtime.measured.receptions import Listening
+from tests.runtime.measured.listening import Listening
 from tests.runtime.programs import pair, receives
 from workbench.runtime import Context, Message
 from workbench.runtime.measured import connection as connections
@@ -142,7 +142,7 @@ def test_token_never_travels_and_what_was_overheard_is_of_no_use(listening: Targ
     assert ended(again)
 
 
-def test_callers_that_say_nothing_keep_nobody_out(listening: Target) -> None:
+def test_silent_callers_keep_no_peer_out(listening: Target) -> None:
     silent = [listening.call() for _ in range(20)]
     assert listening.works()
     for connection in silent:

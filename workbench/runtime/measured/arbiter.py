@@ -22,7 +22,7 @@ from workbench.runtime.measured.connection import Caller, Listener, connect
 from workbench.runtime.measured.frames import End
 from workbench.runtime.measured.network import Network, paced_pipes
 from workbench.runtime.measured.realtime import RealKernel, RunClock
-from workbench.runtime.measured.records import Arbitrated, Place
+from workbench.runtime.measured.records import ArbiterRecord, Place
 from workbench.runtime.messages import Message
 
 GONE = "the process that times shared links ended by itself"
@@ -54,11 +54,11 @@ class Arbiter:
         self.clock.begin(began_s)
         self.env.serve()
 
-    def end(self) -> Arbitrated:
+    def end(self) -> ArbiterRecord:
         """Stop."""
         self.env.end()
         self.listener.close()
-        return Arbitrated(self._late_s, self.listener.refused)
+        return ArbiterRecord(self._late_s, self.listener.refused)
 
     def _crash(self, node: int, _: object) -> None:
         for (source, _target), pipe in self._pipes.items():
@@ -79,7 +79,7 @@ class Arbiter:
 
 
 class _RemoteLink:
-    """Tells the process that sends on a link now what becomes of its messages."""
+    """A link of another process, which receives the progress of its messages."""
 
     def __init__(self, pair: Pair) -> None:
         self._target = pair[1]

@@ -27,7 +27,7 @@ from workbench.runtime.threads import Synchronized, refuse_async
 T = TypeVar("T")
 
 
-class Worked(NamedTuple):
+class WorkTime(NamedTuple):
     """A piece of work: when it should have ended and did, and how long it took by itself."""
 
     lane: str
@@ -47,7 +47,7 @@ class Work:
     """
 
     as_measured: bool
-    done: list[Worked] = field(default_factory=list)
+    done: list[WorkTime] = field(default_factory=list)
     pending: int = 0
 
     def __post_init__(self) -> None:
@@ -154,7 +154,7 @@ class MeasuredContext(SimulatedContext):
         finally:
             cores.release()
         end_s = self._clock()
-        self._work.done.append(Worked(lane, label, due_s, end_s, took_s, due_s - start_s))
+        self._work.done.append(WorkTime(lane, label, due_s, end_s, took_s, due_s - start_s))
         result: T = future.result()
         if lane and (rows := host.state.rows) is not None:
             rows.append((host.name, lane, label, start_s, end_s, 0, "work"))

@@ -17,7 +17,7 @@ from workbench.runtime.faults import Fault, Uptime, fault_rows
 from workbench.runtime.measured import packing
 from workbench.runtime.measured.capacity import arbitrated
 from workbench.runtime.measured.connection import new_token
-from workbench.runtime.measured.records import Arbitrated, Outcome, Place, Ready, Record, Status
+from workbench.runtime.measured.records import ArbiterRecord, Outcome, Place, Ready, Record, Status
 from workbench.runtime.measured.run import MeasuredRun, lateness
 from workbench.runtime.measured.sessions import Session, host_facts
 from workbench.runtime.run import (
@@ -89,7 +89,7 @@ class Driver:
         self.actors: dict[Process, Any] = {}
         self.arbiter: Any = None  # an actor, where one is needed
         self._arbitration: Any = None  # its run
-        self._arbitrated = Arbitrated()
+        self._arbitrated = ArbiterRecord()
         self.ready: dict[Process, Ready] = {}
         self.outcomes: dict[Process, Outcome] = {}
         self.running: dict[Any, Process] = {}

@@ -20,7 +20,8 @@ from workbench.runtime.messages import Message
 
 Frame = bytes | memoryview
 GIVEN_UP = b""
-_ZEROS = memoryview(bytes(1 << 18))
+_FRAME_BYTES = 1 << 16  # one is read while the next is written
+_ZEROS = memoryview(bytes(_FRAME_BYTES))
 
 
 class Head(NamedTuple):
@@ -33,7 +34,7 @@ class Head(NamedTuple):
 
 
 class End(NamedTuple):
-    """How a transfer ended: whether the link lost the message, and when it is there at best."""
+    """Whether the link lost a message, and when the message arrives at the earliest."""
 
     lost: bool
     arrives_s: float
@@ -60,17 +61,16 @@ class Outgoing:
         self.head = pickle.dumps(head)
 
     def data(self, low: int, high: int) -> Iterator[Frame]:
-        """Bytes `low` to `high`, in frames that hold parts of one piece or zeros."""
-        for place in range(bisect_right(self._ends, low), len(self._ends)):
-            start = self._ends[place] - self._pieces[place].nbytes
-            part = self._pieces[place][low - start : high - start]
-            if part.nbytes:
-                yield part
-                low += part.nbytes
+        """Bytes `low` to `high`, in frames that hold a part of one piece or zeros."""
         while low < high:
-            zeros = _ZEROS[: high - low]
-            yield zeros
-            low += zeros.nbytes
+            place, count = bisect_right(self._ends, low), min(high - low, _FRAME_BYTES)
+            frame = _ZEROS[:count]
+            if place < len(self._pieces):
+                piece = self._pieces[place]
+                start = self._ends[place] - piece.nbytes
+                frame = piece[low - start :][:count]
+            yield frame
+            low += frame.nbytes
 
 
 def receive(connection: Connection) -> Arrival | None:

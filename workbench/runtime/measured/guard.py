@@ -24,7 +24,7 @@ FOLDER = "WORKBENCH_MEASURED"
 """The environment variable that holds the folder of a session."""
 PREFIX = "workbench-ray-"
 INSIDE = "ray"
-"""Where Ray's own folder is in that of a session, which nobody else may enter."""
+"""Ray's own folder in that of a session, which only its user may enter."""
 _PATIENCE_S = 5.0
 
 
@@ -52,7 +52,7 @@ def lock(folder: Path) -> IO[str]:
     """Lock a session's folder for as long as the file that is returned is open."""
     file = (folder / "lock").open("w")
     fcntl.flock(file, fcntl.LOCK_EX)
-    (folder / INSIDE).mkdir()  # whoever sees it finds the lock held
+    (folder / INSIDE).mkdir()  # after the lock, so that `clean_up` finds it locked
     return file
 
 

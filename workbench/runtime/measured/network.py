@@ -1,7 +1,7 @@
 """Links of one node: timed as the simulation times them, with real bytes.
 
-The pipes are the simulation's, so that overheads, schedules, shared interfaces, outages and losses
-are what they are there; their kernel follows the clock. A transfer's bytes are released about every
+The pipes are the simulation's, and so are overheads, schedules, shared interfaces, outages and
+losses; their kernel follows the clock. A transfer's bytes are released about every
 2 ms, never before they would be through, and the last ones at the instant of its end. Links that
 share a capacity with links of other nodes are timed by an arbiter, in the same way.
 """
@@ -41,7 +41,7 @@ Write = tuple[Connection | None, list[Frame], Callable[[], None]]
 """A connection, frames for it, and what to do once they are written."""
 
 
-class Sent(NamedTuple):
+class TimedTransfer(NamedTuple):
     """A transfer that has left, and how much later than it should have."""
 
     transfer: Transfer
@@ -49,23 +49,23 @@ class Sent(NamedTuple):
 
 
 class Progress(Protocol):
-    """Is told by a pipe what becomes of its messages, in their order."""
+    """What a pipe reports of its messages, in their order."""
 
     def release(self, start_s: float, share: float, at_s: float) -> None:
-        """A share of the first message is through, of which the transfer began at `start_s`."""
+        """A share of the first message, whose transfer began at `start_s`, is through."""
 
     def end(self, start_s: float, end: End, end_s: float) -> None:
         """The first message is through."""
 
     def lose(self, count: int, busy_s: float) -> None:
-        """The first messages are lost, after the link was busy with one of them."""
+        """The first messages are lost; the link had been busy with one of them for `busy_s`."""
 
 
 class Network:
     """The links of one node; a thread times them.
 
-    `announce` tells an arbiter of a message that is queued: its target, when, and the message
-    without its payload. `sent` is called for each transfer, in the links' threads.
+    `announce` passes an arbiter what is queued: the target, when, and the message without its
+    payload. `sent` is called for each transfer, from several threads.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Network:
         *,
         seed: int,
         faults: Sequence[Fault],
-        sent: Callable[[Sent], None],
+        sent: Callable[[TimedTransfer], None],
     ) -> None:
         self.env = RealKernel(clock, ideal=True)
         self.announce: Callable[[int, float, Message], None] | None = None
@@ -141,7 +141,7 @@ class OutgoingLink:
         cluster: Cluster,
         pair: Pair,
         faults: Sequence[Fault],
-        sent: Callable[[Sent], None],
+        sent: Callable[[TimedTransfer], None],
     ) -> None:
         self._network, self.pair, self._sent = network, pair, sent
         self._names = cluster.names[pair[0]], cluster.names[pair[1]]
@@ -280,7 +280,7 @@ class OutgoingLink:
         self._add_busy(end_s - start_s)
         size_bytes, tensors = message.size_bytes, len(message.tensor_bytes)
         transfer = Transfer(*self.pair, message.topic, size_bytes, start_s, end_s, tensors)
-        self._sent(Sent(transfer, end_s - due_s))
+        self._sent(TimedTransfer(transfer, end_s - due_s))
 
     def _add_busy(self, seconds: float) -> None:
         self._busy_s += seconds

@@ -23,7 +23,7 @@ from workbench.runtime.measured.arbiter import join_arbiter
 from workbench.runtime.measured.connection import Caller, Listener, connect
 from workbench.runtime.measured.context import MeasuredContext, Work
 from workbench.runtime.measured.frames import Arrival, receive
-from workbench.runtime.measured.network import Network, Sent
+from workbench.runtime.measured.network import Network, TimedTransfer
 from workbench.runtime.measured.realtime import RealKernel, RunClock
 from workbench.runtime.measured.records import (
     Addresses,
@@ -52,7 +52,7 @@ class NodeProcess:
 
     def __post_init__(self) -> None:
         place = self.place
-        self._transfers: list[Sent] = []
+        self._transfers: list[TimedTransfer] = []
         self._rows: list[Row] = []
         self._observations: list[Observation] = []
         self._began_late_s = self._last_s = 0.0
@@ -182,7 +182,7 @@ class NodeProcess:
         return self.network.failure is None
 
     def collect(self, patience_s: float) -> Record:
-        """Wait for what the others sent, end, and tell what was noted."""
+        """Wait for what the others sent, end, and return what was noted."""
         self.listener.wait_for_last(patience_s)
         self.env.end()
         if self._afterwards is not None:
@@ -210,7 +210,7 @@ class NodeProcess:
     def _observe(self, at_s: float, node: int, value: Any) -> None:
         self._observations.append(Observation(at_s, node, packing.dumps(value)))
 
-    def _note_sent(self, sent: Sent) -> None:
+    def _note_sent(self, sent: TimedTransfer) -> None:
         transfer, names = sent.transfer, self.place.cluster.names
         self._transfers.append(sent)
         if self.place.trace:

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 from workbench.clusters import Cluster
 from workbench.runtime.faults import Fault, Uptime
-from workbench.runtime.measured.context import Worked
-from workbench.runtime.measured.network import Sent
+from workbench.runtime.measured.context import WorkTime
+from workbench.runtime.measured.network import TimedTransfer
 from workbench.runtime.run import LinkUse
 from workbench.runtime.trace import Row
 
@@ -81,7 +81,7 @@ class Status(NamedTuple):
     waits: list[str]
 
 
-class Arbitrated(NamedTuple):
+class ArbiterRecord(NamedTuple):
     """What an arbiter noted: how late it heard of messages, by their node, and who was refused."""
 
     late_s: Sequence[tuple[int, float]] = ()
@@ -94,8 +94,8 @@ class Record:
 
     rows: list[Row]
     uses: list[LinkUse]
-    transfers: list[Sent]
-    worked: list[Worked]
+    transfers: list[TimedTransfer]
+    worked: list[WorkTime]
     events: int
     began_late_s: float
     last_s: float

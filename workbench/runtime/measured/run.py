@@ -11,7 +11,7 @@ from workbench.runtime.run import Run
 if TYPE_CHECKING:
     import polars as pl
 
-    from workbench.runtime.measured.records import Arbitrated, Record
+    from workbench.runtime.measured.records import ArbiterRecord, Record
 
 LATE_S = 0.001
 """What ends so much after its deadline is late."""
@@ -73,7 +73,7 @@ class MeasuredRun(Run):
 
 
 def lateness(
-    names: Sequence[str], records: Mapping[tuple[int, int], Record], arbitrated: Arbitrated
+    names: Sequence[str], records: Mapping[tuple[int, int], Record], arbitrated: ArbiterRecord
 ) -> pl.DataFrame:
     """How late things were, by node and kind; see `MeasuredRun`."""
     import polars as pl

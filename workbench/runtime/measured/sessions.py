@@ -1,4 +1,4 @@
-"""Ray on this machine for measured runs, or a cluster of Ray's that is there."""
+"""Ray for measured runs, on this machine or on an existing cluster."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def session(places: int = PLACES, *, address: str | None = None) -> Iterator[Ses
     places
         Processes at a time: nodes, and their restarts.
     address
-        Of a Ray cluster that is there, ``"auto"`` or ``"ray://..."``; by default Ray is started on
+        Of an existing Ray cluster, ``"auto"`` or ``"ray://..."``; by default Ray is started on
         this machine, reachable from this machine alone by a token that this process knows, and
         ended afterwards.
 
