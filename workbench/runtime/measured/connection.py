@@ -10,9 +10,10 @@ from __future__ import annotations
 import secrets
 import select
 import socket
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from multiprocessing import AuthenticationError
@@ -167,6 +168,21 @@ class Listener:
             self._proved.discard(connection)
             connection.close()
             self._changed.notify_all()
+
+
+def send_together(connection: Connection, frames: Sequence[bytes | memoryview]) -> None:
+    """Send frames; small ones leave together, so that the other end wakes up once."""
+    with _socket_of(connection) as end:
+        _cork(end, on=True)
+        for frame in frames:
+            connection.send_bytes(frame)
+        _cork(end, on=False)
+
+
+def _cork(end: socket.socket, *, on: bool) -> None:
+    """Hold back what does not fill a segment, or let it go."""
+    if sys.platform == "linux":
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, on)
 
 
 def takes(connection: Connection, count: int) -> bool:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from workbench.clusters import Cluster, Link, Schedule
 from workbench.runtime.faults import Fault, LinkDown, Lossy, Uptime
 from workbench.runtime.measured.capacity import Pair, arbitrated
-from workbench.runtime.measured.connection import takes
+from workbench.runtime.measured.connection import send_together, takes
 from workbench.runtime.measured.frames import GIVEN_UP, End, Frame, Outgoing
 from workbench.runtime.measured.packing import pack
 from workbench.runtime.measured.realtime import Clock, RealKernel
@@ -267,8 +267,7 @@ class OutgoingLink:
     ) -> None:
         if connection is not None:
             try:
-                for frame in frames:
-                    connection.send_bytes(frame)
+                send_together(connection, frames)
             except OSError:  # the other end is gone; what it is sent is lost
                 connection.close()
         then()
