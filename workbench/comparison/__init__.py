@@ -1,9 +1,9 @@
-"""Which way should I train this? And are predictions right: a comparison with measured runs.
+"""Comparison of all methods of training on one cluster, and of predictions with measured runs.
 
-`compare` compares every method of training on one model and one cluster, and says which is the
-fastest and why. `workbench.comparison.learning` trains in all of them,
-and says which is the first to reach a loss. `validate` holds predictions against measured runs of
-your own, as `workbench.comparison.hivemind` does for 26 runs on four continents.
+`compare` compares all methods of training one model on one cluster, and says which is the fastest
+and why. `workbench.comparison.learning` trains with all of them, and says which is the first to
+reach a loss. `validate` compares predictions with measured runs of your own;
+`workbench.comparison.hivemind` does so for 26 runs on four continents.
 """
 
 from workbench.comparison.compare import Comparison, compare

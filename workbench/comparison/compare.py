@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     import torch
 
 FASTER = 1.05
-"""Methods that are faster by less are not worth a sentence."""
+"""Ratio of rates above which a faster method is mentioned."""
 
 TIE = 1.005
-"""Two methods are even where the ratio of their rates is below this."""
+"""Ratio of rates below which two methods tie."""
 
 MEASURED = 4
-"""Methods that are measured by default."""
+"""Number of methods that are measured by default."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,19 +44,19 @@ class Comparison:
     problem
         The model and the cluster.
     plans
-        Method -> its best use of the cluster, or why there is none.
+        Method -> its fastest plan, or the reason why it cannot be used.
     frame
         A row for each method: first those whose updates equal SGD's, then the others; in each group
         those that learn from all samples first, then by speed; last, with a ``reason``, those that
         cannot be used here.
         ``samples_per_s`` is simulated; ``predicted_samples_per_s`` is what the cost model of the
-        method's paper says, if it has one. ``over_one_node`` is over the method ``"one node"``,
-        which learns from its own samples. ``samples_share`` is the share of all samples that a
-        method learns from; ``where`` says which node has which role; ``assumes`` what was assumed
-        or left out. ``memory_bytes`` is the peak of ``memory_node``, the node that a step fills
-        most. ``fits`` is false where a node has less memory, and null where one that takes part
-        does not state its memory while all others fit. `memory.fit` says how a step fits into less,
-        by computing some results again, and what that costs.
+        method's paper says, if it has one. ``over_one_node`` is the rate over that of the method
+        ``"one node"``, which learns from its own samples. ``samples_share`` is the share of all
+        samples that a method learns from. ``where`` says which node has which role, ``assumes``
+        what was assumed or left out. ``memory_bytes`` is the peak of ``memory_node``, the node that
+        a step fills most. ``fits`` is false where a node has less memory than it needs, and null
+        where one does not state its memory while all others fit. `memory.fit` says how a step fits
+        into less, by recomputation, and what that costs.
     """
 
     problem: Problem
@@ -81,9 +81,9 @@ class Comparison:
 
     @cached_property
     def threshold(self) -> Threshold | None:
-        """Where the bandwidth of the busiest link of `method` makes another system the fastest.
+        """Bandwidth of the busiest link of `method` at which another system becomes the fastest.
 
-        Among the fastest method of each system.
+        Each system counts with its fastest method.
         """
         fastest = self._candidates.unique("system", keep="first", maintain_order=True)["method"]
         return threshold(self.problem, fastest[0], fastest[1:]) if len(fastest) > 1 else None
@@ -109,11 +109,11 @@ class Comparison:
         Parameters
         ----------
         methods
-            Names.
+            Names in `METHODS`.
         at_most_s
-            Seconds of a method; those that take longer are not measured.
+            Limit on the seconds of a method; those that take longer are not measured.
         say
-            Is given lines on what is being measured, and how long it will take.
+            Called with lines on what is being measured, and how long it will take.
 
         Returns
         -------
@@ -128,14 +128,13 @@ class Comparison:
         """
         names = [check_name("method", method, METHODS) for method in methods]
         if not names:
-            dry = [
-                name for name, plan in self.plans.items() if isinstance(plan, Plan) and plan.phases
-            ]
-            names = [name for name in self.best()["method"] if name in dry][:MEASURED]
+            planned = {name: plan for name, plan in self.plans.items() if isinstance(plan, Plan)}
+            best = [name for name in self.best()["method"] if planned[name].phases]
+            names = best[:MEASURED]
         return measured(self.problem, {name: self.plans[name] for name in names}, at_most_s, say)
 
     def explain(self, method: str) -> str:
-        """Say of a method where it runs, what limits it, and what is assumed, a line each."""
+        """Explain where a method runs, what limits it and what is assumed, a line for each."""
         row = self.frame.row(
             by_predicate=pl.col("method") == check_name("method", method, METHODS), named=True
         )
@@ -157,8 +156,8 @@ class Comparison:
             "learns from": f"{row['samples_share']:.0%} of the samples",
             "if a node dies": "the others go on" if row["survives_a_node"] else "it stops",
         }
-        lines = [f"  {what}: {said}" for what, said in facts.items() if said]
-        lines += [f"  assumes: {one}" for one in row["assumes"].split("; ") if one]
+        lines = [f"  {name}: {fact}" for name, fact in facts.items() if fact]
+        lines += [f"  assumes: {phrase}" for phrase in row["assumes"].split("; ") if phrase]
         return "\n".join([f"{method}, of {row['system']}:", *lines])
 
     def __str__(self) -> str:
@@ -182,25 +181,24 @@ class Comparison:
         return " ".join(filter(None, parts))
 
     def _faster(self, samples_per_s: float) -> str:
-        """What would be faster with other updates, or on some of the samples."""
+        """Sentences on what is faster with other updates, or on some of the samples."""
         usable = self.frame.filter(pl.col("reason").is_null() & pl.col("fits").fill_null(True))
         exact = pl.col("update") == EQUAL
         kinds = {
             "If updates may differ": usable.filter(~exact),
             "On some of the samples": usable.filter(exact & (pl.col("samples_share") < 1)),
         }
-        said = []
-        for what, methods in kinds.items():
+        sentences = []
+        for condition, methods in kinds.items():
             if len(methods):
                 best = methods.row(int(methods["samples_per_s"].arg_max() or 0), named=True)
                 ratio = best["samples_per_s"] / samples_per_s
                 share = f" ({best['samples_share']:.0%})" if best["samples_share"] < 1 else ""
                 if ratio > FASTER:
-                    said.append(
-                        f"{what}, {named(METHODS[best['method']])}{share} is {three_digits(ratio)} "
-                        "x as fast."
-                    )
-        return " ".join(said)
+                    method = named(METHODS[best["method"]])
+                    times = three_digits(ratio)
+                    sentences.append(f"{condition}, {method}{share} is {times} x as fast.")
+        return " ".join(sentences)
 
 
 def compare(
@@ -226,10 +224,10 @@ def compare(
     batch_size
         Samples of each worker in an iteration.
     times
-        Measured seconds by layer, by the name of a node, in place of its ``flops_per_s``.
+        Node name -> its measured seconds by layer, used in place of its ``flops_per_s``.
     epochs
-        Length of the training that rates are means over: samples that are sent once are sent in the
-        first epoch.
+        Length of the training over which rates are means: samples that are sent once are sent in
+        the first epoch.
 
     Returns
     -------
@@ -250,25 +248,25 @@ def compare(
 
 def compared(problem: Problem, methods: Sequence[Method] = tuple(METHODS.values())) -> Comparison:
     """Compare methods of training; see `compare`."""
-    found = list[tuple[Method, Plan | str]]()
+    planned = list[tuple[Method, Plan | str]]()
     with progress.steps("comparing", len(methods)) as step:
         for method in methods:
             step(method.name)
-            found += plans(problem, [method])
-    by_name = {method.name: plan for method, plan in found}
-    return Comparison(problem, by_name, table.frame(problem, found))
+            planned += plans(problem, [method])
+    by_name = {method.name: plan for method, plan in planned}
+    return Comparison(problem, by_name, table.frame(problem, planned))
 
 
 def lead(usable: pl.DataFrame, where: str = "") -> tuple[str, str]:
-    """Say which method is the fastest and what limits it, and how far ahead of which others it is.
+    """Say which method is the fastest and what limits it; and how far it is ahead of others.
 
-    `usable` has the methods in order, the fastest first. The others are the runner-up and, where
-    that is of the same system, the first method of another one.
+    `usable` has the methods in order, the fastest first. The others are the runner-up and, if that
+    is of the same system, the first method of another system.
     """
     first = usable.row(0, named=True)
     limit, name = first["limited_by"], named(METHODS[first["method"]])
-    what = f"the {limit}" if limit.startswith("link ") else limit
-    busy = f"{what} is busy for {first['busy_share']:.0%} of an iteration"
+    bottleneck = f"the {limit}" if limit.startswith("link ") else limit
+    busy = f"{bottleneck} is busy for {first['busy_share']:.0%} of an iteration"
     fastest = f"{name[0].upper()}{name[1:]}{where} is the fastest: {busy}."
     elsewhere = usable.filter(pl.col("system") != first["system"])
     others = pl.concat([usable[1:2], elsewhere[:1]]).unique("method", maintain_order=True)

@@ -1,4 +1,4 @@
-"""What an iteration takes of nodes and links: predicted, simulated or measured."""
+"""Cost of an iteration on nodes and links, predicted, simulated or measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.runtime import Program, Run, Trace, simulate
 
 @dataclass(frozen=True)
 class Cost:
-    """An iteration, as the mean of many.
+    """Cost of an iteration, as a mean.
 
     Attributes
     ----------
@@ -26,9 +26,9 @@ class Cost:
     samples
         Samples that all nodes together learn from.
     busy_s
-        Node -> seconds of computing, of the nodes that take part.
+        Node -> seconds of computing; the nodes that take part.
     link_bytes, messages
-        (source, target) -> what one node sends to another, over whichever links.
+        (source, target) -> bytes and messages from one node to another, over any number of links.
     """
 
     iteration_s: float
@@ -44,29 +44,29 @@ class Cost:
 
     @property
     def waiting_share(self) -> float:
-        """Share of the time in which nodes that take part do not compute, as their mean."""
+        """Share of the time in which a node does not compute: the mean of those that take part."""
         shares = [min(1.0, busy / self.iteration_s) for busy in self.busy_s.values()]
         return 1 - sum(shares) / len(shares) if shares else 0.0
 
 
 class Limit(NamedTuple):
-    """What is busy for the largest share of the time."""
+    """The node or link that is busy for the largest share of the time."""
 
     what: str
     share: float
 
 
 def carried(problem: Problem, cost: Cost) -> dict[Pair, tuple[float, float]]:
-    """Link of the cluster -> bytes and busy seconds of an iteration, whoever sends them.
+    """Link of the cluster -> its bytes and busy seconds in an iteration.
 
-    Overheads of messages between the same two nodes keep a link busy one after the other; those of
-    different pairs overlap.
+    Overheads of messages between the same two nodes follow each other; those of different pairs
+    overlap.
     """
     users: defaultdict[Pair, list[Pair]] = defaultdict(list)
     for pair in cost.link_bytes:
         for hop in pairwise(problem.routes.paths[pair]):
             users[hop].append(pair)
-    found = {}
+    loads = {}
     names = problem.cluster.names
     for hop, pairs in sorted(users.items(), key=lambda item: [names[node] for node in item[0]]):
         link, size = problem.cluster.links[hop], sum(cost.link_bytes[pair] for pair in pairs)
@@ -74,40 +74,37 @@ def carried(problem: Problem, cost: Cost) -> dict[Pair, tuple[float, float]]:
         longest_s = max(
             seconds[pair] + cost.messages.get(pair, 0.0) * link.overhead_s for pair in pairs
         )
-        found[hop] = size, max(longest_s, sum(seconds.values()))
-    return found
+        loads[hop] = size, max(longest_s, sum(seconds.values()))
+    return loads
 
 
 def within_links(problem: Problem, cost: Cost) -> Cost:
-    """The same use, in the time that the busiest link takes if that is longer.
+    """The same cost, in the time of the busiest link if that is longer.
 
-    Cost models do not know of links that several paths share, and a mean of few iterations may have
-    left messages on their way.
+    Cost models ignore that paths share links, and in a mean of few iterations some messages may
+    not have arrived.
     """
     longest_s = max((seconds for _, seconds in carried(problem, cost).values()), default=0.0)
     return replace(cost, iteration_s=max(cost.iteration_s, longest_s))
 
 
 def mean(costs: Sequence[Cost], shares: Sequence[float]) -> Cost:
-    """The mean of iterations of several phases, by their shares of all iterations."""
+    """Mean cost over several phases, weighted by their shares of all iterations."""
     if len(costs) == 1:
         return costs[0]
     seconds = 0.0
     busy_s, link_bytes, messages = (defaultdict[Any, float](float) for _ in range(3))
     for cost, share in zip(costs, shares, strict=True):
         seconds += share * cost.iteration_s
-        for total, part in (
-            (busy_s, cost.busy_s),
-            (link_bytes, cost.link_bytes),
-            (messages, cost.messages),
-        ):
+        parts = (busy_s, cost.busy_s), (link_bytes, cost.link_bytes), (messages, cost.messages)
+        for total, part in parts:
             for key, value in part.items():
                 total[key] += share * value
     return Cost(seconds, costs[0].samples, dict(busy_s), dict(link_bytes), dict(messages))
 
 
 def limit(problem: Problem, cost: Cost) -> Limit:
-    """Node or link that is busy for the largest share of an iteration."""
+    """The node or link that is busy for the largest share of an iteration."""
     names = problem.cluster.names
     shares = {
         names[node]: cost.busy_s[node] / cost.iteration_s
@@ -123,11 +120,11 @@ def limit(problem: Problem, cost: Cost) -> Limit:
 
 
 Runner = Callable[..., Run]
-"""Runs programs on a cluster, as `simulate` and `measure` do."""
+"""Function that runs programs on a cluster, such as `simulate` or `measure`."""
 
 
 def no_work() -> None:
-    """What a node does in a dry run while its seconds pass."""
+    """Work of a node in a dry run, which only takes time."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +134,7 @@ class Phase:
     Attributes
     ----------
     cluster
-        Where they run.
+        Cluster on which the programs run.
     nodes
         The problem's nodes, in the order of `cluster`.
     programs
@@ -145,11 +142,11 @@ class Phase:
     samples
         Samples of an iteration.
     first, last
-        Iterations of two runs; their difference is taken, so that the beginning cancels out.
+        Iterations of a short and a long run, whose difference is the cost: the beginning cancels.
     end_s
-        When a run's iterations have ended.
+        Time at which a run's iterations have ended.
     share
-        Of all iterations of the training.
+        Share of all iterations of the training.
     """
 
     cluster: Cluster
@@ -162,33 +159,33 @@ class Phase:
     share: float = 1.0
 
     def trace(self, iterations: int = 2) -> Trace:
-        """What runs where and when."""
+        """Trace of a simulated run."""
         trace = simulate(self.cluster, self.programs(iterations), trace=True).trace
         assert trace is not None
         return trace
 
     def cost(self, run: Runner = simulate, count: int | None = None) -> Cost:
-        """What one more iteration takes, as the mean of `count` after the first."""
+        """Cost of an iteration, as the mean of `count` after the first."""
         count = count or self.last - self.first
         short, long = (
             run(self.cluster, self.programs(iterations), trace=True)
             for iterations in (self.first, self.first + count)
         )
-        place = dict(zip(self.cluster.names, self.nodes, strict=True))
-        lanes = {f"to {name}": node for name, node in place.items()}
+        by_name = dict(zip(self.cluster.names, self.nodes, strict=True))
+        by_lane = {f"to {name}": node for name, node in by_name.items()}
         busy: defaultdict[int, float] = defaultdict(float)
         messages: defaultdict[Pair, float] = defaultdict(float)
-        for ran, sign in ((short, -1), (long, 1)):
-            assert ran.trace is not None
-            for node, lane, _, start_s, end_s, size, kind in ran.trace.frame.iter_rows():
+        for dry_run, sign in ((short, -1), (long, 1)):
+            assert dry_run.trace is not None
+            for node, lane, _, start_s, end_s, size, kind in dry_run.trace.frame.iter_rows():
                 if size:  # requests cost no overhead
-                    messages[place[node], lanes[lane]] += sign / count
+                    messages[by_name[node], by_lane[lane]] += sign / count
                 elif kind == "work" and end_s > start_s:
-                    busy[place[node]] += sign * (end_s - start_s) / count
+                    busy[by_name[node]] += sign * (end_s - start_s) / count
         sizes: dict[Pair, float] = {}
         for before, after in zip(short.links, long.links, strict=True):
             if after.bytes > before.bytes:
-                pair = place[after.source], place[after.target]
+                pair = by_name[after.source], by_name[after.target]
                 sizes[pair] = (after.bytes - before.bytes) / count
         seconds = (self.end_s(long) - self.end_s(short)) / count
         return Cost(seconds, self.samples, dict(busy), sizes, dict(messages))

@@ -1,4 +1,4 @@
-"""What is asked: one model on one cluster."""
+"""The problem that all methods of training solve: one model on one cluster."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from workbench.profiles import LayerTimes, ModelProfile
 from workbench.utils.checks import UserError, check_kind, check_name, check_whole
 
 USUAL_SAMPLES = 1000
-"""Samples of each node, if the cluster does not say how many any node holds."""
+"""Samples of each node, if the cluster states none for any node."""
 
 MOST_S = 1e12
-"""Of a batch: thirty thousand years."""
+"""Longest time of a batch: thirty thousand years."""
 
 
 class UnusableError(UserError):
@@ -42,16 +42,16 @@ class Problem:
     batch_size
         Samples of each worker in an iteration.
     times
-        Measured seconds by layer, by the name of a node: taken in place of its ``flops_per_s``.
+        Node name -> its measured seconds by layer, used in place of its ``flops_per_s``.
     memory
-        What a step needs, by the samples in it (`memory_of`); None if that is not known.
+        Memory of a step by its samples (`memory_of`); None if that is not known.
     epochs
-        Length of the training that rates are means over.
+        Length of the training over which rates are means.
 
     Raises
     ------
     UserError
-        Neither speed nor times of a node; times of other layers, or of an unknown node; a node
+        A node with neither speed nor times; times of other layers, or of an unknown node; a node
         that does not reach all others.
     """
 
@@ -104,14 +104,14 @@ class Problem:
         """Seconds of a batch at speed 1."""
         measured = (self.times or {}).get(node.name)
         if measured is not None:
-            each_s = (measured.forward_s + measured.backward_s) / measured.batch_size
-            return self.batch_size * each_s
+            sample_s = (measured.forward_s + measured.backward_s) / measured.batch_size
+            return self.batch_size * sample_s
         flops = self.profile.table.select("forward_flops", "backward_flops").sum().sum_horizontal()
         return self.batch_size * float(flops.item()) / (node.flops_per_s or math.inf)
 
     @property
     def model_bytes(self) -> int:
-        """Bytes of all trained parameters, and of a gradient."""
+        """Bytes of all trained parameters, which are those of a gradient as well."""
         return int(self.profile.table["param_bytes"].sum())
 
     @property
@@ -120,9 +120,10 @@ class Problem:
         return float(self.profile.sample_bytes)
 
     def needed_bytes(self, samples: int, *, serves: bool = False) -> float | None:
-        """Memory of a step by its samples; None if it is not known.
+        """Memory of a step on this many samples; None if it is not known.
 
-        A server, a node of 0 samples or one that `serves` as well, keeps parameters and gradients.
+        A server keeps parameters and gradients beside that: a node of 0 samples, or one that
+        `serves` as well as learns.
         """
         if self.memory is None:
             return None
@@ -131,32 +132,32 @@ class Problem:
 
     def fits(self, node: int, samples: int, *, serves: bool = False) -> bool:
         """Whether a node has the memory for a step; True where either is not known."""
-        found = self.node_memory(node, samples, serves=serves)
-        return found is None or found.fits is not False
+        memory = self.node_memory(node, samples, serves=serves)
+        return memory is None or memory.fits is not False
 
     def node_memory(self, node: int, samples: int, *, serves: bool = False) -> NodeMemory | None:
-        """What a step takes of a node's memory, as for `needed_bytes`; None if not known."""
+        """Memory of a step, and whether the node has it; None if the memory is not known."""
         needed = self.needed_bytes(samples, serves=serves)
         if needed is None:
             return None
-        room = self.cluster.nodes[node].memory_bytes
-        return NodeMemory(needed, None if room is None else needed <= room)
+        capacity = self.cluster.nodes[node].memory_bytes
+        return NodeMemory(needed, None if capacity is None else needed <= capacity)
 
     @cached_property
     def by_name(self) -> tuple[int, ...]:
-        """All nodes by their names: what is found does not depend on the order of a file."""
+        """All nodes in the order of their names, whatever their order in a file."""
         return tuple(sorted(range(len(self.cluster)), key=self.cluster.names.__getitem__))
 
     @property
     def unlike(self) -> tuple[int, ...]:
-        """The first by name of all nodes that differ in their names alone."""
+        """Nodes without duplicates: of nodes that differ only in their names, the first by name."""
         return tuple(dict.fromkeys(self.first_alike.values()))
 
     @cached_property
     def first_alike(self) -> Mapping[int, int]:
-        """Node -> the first by name of all that differ from it in their names alone.
+        """Node -> the first by name of the nodes that differ from it only in their names.
 
-        Such have the same links with the same neighbours, but for one with each other.
+        These have equal links with the same neighbours, except for links with each other.
         """
         links: defaultdict[int, list[tuple[int, bool, Link]]] = defaultdict(list)
         for (source, target), link in self.cluster.links.items():
@@ -176,13 +177,13 @@ class Problem:
         return alike
 
     def kind(self, node: int) -> tuple[Node, int]:
-        """What a node is but for its name and links: equal where nodes do not differ in it."""
-        own = self.cluster.nodes[node]
-        return replace(own, name="any"), id((self.times or {}).get(own.name))
+        """Key that is equal for two nodes that differ only in their names and links."""
+        value = self.cluster.nodes[node]
+        return replace(value, name="any"), id((self.times or {}).get(value.name))
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """Nodes that hold samples, by their names; all nodes, if the cluster names none."""
+        """Nodes that hold samples, in the order of their names; all nodes, if none states any."""
         holding = tuple(node for node in self.by_name if self.cluster.nodes[node].samples)
         return holding or self.by_name
 
@@ -197,43 +198,43 @@ class Problem:
         return held / sum(self.samples.values())
 
     def assumes(self, learns_from: Collection[int]) -> tuple[str, ...]:
-        """What is assumed of samples and times by a method that learns from those of some nodes."""
-        found = [
+        """Assumptions about samples and times of a method that learns from some nodes' samples."""
+        phrases = [
             f"times of {name} were measured with batches of {times.batch_size} and are scaled"
             for name, times in sorted((self.times or {}).items())
             if times.batch_size != self.batch_size
         ]
         if not any(node.samples for node in self.cluster.nodes):
-            found.append(f"every node holds {USUAL_SAMPLES:,} samples, since none says how many")
+            phrases.append(f"every node holds {USUAL_SAMPLES:,} samples, since none says how many")
         else:
             out = [self.cluster.names[node] for node in self.owners if node not in learns_from]
-            found += [f"not learnt from: the samples of {some(out)}"] if out else []
-        return tuple(found)
+            phrases += [f"not learnt from: the samples of {some(out)}"] if out else []
+        return tuple(phrases)
 
     def layer_times(self, node: int, batch_size: int | None = None) -> LayerTimes:
         """Seconds by layer of a node at speed 1, for a batch."""
-        about = node, batch_size or self.batch_size
-        if about not in self._layer_times:
-            self._layer_times[about] = self._timed(*about)
-        return self._layer_times[about]
+        key = node, batch_size or self.batch_size
+        if key not in self._layer_times:
+            self._layer_times[key] = self._timed(*key)
+        return self._layer_times[key]
 
     @cached_property
     def _layer_times(self) -> dict[tuple[int, int], LayerTimes]:
         return {}
 
     def _timed(self, node: int, size: int) -> LayerTimes:
-        at = self.cluster.nodes[node]
-        measured = (self.times or {}).get(at.name)
+        name, flops_per_s = self.cluster.names[node], self.cluster.nodes[node].flops_per_s
+        measured = (self.times or {}).get(name)
         if measured is None:
-            assert at.flops_per_s is not None
-            return _analytic(self.profile, at.flops_per_s, size)
+            assert flops_per_s is not None
+            return _analytic(self.profile, flops_per_s, size)
         factor = size / measured.batch_size
         scaled = pl.col("forward_s", "backward_s") * factor
         return replace(measured, batch_size=size, table=measured.table.with_columns(scaled))
 
     @cached_property
     def speeds(self) -> tuple[float, ...]:
-        """Of the nodes, as they are at the beginning."""
+        """Speeds of the nodes at the beginning."""
         return tuple(at_beginning(node.speed_over_time) for node in self.cluster.nodes)
 
     def batch_s(self, node: int, samples: int | None = None) -> float:
@@ -243,7 +244,7 @@ class Problem:
 
     @cached_property
     def sample_s(self) -> tuple[float, ...]:
-        """Seconds by node to learn from one sample in a batch, without the update."""
+        """Seconds of each node for one sample of a batch, without the update."""
         return tuple(
             (times.forward_s + times.backward_s) / self.speeds[node] / self.batch_size
             for node, times in enumerate(map(self.layer_times, range(len(self.cluster))))

@@ -1,4 +1,4 @@
-"""Routes between the nodes of a cluster, and clusters of some nodes with a link for each route."""
+"""Routes between the nodes of a cluster, and clusters with a link for each route."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from workbench.clusters import Cluster, Link, Node, Schedule, SharedCapacity
 
 Pair = tuple[int, int]
 Crossed = tuple[str, int, int]
-"""A link from a node to another, or the ``uplink`` or ``downlink`` of a node, given twice."""
+"""A ``link`` between two nodes, or the ``uplink`` or ``downlink`` of a node, which stands twice."""
 
 
 @dataclass(frozen=True, eq=False)
 class Routes:
-    """How each node of a cluster reaches all others: by the links over which a model arrives first.
+    """Paths between all nodes of a cluster: those on which a model arrives first.
 
     Attributes
     ----------
     cluster
-        Its links lead from each node to all others, if by way of others.
+        A cluster whose links connect all nodes, directly or through other nodes.
     model_bytes
         Size of the model.
     """
@@ -34,10 +34,10 @@ class Routes:
     model_bytes: float
 
     def hop_bps(self, hop: Pair) -> float:
-        """What a link carries at the beginning, within the interfaces at its ends."""
+        """Bandwidth of a link at the beginning, limited by the interfaces at its ends."""
         source, target = (self.cluster.nodes[node] for node in hop)
         link = self.cluster.links[hop]
-        limits = [source.uplink, target.downlink, *(each.bandwidth for each in link.shared)]
+        limits = [source.uplink, target.downlink, *(capacity.bandwidth for capacity in link.shared)]
         return min([link_bps(link), *(at_beginning(limit) for limit in limits if limit)])
 
     @cached_property
@@ -45,17 +45,17 @@ class Routes:
         return {hop: self.hop_bps(hop) for hop in self.cluster.links}
 
     def path_bps(self, source: int, target: int) -> float:
-        """What a path carries from one node to another at the beginning, if nobody else sends."""
+        """Bandwidth of the path between two nodes at the beginning, if nobody else sends."""
         return min(self._hops_bps[hop] for hop in pairwise(self.paths[source, target]))
 
     @cached_property
     def paths(self) -> Mapping[Pair, tuple[int, ...]]:
-        """(source, target) -> nodes on the path by which a model arrives first."""
+        """(source, target) -> nodes on the path on which a model arrives first."""
         return _Paths(self)
 
     @cached_property
     def _graph(self) -> nx.DiGraph:
-        """Links with the seconds of a model; neighbours in the order of their names."""
+        """Links weighted by the seconds of a model, with neighbours in the order of their names."""
         graph = nx.DiGraph()
         names = self.cluster.names
         by_name = sorted(range(len(names)), key=names.__getitem__)
@@ -70,7 +70,7 @@ class Routes:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes with the capacities of their interfaces: its link's, if a node has only one."""
+        """The nodes, with their interfaces limited by their link where they have only one."""
         leaving, coming = (defaultdict[int, list[Link]](list) for _ in range(2))
         for (source, target), link in self.cluster.links.items():
             leaving[source].append(link)
@@ -87,8 +87,8 @@ class Routes:
     def link(self, source: int, target: int) -> Link:
         """A path as one link.
 
-        A message passes nodes on its way as packets do: the narrowest link decides, overheads and
-        latencies add up. What it shares with other messages, `part` knows.
+        Nodes on the path forward a message packet by packet: its bandwidth is that of the narrowest
+        link, overheads and latencies add up. `part` adds what messages share with each other.
         """
         path = self.paths[source, target]
         hops = [self.cluster.links[hop] for hop in pairwise(path)]
@@ -114,10 +114,10 @@ class Routes:
         speeds: Sequence[float] | None = None,
         pairs: Iterable[Pair] | None = None,
     ) -> Cluster:
-        """The cluster of these nodes alone, in this order, with other speeds if given.
+        """The cluster of these nodes, in this order, with other speeds if given.
 
-        With a link for each path between two of them, or for those of `pairs` alone; messages share
-        all links and interfaces that they pass.
+        It has a link for the path between each two of them, or for those of `pairs` alone. Messages
+        share all links and interfaces that they pass.
         """
         place = {node: at for at, node in enumerate(nodes)}
         chosen_pairs = permutations(nodes, 2) if pairs is None else pairs
@@ -132,7 +132,7 @@ class Routes:
         return replace(self.cluster, nodes=tuple(chosen), links=by_place)
 
     def _shared(self, pairs: Iterable[Pair]) -> Mapping[Pair, Sequence[SharedCapacity]]:
-        """What the messages of each pair share with others, but for interfaces at both ends."""
+        """Capacities that each pair shares with others, other than interfaces at its own ends."""
         users: defaultdict[Crossed, list[Pair]] = defaultdict(list)
         for pair in pairs:
             for crossed in self._crossed(self.paths[pair]):
@@ -157,7 +157,7 @@ class Routes:
         return shared
 
     def _crossed(self, path: Sequence[int]) -> Iterator[Crossed]:
-        """Links and interfaces on a path; a node with a single neighbour has its own alone."""
+        """Links and interfaces on a path; for a node with a single neighbour they are the same."""
         for a, b in pairwise(path):
             inside = a not in self._leaves, b not in self._leaves
             if inside[0]:
@@ -182,7 +182,7 @@ class Routes:
 
 
 class _Paths(dict[Pair, tuple[int, ...]]):
-    """Paths that are found when they are asked for."""
+    """Shortest paths, each computed at its first use."""
 
     def __init__(self, routes: Routes) -> None:
         self._graph, self._from = routes._graph, dict[int, dict[int, list[int]]]()
@@ -191,19 +191,19 @@ class _Paths(dict[Pair, tuple[int, ...]]):
         source, target = pair
         near = list(self._graph[source])
         if target in near and len(near) == 1:
-            found: tuple[int, ...] = pair
+            path: tuple[int, ...] = pair
         elif len(near) == 1:  # all paths lead that way
-            found = source, *self[near[0], target]
+            path = source, *self[near[0], target]
         else:
             if source not in self._from:
                 self._from[source] = nx.single_source_dijkstra_path(self._graph, source)
-            found = tuple(self._from[source][target])
-        self[pair] = found
-        return found
+            path = tuple(self._from[source][target])
+        self[pair] = path
+        return path
 
 
 def link_bps(link: Link) -> float:
-    """Bandwidth of a link as it is at the beginning."""
+    """Bandwidth of a link at the beginning."""
     bandwidth = link.bandwidth
     if isinstance(bandwidth, Schedule):
         return at_beginning(bandwidth)
@@ -211,19 +211,19 @@ def link_bps(link: Link) -> float:
 
 
 def at_beginning(schedule: Schedule) -> float:
-    """Value of a schedule at the beginning; the first above 0, if it begins with an outage."""
+    """Value of a schedule at the beginning; after an outage there, the first above 0."""
     return next(value for value in schedule.values if value > 0)
 
 
 def _interface(own: Schedule | None, links: Sequence[Link]) -> float | Schedule | None:
-    """The capacity of an interface: its own limit, or its only link's."""
+    """Capacity of an interface: its own limit, and its link's bandwidth if it has only one."""
     if len(links) != 1:
         return own
     return _narrowest([links[0].bandwidth, *([] if own is None else [own])])
 
 
 def _joined(hops: Sequence[Link], nodes: Sequence[Node]) -> Link:
-    """A path's hops as a link, within the interfaces of the nodes that it leads over."""
+    """A path's hops as one link, limited by the interfaces of all nodes on it."""
     interfaces = [*(node.uplink for node in nodes[:-1]), *(node.downlink for node in nodes[1:])]
     limits = [limit for limit in interfaces if limit is not None]
     return Link(
@@ -234,12 +234,12 @@ def _joined(hops: Sequence[Link], nodes: Sequence[Node]) -> Link:
     )
 
 
-def _narrowest(given: Sequence[float | Schedule]) -> float | Schedule:
-    """The least of several bandwidths, at any time."""
-    numbers = [one for one in given if not isinstance(one, Schedule)]
-    schedules = [one for one in given if isinstance(one, Schedule)]
+def _narrowest(limits: Sequence[float | Schedule]) -> float | Schedule:
+    """The least of several bandwidths at each time."""
+    numbers = [limit for limit in limits if not isinstance(limit, Schedule)]
+    schedules = [limit for limit in limits if isinstance(limit, Schedule)]
     if not schedules:
         return min(numbers)
-    starts_s = sorted({start_s for one in schedules for start_s in one.starts_s})
-    least = [min(*numbers, *(one.at(at_s) for one in schedules), math.inf) for at_s in starts_s]
+    starts_s = sorted({start_s for limit in schedules for start_s in limit.starts_s})
+    least = [min(*numbers, *(limit.at(at_s) for limit in schedules), math.inf) for at_s in starts_s]
     return least[0] if len(least) == 1 else Schedule(tuple(starts_s), tuple(least))

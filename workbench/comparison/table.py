@@ -1,4 +1,4 @@
-"""The rows of a comparison: what each method takes, and the best method of each kind."""
+"""The table of a comparison: a row for each method, and the best method of each kind."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ SCHEMA: dict[str, Any] = {
 }
 
 WITHIN = 100
-"""Methods that are slower than the fastest by a larger factor are not shown."""
+"""Ratio to the fastest rate beyond which slower methods are not shown."""
 
 ALIKE = 1.02
-"""Methods of one kind share a row if their rates differ by no larger factor."""
+"""Ratio of rates up to which methods of one kind share a row."""
 
 MOST_ROWS = 12
 
 
-def frame(problem: Problem, found: Iterable[tuple[Method, Plan | str]]) -> pl.DataFrame:
+def frame(problem: Problem, planned: Iterable[tuple[Method, Plan | str]]) -> pl.DataFrame:
     """A row for each method, in the order that `Comparison` describes."""
-    rows = pl.DataFrame([_row(problem, *each) for each in found], schema=SCHEMA)
+    rows = pl.DataFrame([_row(problem, method, plan) for method, plan in planned], schema=SCHEMA)
     alone = rows.filter(method="one node")["samples_per_s"]
     over = pl.col("samples_per_s") / alone.item() if len(alone) else pl.lit(None, pl.Float64)
     return rows.with_columns(over_one_node=over).sort(
@@ -70,12 +70,12 @@ def equal_to_sgd(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def best(rows: pl.DataFrame) -> pl.DataFrame:
-    """The best method of each kind, with how many others of its kind are about as fast.
+    """The best method of each kind, and the number of others of its kind that are about as fast.
 
     Methods of a system are of one kind if all or none of them equal SGD, on all samples or on some.
-    Left out are those that do not fit, those over `WITHIN` times as slow as the fastest, and what
-    is beyond `MOST_ROWS`. The last column, ``alike``, counts those of a kind that are up to `ALIKE`
-    times as slow.
+    Left out are methods that do not fit, those over `WITHIN` times as slow as the fastest, and
+    those beyond `MOST_ROWS`. The last column, ``alike``, counts the others of a kind that are up to
+    `ALIKE` times as slow.
     """
     usable = rows.filter(pl.col("reason").is_null() & pl.col("fits").fill_null(True))
     kind = ["system", pl.col("update") == EQUAL, pl.col("samples_share") == 1]
@@ -125,19 +125,19 @@ def _row(problem: Problem, method: Method, plan: Plan | str) -> dict[str, Any]:
 
 
 def memory(problem: Problem, plan: Plan) -> dict[str, Any]:
-    """Peak of the fullest node, the one that is fullest or least large enough by itself.
+    """Peak memory of the node that a step fills most, and whether all nodes have theirs.
 
-    Unless a method says otherwise, a node needs what a step of the whole model needs with its
-    samples; a server, which learns from none, keeps parameters and their gradients.
+    Unless the plan states memory, a node needs that of a step of the whole model on its batch; see
+    `Problem.needed_bytes` for servers.
     """
     if plan.memory is not None:
         held = dict(plan.memory)
     else:
-        found = {
+        by_node = {
             node: problem.node_memory(node, count, serves=node == plan.server)
             for node, count in plan.batches.items()
         }
-        held = {node: one for node, one in found.items() if one is not None}
+        held = {node: need for node, need in by_node.items() if need is not None}
     if not held:
         return {}
     nodes = problem.cluster.nodes
@@ -147,7 +147,7 @@ def memory(problem: Problem, plan: Plan) -> dict[str, Any]:
         return needed_bytes / (nodes[node].memory_bytes or math.inf), needed_bytes
 
     fullest = max(held, key=fullness)
-    fits = {one.fits for one in held.values()}
+    fits = {need.fits for need in held.values()}
     return {
         "memory_node": nodes[fullest].name,
         "memory_bytes": held[fullest].needed_bytes,
@@ -156,19 +156,19 @@ def memory(problem: Problem, plan: Plan) -> dict[str, Any]:
 
 
 def fits(problem: Problem, plan: Plan) -> bool:
-    """Whether memory does not rule it out."""
+    """Whether a plan fits into memory; True where that is not known."""
     return memory(problem, plan).get("fits") is not False
 
 
 def _expenses(problem: Problem, cost: Cost) -> dict[str, Any]:
-    """Joules and money of the nodes that compute, send or receive, for a thousand samples."""
-    part = {*cost.busy_s, *(node for pair in cost.link_bytes for node in pair)}
-    nodes = [problem.cluster.nodes[node] for node in sorted(part)]
+    """Joules and price of a thousand samples, of the nodes that compute, send or receive."""
+    active = {*cost.busy_s, *(node for pair in cost.link_bytes for node in pair)}
+    nodes = [problem.cluster.nodes[node] for node in sorted(active)]
     seconds = 1000 / cost.samples_per_s
-    found: dict[str, Any] = {}
+    expenses: dict[str, Any] = {}
     if all(node.watts for node in nodes):
-        found["joules_per_1000_samples"] = seconds * sum(node.watts or 0.0 for node in nodes)
+        expenses["joules_per_1000_samples"] = seconds * sum(node.watts or 0.0 for node in nodes)
     if all(node.price_per_hour is not None for node in nodes):
         price = sum(node.price_per_hour or 0.0 for node in nodes)
-        found["price_per_1000_samples"] = seconds / 3600 * price
-    return found
+        expenses["price_per_1000_samples"] = seconds / 3600 * price
+    return expenses

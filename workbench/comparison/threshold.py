@@ -1,4 +1,4 @@
-"""At which bandwidth another system becomes the fastest."""
+"""The bandwidth at which another system becomes the fastest."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ STEP = 2.0
 """Ratio of neighbouring bandwidths on the grid."""
 
 STEPS = 8
-"""Steps of the grid up, and down: a factor of 256."""
+"""Steps of the grid in either direction: a factor of 256."""
 
 RESOLUTION = 1.02
-"""Ratio of bandwidths to which a threshold between two of the grid is narrowed down."""
+"""Ratio of bandwidths to which a threshold is narrowed down."""
 
 ROUNDING = 1e-9
-"""Methods that are faster by less are as fast."""
+"""Relative difference below which two rates are equal."""
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """A bandwidth, more than now (`above`) or less, at which another method becomes the fastest.
+    """A bandwidth, `above` the present one or below, at which another method becomes the fastest.
 
-    `links` says of which links the bandwidth changes, all to the same.
+    `links` names the links that get this bandwidth.
     """
 
     method: str
@@ -48,7 +48,7 @@ class Threshold:
 
 
 def named(method: Method) -> str:
-    """A system, with the method where its name says more."""
+    """Name of a method's system, with the method's own name where that says more."""
     if method.name.split(", ")[-1] == method.system.lower():
         return method.system
     return (
@@ -59,9 +59,9 @@ def named(method: Method) -> str:
 def threshold(problem: Problem, method: str, among: Iterable[str]) -> Threshold | None:
     """The nearest bandwidth, above or else below, at which another system is the fastest.
 
-    All links equal to the busiest under `method` get another bandwidth. `among` are the methods
-    that count. Bandwidths are tried on a geometric grid, `STEPS` steps of a ratio of `STEP`; a
-    system that is ahead only between two of them is not seen, since rates may go up and down.
+    The bandwidth is that of all links equal to the busiest under `method`; `among` are the methods
+    it is compared with. Bandwidths are tried on a geometric grid, `STEPS` steps of a ratio of
+    `STEP`; a system that is ahead only between two grid points is not found.
     """
     methods = [METHODS[name] for name in dict.fromkeys((method, *among))]
     hop = _busiest(problem, methods[0])
@@ -71,16 +71,16 @@ def threshold(problem: Problem, method: str, among: Iterable[str]) -> Threshold 
     for above in (True, False):
         overtaking = first(partial(_leader, problem, like, methods), STEP if above else 1 / STEP)
         if overtaking is not None:
-            factor, other = overtaking
-            return Threshold(other, _like(problem, hop), link_bps(like) * factor / 1e6, above)
+            factor, winner = overtaking
+            return Threshold(winner, _like(problem, hop), link_bps(like) * factor / 1e6, above)
     return None
 
 
 def first(leader: Callable[[float], str | None], step: float) -> tuple[float, str] | None:
-    """The first factor on the grid with a leader, narrowed down to `RESOLUTION` by bisection."""
+    """The first factor on the grid with a leader, narrowed down by bisection; and that leader."""
     near = 1.0
     for far in (step**count for count in range(1, STEPS + 1)):
-        if other := leader(far):
+        if winner := leader(far):
             break
         near = far
     else:
@@ -88,14 +88,14 @@ def first(leader: Callable[[float], str | None], step: float) -> tuple[float, st
     while max(near / far, far / near) > RESOLUTION:
         middle = math.sqrt(near * far)
         if ahead := leader(middle):
-            far, other = middle, ahead
+            far, winner = middle, ahead
         else:
             near = middle
-    return far, other
+    return far, winner
 
 
 def _leader(problem: Problem, like: Link, methods: list[Method], factor: float) -> str | None:
-    """The fastest method, if its system is another than the first method's; None if it is not."""
+    """The fastest method, if it is of another system than the first method; else None."""
     changed = _with_bandwidth(problem, like, factor)
     rates = {method.name: _rate(changed, method) for method in methods}
     own = max(rates[method.name] for method in methods if method.system == methods[0].system)
@@ -104,7 +104,7 @@ def _leader(problem: Problem, like: Link, methods: list[Method], factor: float) 
 
 
 def _rate(problem: Problem, method: Method) -> float:
-    """Samples a second, 0 where it cannot be used, does not fit or leaves samples out."""
+    """Samples a second; 0 where the method cannot be used, does not fit or leaves samples out."""
     try:
         plan = method.plan(problem)
     except UnusableError:
@@ -114,7 +114,7 @@ def _rate(problem: Problem, method: Method) -> float:
 
 
 def _busiest(problem: Problem, method: Method) -> Pair | None:
-    """The link that is busy for longest under a method; if it uses none, the narrowest of all."""
+    """The busiest link under a method; the narrowest of all, if the method uses none."""
     seconds = {hop: busy for hop, (_, busy) in carried(problem, method.plan(problem).cost).items()}
     if seconds:
         return max(seconds, key=lambda hop: seconds[hop])
@@ -123,7 +123,7 @@ def _busiest(problem: Problem, method: Method) -> Pair | None:
 
 
 def _like(problem: Problem, hop: Pair) -> str:
-    """The links that are equal to one, in words."""
+    """The links that equal a given one, in words."""
     cluster = problem.cluster
     ends = f"{cluster.names[hop[0]]} to {cluster.names[hop[1]]}"
     same = [pair for pair, link in cluster.links.items() if link == cluster.links[hop]]

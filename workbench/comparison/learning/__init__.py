@@ -1,4 +1,4 @@
-"""All methods train the same model: true learning, virtual time."""
+"""Training of the same model by all methods, with true learning and virtual time."""
 
 from workbench.comparison.learning.ranking import TrainedMethods
 from workbench.comparison.learning.stress import stress

@@ -1,4 +1,4 @@
-"""Methods that were trained, ranked by their virtual time to a loss."""
+"""Ranking of trained methods by their virtual time to a loss."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from workbench.training.objective import CLASSES, Objective
 from workbench.utils.numbers import bytes_as_text, three_digits
 
 IMPROVEMENT = 0.9
-"""Share of the best SGD's improvement that the default target asks for."""
+"""Share of the improvement of the best SGD at which the default target lies."""
 
 PARTS = (1 / 8, 1 / 4, 1 / 2, 1)
-"""Shares of the training time at which the table gives the metric."""
+"""Shares of the training time at which `TrainedMethods.over_time` gives the metric."""
 
 EVALUATIONS = {"method": pl.String, "learning_rate": pl.Float64, "seed": pl.Int64, **CURVE}
 KEYS = ["method", "learning_rate"]
@@ -43,28 +43,27 @@ SUMMARY = {
 
 @dataclass(frozen=True, eq=False)
 class TrainedMethods:
-    """All methods, trained.
+    """Evaluations and ranking of trained methods.
 
     Attributes
     ----------
     evaluations
         ``method, learning_rate, seed, at_s, bytes, samples, loss``: virtual seconds; bytes over all
-        links and samples learnt from by then; loss on the test samples. Last the metric on these
-        that the objective shows, by its name: ``top1``, say, a fraction.
+        links and samples learnt from until then; loss on the test samples. The last column is the
+        metric on these that the objective shows, by its name, such as ``top1``, a fraction.
     summary
-        A row a method, at its best learning rate, the first to reach the loss first. ``to_loss_s``
-        is the mean over seeds, with ``_min`` and ``_max``, of the time of the first evaluation at
-        or below the loss, null unless all seeds ``reached`` it, as are ``to_loss_bytes`` and
-        ``to_loss_samples``; ``end_`` is the last evaluation, of the metric with ``_min`` and
-        ``_max``. A method that had learnt for the most epochs
-        before its time was over is ``cut_short``. Last come methods with
-        a ``reason`` for not having been trained.
+        A row for each method, at its best learning rate; the first to reach the target loss comes
+        first. ``to_loss_s`` is the time of the first evaluation at or below that loss, as a mean
+        over seeds with ``_min`` and ``_max``; ``to_loss_bytes`` and ``to_loss_samples`` are means.
+        All are null unless every seed ``reached`` the loss. Columns ``end_`` are the last
+        evaluation's. ``cut_short`` is a method that had learnt for the most epochs before its time
+        was over. Methods that were not trained come last, with a ``reason``.
     target_loss
-        That methods are ranked by.
+        Test loss by which methods are ranked.
     interrupted
-        Whether Ctrl-C ended it.
+        Whether Ctrl-C ended the training.
     objective
-        What they were trained for.
+        Objective of the training.
     seconds
         Virtual seconds for which each method ran.
     """
@@ -78,9 +77,9 @@ class TrainedMethods:
 
     @property
     def over_time(self) -> pl.DataFrame:
-        """The metric or the loss of each method after parts of the time, as means over seeds.
+        """Metric of each method after parts of the time, or loss if there is none; seeds' means.
 
-        ``method``, then a column for each of `PARTS` of the seconds: ``"1.25 s"``.
+        Columns are ``method`` and one for each of `PARTS` of the seconds, such as ``"1.25 s"``.
         """
         measure = self.objective.shown or "loss"
         best = self.evaluations.join(self.summary, on=KEYS, how="semi", maintain_order="left")
@@ -108,7 +107,7 @@ class TrainedMethods:
         spread = f" ({three_digits(low_s)} to {three_digits(high_s)})" if first["seeds"] > 1 else ""
         part = first["samples_share"]
         share = f", which learns from {part:.0%} of the samples," if part < 1 else ""
-        said = [
+        sentences = [
             f"{first['method']}{share} reaches {target} first, in "
             f"{three_digits(first['to_loss_s'])}"
             f"{spread} virtual seconds, with {bytes_as_text(first['to_loss_bytes'])} sent."
@@ -116,18 +115,20 @@ class TrainedMethods:
         others = ranked.filter(pl.col("system") != first["system"])
         if len(others):
             name, seconds = others.select("method", "to_loss_s").row(0)
-            said.append(f"{name} takes {three_digits(seconds / first['to_loss_s'])} x as long.")
-        return " ".join(said)
+            sentences.append(
+                f"{name} takes {three_digits(seconds / first['to_loss_s'])} x as long."
+            )
+        return " ".join(sentences)
 
 
 def summary(
     evaluations: pl.DataFrame, rows: Sequence[Mapping[str, Any]], target_loss: float
 ) -> pl.DataFrame:
-    """Rank methods by their time to a loss, each at its best rate; see `TrainedMethods`."""
-    each, at_s, metric = [*KEYS, "seed"], pl.col("at_s"), pl.col("metric")
+    """Rank methods by their time to a loss, each at its best learning rate."""
+    training, at_s, metric = [*KEYS, "seed"], pl.col("at_s"), pl.col("metric")
     met = evaluations.filter(pl.col("loss") <= target_loss)
-    met = met.group_by(each, maintain_order=True).first()
-    ends = evaluations.group_by(each, maintain_order=True).last()
+    met = met.group_by(training, maintain_order=True).first()
+    ends = evaluations.group_by(training, maintain_order=True).last()
     reached = met.group_by(KEYS, maintain_order=True).agg(
         reached=pl.len().cast(pl.Int64),
         to_loss_s=at_s.mean(),
@@ -167,16 +168,16 @@ def summary(
 
 
 def named(frame: pl.DataFrame, objective: Objective) -> pl.DataFrame:
-    """Give columns of the metric its name; without one there are none."""
+    """Name the columns of the metric after it; drop them if the objective shows none."""
     if objective.shown is None:
         return frame.select(pl.exclude("^(end_)?metric.*$"))
     return frame.rename(lambda column: column.replace("metric", str(objective.shown)))
 
 
 def default_target(evaluations: pl.DataFrame, rows: Sequence[Mapping[str, Any]]) -> float:
-    """Loss behind `IMPROVEMENT` of what the best SGD on all samples improves, as a mean over seeds.
+    """Loss after `IMPROVEMENT` of the improvement of the best SGD on all samples.
 
-    Where none is trained, of what the best of all methods does.
+    If no such method is trained, that of the best method. Losses are means over seeds.
     """
     if evaluations.is_empty():
         return 0.0

@@ -1,8 +1,8 @@
-"""Learning of all methods whose updates equal SGD's: one plain loop, and a clock for each.
+"""Training by methods whose updates equal SGD's: one plain loop, and a clock for each method.
 
-Under a parameter server, an all-reduce, or on device, edge and cloud, weights are those of one
-machine that takes the same batches. So these are learnt once, and each method adds the seconds and
-the bytes of its simulated iterations.
+A parameter server, an all-reduce, or device, edge and cloud have the weights of one machine that
+takes the same batches. So these are trained once, and each method adds the seconds and the bytes of
+its simulated iterations.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from workbench.training import Objective, Sgd
 
 UPDATES = (EQUAL, BY_SPEED)
-"""Updates that plain SGD has with the same batches."""
+"""Updates that plain SGD makes from the same batches."""
 
 ITERATIONS = {
     "iteration": pl.Int64,
@@ -48,15 +48,15 @@ ITERATIONS = {
 
 @dataclass(frozen=True)
 class Batches:
-    """Whose samples an iteration of SGD learns from.
+    """Batches of an iteration of SGD, by data owner.
 
     Attributes
     ----------
     owners
         Places among the data owners.
     sizes
-        Samples of each data owner; or one number, of all together: then batches are drawn from the
-        samples of all these data owners, as where they are sent to one node.
+        Samples from each data owner; or one number, if batches are drawn from the samples of all
+        these data owners together, as where samples are sent to one node.
     """
 
     owners: tuple[int, ...]
@@ -80,11 +80,11 @@ class Batches:
 
     @property
     def samples(self) -> int:
-        """Of an iteration."""
+        """Samples of an iteration."""
         return sum(self.sizes)
 
     def draw(self, shards: tuple[NDArray[np.int64], ...], seed: int) -> Iterator[NDArray[np.int64]]:
-        """Batch after batch: pass after pass over the samples, each in an order of its own."""
+        """Draw batches without end; each pass over the samples is in a new order."""
         own = [shards[place] for place in self.owners]
         if len(self.sizes) < len(own):
             own = [np.concatenate(own)]
@@ -95,18 +95,18 @@ class Batches:
 
 
 def iterations(task: Task, samples: float, times: int = 1) -> int:
-    """Iterations of this many samples in the task's epochs, or in several times as many."""
+    """Iterations of this many samples in the task's epochs, or in `times` as many epochs."""
     return math.ceil(times * task.epochs * task.samples / samples)
 
 
 def learn(
     task: Task, batches: Batches, seed: int, ends: Collection[int] | None = None
 ) -> pl.DataFrame:
-    """Learn for the task's epochs; an evaluation a row, of `ITERATIONS`.
+    """Train for the task's epochs; return a row of `ITERATIONS` for each evaluation.
 
-    Or up to the last of the iterations `ends`, with an evaluation at each of them.
+    With `ends`, train up to the last of these iterations, with an evaluation at each of them.
 
-    Raises DivergedError: the loss is not finite any more.
+    Raises DivergedError: the loss is no longer finite.
     """
     ends = ends or (iterations(task, batches.samples),)
     count = max(ends)
@@ -121,9 +121,9 @@ def learn(
         objective = task.objective
 
         def evaluate(iteration: int) -> None:
-            found = training.evaluate(flat.module, data.x_test, data.y_test, objective=objective)
-            loss = check_finite(found.loss, f"on the test samples after iteration {iteration}")
-            metric = found.metrics.get(objective.shown or "")
+            test = training.evaluate(flat.module, data.x_test, data.y_test, objective=objective)
+            loss = check_finite(test.loss, f"on the test samples after iteration {iteration}")
+            metric = test.metrics.get(objective.shown or "")
             rows.append((iteration, iteration * batches.samples, loss, metric))
 
         evaluate(0)
@@ -143,9 +143,9 @@ def steps(
     *,
     objective: Objective = CLASSES,
 ) -> Iterator[float]:
-    """Take a step for each batch of indices; yields the mean loss before it.
+    """Take a step for each batch of indices; yield the mean loss before it.
 
-    Raises DivergedError: it is not finite.
+    Raises DivergedError: a loss is not finite.
     """
     velocity = sgd.start(flat.parameters)
     for number, batch in enumerate(batches):
@@ -164,11 +164,11 @@ class Clock:
     Attributes
     ----------
     start_s
-        Seconds before the first iteration begins to take its time.
+        Seconds before the first iteration.
     iteration_s, iteration_bytes
-        Of an iteration; bytes count on each link that they pass.
+        Seconds and bytes of an iteration; bytes count on each link that they pass.
     early
-        How many iterations at the beginning take `early_s` and `early_bytes` instead.
+        Number of iterations at the beginning that take `early_s` and `early_bytes` instead.
     """
 
     start_s: float
@@ -180,13 +180,13 @@ class Clock:
 
     @classmethod
     def of(cls, problem: Problem, plan: Plan) -> Clock:
-        """Return the clock of a method, from its dry runs."""
+        """The clock of a plan, from its dry runs."""
         first, *later = plan.costs or [plan.cost]
         if later:
-            (then,) = later
+            (second,) = later  # the samples are stored by then, and nothing is sent
             early = sum(problem.samples.values()) / plan.cost.samples
             size = _bytes(problem, first)
-            return cls(0.0, then.iteration_s, 0.0, early, first.iteration_s, size)
+            return cls(0.0, second.iteration_s, 0.0, early, first.iteration_s, size)
         start_s = 0.0
         if plan.phases:
             phase = plan.phases[0]
@@ -195,18 +195,18 @@ class Clock:
         return cls(start_s, first.iteration_s, _bytes(problem, first))
 
     def seconds(self, iterations: float) -> float:
-        """Until this many iterations have ended."""
+        """Seconds until this many iterations have ended."""
         early = min(iterations, self.early)
         return self.start_s + early * self.early_s + (iterations - early) * self.iteration_s
 
     def iterations(self, seconds: float) -> int:
-        """Whole iterations that have ended by then."""
+        """Whole iterations that have ended after this many seconds."""
         left_s = max(0.0, seconds - self.start_s)
         early = min(left_s / self.early_s, self.early) if self.early else 0.0
         return math.floor(early + (left_s - early * self.early_s) / self.iteration_s + 1e-9)
 
     def columns(self) -> dict[str, pl.Expr]:
-        """Times and bytes of evaluations, by their column ``iteration``."""
+        """Columns of times and bytes, computed from the column ``iteration``."""
         iteration = pl.col("iteration")
         began = pl.when(iteration > 0).then(self.start_s).otherwise(0.0)
         early = pl.min_horizontal(iteration, pl.lit(self.early))

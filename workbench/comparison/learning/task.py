@@ -1,4 +1,4 @@
-"""What all methods learn in a comparison: one model, the same samples, the same first weights."""
+"""The task of all methods in a comparison: a model, its samples and its first weights."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ CURVE = {
     "loss": pl.Float64,
     "metric": pl.Float64,
 }
-"""Columns of a training's evaluations: virtual seconds, bytes over all links and samples learnt
-from by then, loss and metric on the test samples: what `Objective.shown` says, null if nothing."""
+"""Columns of a training's evaluations: virtual seconds; bytes over all links and samples learnt
+from until then; loss and metric on the test samples. The metric is `Objective.shown`, or null."""
 
 PER_EPOCH = 2
-"""Evaluations in an epoch of methods that have a model to evaluate within it."""
+"""Evaluations an epoch, of methods that have a model to evaluate within an epoch."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One training, the same for all methods.
+    """A training task, the same for all methods.
 
     Attributes
     ----------
@@ -53,17 +53,17 @@ class Task:
     model, dataset, objective, outputs
         As for `workbench.training.Setup`.
     epochs
-        Passes over as many samples as all nodes hold, whoever learns from them.
+        Passes over as many samples as all nodes hold together, whoever learns from them.
     learning_rate
-        Of a step on the batch of one worker.
+        Learning rate of a step on the batch of one worker.
     alpha
-        Of the Dirichlet distribution by which each class is split among nodes, in the place of
-        their shares; None for the same mix of classes everywhere.
+        Parameter of the Dirichlet distribution by which each class is split among nodes, instead of
+        by their shares; None for the same mix of classes on every node.
 
     Raises
     ------
     UserError
-        What no training takes; fewer training samples than nodes that hold some.
+        Values that no training takes; fewer training samples than data owners.
     """
 
     problem: Problem
@@ -81,14 +81,14 @@ class Task:
         check_model(self.model, self.dataset, 0, self.objective, self.outputs)
         object.__setattr__(self, "epochs", check_whole("epochs", self.epochs, 1))
         Sgd(check_number("learning_rate", self.learning_rate))
-        holding = dict(zip(self.problem.owners, self.shards(0), strict=True))
+        shards = dict(zip(self.problem.owners, self.shards(0), strict=True))
         cluster = self.problem.cluster
         nodes = tuple(
-            replace(node, samples=len(holding[at])) if at in holding else node
+            replace(node, samples=len(shards[at])) if at in shards else node
             for at, node in enumerate(cluster.nodes)
         )
-        held = replace(cluster, nodes=nodes)
-        problem = replace(self.problem, cluster=held, epochs=self.epochs)
+        cluster = replace(cluster, nodes=nodes)
+        problem = replace(self.problem, cluster=cluster, epochs=self.epochs)
         object.__setattr__(self, "problem", problem)
 
     @property
@@ -97,7 +97,7 @@ class Task:
         return len(self.dataset.y_train)
 
     def shards(self, seed: int) -> tuple[NDArray[np.int64], ...]:
-        """Training samples of each data owner, for a seed the same in all methods."""
+        """Indices of each data owner's training samples; the same in all methods for a seed."""
         labels, owners = self.dataset.y_train, self.problem.owners
         if len(labels) < len(owners):
             raise UserError(
@@ -105,15 +105,15 @@ class Task:
             )
         if self.alpha is not None:
             return partition.dirichlet(labels, len(owners), self.alpha, seed=seed)
-        counts = [self.problem.cluster.nodes[node].samples or 1 for node in self.problem.owners]
+        counts = [self.problem.cluster.nodes[node].samples or 1 for node in owners]
         return partition.by_size(labels, counts, seed=seed)
 
     def sgd(self, workers: float = 1) -> Sgd:
-        """Steps on the mean gradient of this many workers' batches, as noisy as those on one.
+        """SGD on the mean gradient of several workers' batches, with the noise of one worker's.
 
-        The noise of a step stays what it is if the learning rate grows as the square root
-        (Krizhevsky 2014, Sec. 3.2). As many times the rate diverges without a warm-up (Goyal et al.
-        2017, Sec. 2.2), which exchanges of gradients among peers do not have.
+        The noise of a step stays the same if the learning rate grows with the square root of the
+        workers (Krizhevsky 2014, Sec. 3.2). A rate in proportion to the workers diverges without a
+        warm-up (Goyal et al. 2017, Sec. 2.2), which exchanges of gradients among peers lack.
         """
         return Sgd(self.learning_rate * math.sqrt(workers))
 
@@ -121,9 +121,9 @@ class Task:
 def data_for(
     model: str | torch.nn.Module, inputs: Sequence[Input] | None, data: str | None, samples: int
 ) -> tuple[str, Dataset]:
-    """Return the name of a data set, and as many of its samples, with a quarter to test on.
+    """Return the name of a data set and this many of its samples, with a quarter as many to test.
 
-    By default it is one that the model takes: `markov` for texts, else `digits`.
+    The default is a data set that the model takes: `markov` for texts, else `digits`.
     """
     first, *others = inputs_of(model, inputs)
     is_text = not others and first.dtype == "int64" and len(first.shape) == 1
@@ -133,10 +133,10 @@ def data_for(
     else:
         dataset = datasets.load(name)
     dataset = dataset.limit(samples, max(1, samples // 4))
-    shapes = [each.shape for each in inputs or dataset.inputs]
+    shapes = [value.shape for value in inputs or dataset.inputs]
     if not others and len(first.shape) == 3:
         dataset = dataset.fitted(first.shape)
-    elif shapes != [each.shape for each in dataset.inputs]:
+    elif shapes != [value.shape for value in dataset.inputs]:
         raise UserError(
             f"{name} has {', '.join(map(str, dataset.inputs))} a sample, and --inputs is "
             f"{', '.join(map(str, inputs or ()))}; give both alike"

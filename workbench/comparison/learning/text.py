@@ -1,4 +1,4 @@
-"""Trained methods as text."""
+"""Tables of trained methods for the terminal."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ HEADINGS: tuple[str, ...] = (
 
 
 def tables(trained: TrainedMethods, title: str) -> Iterator[Table]:
-    """Trained methods, the first to reach the loss first, and the others with a reason."""
+    """Trained methods by rank; the metric over time; and methods that were not trained."""
     rows = trained.summary.filter(pl.col("reason").is_null())
     name, headings = trained.objective.shown, HEADINGS
     if name is not None:
         heading = trained.objective.metrics[name].heading.replace(", ", "\n")
         headings = (*HEADINGS, heading, "least to\nmost")
-    cells_of = [_cells(row, trained) for row in rows.iter_rows(named=True)]
-    columns = zip(*cells_of, strict=True)
+    cells_by_row = [_cells(row, trained) for row in rows.iter_rows(named=True)]
+    columns = zip(*cells_by_row, strict=True)
     shown = [(head, cells) for head, cells in zip(headings, columns, strict=False) if any(cells)]
     table = terminal.table(title, padding=0)
     for heading, _ in shown:
@@ -56,7 +56,7 @@ def tables(trained: TrainedMethods, title: str) -> Iterator[Table]:
 
 
 def _over_time(trained: TrainedMethods) -> Table:
-    """The metric, or else the loss, after parts of the time."""
+    """Table of the metric, or else the loss, after parts of the time."""
     name = trained.objective.shown
     metric = trained.objective.metrics[name] if name is not None else Metric(title="loss")
     table = terminal.table(f"Test {metric.heading} after virtual seconds, by method")

@@ -14,11 +14,11 @@ from workbench.comparison.methods.method import EQUAL, Method, Plan, plans, usab
 
 METHODS: dict[str, Method] = {
     method.name: method
-    for room in (alone, all_reduce, parameter_server, tiers, scan, rounds, fedavg, peers)
-    for method in room.METHODS
+    for module in (alone, all_reduce, parameter_server, tiers, scan, rounds, fedavg, peers)
+    for method in module.METHODS
 }
 
 EXACT = [method for method in METHODS.values() if method.update == EQUAL]
-"""Those whose updates equal SGD's."""
+"""Methods whose updates equal SGD's."""
 
 __all__ = ["EQUAL", "EXACT", "METHODS", "Method", "Plan", "plans", "usable"]

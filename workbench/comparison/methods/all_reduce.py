@@ -1,4 +1,4 @@
-"""Data-parallel training by an all-reduce of gradients: no server, every node has the mean."""
+"""Data-parallel training by an all-reduce of gradients, without a server."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 MOST_NODES = 100
-"""Their messages, which are simulated, grow as the square of their number."""
+"""Largest number of nodes: the messages to simulate grow as its square."""
 
 
 def plan(problem: Problem, batches: Callable[[Problem], dict[int, int]]) -> Plan:
     """All data owners learn from a batch and average their gradients in every iteration.
 
-    They begin to average when all have their gradients, so that iterations are alike.
+    Averaging begins when all have their gradients, so that every iteration takes as long.
     """
     samples = batches(problem)
     nodes, size = list(problem.owners), float(problem.model_bytes)

@@ -1,4 +1,4 @@
-"""A node that learns alone: from its own samples, or from those that all data owners send it."""
+"""Training on a single node, from its own samples or from those that all data owners send it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
 AHEAD = 1
-"""Batches that are sent while one is learnt from; more, where they are long on their way."""
+"""Batches sent in advance where latencies are short; longer ones need more."""
 
 MOST_AHEAD = 500
-"""Where they are on their way for longer than it takes to learn from this number."""
+"""Limit on the batches sent in advance, however long latencies are."""
 
 
 @dataclass(frozen=True)
 class SingleNode:
-    """A node that learns from the samples of some data owners, an iteration's part from each."""
+    """A node that learns, and the data owners whose samples make up its batches."""
 
     problem: Problem
     node: int
@@ -41,24 +41,24 @@ class SingleNode:
 
     @property
     def sent(self) -> dict[Pair, float]:
-        """Bytes that each of the other data owners sends for an iteration."""
+        """(owner, this node) -> bytes that another data owner sends for an iteration."""
         problem = self.problem
-        total = sum(problem.samples[one] for one in self.owners)
+        total = sum(problem.samples[owner] for owner in self.owners)
         batch_bytes = problem.batch_size * problem.sample_bytes
         return {
-            (one, self.node): batch_bytes * problem.samples[one] / total
-            for one in self.owners
-            if one != self.node
+            (owner, self.node): batch_bytes * problem.samples[owner] / total
+            for owner in self.owners
+            if owner != self.node
         }
 
     @property
     def nodes(self) -> Sequence[int]:
-        """The learner, and those that send."""
-        return [self.node, *(one for one, _ in self.sent)]
+        """The learner, then the senders."""
+        return [self.node, *(sender for sender, _ in self.sent)]
 
     @property
     def sent_s(self) -> float:
-        """Lower bound on the seconds in which an iteration's samples arrive."""
+        """Lower bound on the seconds until an iteration's samples have arrived."""
         problem, sent = self.problem, self.sent
         downlink = problem.routes.nodes[self.node].downlink
         whole_s = 8 * sum(sent.values()) / at_beginning(downlink) if downlink else 0.0
@@ -73,7 +73,7 @@ class SingleNode:
 
     @property
     def ahead(self) -> int:
-        """Number of batches that are sent in advance."""
+        """Number of batches sent in advance, so that latencies do not delay learning."""
         links = [self.problem.routes.link(*pair) for a, b in self.sent for pair in ((a, b), (b, a))]
         latency_s = max((link.latency_s for link in links), default=0.0)
         iteration_s = max(self.problem.batch_s(self.node), self.sent_s)
@@ -89,53 +89,48 @@ class SingleNode:
         return [learning, *(_sending(arriving, size) for size in self.sent.values())]
 
     def sending(self, share: float = 1.0) -> Phase:
-        """Iterations whose samples are sent, this share of all."""
+        """Iterations whose samples are sent; they are this share of all iterations."""
         first = self.ahead + 2
         return self._phase(lambda count: self.programs(count, count), first, first + 8, share)
 
     def stored(self, share: float = 1.0) -> Phase:
-        """Iterations whose samples are stored, this share of all."""
-        return self._phase(lambda iterations: self.programs(iterations, 0), 1, 2, share)
+        """Iterations whose samples are stored; they are this share of all iterations."""
+        return self._phase(lambda count: self.programs(count, 0), 1, 2, share)
 
     def _phase(
         self, programs: Callable[[int], list[Program]], first: int, last: int, share: float
     ) -> Phase:
         pairs = [pair for a, b in self.sent for pair in ((a, b), (b, a))]
-        cluster, samples = (
-            self.problem.routes.part(self.nodes, pairs=pairs),
-            self.problem.batch_size,
-        )
+        cluster = self.problem.routes.part(self.nodes, pairs=pairs)
+        samples = self.problem.batch_size
         return Phase(cluster, self.nodes, programs, samples, first=first, last=last, share=share)
 
 
 def from_own_samples(problem: Problem) -> Plan:
-    """The data owner that learns fastest from its own."""
+    """The data owner that learns fastest from its own samples."""
     owners = [node for node in problem.unlike if node in problem.samples]
     learners = [SingleNode(problem, node, (node,)) for node in owners]
     return _fastest(learners, lambda learner: [learner.stored()])
 
 
 def sent_each_epoch(problem: Problem) -> Plan:
-    """The node that learns fastest from all samples, sent ahead of each batch; it stores none."""
-    said = "samples are sent in every epoch, ahead of the batch that needs them"
-    return _fastest(_of_all_samples(problem), lambda learner: [learner.sending()], assumes=(said,))
+    """The node that learns fastest from all samples, which it does not store."""
+    assumes = ("samples are sent in every epoch, ahead of the batch that needs them",)
+    return _fastest(_of_all_samples(problem), lambda learner: [learner.sending()], assumes=assumes)
 
 
 def sent_once(problem: Problem) -> Plan:
-    """The node whose whole training is shortest, where it keeps the samples that are sent to it.
+    """The node with the shortest training if it stores all samples.
 
-    They are sent in the first epoch, learnt from as they come, and kept.
+    Samples are sent in the first epoch, and learnt from as they arrive.
     """
-    epochs, count = problem.epochs, sum(problem.samples.values())
-    stored = f"{count:,} samples ({count * problem.sample_bytes / 1e9:.3g} GB)"
-    in_epoch = -(-count // problem.batch_size)
+    epochs, samples = problem.epochs, sum(problem.samples.values())
+    stored = f"{samples:,} samples ({samples * problem.sample_bytes / 1e9:.3g} GB)"
+    in_epoch = -(-samples // problem.batch_size)
     return _fastest(
         _of_all_samples(problem),
-        lambda learner: [
-            learner.sending(1 / epochs),
-            learner.stored(1 - 1 / epochs),
-        ],
-        lambda learner: lambda number: learner.programs(number, min(number, in_epoch)),
+        lambda learner: [learner.sending(1 / epochs), learner.stored(1 - 1 / epochs)],
+        lambda learner: lambda count: learner.programs(count, min(count, in_epoch)),
         assumes=(
             f"the node keeps {stored}",
             f"mean over {epochs} epochs; samples are sent in the first",
@@ -182,7 +177,7 @@ def _fastest(
 
 
 def _learning(iterations: int, arriving: int, senders: int, cost_s: float, ahead: int) -> Program:
-    """The first iterations learn from samples as they arrive, the others from those kept."""
+    """The learner: `arriving` iterations wait for their samples, the others have them stored."""
 
     async def program(context: Context) -> None:
         def ask() -> None:

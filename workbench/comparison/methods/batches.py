@@ -8,18 +8,18 @@ from heapq import heapify, heapreplace
 from workbench.comparison.problem import Problem, UnusableError
 
 BY_SPEED = "SGD that learns more from fast nodes' samples"
-"""What an update is with batches by speed, and gradients weighted by them."""
+"""Update with batches by speed, where gradients are weighted by batch size."""
 
 
 def equal(problem: Problem) -> dict[int, int]:
-    """The same for all data owners."""
+    """The same batch for every data owner."""
     return dict.fromkeys(problem.owners, problem.batch_size)
 
 
 def by_speed(problem: Problem) -> dict[int, int]:
-    """As many together, divided so that the slowest takes the shortest time; at least one each.
+    """As many samples as with equal batches, divided so that the slowest owner ends soonest.
 
-    Raises UnusableError: nobody would have another batch than with equal ones.
+    Every owner has at least one sample. Raises UnusableError: the batches would be equal.
     """
     counts = dict.fromkeys(problem.owners, 1)
     next_s = [(2 * problem.sample_s[node], at, node) for at, node in enumerate(counts)]
@@ -34,7 +34,7 @@ def by_speed(problem: Problem) -> dict[int, int]:
 
 
 def assumes(problem: Problem, batches: Mapping[int, int]) -> tuple[str, ...]:
-    """What is assumed where samples of some nodes are learnt from more often than others'."""
+    """The assumption that some nodes' samples are learnt from more often, where they are."""
     often = {node: count / problem.samples[node] for node, count in batches.items()}
     ratio = max(often.values()) / min(often.values())
     if ratio < 1.005:

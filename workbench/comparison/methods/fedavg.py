@@ -22,7 +22,7 @@ from workbench import training
 from workbench.comparison.cost import Phase
 from workbench.comparison.methods.batches import equal
 from workbench.comparison.methods.method import AVERAGES, Method, Plan
-from workbench.comparison.methods.rounds import epoch_s, owners
+from workbench.comparison.methods.rounds import check_owners, epoch_s
 from workbench.comparison.methods.star import Star, with_best_server
 from workbench.comparison.problem import Problem
 from workbench.decentralised.learner import PeerLearner
@@ -46,7 +46,7 @@ def client(
     size_bytes: float,
     learn: Callable[[Any, int], object] = lambda model, number: None,
 ) -> Program:
-    """A client: in each round it receives a model, learns for `round_s`, and sends its own."""
+    """A client, which receives a model in each round, trains it for `round_s` and sends it back."""
 
     async def program(context: Context) -> None:
         for number in range(rounds):
@@ -69,21 +69,21 @@ def server(
     average: Callable[[dict[int, Any]], Any] = lambda models: None,
     first: object = None,
 ) -> Program:
-    """The server: sends its model to all clients and averages theirs, by client, in each round.
+    """The server, which sends its model to all clients in each round and averages theirs.
 
-    It records what `average` returns, whose first two are the next model.
+    It records what `average` returns; the first two values of that are the next model.
     """
 
     async def program(context: Context) -> None:
         model = first
         for _ in range(rounds):
-            for one in clients:
-                context.send(one, Message(context.node, "model", model, size_bytes))
+            for node in clients:
+                context.send(node, Message(context.node, "model", model, size_bytes))
             arrived = {}
             for _ in clients:
                 message = await context.receive("learnt")
                 arrived[message.sender] = message.payload
-            averaged = average({one: arrived[one] for one in clients})
+            averaged = average({node: arrived[node] for node in clients})
             if averaged is not None:
                 context.record(averaged)
                 model = averaged[:2]
@@ -92,10 +92,10 @@ def server(
 
 
 def together(programs: Sequence[Program]) -> Program:
-    """Programs of one node, such as a server that is a client as well."""
+    """Several programs on one node, such as a server that is a client as well."""
 
     async def program(context: Context) -> None:
-        for task in [context.spawn(one(context)) for one in programs]:
+        for task in [context.spawn(part(context)) for part in programs]:
             await task
 
     return program
@@ -112,11 +112,11 @@ class Setup(training.Setup):
     cluster
         The clients first, in the order of `shards`.
     server
-        Node that averages: the one behind the clients, or one of them.
+        Node that averages: the one after the clients, or one of them.
     round_s
         Seconds of each client's pass over its samples, at speed 1.
     batch_size
-        Of each client.
+        Samples in a client's batch.
     """
 
     shards: Sequence[NDArray[np.int64]] = field(kw_only=True)
@@ -126,11 +126,11 @@ class Setup(training.Setup):
     batch_size: int = field(default=32, kw_only=True)
 
     def check_faults(self, faults: Sequence[Fault], how: object) -> None:
-        """Refuse those that lose anything: the server waits for all clients."""
+        """Refuse faults that lose anything: the server waits for all clients."""
         training.check_losing_nothing(faults)
 
     def programs(self, how: None = None) -> Rounds:
-        """Programs of the clients and the server, and what they learn with."""
+        """Programs of the clients and the server."""
         flat = self.flat()
         names = self.cluster.names[: len(self.shards)]
         learners = [
@@ -159,7 +159,7 @@ class Setup(training.Setup):
 def learning(
     learner: PeerLearner, shard: NDArray[np.int64], batch_size: int, seed: int
 ) -> Callable[[Any, int], object]:
-    """A client's pass over its samples, shuffled, from a model that it is given."""
+    """A client's pass over its shuffled samples, beginning with the model it receives."""
 
     def learn(model: Any, number: int) -> object:
         learner.adopt(*model)
@@ -182,7 +182,7 @@ class Round(NamedTuple):
 
 
 def average(counts: Sequence[int], models: Mapping[int, Any]) -> Round:
-    """The mean of the clients' models by their samples, in the order of the clients."""
+    """The mean of the clients' models, weighted by their samples."""
     import torch
 
     total = sum(counts)
@@ -191,7 +191,7 @@ def average(counts: Sequence[int], models: Mapping[int, Any]) -> Round:
         mean.add_(parameters, alpha=count / total)
     buffers = training.average_buffers([buffers for _, buffers, _ in models.values()])
     losses = [loss for *_, loss in models.values()]
-    loss = sum(samples * (each or 0.0) for samples, each in losses) / total
+    loss = sum(samples * (mean_loss or 0.0) for samples, mean_loss in losses) / total
     return Round(mean, buffers, loss, total)
 
 
@@ -207,14 +207,14 @@ class Rounds(Programs["Trained[Tensor]"]):
         flat, data, objective = self.flat, self.setup.dataset, self.setup.objective
         flat.parameters.copy_(value.parameters)
         training.set_buffers(flat.module, value.buffers)
-        found = training.evaluate(flat.module, data.x_test, data.y_test, objective=objective)
+        test = training.evaluate(flat.module, data.x_test, data.y_test, objective=objective)
         number = len(self.rows) + 1
-        check_finite(found.loss, f"on the test samples after round {number}")
-        measured = [found.metrics[name] for name in metrics_of_each(objective)]
-        self.rows.append((number, at_s, value.loss, found.loss, *measured, value.samples))
+        check_finite(test.loss, f"on the test samples after round {number}")
+        metrics = [test.metrics[name] for name in metrics_of_each(objective)]
+        self.rows.append((number, at_s, value.loss, test.loss, *metrics, value.samples))
 
     def standing(self) -> Standing:
-        """Rounds."""
+        """Progress in rounds."""
         rows = self.rows
         done, planned = len(rows), self.setup.epochs
         losses = (f"loss {rows[-1][2]:.3f}",) if done else ()
@@ -232,15 +232,15 @@ class Rounds(Programs["Trained[Tensor]"]):
 
 def plan(problem: Problem) -> Plan:
     """A server averages its clients' models, each trained for an epoch on its own samples."""
-    owners(problem)
+    check_owners(problem)
     samples = problem.samples
     own_s = {node: epoch_s(problem, node, count) for node, count in samples.items()}
 
     def least_s(star: Star) -> float:
         size = problem.model_bytes
         seconds = (
-            star.down.least_s(one, size) + own_s[one] + star.up.least_s(one, size)
-            for one in star.remote
+            star.down.least_s(node, size) + own_s[node] + star.up.least_s(node, size)
+            for node in star.remote
         )
         return max(star.interface_s, own_s.get(star.node, 0.0), *seconds)
 

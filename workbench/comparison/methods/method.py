@@ -1,4 +1,4 @@
-"""A method of training as one value, and its best use of a cluster."""
+"""Methods of training, and the plans that they make for a cluster."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ EQUAL = "equal to SGD"
 AVERAGES = "averages models"
 
 Training = Callable[[int], Sequence[Program]]
-"""Programs of a training, by its iterations."""
+"""Makes the programs of a training of some iterations."""
 
 ROUNDING = 1e-9
-"""Plans that are faster by less are as fast."""
+"""Relative difference below which two plans are equally fast."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A method of training on one cluster.
+    """How a method trains on one cluster, and what that costs.
 
     Attributes
     ----------
-    use
-        What an iteration takes, simulated.
+    cost
+        Cost of an iteration, simulated; the mean over all phases.
     phases
-        Its programs, without learning; most trainings have one phase, some have no such programs.
-    uses
-        What an iteration of each phase takes.
+        Programs without learning; most trainings have one phase, some have no such programs.
+    costs
+        Cost of an iteration of each phase.
     training
-        Its programs over a whole training, where that has several phases.
+        Makes the programs of a whole training, where that has several phases.
     predicted_s
         Seconds of an iteration by the cost model of the method's paper, if that has one.
     learns_from
         Nodes whose samples are learnt from.
     batches
-        Node -> samples of which it holds the results at once, 0 for a server.
+        Node -> samples whose results it holds at the same time; 0 for a server.
     server
-        Node that keeps the model for others, which may learn as well.
+        Node that keeps the model for the others; it may be a worker as well.
     memory
-        What nodes hold, where that is not a step of the whole model with these samples.
+        Memory by node, where it is not that of a step of the whole model on `batches`.
     where
-        Which nodes have which role: ``"server on edge"``; "" where all have the same.
+        Roles of the nodes: ``"server on edge"``; "" where all have the same role.
     assumes
-        What was assumed or left out, a phrase each.
+        Assumptions and omissions, a phrase each.
     """
 
     cost: Cost
@@ -65,13 +65,13 @@ class Plan:
 
     @classmethod
     def of(cls, problem: Problem, phases: Sequence[Phase], **about: Any) -> Plan:
-        """Simulate the programs; `about` are the other attributes."""
+        """The plan of these phases, simulated; `about` are its other attributes."""
         costs = [within_links(problem, phase.cost()) for phase in phases]
         cost = mean(costs, [phase.share for phase in phases])
         return cls(cost=cost, phases=phases, costs=costs, **about)
 
     def run(self, run: Runner = simulate, count: int | None = None) -> Cost:
-        """What an iteration takes as its programs have it, simulated or measured."""
+        """Run the programs, simulated or measured; return the cost of an iteration."""
         costs = [phase.cost(run, count) for phase in self.phases]
         return mean(costs, [phase.share for phase in self.phases])
 
@@ -82,9 +82,9 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     lacking
-        Number of nodes that take part and lack the memory.
+        Number of nodes that take part without having the memory.
     least_s
-        Lower bound on the seconds per sample.
+        Lower bound on the seconds a sample.
     plan
         Simulates the plan and returns it.
     """
@@ -95,14 +95,14 @@ class Candidate(NamedTuple):
 
 
 def fastest(problem: Problem, candidates: Iterable[Candidate]) -> Plan:
-    """The plan with the most samples a second of those under which most nodes have the memory.
+    """The plan with the most samples a second among those for which the fewest nodes lack memory.
 
-    Of plans as fast, the one that learns from most samples, then that sends least. Who cannot be
-    the fastest by its bound is not simulated.
+    Ties go to the plan that learns from more samples, then to the one that sends fewer bytes.
+    Candidates that cannot be the fastest by their lower bound are not simulated.
     """
     best: Plan | None = None
     fewest, best_key = 0, (0.0, 0.0, 0.0)
-    for lacking, least_s, plan in sorted(candidates, key=lambda one: one[:2]):
+    for lacking, least_s, plan in sorted(candidates, key=lambda candidate: candidate[:2]):
         if best is not None and (lacking > fewest or least_s * best_key[0] > 1 + ROUNDING):
             break
         tried = plan()
@@ -122,15 +122,15 @@ class Method:
     Attributes
     ----------
     system
-        The system it belongs to: ``"DynaComm"``.
+        System that it belongs to: ``"DynaComm"``.
     update
         How a step differs from SGD on one machine.
     moves_samples
         Whether raw samples leave the node that holds them.
     survives
-        Whether the others go on if a node dies.
+        Whether the other nodes go on if one dies.
     planner
-        Finds the fastest plan for a cluster; raises `UnusableError`.
+        Finds the fastest plan for a problem, or raises `UnusableError`.
     """
 
     name: str
@@ -141,9 +141,9 @@ class Method:
     planner: Callable[[Problem], Plan]
 
     def plan(self, problem: Problem) -> Plan:
-        """The fastest use of a cluster, within what its links carry.
+        """The fastest plan for a problem.
 
-        Raises UnusableError: there is none.
+        Raises UnusableError: the method cannot be used there.
         """
         if self.moves_samples and not problem.cluster.raw_samples_may_leave:
             raise UnusableError("raw samples may not leave the node that holds them")
@@ -151,7 +151,7 @@ class Method:
 
 
 def plans(problem: Problem, methods: Iterable[Method]) -> Iterator[tuple[Method, Plan | str]]:
-    """Each method with its fastest use of a cluster, or with the reason why there is none."""
+    """Each method with its fastest plan, or with the reason why it cannot be used."""
     for method in methods:
         try:
             yield method, method.plan(problem)
@@ -160,6 +160,6 @@ def plans(problem: Problem, methods: Iterable[Method]) -> Iterator[tuple[Method,
 
 
 def usable(problem: Problem, methods: Iterable[Method]) -> dict[str, Plan]:
-    """Methods that can be used, by name, each with its fastest use of the cluster."""
-    found = plans(problem, methods)
-    return {method.name: plan for method, plan in found if isinstance(plan, Plan)}
+    """The fastest plan of each method that can be used, by the method's name."""
+    planned = plans(problem, methods)
+    return {method.name: plan for method, plan in planned if isinstance(plan, Plan)}

@@ -1,4 +1,4 @@
-"""A parameter server, under each of DynaComm's planners: every worker plans for its own link."""
+"""A parameter server under each of DynaComm's planners; every worker plans for its own link."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 def plan(
     problem: Problem, planner: str, batches: Callable[[Problem], Mapping[int, int]] = equal
 ) -> Plan:
-    """The server with which an iteration is shortest; all data owners work for it."""
+    """The server with the shortest iteration, with all data owners as workers."""
     counts = batches(problem)
     with_planner = partial(with_server, planner=planner)
     return with_best_server(problem, counts, sum(counts.values()), with_planner, _least_s)
 
 
 def _least_s(star: Star) -> float:
-    """Bound on an iteration: no plan begins before layer 1 is there, or ends before it is sent.
+    """Lower bound on the seconds of an iteration, whatever the cuts.
 
-    The last layer is computed after all pulls, and before all pushes.
+    Forward begins after layer 1 is pulled; the gradients of layer 1 are pushed after backward.
+    The last layer is computed after all pulls and before all pushes.
     """
     problem, sizes = star.problem, star.problem.profile.table["param_bytes"]
     longest_s = star.interface_s
@@ -62,22 +63,22 @@ def _least_s(star: Star) -> float:
 
 
 def with_server(star: Star, planner: str) -> Plan:
-    """All data owners work for this server."""
+    """The plan with this server, and all data owners as its workers."""
     problem = star.problem
     planned = {kind: _planned(star, nodes[0], planner) for kind, nodes in star.kinds.items()}
     kinds = {node: kind for kind, nodes in star.kinds.items() for node in nodes}
 
     def programs(iterations: int) -> list[Program]:
         jobs = {kind: replace(job, iterations=iterations) for kind, (job, _, _) in planned.items()}
-        made: list[Program] = []
+        members: list[Program] = []
         for node in star.nodes:
             kind = kinds.get(node, kinds[star.workers[0]])
             if node not in kinds:
-                made.append(Server(jobs[kind], 0))
+                members.append(Server(jobs[kind], 0))
             else:
                 program = worker_and_server if node == star.node else Worker
-                made.append(program(jobs[kind], Fixed(planned[kind][1])))
-        return made
+                members.append(program(jobs[kind], Fixed(planned[kind][1])))
+        return members
 
     samples = sum(star.batches.values())
     phase = Phase(star.cluster, star.nodes, programs, samples, first=1, last=2)
@@ -104,7 +105,7 @@ def _predicted_s(star: Star, node: int, cuts: Cuts) -> float:
     if node == star.node:
         times, speed = star.layer_times(node), star.problem.speeds[node]
         return (times.forward_s + times.backward_s) / speed
-    down, up = (_costs(star, node, one.links[node]) for one in (star.down, star.up))
+    down, up = (_costs(star, node, paths.links[node]) for paths in (star.down, star.up))
     return iteration(down, cuts).forward_s + iteration(up, cuts).backward_s
 
 

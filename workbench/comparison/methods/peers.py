@@ -1,4 +1,4 @@
-"""Exchange among peers without a server, by each system that DLion is compared with, and DLion."""
+"""DLion, and the systems that its paper compares it with: peers without a server."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.costs.iteration import Workload, iteration
 
 LEAST_ROUNDS, MOST_ROUNDS = 10, 30
-"""Exchanges over which a mean is taken, unless they repeat themselves before."""
+"""Exchanges over which a mean is taken, unless they repeat themselves earlier."""
 
 EXCHANGED = 800
-"""Messages of the exchanges of a dry run: few peers exchange more often."""
+"""Messages of a dry run: the fewer the peers, the more exchanges."""
 
 NEVER_WAIT = ("ako", "ad_psgd")
 """Systems whose peers never wait for messages, so that links do not set their pace."""
 
 MOST_PEERS = 32
-"""Their messages, which are simulated, grow as the square of their number."""
+"""Largest number of peers: the messages to simulate grow as its square."""
 
 MOST_UNEQUAL = 200
 """Largest ratio of two peers' seconds a batch: every iteration of the fastest is simulated."""
@@ -38,7 +38,7 @@ UPDATES = {
 
 
 def plan(problem: Problem, system: str) -> Plan:
-    """All data owners as peers of each other."""
+    """Every data owner as a peer of all others."""
     nodes = problem.owners
     if len(nodes) < 2:
         raise UnusableError("peers need at least two nodes that hold samples")
@@ -61,24 +61,24 @@ def plan(problem: Problem, system: str) -> Plan:
         float(problem.model_bytes), least_s / problem.batch_size, local_batch=problem.batch_size
     )
 
-    found = iteration(cluster, workload, system, rounds=rounds)
-    longest_s = max(found.iteration_s)
+    mean = iteration(cluster, workload, system, rounds=rounds)
+    longest_s = max(mean.iteration_s)
 
     def sent(by_pair: Mapping[tuple[int, int], float]) -> dict[tuple[int, int], float]:
         return {
-            (nodes[a], nodes[b]): each * longest_s / found.iteration_s[a]
-            for (a, b), each in by_pair.items()
+            (nodes[a], nodes[b]): amount * longest_s / mean.iteration_s[a]
+            for (a, b), amount in by_pair.items()
         }
 
     cost = Cost(
         iteration_s=longest_s,
-        samples=found.samples_per_s * longest_s,
+        samples=mean.samples_per_s * longest_s,
         busy_s={
-            node: found.compute_s[place] / found.iteration_s[place] * longest_s
+            node: mean.compute_s[place] / mean.iteration_s[place] * longest_s
             for place, node in enumerate(nodes)
         },
-        link_bytes=sent(found.link_bytes),
-        messages=sent(found.link_messages),
+        link_bytes=sent(mean.link_bytes),
+        messages=sent(mean.link_messages),
     )
     assumes: tuple[str, ...] = ()
     if UPDATES.get(system) == EQUAL:

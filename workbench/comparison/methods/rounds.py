@@ -1,4 +1,4 @@
-"""Methods that exchange whole models: gossip epoch by epoch, GoSGD, EdgeGossip."""
+"""Methods that exchange whole models: gossip once an epoch, GoSGD and EdgeGossip."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ GOSGD_PROBABILITY = 0.05
 """Probability that a node sends its model after a step; within what Blot et al. (2016) try."""
 
 GOSGD_NODES = 200
-"""Most nodes that are compared: the number of links grows as its square."""
+"""Largest number of nodes: the number of links grows as its square."""
 
 GOSGD_STEPS = 2000
 """Steps of all nodes together in a simulation."""
 
 BEGINNING, FEWEST_ROUNDS, MOST_ROUNDS = 4, 8, 32
-"""Rounds of gossip on a ring that are left out, and over which a mean is taken."""
+"""Rounds of gossip left out as warm-up; fewest and most rounds over which a mean is taken."""
 
 RING_STEPS = 1600
-"""Rounds of all nodes together over which a mean is taken."""
+"""Rounds, summed over nodes, over which a mean is taken, within these limits."""
 
 RATIO = 10.0
 """Samples that EdgeGossip's ranking aggregates into one."""
@@ -40,15 +40,14 @@ FORWARD_SHARE = 1 / 3
 
 def gossip(problem: Problem) -> Plan:
     """Every node learns from its samples, then averages models with its neighbours on a ring."""
-    owners(problem)
     samples, assumes = problem.samples, ("models are exchanged on a ring, once an epoch",)
     own_s = {node: epoch_s(problem, node, count) for node, count in samples.items()}
     return _synchronous(problem, own_s, sum(samples.values()), assumes)
 
 
 def edgegossip(problem: Problem) -> Plan:
-    """As gossip, except that slower nodes learn from fewer samples, those that matter most."""
-    nodes, samples = owners(problem), problem.samples
+    """Gossip in which slower nodes learn from fewer samples, those that matter most."""
+    nodes, samples = check_owners(problem), problem.samples
     rates = [1 / problem.sample_s[node] for node in nodes]
     if min(rates) < THRESHOLD:
         raise UnusableError(
@@ -67,11 +66,11 @@ def edgegossip(problem: Problem) -> Plan:
 
 
 def gosgd(problem: Problem) -> Plan:
-    """After a step, now and then, a node sends its model to a random other; none ever waits.
+    """Nodes send their models to random others, after some of their steps, and never wait.
 
     An iteration is a step of the slowest node.
     """
-    nodes = owners(problem)
+    nodes = check_owners(problem)
     if len(nodes) > GOSGD_NODES:
         raise UnusableError(
             f"{len(nodes)} nodes hold samples, of which each may send to any other; up to "
@@ -104,7 +103,7 @@ def _last_step_s(run: Run) -> float:
 
 
 def gosgd_peer(steps: int, cost_s: float, size_bytes: float) -> Program:
-    """Computes, and after a step may send a random peer its model; returns when it has ended."""
+    """A node of GoSGD; its result is the time at which its last step ended."""
 
     async def program(context: Context) -> float:
         for number in range(steps):
@@ -120,8 +119,8 @@ def gosgd_peer(steps: int, cost_s: float, size_bytes: float) -> Program:
 def _synchronous(
     problem: Problem, own_s: Mapping[int, float], samples: int, assumes: tuple[str, ...]
 ) -> Plan:
-    """Everyone sends its model to its neighbours on a ring and waits for theirs."""
-    nodes = owners(problem)
+    """Every node sends its model to its neighbours on a ring and waits for theirs."""
+    nodes = check_owners(problem)
     graph = ring(len(nodes))
     near = [sorted(graph.neighbors(place)) for place in range(len(nodes))]
     size = float(problem.model_bytes)
@@ -146,7 +145,7 @@ def _synchronous(
 
 
 def peer(near: Sequence[int], rounds: int, cost_s: float, size_bytes: float) -> Program:
-    """Computes, sends a model to its neighbours and waits for theirs; `cost_s` at a speed of 1."""
+    """A node that computes, then exchanges models with its neighbours; `cost_s` at speed 1."""
 
     async def program(context: Context) -> None:
         for number in range(rounds):
@@ -159,8 +158,8 @@ def peer(near: Sequence[int], rounds: int, cost_s: float, size_bytes: float) -> 
     return program
 
 
-def owners(problem: Problem) -> list[int]:
-    """Nodes that hold samples; raises UnusableError if they are fewer than two."""
+def check_owners(problem: Problem) -> list[int]:
+    """Return the data owners; raise UnusableError for fewer than two."""
     if len(problem.owners) < 2:
         raise UnusableError("an exchange of models needs at least two nodes that hold samples")
     return list(problem.owners)

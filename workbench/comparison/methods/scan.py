@@ -1,7 +1,7 @@
-"""The backward pass as a parallel scan over the nodes, as OLPB and BPPSA split it.
+"""The backward pass as a parallel scan over the nodes, as in OLPB and BPPSA.
 
-The data owner that learns fastest passes a batch forward and updates the model; groups of
-operators, as Jacobians, lie on the nodes. Jacobian costs are stored for the zoo's models.
+The fastest data owner computes the forward pass and the update. The Jacobians of groups of
+operators are spread over the nodes. Jacobian costs are stored for the models of the zoo.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
 GROUPS = {"olpb": [("operator", level) for level in (1, 2, 4, 8)], "bppsa": [("layer", 1)]}
-"""Groups that are tried: levels of operators in each, or layers."""
+"""Groupings that are tried: by levels of operators, or by layers."""
 
 
 class ScanPlan(NamedTuple):
-    """A scan on some nodes, the data owner first, and what it takes."""
+    """A scan on some nodes, the data owner first, and its predicted time."""
 
     timing: Timing
     schedule: Schedule
@@ -42,7 +42,7 @@ class ScanPlan(NamedTuple):
 
 
 def plan(problem: Problem, groups: str) -> Plan:
-    """The number of nodes, the groups and the scan with the shortest backward pass."""
+    """The nodes, the grouping and the scan with the shortest backward pass."""
     name, count = problem.profile.name, min(len(problem.cluster), NODES)
     if count < 2:
         raise UnusableError("a scan needs a second node")
@@ -57,32 +57,31 @@ def plan(problem: Problem, groups: str) -> Plan:
     for unit, level in GROUPS[groups]:
         for scan in ALGORITHMS:
             for size in sizes:
-                found = _planned(problem, [owner, *others[: size - 1]], unit, level, scan)
-                largest = max(found.work.value_bytes)
+                trial = _planned(problem, [owner, *others[: size - 1]], unit, level, scan)
+                largest = max(trial.work.value_bytes)
                 least_bytes = min(least_bytes, largest)
-                if largest <= _room(problem, found.nodes):
-                    scans.append(found)
+                if largest <= _least_memory_bytes(problem, trial.nodes):
+                    scans.append(trial)
     if not scans:
         raise UnusableError(
             f"the largest product of Jacobians takes {bytes_as_text(least_bytes)} for a batch, "
             "more than the nodes' memory"
         )
-    best = min(scans, key=lambda one: one.timing.seconds)
-    return _as_plan(problem, best)
+    return _as_plan(problem, min(scans, key=lambda trial: trial.timing.seconds))
 
 
 def _planned(problem: Problem, nodes: list[int], unit: str, level: int, scan: str) -> ScanPlan:
-    each = stored_work(problem.profile.name, unit, level, len(nodes), scan)
-    planned = schedule_of(len(each.after_flops), len(nodes), scan)
-    costs = (each.move_flops, each.value_bytes, each.after_flops)
+    of_sample = stored_work(problem.profile.name, unit, level, len(nodes), scan)
+    schedule = schedule_of(len(of_sample.after_flops), len(nodes), scan)
+    costs = (of_sample.move_flops, of_sample.value_bytes, of_sample.after_flops)
     work = Work(*([problem.batch_size * cost for cost in part] for part in costs))
     groups = f"groups of {level} level{'s' * (level > 1)}" if unit == "operator" else "layers"
-    timing = scan_timing(planned, work, _pool(problem, nodes))
-    return ScanPlan(timing, planned, work, nodes, groups)
+    timing = scan_timing(schedule, work, _pool(problem, nodes))
+    return ScanPlan(timing, schedule, work, nodes, groups)
 
 
 def _pool(problem: Problem, nodes: list[int]) -> Pool:
-    """The nodes as a pool, which knows a bandwidth of each sender and one delay."""
+    """The nodes as OLPB's cost model has them: a bandwidth for each sender, and one delay."""
     pairs = list(permutations(nodes, 2))
     links = [problem.routes.link(*pair) for pair in pairs]
     bps = {a: min(problem.routes.path_bps(a, b) for b in nodes if b != a) for a in nodes}
@@ -92,12 +91,12 @@ def _pool(problem: Problem, nodes: list[int]) -> Pool:
 
 
 def _flops_per_s(problem: Problem, node: int) -> float:
-    """What a node reaches in the model's own backward pass."""
+    """Rate of a node in the model's ordinary backward pass."""
     flops = float(problem.profile.table["backward_flops"].sum()) * problem.batch_size
     return flops / problem.layer_times(node).backward_s * problem.speeds[node]
 
 
-def _room(problem: Problem, nodes: list[int]) -> float:
+def _least_memory_bytes(problem: Problem, nodes: list[int]) -> float:
     return min(problem.cluster.nodes[node].memory_bytes or float("inf") for node in nodes)
 
 
@@ -112,7 +111,7 @@ def _as_plan(problem: Problem, best: ScanPlan) -> Plan:
         first = first._replace(forward_s=forward_s, update_s=update_s)
         return [
             partial(_owner, best, first, iterations),
-            *(partial(_node, best, one, iterations) for one in rest),
+            *(partial(_node, best, costs, iterations) for costs in rest),
         ]
 
     largest = max(best.work.value_bytes)
@@ -133,7 +132,7 @@ def _as_plan(problem: Problem, best: ScanPlan) -> Plan:
 
 
 class Costs(NamedTuple):
-    """Seconds of a node's moves, in order, of its elements, and of what it does alone."""
+    """Seconds of a node's moves, in order, of its elements, and of the owner's other work."""
 
     moves: list[tuple[Move, float]]
     after_s: dict[int, float]
@@ -142,14 +141,14 @@ class Costs(NamedTuple):
 
 
 def _costs(problem: Problem, best: ScanPlan, place: int) -> Costs:
-    flops_per_s, planned = _flops_per_s(problem, best.nodes[place]), best.schedule
-    moves = zip(planned.moves, best.work.move_flops, strict=True)
+    flops_per_s, schedule = _flops_per_s(problem, best.nodes[place]), best.schedule
+    moves = zip(schedule.moves, best.work.move_flops, strict=True)
     return Costs(
         [(move, flops / flops_per_s) for move, flops in moves if move.node == place],
         {
             element: flops / flops_per_s
             for element, flops in enumerate(best.work.after_flops)
-            if planned.homes[element] == place and planned.prefixes[element] is not None
+            if schedule.homes[element] == place and schedule.prefixes[element] is not None
         },
     )
 
@@ -174,10 +173,10 @@ async def _node(best: ScanPlan, costs: Costs, iterations: int, context: Context)
 
 
 async def _scan(best: ScanPlan, costs: Costs, number: int, context: Context) -> None:
-    """A node's moves and its own elements, each when its operands are there."""
-    planned, node = best.schedule, context.node
+    """Carry out a node's moves, then its elements, each once its operands have arrived."""
+    schedule, node = best.schedule, context.node
     targets: defaultdict[int, list[int]] = defaultdict(list)
-    for message in planned.messages:
+    for message in schedule.messages:
         if message.source == node:
             targets[message.value].append(message.target)
     held = set[int]()
@@ -188,23 +187,23 @@ async def _scan(best: ScanPlan, costs: Costs, number: int, context: Context) -> 
             size = best.work.value_bytes[value]
             context.send(target, Message(node, f"{number}: {value}", None, size))
 
-    async def have(value: int) -> None:
+    async def need(value: int) -> None:
         if value not in held:
             await context.receive(f"{number}: {value}")
             held.add(value)
 
-    for element in range(planned.elements):
-        if planned.homes[element] == node:
+    for element in range(schedule.elements):
+        if schedule.homes[element] == node:
             keep(element)
     for at, (move, cost_s) in enumerate(costs.moves):
-        await have(move.left)
-        await have(move.right)
+        await need(move.left)
+        await need(move.right)
         await context.compute(no_work, cost_s=cost_s, lane="backward", label=str(at))
         keep(move.result)
     for element, cost_s in costs.after_s.items():
-        prefix = planned.prefixes[element]
+        prefix = schedule.prefixes[element]
         assert prefix is not None
-        await have(prefix)
+        await need(prefix)
         await context.compute(no_work, cost_s=cost_s, lane="backward", label=f"group {element}")
 
 

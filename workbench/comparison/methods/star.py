@@ -1,4 +1,4 @@
-"""A node that all data owners exchange with, chosen among all that differ."""
+"""A server and its workers, and the choice of the best node as server."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Paths:
     Attributes
     ----------
     links
-        Worker -> its path, with its share of the server's interface if all send at a time.
+        Worker -> its path, with its share of the server's interface if all send at once.
     most_bps
-        Worker -> what its path carries if it alone sends.
+        Worker -> bandwidth of its path if nobody else sends.
     interface_bps
-        What the server's interface carries.
+        Bandwidth of the server's interface.
     """
 
     links: Mapping[int, Link]
@@ -34,16 +34,16 @@ class Paths:
     interface_bps: float
 
     def least_s(self, node: int, size_bytes: float) -> float:
-        """Seconds at least until bytes to or from a worker have arrived."""
+        """Lower bound on the seconds until bytes to or from a worker have arrived."""
         link = self.links[node]
         return link.overhead_s + 8 * size_bytes / self.most_bps[node] + link.latency_s
 
 
 @dataclass(frozen=True, eq=False)
 class Star:
-    """A server, and at the same time a worker if it holds samples.
+    """A server with all data owners as workers; the server is one of them if it holds samples.
 
-    What a node's worker and server tell each other takes no time.
+    Messages between a worker and a server on the same node take no time.
     """
 
     problem: Problem
@@ -62,18 +62,18 @@ class Star:
 
     @cached_property
     def nodes(self) -> Sequence[int]:
-        """Workers, then the server if it is none."""
+        """Workers, then the server if it is not one of them."""
         return self.workers if self.node in self.workers else [*self.workers, self.node]
 
     @cached_property
     def kinds(self) -> Mapping[object, Sequence[int]]:
-        """Workers that differ in their names alone."""
-        found = defaultdict[object, list[int]](list)
+        """Workers grouped by kind: those of a group differ only in their names."""
+        groups = defaultdict[object, list[int]](list)
         for node in self.workers:
-            about = self.problem.kind(node), self.batches[node]
+            kind = self.problem.kind(node), self.batches[node]
             paths = (node,) if node == self.node else (self.down.links[node], self.up.links[node])
-            found[about, paths].append(node)
-        return found
+            groups[kind, paths].append(node)
+        return groups
 
     @property
     def place(self) -> int:
@@ -82,28 +82,28 @@ class Star:
 
     @property
     def all_batches(self) -> Mapping[int, int]:
-        """As an `Plan` has them: with 0 of a server that is no worker."""
+        """Batches as in a `Plan`: with 0 for a server that is not a worker."""
         return {self.node: 0, **self.batches}
 
     def layer_times(self, node: int) -> LayerTimes:
-        """Of a worker's batch."""
+        """Layer times of a worker's batch."""
         return self.problem.layer_times(node, self.batches[node])
 
     @property
     def where(self) -> str:
-        """What a table says of it."""
+        """Where the server runs, for a table."""
         also = ", a worker as well" if self.node in self.workers else ""
         return f"server on {self.problem.cluster.names[self.node]}{also}"
 
     @cached_property
     def down(self) -> Paths:
-        """From the server to its workers."""
+        """Paths from the server to its workers."""
         limit = self.problem.routes.nodes[self.node].uplink
         return self._direction({node: (self.node, node) for node in self.remote}, limit)
 
     @cached_property
     def up(self) -> Paths:
-        """From its workers to the server."""
+        """Paths from the workers to the server."""
         limit = self.problem.routes.nodes[self.node].downlink
         return self._direction({node: (node, self.node) for node in self.remote}, limit)
 
@@ -125,9 +125,9 @@ class Star:
 
     @property
     def interface_s(self) -> float:
-        """Seconds at least until all have been sent the model, or have sent it."""
+        """Lower bound on the seconds until all workers have received a model, or sent one."""
         bits = 8.0 * self.problem.model_bytes * len(self.remote)
-        return max(bits / one.interface_bps for one in (self.down, self.up))
+        return max(bits / paths.interface_bps for paths in (self.down, self.up))
 
 
 def with_best_server(
@@ -137,9 +137,9 @@ def with_best_server(
     plan: Callable[[Star], Plan],
     least_s: Callable[[Star], float],
 ) -> Plan:
-    """The fastest plan, of all nodes as servers.
+    """The fastest plan over all nodes as servers.
 
-    `samples` are those of an iteration, whose seconds `least_s` bounds.
+    `samples` are those of an iteration; `least_s` is a lower bound on its seconds.
     """
     stars = [Star(problem, node, batches) for node in problem.unlike]
     candidates = [
@@ -160,7 +160,7 @@ def _lacking_memory(star: Star) -> int:
 
 
 def fair_bps(most_bps: Sequence[float], shared_bps: float) -> list[float]:
-    """Max-min fair shares: who needs less than an equal part leaves the rest to the others."""
+    """Max-min fair shares: whoever needs less than an equal part leaves the rest to the others."""
     shares, rest_bps, count = [0.0] * len(most_bps), shared_bps, len(most_bps)
     for at in sorted(range(count), key=most_bps.__getitem__):
         shares[at] = min(most_bps[at], rest_bps / count)

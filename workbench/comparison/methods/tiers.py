@@ -1,4 +1,4 @@
-"""Devices, edge and cloud as one worker, under each of HierTrain's planners."""
+"""Training on devices, edge and cloud, under each of HierTrain's planners."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ if TYPE_CHECKING:
     from workbench.runtime import Program
 
 NEAREST = 3
-"""Nodes tried as edge and cloud: those that would learn fastest from what devices send."""
+"""Nodes tried as edge and cloud: those that would learn fastest from the devices' samples."""
 
 TRIED = 12
-"""Pairs of nodes that are planned."""
+"""Largest number of pairs of edge and cloud that are planned for."""
 
 PRICED = 3
-"""Plans whose programs are run, those shortest by the planner's own cost model."""
+"""Plans whose programs are simulated: the shortest by the planner's own cost model."""
 
 WITHIN = ("all_edge", "all_cloud", "jointdnn", "jointdnn_plus")
-"""Planners whose plans are among those that HierTrain's chooses from."""
+"""Planners whose policies HierTrain's planner chooses from as well."""
 
 UNLIMITED_BPS = 1e18
-"""Bandwidth, to a planner, of links that have no limit."""
+"""Bandwidth that planners are given for links without a limit."""
 
 QUANTISED = "equal to SGD except for 8-bit features"
 
 
 def plan(problem: Problem, planner: str) -> Plan:
-    """All data owners as one tier of devices, with an edge and a cloud.
+    """The fastest of a planner's policies, with all data owners as devices.
 
-    The planner finds a policy for each of the pairs of nodes that may be edge and cloud, by its
-    cost model, in which messages have links to themselves but for what all devices share. The
-    shortest are run on the cluster, where messages share interfaces, and the fastest is taken.
-    HierTrain's planner chooses among those of `WITHIN` as well.
+    The planner finds a policy for each pair of nodes that may be edge and cloud. Its cost model
+    lets messages share only what all devices share. So the shortest are simulated on the cluster,
+    where messages share links and interfaces, and the fastest of these is taken. HierTrain's
+    planner chooses among the policies of `WITHIN` as well.
     """
     if len(problem.cluster) < 3:
         raise UnusableError("device, edge and cloud need three nodes")
@@ -69,7 +69,7 @@ def plan(problem: Problem, planner: str) -> Plan:
 
 
 class TierPlan(NamedTuple):
-    """A policy on nodes of the cluster, and what an iteration takes there."""
+    """A policy on nodes of the cluster, and the cost of an iteration there."""
 
     team: Team
     policy: Policy
@@ -79,21 +79,21 @@ class TierPlan(NamedTuple):
 
     @property
     def unfit(self) -> int:
-        """Nodes that lack memory."""
-        return sum(one.fits is False for one in self.memory.values())
+        """Number of nodes that lack memory."""
+        return sum(need.fits is False for need in self.memory.values())
 
 
 class Team(NamedTuple):
-    """Nodes as devices, edge and cloud, and the HierTrain problem that they have.
+    """Nodes as devices, edge and cloud, and HierTrain's problem on them.
 
     Attributes
     ----------
     nodes
-        The devices, the edge, the cloud; a node may be a device and edge or cloud of all.
+        The devices, the edge, the cloud; the edge or the cloud may be one of the devices.
     devices
-        TierProblem and share of all samples of each device.
+        Problem of each device, and its share of all samples.
     tier_problem
-        Of all devices as one.
+        Problem of all devices as one.
     """
 
     nodes: tuple[int, ...]
@@ -115,21 +115,23 @@ def _order(trial: TierPlan) -> tuple[int, float]:
 
 @lru_cache(maxsize=64)
 def _tried(problem: Problem, planner: str) -> tuple[TierPlan, ...]:
-    """A planner's policies on pairs of nodes, those shortest by its own cost model; run.
+    """Simulate a planner's shortest policies, by its own cost model, over pairs of nodes.
 
-    Of pairs with the same policy and the same seconds, such as pairs of equal nodes, the first.
+    Pairs with the same policy and seconds, such as pairs of equal nodes, count once.
     """
-    found = dict[object, tuple[int, float, int, int, Policy]]()
+    policies = dict[object, tuple[int, float, int, int, Policy]]()
     for edge, cloud in _pairs(problem):
         tier_problem = team_of(problem, edge, cloud).tier_problem
         policy = PLANNERS[planner](tier_problem)
         seconds = iteration(tier_problem, policy).total_s
         memory = _memory(problem, edge, cloud, policy)
-        unfit = sum(one.fits is False for one in memory.values())
-        found.setdefault((unfit, f"{seconds:.9g}", policy), (unfit, seconds, edge, cloud, policy))
-    shortest = sorted(found.values(), key=itemgetter(0, 1))
-    fitting = [one[2:] for one in shortest if one[0] == shortest[0][0]]
-    return tuple(_trial(problem, *one) for one in fitting[:PRICED])
+        unfit = sum(need.fits is False for need in memory.values())
+        key = unfit, f"{seconds:.9g}", policy
+        policies.setdefault(key, (unfit, seconds, edge, cloud, policy))
+    shortest = sorted(policies.values(), key=itemgetter(0, 1))
+    fewest = shortest[0][0]
+    fitting = [trial[2:] for trial in shortest if trial[0] == fewest]
+    return tuple(_trial(problem, *trial) for trial in fitting[:PRICED])
 
 
 @lru_cache(maxsize=256)
@@ -142,16 +144,19 @@ def _trial(problem: Problem, edge: int, cloud: int, policy: Policy) -> TierPlan:
     def programs(iterations: int) -> list[Program]:
         return tier_programs(team.devices, policy, iterations, places)
 
-    # devices send each other nothing
-    to_hubs = [(node, hub) for node in nodes for hub in team.nodes[-2:] if node != hub]
-    pairs = dict.fromkeys([*to_hubs, *((hub, node) for node, hub in to_hubs)])
+    # Devices send each other nothing.
+    upward = [(node, upper) for node in nodes for upper in team.nodes[-2:] if node != upper]
+    pairs = dict.fromkeys([*upward, *((upper, node) for node, upper in upward)])
     cluster = problem.routes.part(nodes, [1.0] * len(nodes), pairs)
     phase = Phase(cluster, nodes, programs, problem.batch_size, first=2, last=4)
     return TierPlan(team, policy, memory, within_links(problem, phase.cost()), phase)
 
 
 def _pairs(problem: Problem) -> list[Pair]:
-    """Nodes tried as edge and cloud; all that hold no samples are, where there are two."""
+    """Pairs of nodes to try as edge and cloud, those that learn fastest first.
+
+    A pair has every node that holds no samples, unless there are two or more of them.
+    """
     free = _without_samples(problem)
     near = _nearest(problem)
     pairs = [pair for pair in permutations(near, 2) if len(free) > 1 or {*free} <= {*pair}]
@@ -165,22 +170,22 @@ def _sent_s(problem: Problem, hop: Pair, size_bytes: float) -> float:
 
 
 def _without_samples(problem: Problem) -> list[int]:
-    """Nodes that hold no samples: edges and clouds, where there are two."""
+    """Nodes that hold no samples."""
     return [node for node in problem.by_name if node not in problem.owners]
 
 
 @lru_cache(maxsize=64)
 def _nearest(problem: Problem) -> Sequence[int]:
-    """Return nodes to try as edge and cloud.
+    """Nodes to try as edge and cloud: those with the memory that learn fastest from the devices.
 
-    These have the memory and would learn fastest from a batch of any device. They hold samples only
-    where fewer than two nodes hold none.
+    They hold samples only where fewer than two nodes hold none.
     """
     size = problem.batch_size * problem.sample_bytes
 
     @cache
     def key(node: int) -> tuple[bool, float]:
-        sent_s = [_sent_s(problem, (one, node), size) for one in problem.owners if one != node]
+        senders = [owner for owner in problem.owners if owner != node]
+        sent_s = [_sent_s(problem, (sender, node), size) for sender in senders]
         unfit = not problem.fits(node, problem.batch_size)
         return unfit, problem.batch_s(node) + fmean(sent_s)
 
@@ -205,25 +210,26 @@ def team_of(problem: Problem, edge: int, cloud: int) -> Team:
     tier_problems = dict[object, TierProblem]()  # of devices that differ
     devices = list[tuple[TierProblem, float]]()
     for device in problem.owners:
-        nodes, own = (device, edge, cloud), {tier: of[device] for tier, of in bps.items()}
+        nodes = device, edge, cloud
+        own_bps = {tier: by_device[device] for tier, by_device in bps.items()}
         overhead_s = {
             pair: _overhead_s(problem, *(nodes[TIERS.index(tier)] for tier in pair))
             for pair in PAIRS
         }
-        key = problem.kind(device), tuple(own.values()), tuple(overhead_s.values())
+        key = problem.kind(device), tuple(own_bps.values()), tuple(overhead_s.values())
         if key not in tier_problems:
-            tier_problems[key] = _tier_problem(problem, nodes, own, overhead_s)
+            tier_problems[key] = _tier_problem(problem, nodes, own_bps, overhead_s)
         devices.append((tier_problems[key], problem.share([device])))
     return Team((*problem.owners, edge, cloud), devices, as_one(devices))
 
 
 def _shared_bps(problem: Problem, to: int) -> dict[int, float]:
-    """Device -> what its path to a node carries, the less of both directions, if all send at once.
+    """Device -> bandwidth of its path to a node, the lower of both directions, if all send at once.
 
-    Each hop is shared equally by those whose paths lead over it, and so is the node's interface.
+    Each hop is shared equally by the paths that lead over it, and so is the node's interface.
     """
-    routes, devices = problem.routes, [one for one in problem.owners if one != to]
-    found = {to: UNLIMITED_BPS}
+    routes, devices = problem.routes, [owner for owner in problem.owners if owner != to]
+    bps = {to: UNLIMITED_BPS}
     for pairs in ([(device, to) for device in devices], [(to, device) for device in devices]):
         hops = Counter(hop for pair in pairs for hop in pairwise(routes.paths[pair]))
         node = routes.nodes[to]
@@ -231,12 +237,12 @@ def _shared_bps(problem: Problem, to: int) -> dict[int, float]:
         limit = UNLIMITED_BPS if interface is None else at_beginning(interface) / len(pairs)
         for device, pair in zip(devices, pairs, strict=True):
             shared = [routes.hop_bps(hop) / hops[hop] for hop in pairwise(routes.paths[pair])]
-            found[device] = min(limit, *shared, found.get(device, UNLIMITED_BPS))
-    return found
+            bps[device] = min(limit, *shared, bps.get(device, UNLIMITED_BPS))
+    return bps
 
 
 def _overhead_s(problem: Problem, a: int, b: int) -> float:
-    """Overhead and latency of a message between two nodes, the longer of both directions."""
+    """Overhead and latency of a message between two nodes, in the slower direction."""
     links = [problem.routes.link(*pair) for pair in ((a, b), (b, a)) if a != b]
     return max((link.overhead_s + link.latency_s for link in links), default=0.0)
 
@@ -247,13 +253,13 @@ def _tier_problem(
     bps: Mapping[str, float],
     overhead_s: Mapping[tuple[str, str], float],
 ) -> TierProblem:
-    """The problem of three nodes, the first the device; `bps` from there to edge and cloud."""
+    """HierTrain's problem on a device, an edge and a cloud; `bps` is from the device to each."""
     table = problem.profile.table
     layer_s, update_s = {}, {}
     for tier, node in zip(TIERS, nodes, strict=True):
         speed = problem.speeds[node]
         layer_s[tier], update_s[tier] = (
-            one / speed for one in _arrays(problem.layer_times(node, 1))
+            seconds / speed for seconds in _arrays(problem.layer_times(node, 1))
         )
     _, edge, cloud = nodes
     far_bps = min(problem.routes.path_bps(edge, cloud), problem.routes.path_bps(cloud, edge))
@@ -275,7 +281,7 @@ def _tier_problem(
 
 @lru_cache(maxsize=256)
 def _memory(problem: Problem, edge: int, cloud: int, policy: Policy) -> dict[int, NodeMemory]:
-    """What each node holds in all its roles; empty if the model's memory is not known."""
+    """Memory of each node over all its roles; empty if the model's memory is not known."""
     team = team_of(problem, edge, cloud)
     of_share = {
         share: parts(_part_of(policy, share), team.tier_problem.output_bytes)
@@ -289,15 +295,15 @@ def _memory(problem: Problem, edge: int, cloud: int, policy: Policy) -> dict[int
             if size is None:
                 return {}
             needed[node] += size
-    rooms = {node: problem.cluster.nodes[node].memory_bytes for node in needed}
+    nodes = problem.cluster.nodes
     return {
-        node: NodeMemory(size, None if (room := rooms[node]) is None else size <= room)
+        node: NodeMemory(size, None if (most := nodes[node].memory_bytes) is None else size <= most)
         for node, size in needed.items()
     }
 
 
 def _part_of(policy: Policy, share: float) -> Policy:
-    """A policy for a share of the samples, rounded up to whole samples."""
+    """A policy on a share of the batch, rounded up to whole samples."""
     if isinstance(policy, Chain):
         return replace(policy, batch=_whole(share * policy.batch))
     assert isinstance(policy, Hybrid)
@@ -313,7 +319,7 @@ def _as_plan(problem: Problem, trial: TierPlan) -> Plan:
     team, names = trial.team, problem.cluster.names
     *devices, edge, cloud = team.nodes
     tier = "devices" if len(devices) > 1 else "device"
-    of = some([names[device] for device in devices])
+    device_names = some([names[device] for device in devices])
     assumes = []
     if len(devices) > 1:
         assumes.append("devices share each batch, by the samples that they hold")
@@ -330,19 +336,19 @@ def _as_plan(problem: Problem, trial: TierPlan) -> Plan:
         learns_from=devices,
         batches=_batches(team, trial.policy),
         memory=trial.memory or None,
-        where=f"{tier} = {of}, edge = {names[edge]}, cloud = {names[cloud]}",
+        where=f"{tier} = {device_names}, edge = {names[edge]}, cloud = {names[cloud]}",
         assumes=tuple(assumes),
     )
 
 
 def _batches(team: Team, policy: Policy) -> dict[int, int]:
-    """Node -> samples of which it computes something."""
-    found, counts = Counter[int](), dict.fromkeys(TIERS, 0)
+    """Node -> samples that it computes at least one layer of."""
+    samples_of, counts = Counter[int](), dict.fromkeys(TIERS, 0)
     for tier, _, _, samples in policy.rows(team.tier_problem.layers):
         counts[tier] = max(counts[tier], samples)
     for tier, node, share in team.roles:
-        found[node] += _whole(share * counts[tier])
-    return {node: count for node, count in found.items() if count}
+        samples_of[node] += _whole(share * counts[tier])
+    return {node: count for node, count in samples_of.items() if count}
 
 
 METHODS = tuple(
