@@ -1,4 +1,4 @@
-"""Charts of trained methods: loss and metric against time and bytes, and what stress costs."""
+"""Charts of trained methods: loss and metric against time and bytes; losses under stress."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 MOST = len(PALETTE)
 POINTS = 16
-"""Of a line."""
+"""Points of a line."""
 
 LONGEST = 64
-"""A line's end over its beginning, at most."""
+"""Largest ratio of a line's end to its beginning."""
 
 GOOD, BAD = "#ffffff", "#e38b2c"
-"""Of cells where a stress costs nothing, and where it costs all."""
+"""Colours of cells where a stress costs nothing, and where it costs everything."""
 
 SUBTITLE = "true learning, simulated time"
-"""For titles."""
+"""Line of a chart's title."""
 
 AXES = {"at_s": "virtual seconds", "bytes": "MB over all links"}
 CURVES = {
@@ -45,9 +45,9 @@ CURVES = {
 
 
 def shown(trained: TrainedMethods, most: int = MOST) -> list[str]:
-    """The first method of each system by rank, up to `most`: as many equal to SGD as others.
+    """The best methods of all systems in the order of their ranks, up to `most`.
 
-    In the order of their ranks.
+    Each system has its best that equals SGD and its best other; as many of the one as of the other.
     """
     exact = pl.col("update") == EQUAL
     best = (
@@ -61,12 +61,12 @@ def shown(trained: TrainedMethods, most: int = MOST) -> list[str]:
 
 
 def curves(trained: TrainedMethods, methods: Sequence[str] | None = None) -> pl.DataFrame:
-    """Means over seeds, with the least and the most, at times and bytes that grow by one factor.
+    """Means over seeds, with minimum and maximum, on a geometric grid of times and of bytes.
 
-    Columns ``method, axis, measure, title, at, mean, low, high``; axes are ``at_s`` and ``bytes``
-    (in MB), measures ``loss`` and the metric that the objective shows (accuracies in percent). A
-    training counts with its newest evaluation, its last one to the end of the longest. Methods that
-    send nothing have no line by bytes.
+    Columns are ``method, axis, measure, title, at, mean, low, high``; axes are ``at_s`` and
+    ``bytes`` (in MB), measures ``loss`` and the metric that the objective shows (accuracies in
+    percent). A training counts with its newest evaluation at each point. Methods that send nothing
+    have no line by bytes.
     """
     rows = []
     measures, name = {"loss": Metric(title="loss")}, trained.objective.shown
@@ -102,9 +102,9 @@ def curves(trained: TrainedMethods, methods: Sequence[str] | None = None) -> pl.
 
 
 def draw_curves(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
-    """Loss above, the metric below; against seconds on the left, bytes on the right.
+    """Draw loss above and metric below, against seconds on the left and bytes on the right.
 
-    Lines are means over seeds, bands go from the least to the most.
+    Lines are means over seeds, bands go from minimum to maximum.
     """
     order = frame["method"].unique(maintain_order=True).to_list()
     rows = [
@@ -138,10 +138,10 @@ def _panel(frame: pl.DataFrame, axis: str, measure: str, order: Sequence[str]) -
 def draw_stress(
     frame: pl.DataFrame, title: Sequence[str], objective: Objective = CLASSES
 ) -> dict[str, Any]:
-    """What each method keeps of its rate under each stress, and how much worse it ends.
+    """Draw the rate that each method keeps under each stress, and how much worse it ends.
 
-    By the metric that the objective shows, or else by the loss. Means over seeds, from
-    `stress.stress`; a method that stops with one seed is said to stop.
+    `frame` is that of `stress.stress`. The end is judged by the metric that the objective shows, or
+    else by the loss. Values are means over seeds; a method that stops with any seed has none.
     """
     measure = f"end_{objective.shown or 'loss'}"
     if measure not in frame.columns:

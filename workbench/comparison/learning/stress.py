@@ -1,4 +1,4 @@
-"""What each method loses when a node dies or slows down, or holds few of the classes."""
+"""Training under stress: a node dies or slows down, or nodes hold few of the classes."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from workbench.datasets import Dataset
 
 SHOWN = (*charts.SHOWN, "gossip", "gosgd", "edgegossip", "dlion", "diloco")
-"""Methods that are stressed by default: of each system one, and what learns without a server."""
+"""Methods that are stressed by default: one of each system, and those without a server."""
 
 ALPHA = 0.1
-"""Of the Dirichlet distribution of labels that are spread unevenly."""
+"""Parameter of the Dirichlet distribution of labels that are spread unevenly."""
 
 PATIENCE = 2
-"""Exchanges of models that peers wait for the silent."""
+"""Time, in exchanges of models, that peers wait for a silent node."""
 
 STRESSES = ("node dies", "node slows", "labels uneven")
-"""What goes wrong: from the middle of the training on the node is gone, or has half its speed; or
-each node holds few of the classes, where samples have one each."""
+"""Stresses: from the middle of the training on the node is gone, or has half its speed; or each
+node holds few of the classes, if samples have classes."""
 
 SCHEMA = {
     "method": pl.String,
@@ -51,7 +51,7 @@ SCHEMA = {
     "rate_share": pl.Float64,
     "end_loss": pl.Float64,
 }
-"""Columns, before the metric that the objective shows, and the reason."""
+"""Columns before the metric that the objective shows, and the reason."""
 
 FAILURES = (SimulationError, DivergedError, UserError)
 
@@ -72,15 +72,14 @@ def stress(
     outputs: Callable[[Any], Any] | None = None,
     processes: int | None = None,
 ) -> pl.DataFrame:
-    """Train in each method while something goes wrong, of those in `STRESSES`.
+    """Train with each method under each of `STRESSES`.
 
-    Times are those of each method's own training without stress. Peers wait for the silent for at
-    most their patience, some model transfers, and go on without them, as their systems do. Methods
-    that have no such patience stop: all others wait for the node for ever. Where a method does not
-    use the node nothing changes.
+    The middle is that of each method's own training without stress. Peers go on without a node that
+    has been silent for `patience_s`, as their systems do. Methods without such a timeout stop: the
+    others wait for the node for ever. A method that does not use the node loses nothing.
 
-    Methods equal to SGD learn the same under whatever only delays them, so that their programs run
-    without learning; all others run their system's training.
+    Delays do not change what methods equal to SGD learn, so their programs run without learning;
+    all others run their system's training.
 
     Parameters
     ----------
@@ -89,27 +88,26 @@ def stress(
     node
         Name or index of the node that dies or slows down; by default the last that holds samples.
     learning_rate
-        For a batch of one worker.
+        Learning rate of a step on the batch of one worker.
     methods
         Names in `METHODS`.
 
     Returns
     -------
     polars.DataFrame
-        A row for each method, stress and seed; the stress ``"none"`` comes first. ``stops`` is
-        whether the training cannot go on; else ``rate_share`` is its samples a second over those of
-        the undisturbed training, and ``end_loss`` and the metric that the objective shows, such as
-        ``end_top1``, are those of its last evaluation on the test samples. Methods that cannot be
-        used have one row, with a ``reason``.
+        A row for each method, stress and seed; the stress ``"none"`` comes first. ``stops`` says
+        whether the training cannot go on. If it can, ``rate_share`` is its samples a second over
+        those of the undisturbed training; ``end_loss`` and the metric that the objective shows,
+        such as ``end_top1``, are those of the last evaluation on the test samples. A method that
+        cannot be used has one row, with a ``reason``.
     """
     names = method_names(methods)
     count, first = check_whole("seeds", seeds, 1), check_whole("seed", seed, 0)
     how: dict[str, Any] = {"epochs": epochs, "objective": objective, "outputs": outputs}
     (task,) = tasks_of(model, cluster, dataset, batch_size, None, rates=(learning_rate,), **how)
     victim = max(task.problem.owners) if node is None else cluster.index(node)
-    points = [
-        {"method": name, "seed": one} for one in range(first, first + count) for name in names
-    ]
+    seeds_run = range(first, first + count)
+    points = [{"method": name, "seed": seed} for seed in seeds_run for name in names]
     shown = task.objective.shown
     metric = {} if shown is None else {f"end_{shown}": pl.Float64}
     return sweep(
@@ -164,7 +162,7 @@ class End(NamedTuple):
 
     @property
     def samples_per_s(self) -> float:
-        """Samples a second over all of it."""
+        """Samples a second over the whole training."""
         return self.samples / self.end_s
 
 
@@ -185,7 +183,7 @@ def _reason(error: Exception) -> str:
 
 
 def _sgd(task: Task, method: Method, plan: Plan, seed: int, faults: Sequence[Fault] = ()) -> End:
-    """Learn by plain SGD, and run the method's programs without learning for its iterations."""
+    """Train by plain SGD, and run the method's programs for its iterations, without learning."""
     learnt = sgd.learn(task, Batches.of(method, plan, task.problem), seed).row(-1, named=True)
     phase = plan.phases[0]
     programs = (plan.training or phase.programs)(learnt["iteration"])
@@ -198,9 +196,9 @@ def _sgd(task: Task, method: Method, plan: Plan, seed: int, faults: Sequence[Fau
 def _own_training(
     task: Task, method: Method, plan: Plan, seed: int, faults: Sequence[Fault] = ()
 ) -> End:
-    """Run the system's own training."""
-    waits_s = patience_s(task.problem, plan)
-    trial = Trial(task, method, plan, seed, faults=faults, patience_s=waits_s)
+    """Train by the method's own system."""
+    timeout_s = patience_s(task.problem, plan)
+    trial = Trial(task, method, plan, seed, faults=faults, patience_s=timeout_s)
     last = systems.train(trial).row(-1, named=True)
     return End(last["at_s"], last["samples"], last["loss"], last["metric"])
 
@@ -208,7 +206,7 @@ def _own_training(
 def patience_s(problem: Problem, plan: Plan) -> float:
     """Seconds of silence after which peers count a node as gone: `PATIENCE` exchanges of models.
 
-    In an exchange every node sends its model to all others over its slowest link.
+    An exchange is a batch, and a model sent to each node over the slowest path.
     """
     nodes = sorted(plan.learns_from)
     slowest_s = max(

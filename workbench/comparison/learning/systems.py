@@ -1,7 +1,7 @@
-"""Learning of methods whose updates are their own: the systems' trainings on the problem's cluster.
+"""Training by methods whose updates differ from SGD's, each by its own system.
 
-Nodes that have a model each are evaluated each by itself, as in the systems' papers: a row is the
-mean over the nodes of the newest evaluation of each.
+Where every node has a model, each model is evaluated by itself, as in the systems' papers: a row is
+the mean over the nodes of their newest evaluations.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from workbench.training import Trained
 
 UNSLOWED = Predictor("linear", 1, 1.0, 1.0, (0.0, 0.0, 0.0), baseline_s=1.0)
-"""Nothing else runs on a node of a comparison."""
+"""Slowdown of a node on which nothing else runs."""
 
 
 def train(trial: Trial) -> pl.DataFrame:
-    """Train; returns the evaluations, in the columns of `CURVE`.
+    """Train a method by its system; return the evaluations, in the columns of `CURVE`.
 
-    Raises TrainingError: the loss is not finite any more, or all wait.
+    Raises TrainingError: the loss is no longer finite, or all nodes wait.
     """
     return TRAININGS[trial.method.name](trial)
 
 
 def of_dlion(trial: Trial, system: dlion.System) -> pl.DataFrame:
-    """DLion, or a system that it is compared with."""
+    """Train by DLion, or by a system that its paper compares it with."""
     problem, nodes = trial.task.problem, trial.nodes
     own_s = [problem.batch_s(node) for node in nodes]
     batch, workers = problem.batch_size, len(nodes)
@@ -70,7 +70,7 @@ def of_gossip(
     topology: Callable[[int], nx.Graph[int]] | None = None,
     probability: float | None = None,
 ) -> pl.DataFrame:
-    """Gossip on a topology, epoch by epoch, or GoSGD, which sends with a probability."""
+    """Train by gossip on a topology once an epoch, or by GoSGD, which sends with a probability."""
     setup = decentralised.GossipSetup(
         **trial.shared(),
         **_exchange(trial),
@@ -83,7 +83,7 @@ def of_gossip(
 
 
 def of_edgegossip(trial: Trial) -> pl.DataFrame:
-    """EdgeGossip: nobody but the training uses the nodes.
+    """Train by EdgeGossip, on nodes that nothing else uses.
 
     Samples that have no means, such as tokens, are chosen by their own losses.
     """
@@ -108,13 +108,11 @@ def of_edgegossip(trial: Trial) -> pl.DataFrame:
 
 
 def of_fedavg(trial: Trial) -> pl.DataFrame:
-    """Federated averaging, with the server that the method has chosen."""
+    """Train by federated averaging, with the plan's server."""
     problem, server = trial.task.problem, trial.plan.server
     assert server is not None
-    nodes, shards = (
-        list(trial.plan.phases[0].nodes),
-        dict(zip(trial.nodes, trial.shards, strict=True)),
-    )
+    nodes = list(trial.plan.phases[0].nodes)
+    shards = dict(zip(trial.nodes, trial.shards, strict=True))
     clients = [node for node in nodes if node in shards]
     first = trial.first()
     setup = fedavg.Setup(
@@ -142,13 +140,13 @@ def _exchange(trial: Trial) -> dict[str, Any]:
 
 
 def _sample_s(trial: Trial) -> list[float]:
-    """Seconds of a sample in a whole batch, with its part of the update, by node."""
+    """Seconds of each node for a sample of a batch, with its part of the update."""
     problem = trial.task.problem
     return [problem.batch_s(node) / problem.batch_size for node in trial.nodes]
 
 
 def _evaluations(trial: Trial, frame: pl.DataFrame, *columns: str) -> Iterator[Any]:
-    """Rows of these columns and of the metric, not a number where there is none."""
+    """Rows of these columns and of the metric, which is NaN where there is none."""
     name = trial.task.objective.shown or ""
     metric = pl.col(name) if name in frame.columns else pl.lit(math.nan).alias("metric")
     return frame.select(*columns, metric).iter_rows()
@@ -171,4 +169,4 @@ TRAININGS: Mapping[str, Callable[[Trial], pl.DataFrame]] = {
     "edgegossip": of_edgegossip,
     "fedavg": of_fedavg,
 }
-"""By method."""
+"""Training by a method's own system, by the method's name."""

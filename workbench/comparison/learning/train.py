@@ -1,4 +1,4 @@
-"""Every method trains the same model: which is the first to reach a loss, in virtual time."""
+"""Training of the same model by all methods, for the same virtual time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from workbench.comparison.learning.ranking import (
 from workbench.comparison.learning.sgd import Batches, Clock
 from workbench.comparison.learning.task import Task
 from workbench.comparison.learning.trial import Trial
-from workbench.comparison.methods import METHODS, Method, Plan, plans
+from workbench.comparison.methods import METHODS, Method, Plan
+from workbench.comparison.methods import plans as plans_of
 from workbench.comparison.problem import MOST_S, Problem
 from workbench.datasets.dataset import check_dataset
 from workbench.profiles import LayerTimes, profile_model
@@ -45,13 +46,13 @@ if TYPE_CHECKING:
     from workbench.datasets import Dataset
 
 LEARNING_RATES = (0.1,)
-"""Of a batch of one worker, by default."""
+"""Default learning rates of a step on the batch of one worker."""
 
 MOST_WORK = 5
-"""Times the epochs asked for that a method learns for at most, however fast it is."""
+"""Limit on a method's epochs, however fast it is, as a multiple of those asked for."""
 
 HEADROOM = 1.1
-"""More epochs than a method is predicted to do in its time; what is beyond it is left out."""
+"""Epochs of a system's training over those predicted for its time; later ones are left out."""
 
 LEARNT = {**EVALUATIONS, "iteration": pl.Int64, "reason": pl.String}
 
@@ -75,63 +76,61 @@ def train_methods(
     times: Mapping[str, LayerTimes] | None = None,
     processes: int | None = None,
 ) -> TrainedMethods:
-    """Train a model in every method that a cluster allows: true learning, virtual time.
+    """Train a model with every method that a cluster allows: true learning, virtual time.
 
-    All methods of a seed begin with the same weights and learn from the same samples, split alike
-    among the nodes that hold some, by the ``samples`` that these hold in the cluster; an epoch is
-    one of this data set, of which EdgeGossip chooses its samples. All run for the same virtual
-    seconds, whatever number of epochs that is.
+    For a seed all methods begin with the same weights and learn from the same samples. These are
+    split among the data owners by the ``samples`` that they hold in the cluster. An epoch is one of
+    this data set. All methods run for the same virtual seconds, whatever number of epochs that is.
 
-    Methods whose updates equal SGD's are learnt once for all that take the same batches, by plain
-    SGD, with the times and bytes of each method's own simulated iterations. All others run their
+    Methods whose updates equal SGD's share a training by plain SGD if they have the same batches,
+    with the times and bytes of each method's own simulated iterations. All others run their
     system's training on the cluster. Steps have no momentum, since DLion's exchange of gradients
     allows none. A step on the gradients of several workers has a learning rate that grows with the
-    square root of their number (Krizhevsky 2014, Sec. 3.2); of several `learning_rates` each method
-    counts with its best.
+    square root of their number (Krizhevsky 2014, Sec. 3.2).
 
-    EdgeGossip chooses samples by the losses of aggregated ones, or where samples have no means, as
-    tokens, by their own losses.
+    EdgeGossip chooses samples by the losses of aggregated samples; or by their own losses, if
+    samples have no means, as tokens.
 
-    Nodes with a model each are evaluated each by itself, and the mean over nodes is taken, as in
-    the papers of these systems. Evaluations take no virtual time. All seconds are virtual.
+    Where every node has a model, each is evaluated by itself and the mean is taken, as in the
+    systems' papers. Evaluations take no virtual time.
 
     Parameters
     ----------
     model
-        A name of the zoo, or a module, which goes on from the weights that it has.
+        A name of the zoo, or a module, which starts from its own weights.
     cluster, batch_size, times
         As for `compare`.
     dataset
-        Images are fitted to the model's input if it is one of the zoo.
+        Data set; images are fitted to the input of a model of the zoo.
     epochs
-        Passes over as many samples as the data set has, of the slowest method.
+        Passes of the slowest method over as many samples as the data set has.
     seconds
         Virtual seconds of each training; by default those that the slowest method takes for its
         epochs. A method that would learn for over `MOST_WORK` times as many epochs is
         ``cut_short``.
     seeds, seed
-        How many trainings of each method, from this seed on.
+        Number of trainings of each method, and the first seed.
     learning_rates
-        For a batch of one worker; every method is trained with each.
+        Learning rates of a step on the batch of one worker. Every method is trained with each, and
+        counts with its best.
     until_loss
-        Test loss that methods are ranked by. By default the loss behind 90 % of the way from the
-        first loss to the least that the best method equal to SGD on all samples gets to, both as
-        means over seeds.
+        Test loss by which methods are ranked. The default lies at 90 % of the way from the first
+        loss to the least of the best method equal to SGD on all samples, both as means over seeds.
     alpha
-        Split each class among nodes by shares drawn from a Dirichlet distribution: small for nodes
-        that hold few classes each. The ``samples`` of the cluster then play no part.
+        Parameter of a Dirichlet distribution by which each class is split among nodes: the smaller,
+        the fewer classes a node holds. The ``samples`` of the cluster are then ignored.
     objective, outputs
         As for `workbench.training.Setup`.
     methods
         Names in `METHODS`; all by default.
     processes
-        That train beside each other; by default one for each core. A module trains in this one.
+        Number of processes; by default one for each core. A module is trained in this process.
 
     Returns
     -------
     TrainedMethods
-        The same, bit for bit, for the same arguments. What Ctrl-C interrupts has the trainings that
-        were finished.
+        The same, bit for bit, for the same arguments. After Ctrl-C it has the trainings that were
+        finished.
 
     Raises
     ------
@@ -150,10 +149,10 @@ def train_methods(
     how: dict[str, Any] = {"epochs": epochs, "objective": objective, "outputs": outputs}
     tasks = tasks_of(model, cluster, dataset, batch_size, times, rates=rates, alpha=alpha, **how)
     problem, objective = tasks[0].problem, tasks[0].objective
-    found = {name: plan_of(METHODS[name], problem) for name in names}
-    lasting = Lasting.of(tasks[0], found, seconds)
-    learnt, interrupted = _learnt(tasks, found, lasting, range(first, first + count), processes)
-    evaluations, rows = _by_method(tasks, found, lasting, learnt, count)
+    plans = {name: plan_of(METHODS[name], problem) for name in names}
+    lasting = Lasting.of(tasks[0], plans, seconds)
+    learnt, interrupted = _learnt(tasks, plans, lasting, range(first, first + count), processes)
+    evaluations, rows = _by_method(tasks, plans, lasting, learnt, count)
     target = default_target(evaluations, rows) if until_loss is None else until_loss
     ranked = named(summary(evaluations, rows, target), objective)
     return TrainedMethods(
@@ -162,7 +161,7 @@ def train_methods(
 
 
 def method_names(methods: Sequence[str]) -> list[str]:
-    """The names that a user gave, checked."""
+    """Return the names of methods, checked."""
     names = listed("methods", methods, 'give names, such as ["fedavg", "gossip"]')
     if not names:
         raise UserError("there are no methods; give at least one")
@@ -179,7 +178,7 @@ def tasks_of(
     rates: Sequence[float],
     **options: Any,
 ) -> list[Task]:
-    """What all methods learn, a task for each learning rate.
+    """The task of all methods, for each learning rate.
 
     The profile is that of the model as it is trained, which may have other outputs than the zoo's.
     """
@@ -200,17 +199,17 @@ def tasks_of(
 
 
 def plan_of(method: Method, problem: Problem) -> Plan | str:
-    """The method's best use of the cluster, or why there is none."""
-    (_, plan), *_ = plans(problem, [method])
+    """The method's fastest plan, or why it cannot be trained."""
+    (_, plan), *_ = plans_of(problem, [method])
     if method.update not in sgd.UPDATES and method.name not in systems.TRAININGS:
         return "compared by its speed alone: its training is not implemented"
     return plan
 
 
-def _batches(found: Mapping[str, Plan | str], problem: Problem) -> dict[str, Batches]:
+def _batches(plans: Mapping[str, Plan | str], problem: Problem) -> dict[str, Batches]:
     return {
         name: Batches.of(METHODS[name], plan, problem)
-        for name, plan in found.items()
+        for name, plan in plans.items()
         if METHODS[name].update in sgd.UPDATES and not isinstance(plan, str)
     }
 
@@ -222,11 +221,11 @@ class Lasting:
     Attributes
     ----------
     run_s
-        Virtual seconds of each.
+        Virtual seconds of each training.
     epochs_s
         Method -> seconds of the task's epochs.
     clocks
-        Those of methods that share a training of SGD.
+        Method -> its clock, if it shares a training by plain SGD.
     """
 
     run_s: float
@@ -234,10 +233,10 @@ class Lasting:
     clocks: Mapping[str, Clock]
 
     @classmethod
-    def of(cls, task: Task, found: Mapping[str, Plan | str], seconds: float | None) -> Lasting:
-        """What methods take for a task's epochs, and how long to run them, if that is not given."""
+    def of(cls, task: Task, plans: Mapping[str, Plan | str], seconds: float | None) -> Lasting:
+        """Time each method's epochs; trainings last for `seconds`, or else for the longest of these."""
         epochs_s, clocks = dict[str, float](), dict[str, Clock]()
-        for name, plan in found.items():
+        for name, plan in plans.items():
             if isinstance(plan, str):
                 continue
             epochs_s[name] = task.epochs * task.samples / plan.cost.samples_per_s
@@ -248,7 +247,7 @@ class Lasting:
 
 
 class Unit(NamedTuple):
-    """What is trained at once: SGD up to some iterations, or a system for some seconds."""
+    """One training to run: plain SGD up to some iterations, or a system for some seconds."""
 
     batches: Batches | None
     ends: Collection[int] = ()
@@ -257,14 +256,15 @@ class Unit(NamedTuple):
 
 
 def _units(
-    task: Task, found: Mapping[str, Plan | str], lasting: Lasting
+    task: Task, plans: Mapping[str, Plan | str], lasting: Lasting
 ) -> Iterator[tuple[str, Unit]]:
     """Trainings by name: those of SGD by their batches, the others by the method."""
-    batches = _batches(found, task.problem)
-    for one in dict.fromkeys(batches.values()):
-        clocks = [lasting.clocks[name] for name, other in batches.items() if other == one]
-        most = sgd.iterations(task, one.samples, MOST_WORK)
-        yield str(one), Unit(one, {min(most, clock.iterations(lasting.run_s)) for clock in clocks})
+    batches = _batches(plans, task.problem)
+    for shared in dict.fromkeys(batches.values()):
+        clocks = [lasting.clocks[name] for name, own in batches.items() if own == shared]
+        most = sgd.iterations(task, shared.samples, MOST_WORK)
+        ends = {min(most, clock.iterations(lasting.run_s)) for clock in clocks}
+        yield str(shared), Unit(shared, ends)
     for name, epochs_s in lasting.epochs_s.items():
         if name not in batches:
             epochs = math.ceil(HEADROOM * task.epochs * lasting.run_s / epochs_s)
@@ -273,45 +273,40 @@ def _units(
 
 def _learnt(
     tasks: Sequence[Task],
-    found: Mapping[str, Plan | str],
+    plans: Mapping[str, Plan | str],
     lasting: Lasting,
     seeds: range,
     processes: int | None,
 ) -> tuple[pl.DataFrame, bool]:
-    """All trainings that have to be run, and whether Ctrl-C ended them."""
+    """Run all trainings; return their evaluations, and whether Ctrl-C ended them."""
     points = [
         {"method": name, "learning_rate": task.learning_rate, "seed": seed}
         | {"task": task, "unit": unit}
         for seed in seeds
         for task in tasks
-        for name, unit in _units(task, found, lasting)
+        for name, unit in _units(task, plans, lasting)
     ]
     processes = processes if isinstance(tasks[0].model, str) else 1
+    labels = ("learning_rate",)
     try:
-        return sweep(
-            learn,
-            points,
-            LEARNT,
-            title="training",
-            labels=("learning_rate",),
-            processes=processes,
-        ), False
+        frame = sweep(learn, points, LEARNT, title="training", labels=labels, processes=processes)
+        return frame, False
     except ExperimentInterrupted as stopped:
         return stopped.frame, True
 
 
 def _by_method(
     tasks: Sequence[Task],
-    found: Mapping[str, Plan | str],
+    plans: Mapping[str, Plan | str],
     lasting: Lasting,
     learnt: pl.DataFrame,
     seeds: int,
 ) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
-    """Evaluations of all methods; and a row for each with each learning rate, or with a reason."""
+    """Evaluations of all methods; and a row for each method and learning rate, or with a reason."""
     problem = tasks[0].problem
-    batches, parts = _batches(found, problem), list[pl.DataFrame]()
+    batches, parts = _batches(plans, problem), list[pl.DataFrame]()
     rows = list[dict[str, Any]]()
-    for name, plan in found.items():
+    for name, plan in plans.items():
         method = METHODS[name]
         row: dict[str, Any] = {"method": name, "system": method.system, "update": method.update}
         if isinstance(plan, str):
@@ -339,13 +334,13 @@ def _by_method(
                     rows[-1]["cut_short"] = max(own["at_s"]) < lasting.run_s
                 own = own.filter(pl.col("at_s") <= lasting.run_s * (1 + 1e-9))
                 parts.append(
-                    own.select(pl.col(one).cast(kind) for one, kind in EVALUATIONS.items())
+                    own.select(pl.col(column).cast(kind) for column, kind in EVALUATIONS.items())
                 )
     return pl.concat([pl.DataFrame(schema=EVALUATIONS), *parts]), rows
 
 
 def learn(task: Task, method: str, unit: Unit, seed: int) -> Any:
-    """Rows of one training; or one with the reason why it failed."""
+    """Run one training; return its evaluations, or a row with the reason why it failed."""
     try:
         if unit.batches is not None:
             return sgd.learn(task, unit.batches, seed, unit.ends)

@@ -1,7 +1,6 @@
-"""A training of a method by its own system, and the curve of evaluations that it leaves.
+"""Training of a method by its own system, and its curve of evaluations.
 
-It runs on paths as `Routes.link` has them, at the speeds of the problem, from the shards and the
-first weights of the task.
+The training uses the paths and speeds of the problem, and the shards and first weights of the task.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One training of a method, by its system.
+    """One training of a method by its system.
 
     Attributes
     ----------
     faults, patience_s
-        What goes wrong, and how long peers wait for anything; see `decentralised.PeerSetup`.
+        Faults, and the seconds that peers wait for a message; see `decentralised.PeerSetup`.
     """
 
     task: Task
@@ -46,43 +45,44 @@ class Trial:
     patience_s: float | None = field(default=None, kw_only=True)
 
     def train(self, setup: Any, how: Any) -> Any:
-        """Run a system's training on one thread, whatever goes wrong in it."""
+        """Run a system's training with the trial's faults, on one thread."""
         with fixed_threads():
             programs = setup.programs(how)
         faults = among(self.faults, programs.cluster)
-        done: Any = training.run(programs, RunOptions(faults, trace=True, threads=1))
-        if done.run.interrupted:
+        trained: Any = training.run(programs, RunOptions(faults, trace=True, threads=1))
+        if trained.run.interrupted:
             raise KeyboardInterrupt
-        return done
+        return trained
 
     @property
     def nodes(self) -> list[int]:
-        """Those that learn, in the order of the system's cluster."""
+        """Data owners that learn, in the order of the system's cluster."""
         owners = self.task.problem.owners
         return [node for node in owners if node in self.plan.learns_from]
 
     @property
     def shards(self) -> list[Any]:
-        """Training samples of each of `nodes`."""
+        """Indices of the training samples of each of `nodes`."""
         problem, shards = self.task.problem, self.task.shards(self.seed)
         return [shards[problem.owners.index(node)] for node in self.nodes]
 
     def dead(self, at_s: float) -> set[int]:
-        """Places among `nodes` of those that have crashed by a time; none of them restarts."""
+        """Places among `nodes` of those that have crashed by this time."""
         names = [self.task.problem.cluster.names[node] for node in self.nodes]
-        crashed = [one for one in self.faults if isinstance(one, Crash) and one.at_s <= at_s]
-        return {names.index(str(one.node)) for one in crashed if one.node in names}
+        crashes = [fault for fault in self.faults if isinstance(fault, Crash)]
+        crashed = {crash.node for crash in crashes if crash.at_s <= at_s}
+        return {place for place, name in enumerate(names) if name in crashed}
 
     def cluster(self, nodes: Sequence[int], speeds: Sequence[float] | None = None) -> Cluster:
-        """Paths between some nodes as a cluster, with these speeds at the beginning (default 1)."""
+        """Some nodes and the paths between them, with these speeds at the beginning (default 1)."""
         part, own = self.task.problem.routes.part(nodes), self.task.problem.speeds
         factors = [
             (1.0 if speeds is None else speeds[place]) / own[node]
             for place, node in enumerate(nodes)
         ]
         scaled = tuple(
-            replace(one, speed=one.speed_over_time.scaled(factor, 0.0, math.inf))
-            for one, factor in zip(part.nodes, factors, strict=True)
+            replace(node, speed=node.speed_over_time.scaled(factor, 0.0, math.inf))
+            for node, factor in zip(part.nodes, factors, strict=True)
         )
         return replace(part, nodes=scaled)
 
@@ -102,11 +102,11 @@ class Trial:
         task, data = self.task, self.task.dataset
         with fixed_threads():
             model = make_model(task.model, data, self.seed, task.outputs)
-            found = evaluate(model, data.x_test, data.y_test, objective=task.objective)
-        return found.loss, found.metrics.get(task.objective.shown or "", math.nan)
+            test = evaluate(model, data.x_test, data.y_test, objective=task.objective)
+        return test.loss, test.metrics.get(task.objective.shown or "", math.nan)
 
     def bytes_sent(self, trace: Trace, nodes: Sequence[int]) -> tuple[Any, Any]:
-        """Times at which messages had arrived, and the bytes of all by then, on each link."""
+        """Arrival times of messages, and the bytes sent over all links until then."""
         problem = self.task.problem
         places = {problem.cluster.names[node]: node for node in nodes}
         hops = {
@@ -127,14 +127,14 @@ def own_models(
     learnt: Iterable[tuple[float, int]],
     trained: Trained[Any],
 ) -> pl.DataFrame:
-    """The curve of nodes that have a model each.
+    """The curve of a training in which every node has a model.
 
     Parameters
     ----------
     evaluations
         ``at_s, place, loss, metric`` of a node's model.
     learnt
-        ``at_s, samples`` that some node had learnt from, since it said so last.
+        ``at_s, samples`` that a node has learnt from since its last entry.
     """
     count = len(trial.nodes)
     loss, metric = trial.first()
@@ -160,35 +160,27 @@ def finished(
     trained: Trained[Any],
     nodes: Sequence[int],
 ) -> pl.DataFrame:
-    """The curve of evaluations ``at_s, loss, metric``, with what was sent and learnt by then."""
+    """The curve of evaluations ``at_s, loss, metric``, with bytes and samples until then."""
     assert trained.run.trace is not None
     arrived_s, sizes = trial.bytes_sent(trained.run.trace, nodes)
-    done = sorted(learnt)
-    done_s, samples = [at_s for at_s, _ in done], np.cumsum([count for _, count in done])
-    return pl.DataFrame(
-        [
-            (
-                at_s,
-                _by(arrived_s, sizes, at_s),
-                _by(done_s, samples, at_s),
-                loss,
-                metric,
-            )
-            for at_s, loss, metric in rows
-        ],
-        schema=CURVE,
-        orient="row",
-    ).with_columns(pl.col("metric").fill_nan(None))
+    entries = sorted(learnt)
+    learnt_s, samples = [at_s for at_s, _ in entries], np.cumsum([count for _, count in entries])
+    curve = [
+        (at_s, _sum_at(at_s, arrived_s, sizes), _sum_at(at_s, learnt_s, samples), loss, metric)
+        for at_s, loss, metric in rows
+    ]
+    frame = pl.DataFrame(curve, schema=CURVE, orient="row")
+    return frame.with_columns(pl.col("metric").fill_nan(None))
 
 
-def _by(times_s: Any, sums: Any, at_s: float) -> float:
-    """A sum over what happened by a time."""
+def _sum_at(at_s: float, times_s: Any, sums: Any) -> float:
+    """Value at a time of a sum that grows at `times_s`."""
     place = int(np.searchsorted(times_s, at_s, side="right"))
     return float(sums[place - 1]) if place else 0.0
 
 
 def among(faults: Iterable[Fault], cluster: Cluster) -> tuple[Fault, ...]:
-    """Faults of nodes and links of a cluster, which has others than those that faults name."""
+    """The faults that concern nodes and links of a cluster."""
     names = cluster.names
     links = {(names[a], names[b]) for a, b in cluster.links}
     return tuple(
