@@ -1,4 +1,4 @@
-"""Charts of a comparison: rates by method, timelines under each other, and who wins where."""
+"""Charts of a comparison: rates by method, timelines, and the fastest system by setting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 KINDS = ("equal to SGD, all samples", "equal to SGD, some samples", "other updates")
 ACTIONS = {"work": "computing", "transfer": "sending"}
-"""Of a trace's kinds."""
+"""Kind of a trace's row -> its name in a timeline."""
 SHOWN = (
     "one node, samples sent once",
     "parameter server, dynacomm",
@@ -27,13 +27,13 @@ SHOWN = (
     "hiertrain",
     "fedavg",
 )
-"""Methods whose timelines are drawn, one of each kind."""
+"""Methods whose timelines are drawn."""
 
 
 def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
-    """Samples a second of every method that can be used and fits, by kind of update.
+    """Draw samples a second of every method that can be used and fits, by kind of update.
 
-    Where `frame` counts those of a kind that are ``alike``, names have the number: ``gosgd (+1)``.
+    If `frame` counts methods of a kind that are ``alike``, names show the number: ``gosgd (+1)``.
     """
     exact = pl.col("update") == EQUAL
     whole, some, others = map(pl.lit, KINDS)
@@ -57,7 +57,7 @@ def rates(frame: pl.DataFrame, title: Sequence[str]) -> alt.Chart:
 
 
 def marks(frame: pl.DataFrame, kinds: Sequence[str]) -> alt.Chart:
-    """A mark for each row's ``samples_per_s``, on a logarithmic axis: rates differ by decades."""
+    """Draw a mark for each row's ``samples_per_s``, on a logarithmic axis."""
     import altair as alt
 
     order = frame["method"].to_list()
@@ -75,7 +75,7 @@ def marks(frame: pl.DataFrame, kinds: Sequence[str]) -> alt.Chart:
 
 
 def columns(frame: pl.DataFrame) -> pl.DataFrame:
-    """The columns of a comparison that fit a page, rounded; without methods that cannot be used."""
+    """Columns of a comparison that fit on a page, rounded, for methods that can be used."""
     rows = frame.filter(pl.col("reason").is_null())
     three = [pl.col(name).round_sig_figs(3) for name in ("samples_per_s", "over_one_node")]
     percent = [
@@ -86,21 +86,17 @@ def columns(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def timeline(problem: Problem) -> pl.DataFrame:
-    """What nodes do under the methods of `SHOWN`, as `traced` has it.
-
-    Methods that cannot be used here are left out.
-    """
+    """Timelines of the methods of `SHOWN` that can be used; see `traced`."""
     return traced(usable(problem, [METHODS[name] for name in SHOWN]))
 
 
-def traced(found: Mapping[str, Plan]) -> pl.DataFrame:
-    """Two iterations of each method: ``method, samples_per_s, node, action, start_s, end_s``.
+def traced(plans: Mapping[str, Plan]) -> pl.DataFrame:
+    """Timelines of two iterations: ``method, samples_per_s, node, action, start_s, end_s``.
 
-    Of a method with two phases one iteration of each. Methods that have no programs to show are
-    left out.
+    A method with two phases has one iteration of each. Methods without programs are left out.
     """
     rows = []
-    for name, plan in found.items():
+    for name, plan in plans.items():
         begin_s = 0.0
         for phase in plan.phases:
             trace = phase.trace(2 // len(plan.phases))
@@ -115,9 +111,9 @@ def traced(found: Mapping[str, Plan]) -> pl.DataFrame:
 
 
 def timelines(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
-    """A panel for each method, on one time axis; a node's row has computing above, sending below.
+    """Draw a panel for each method, with computing above sending in each node's row.
 
-    The axis ends at the median of the methods' ends.
+    All panels have one time axis, which ends at the median of the methods' ends.
     """
     import altair as alt
 
@@ -154,8 +150,8 @@ def timelines(frame: pl.DataFrame, title: Sequence[str]) -> dict[str, Any]:
 def winners(problems: Sequence[tuple[float, float, Problem]]) -> pl.DataFrame:
     """The fastest system at each point: ``bandwidth_mbps, unevenness, system, method, margin``.
 
-    Of methods that equal SGD on all samples; `margin` is its rate over the next system's. Where
-    that is below `TIE`, the system is ``"a tie"``, and both methods are named.
+    Only methods that equal SGD on all samples count. ``margin`` is the rate of the fastest system
+    over that of the next; below `TIE` the system is ``"a tie"``, and both methods are named.
     """
     rows = []
     for bandwidth_mbps, unevenness, problem in problems:
@@ -175,7 +171,7 @@ def winners(problems: Sequence[tuple[float, float, Problem]]) -> pl.DataFrame:
 
 
 def draw_winners(frame: pl.DataFrame, title: Sequence[str]) -> alt.LayerChart:
-    """A rectangle for each point, coloured by the fastest system, with its margin."""
+    """Draw a rectangle for each point, coloured by the fastest system, with its margin."""
     import altair as alt
 
     systems = frame["system"].unique().sort().to_list()

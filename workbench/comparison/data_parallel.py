@@ -13,15 +13,15 @@ from workbench.utils.checks import UserError, check_number
 
 @dataclass(frozen=True)
 class Averaging:
-    """What a round of averaging takes beside the network.
+    """Seconds of a round of averaging beside those of the network.
 
     Parameters
     ----------
     round_s
-        Seconds a round, whatever its size: until the group's start, and the step that follows.
+        Seconds a round, whatever its size: forming the group, and the step that follows.
     handled_bps
-        Bits per second, of what a machine sends, that its averaging process encodes, adds up and
-        decodes. The process does one thing at a time, so this adds to the seconds of transport.
+        Rate at which a machine's averaging process encodes, adds up and decodes, in bits that the
+        machine sends. The process does one thing at a time, so this adds to transport.
     """
 
     round_s: float = 0.0
@@ -39,14 +39,14 @@ def data_parallel(
     compute_s: float,
     averaging: Averaging,
 ) -> Program:
-    """Return the program of every machine; its result is when the epoch ended.
+    """Return the program of every machine; its result is the time at which the epoch ended.
 
-    All machines compute for `compute_s`, after which they have the batch together; then they form a
-    group and average gradients of `parameters_bytes`.
+    All machines compute for `compute_s`, after which their samples make up the batch; then they
+    form a group and average gradients of `parameters_bytes`.
 
-    Deviation: Hivemind cuts a share into parts of half a megabyte, which are averaged one after the
-    other while the next travel. With parts that small, transport would hide handling, but runs of a
-    large model with several machines in a region are slower; with whole shares the two add up.
+    Deviation: Hivemind cuts a share into parts of half a megabyte and averages one while the next
+    arrive. With parts that small, transport would hide handling, but runs of a large model with
+    several machines in a region are slower than that; with whole shares the two add up.
     """
 
     async def program(context: Context) -> float:
@@ -65,7 +65,7 @@ def predict_epoch_s(
     compute_s: float,
     averaging: Averaging,
 ) -> float:
-    """Simulate an epoch on a cluster in which all machines are linked; return its seconds."""
+    """Seconds of an epoch, simulated on a cluster in which all machines are linked."""
     program = data_parallel(parameters_bytes, compute_s, averaging)
     last_s: float = max(simulate(cluster, [program] * len(cluster)).results.values())
     return last_s

@@ -28,7 +28,7 @@ RULES = ("may leave", "stay")
 
 @dataclass(frozen=True, kw_only=True)
 class Setting(Parameters):
-    """Parameters with their sliders."""
+    """Setting of the explorer."""
 
     model: Annotated[str, PARAMETERS["model"]] = "resnet18"
     bandwidth_mbps: Annotated[float, Slider(1, 10_000, scale="log", label="bandwidth")] = 20.0
@@ -46,7 +46,7 @@ class Setting(Parameters):
 
     @property
     def may_leave(self) -> bool:
-        """Whether raw samples may leave the worker that holds them."""
+        """Whether raw samples may leave their owner."""
         return self.samples == RULES[0]
 
 
@@ -54,9 +54,9 @@ SHARED = Shared(
     "Which way should I train this?",
     f"Workers of {WORKER_GFLOPS:g} GFLOP/s that hold {SAMPLES:,} samples each, an edge server of "
     f"{EDGE_GFLOPS:g} and a cloud of {CLOUD_GFLOPS:,.0f} behind it, 100 Mbit/s and 30 ms away. The "
-    "last worker is slower than the first by the unevenness. Of each system the methods that are "
-    "hardly ever slower than its others; which is the fastest, and why; what the nodes do under "
-    "the fastest three: computing above, sending below, waiting in between.",
+    "last worker is slower than the first by the unevenness. Rates of the methods that are hardly "
+    "ever slower than the others of their system; which is the fastest, and why; timelines of the "
+    "fastest three: computing above, sending below, waiting in between.",
     {
         "model": ("mobilenet_v2", "resnet18", "vgg16"),
         "bandwidth_mbps": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0),
@@ -90,16 +90,16 @@ def problem_of(setting: Setting) -> Problem:
 
 BANDWIDTHS_MBPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 UNEVENNESSES = (1.0, 2.0, 4.0, 10.0)
-"""Where winners change, of a small model and a large batch."""
+"""Points of the chart of winners."""
 
 
 def problems(setting: Setting, samples: str) -> list[tuple[float, float, Problem]]:
-    """Questions at all bandwidths and unevennesses, as `charts.winners` takes them."""
-    asked = []
+    """Problems at all bandwidths and unevennesses, for `charts.winners`."""
+    points = []
     for mbps, uneven in product(BANDWIDTHS_MBPS, UNEVENNESSES):
-        other = replace(setting, bandwidth_mbps=mbps, unevenness=uneven, samples=samples)
-        asked.append((mbps, uneven, problem_of(other)))
-    return asked
+        changed = replace(setting, bandwidth_mbps=mbps, unevenness=uneven, samples=samples)
+        points.append((mbps, uneven, problem_of(changed)))
+    return points
 
 
 SHOWN = (
@@ -111,25 +111,25 @@ SHOWN = (
     "hiertrain",
     "all_edge",
 )
-"""Methods of each system that are hardly ever slower than its others, which take time."""
+"""Methods that are hardly ever slower than the others of their system, which would take time."""
 
 TIMELINES = 3
 
 
-def found(problem: Problem) -> dict[str, Plan]:
+def ranked(problem: Problem) -> dict[str, Plan]:
     """The methods of `SHOWN` that can be used, all samples first, then the fastest first."""
 
-    def key(found: tuple[str, Plan]) -> tuple[bool, float]:
-        plan = found[1]
+    def rank(item: tuple[str, Plan]) -> tuple[bool, float]:
+        _, plan = item
         return problem.share(plan.learns_from) < 1, -plan.cost.samples_per_s
 
-    return dict(sorted(usable(problem, [METHODS[name] for name in SHOWN]).items(), key=key))
+    return dict(sorted(usable(problem, [METHODS[name] for name in SHOWN]).items(), key=rank))
 
 
 def table(setting: Setting) -> pl.DataFrame:
     """Rows of ``method, system, samples_per_s, samples_share, limited_by, busy_share``."""
     problem = problem_of(setting)
-    return _table(problem, found(problem))
+    return _table(problem, ranked(problem))
 
 
 def _table(problem: Problem, plans: Mapping[str, Plan]) -> pl.DataFrame:
@@ -142,9 +142,9 @@ def _table(problem: Problem, plans: Mapping[str, Plan]) -> pl.DataFrame:
 
 
 def draw(setting: Setting) -> dict[str, Any]:
-    """Who is ahead, rates of methods that equal SGD, and timelines of the fastest of them."""
+    """Draw rates of methods that equal SGD, and timelines of the fastest; the title answers."""
     problem = problem_of(setting)
-    plans = found(problem)
+    plans = ranked(problem)
     frame = _table(problem, plans)
     kind = pl.when(pl.col("samples_share") == 1).then(pl.lit(charts.KINDS[0]))
     drawn = frame.with_columns(kind=kind.otherwise(pl.lit(charts.KINDS[1])))

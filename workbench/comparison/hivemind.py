@@ -1,4 +1,4 @@
-"""26 trainings with Hivemind in clouds on four continents, and what is predicted of them.
+"""Predictions of 26 trainings with Hivemind in clouds on four continents.
 
 Runs and links: ``data/measured``. Constants are fitted on the ten runs in one zone (A) alone,
 written to ``data/calibration/hivemind.toml`` by ``python -m workbench.comparison.hivemind``, and
@@ -23,7 +23,7 @@ from workbench.utils.files import DATA
 FOLDER = DATA / "measured"
 EXPLANATION = "one_process"
 SETS = {"A": "A: one zone (fitted)", "B": "B: Atlantic", "C": "C: continents"}
-"""By the first letter of a run's name."""
+"""First letter of a run's name -> its set."""
 
 
 def runs() -> pl.DataFrame:
@@ -37,22 +37,22 @@ def regions() -> Regions:
 
 
 def averaging() -> Averaging:
-    """The frozen constants, the same for both models."""
+    """The frozen constants of averaging, the same for both models."""
     constants = load_constants("hivemind", EXPLANATION)
     return Averaging(constants["round_s"], constants["handled_gbps"] * 1e9)
 
 
 def machine_s() -> dict[str, float]:
-    """Frozen seconds for which one machine would compute an epoch, by model."""
+    """Model -> frozen seconds in which one machine would compute an epoch."""
     seconds: dict[str, float] = load_calibration("hivemind")["machine_s"]
     return seconds
 
 
 def predicted(*, overlapped: bool = False) -> pl.DataFrame:
-    """`validate` for all runs with the frozen constants, and the ``set`` of each.
+    """Predictions of all runs with the frozen constants, as from `validate`, and their ``set``.
 
-    With `overlapped`, as if the rate of a machine's averaging process limited its streams, as an
-    interface does: then transport hides handling. This explanation fits the runs worse.
+    With `overlapped`, the rate of a machine's averaging process limits its streams as an interface
+    does, so that transport hides handling. This explanation fits the runs worse.
     """
     places, constants = regions(), averaging()
     if overlapped:
@@ -80,8 +80,8 @@ def errors(frame: pl.DataFrame) -> pl.DataFrame:
 def fitted() -> tuple[Averaging, dict[str, float]]:
     """Fit both constants, and each model's seconds of computing, on the runs of A.
 
-    Averaging takes ``round_s + sent bits / handled_bps`` and the seconds of transport, which are
-    simulated; what is left of ``others_s`` is linear in the unknowns, and fitted by least squares.
+    Averaging takes ``round_s + sent bits / handled_bps`` beside transport, which is simulated. The
+    rest of ``others_s`` is linear in the unknowns, which are fitted by least squares.
     """
     zone = runs().filter(pl.col("run").str.starts_with("A"))
     bits, left_s = [], []
@@ -100,7 +100,7 @@ def fitted() -> tuple[Averaging, dict[str, float]]:
 
 
 def to_toml(constants: Averaging, computing: Mapping[str, float]) -> str:
-    """The calibration's file."""
+    """Text of the calibration file."""
     names = runs().select(pl.concat_str("run", "model", separator=" ").alias("name"))["name"]
     frame = validate(runs(), regions(), constants, machine_s=computing).with_columns(name=names)
     zone = frame.filter(pl.col("run").str.starts_with("A"))

@@ -1,8 +1,7 @@
-"""Measure iterations of methods with real processes, and simulate the same iterations.
+"""Iterations of methods measured with real processes, beside the same iterations simulated.
 
-Their programs run without learning: messages have the size that they would have, and a node
-computes by waiting for as long as it would, so that what is measured are links, order and waiting,
-not the speed of this machine.
+Programs run without learning: messages have their sizes, and a node waits for the seconds of its
+work. So links, order and waiting are measured, not the speed of this machine.
 """
 
 from __future__ import annotations
@@ -25,17 +24,16 @@ if TYPE_CHECKING:
     from workbench.runtime.measured import MeasuredRun
 
 AT_MOST_S = 60.0
-"""Methods that take longer are not measured."""
+"""Limit on the seconds of a method; slower ones are not measured."""
 
 LASTING_S = 2.0
-"""Enough iterations are measured to take that long, beside those at the beginning."""
+"""Seconds that the measured iterations take at least, beside those at the beginning."""
 
-MOST_ITERATIONS = 1000
-FEWEST = 2
-"""Iterations at least."""
+FEWEST, MOST_ITERATIONS = 2, 1000
+"""Bounds on the measured iterations."""
 
 MOST_NODES = 32
-"""Each is a process."""
+"""Largest number of nodes, each of which is a process."""
 
 SCHEMA: dict[str, Any] = {
     "method": pl.String,
@@ -59,12 +57,12 @@ def measured(
 ) -> pl.DataFrame:
     """Measure methods, each for `at_most_s` seconds at most; a row each.
 
-    Rates are those of the same ``iterations``, simulated and measured, so that they can be
-    compared. ``late`` of all ``deadlines``, ends of messages and of computing, were missed by over
-    1 ms; ``steal`` is the share of the machine's time that others took. ``reason`` says why a
-    method was not measured, what was left out, or that the machine disturbed it.
+    Rates are those of the same ``iterations``, simulated and measured. ``deadlines`` are ends of
+    messages and of computing, of which ``late`` were missed by over 1 ms; ``steal`` is the share of
+    the machine's time that others took. ``reason`` says why a method was not measured, or that the
+    machine disturbed it.
 
-    Raises UserError: `at_most_s` is out of range; measured runs cannot be had here.
+    Raises UserError: `at_most_s` is out of range; measured runs are not possible here.
     """
     from workbench.runtime.measured.sessions import current_or_new
 
@@ -94,7 +92,7 @@ def measured(
 
 @dataclass(frozen=True)
 class Measurement:
-    """Iterations of a method that are to be measured."""
+    """Iterations of a method to be measured."""
 
     plan: Plan
     count: int
@@ -103,9 +101,9 @@ class Measurement:
 
     @classmethod
     def of(cls, problem: Problem, plan: Plan | str, at_most_s: float) -> Measurement:
-        """Choose how many iterations, by simulating them.
+        """Choose the number of iterations, by simulating them.
 
-        Raises UserError: they cannot be measured, or take too long.
+        Raises UserError: the method cannot be measured, or takes too long.
         """
         if isinstance(plan, str):
             raise UserError(plan)
@@ -129,14 +127,14 @@ class Measurement:
         )
 
     def measure(self) -> dict[str, Any]:
-        """A row of the table."""
-        carrier = Measured(self.used.links)
+        """Measure the iterations; return a row of the table."""
+        runner = Measured(self.used.links)
         try:
-            cost = self.plan.run(carrier, self.count)
+            cost = self.plan.run(runner, self.count)
         except (UserError, SimulationError) as error:
             return {"reason": str(error)}
-        disturbed = any(run.disturbed for run in carrier.runs)
-        return carrier.late() | {
+        disturbed = any(run.disturbed for run in runner.runs)
+        return runner.late() | {
             "simulated_samples_per_s": self.samples_per_s,
             "measured_samples_per_s": cost.samples_per_s,
             "iterations": self.count,
@@ -146,10 +144,10 @@ class Measurement:
 
 @dataclass
 class Simulated:
-    """Simulates runs, and notes how long all take and which links they use."""
+    """Runner that simulates, and adds up the seconds and links that its runs use."""
 
     seconds: float = 0.0
-    nodes: int = 0  # of the largest
+    nodes: int = 0  # of the largest run
     links: set[tuple[str, str]] = field(default_factory=set)
 
     def __call__(
@@ -159,13 +157,13 @@ class Simulated:
         run = simulate(cluster, programs, trace=trace)
         self.seconds += run.end_s
         self.nodes = max(self.nodes, len(cluster))
-        self.links |= {(cost.source, cost.target) for cost in run.links if cost.messages}
+        self.links |= {(link.source, link.target) for link in run.links if link.messages}
         return run
 
 
 @dataclass
 class Measured:
-    """Measures runs, over the links that they use: each is a connection."""
+    """Runner that measures, with a connection for each link in use."""
 
     links: set[tuple[str, str]]
     runs: list[MeasuredRun] = field(default_factory=list)
@@ -183,7 +181,7 @@ class Measured:
         return run
 
     def late(self) -> dict[str, Any]:
-        """How many deadlines were late, and the largest share of time that others took."""
+        """Columns ``deadlines, late, steal`` over all runs."""
         late = pl.concat(run.late for run in self.runs).filter(pl.col("kind") != "work")
         return {
             "deadlines": late["count"].sum(),
@@ -193,7 +191,7 @@ class Measured:
 
 
 def over(cluster: Cluster, used: Collection[tuple[str, str]]) -> Cluster:
-    """The cluster with these links alone, by the names of their ends."""
+    """The cluster with only these links, given by the names of their ends."""
     names = cluster.names
     links = {(a, b): link for (a, b), link in cluster.links.items() if (names[a], names[b]) in used}
     return replace(cluster, links=links)

@@ -1,4 +1,4 @@
-"""Memory of a step of SGD by the number of samples in it."""
+"""Memory of a step of SGD by its number of samples."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 PLANNER = "greedy_by_size"
 
 FEW, MANY = 8, 32
-"""Samples with which a module is traced: bytes of a dataflow are affine in the batch."""
+"""Batches with which a module is traced: bytes of a dataflow are affine in the batch."""
 
 
 class NodeMemory(NamedTuple):
-    """Memory that a training takes on a node.
+    """Memory that a step takes on a node.
 
     Attributes
     ----------
     needed_bytes
-        At the peak, without recomputation.
+        Bytes at the peak, without recomputation.
     fits
-        None if the node does not state its memory.
+        Whether the node has them; None if it does not state its memory.
     """
 
     needed_bytes: float
@@ -38,15 +38,15 @@ class NodeMemory(NamedTuple):
 
 
 class StepMemory:
-    """Bytes of a step by the samples in it: results planned by size, parameters and gradients.
+    """Bytes of a step by its samples: results planned by size, parameters and gradients.
 
     Parameters
     ----------
     dataflow
-        Of a step, by samples.
+        Makes the dataflow of a step on this many samples.
     traced
-        Two numbers of samples from whose bytes those of others follow, on a line; by default each
-        number's own dataflow is planned.
+        Two batches, from whose bytes those of all others are extrapolated linearly; by default the
+        dataflow of each batch is planned.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class StepMemory:
         if self._traced is None or samples in self._traced:
             return self._needed(samples)
         few, many = self._traced
-        each = (self(many) - self(few)) / (many - few)
-        return self(many) + (samples - many) * each
+        sample_bytes = (self(many) - self(few)) / (many - few)
+        return self(many) + (samples - many) * sample_bytes
 
     @cached_property
     def fixed_bytes(self) -> float:
-        """Of a step whatever its samples, on a line through those of `FEW` and `MANY` samples."""
+        """Bytes independent of the samples, on the line through `FEW` and `MANY` samples."""
         few, many = self(FEW), self(MANY)
         return max(0.0, few - FEW * (many - few) / (MANY - FEW))
 
@@ -81,7 +81,7 @@ def memory_of(
     input_shape: InputShape | None,
     input_dtype: str | None,
 ) -> StepMemory | None:
-    """Return what a step needs, by samples.
+    """Return the memory of a step of a model.
 
     A model of the zoo at its own shape has a stored dataflow; any other is traced. None for a
     profile, which has no operators, and for a module whose operators depend on its data.

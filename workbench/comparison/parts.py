@@ -16,16 +16,16 @@ ASSUMES = "a tier's memory is estimated as its layers' share of the whole model'
 
 
 class Part(NamedTuple):
-    """What a node holds of a model; L = layer.
+    """Part of a model on a node; L = layer.
 
     Attributes
     ----------
     held
         Whether it holds the parameters. Shape (L,).
     samples
-        Of which it holds the layer's results. Shape (L,).
+        Samples of which it holds the layer's results. Shape (L,).
     received_bytes
-        Of features that others have computed.
+        Bytes of features that others have computed.
     """
 
     held: NDArray[np.bool_]
@@ -34,9 +34,9 @@ class Part(NamedTuple):
 
 
 def parts(policy: Policy, output_bytes: NDArray[np.float64]) -> Mapping[str, Part]:
-    """What each tier holds that takes part; `output_bytes` is of a sample. Shape (L,)."""
+    """Part of each tier in use; `output_bytes` is of a sample. Shape (L,)."""
     layers = len(output_bytes)
-    found = {}
+    by_tier = {}
     for tier in TIERS:
         held, samples = np.zeros(layers, bool), np.zeros(layers, np.int64)
         for span in policy.held(tier, layers):
@@ -51,18 +51,18 @@ def parts(policy: Policy, output_bytes: NDArray[np.float64]) -> Mapping[str, Par
             for last, count in ((policy.m_s, policy.b_s), (policy.m_l, policy.b_l)):
                 received += count * float(output_bytes[last - 1])
         if held.any():
-            found[tier] = Part(held, samples, received)
-    return found
+            by_tier[tier] = Part(held, samples, received)
+    return by_tier
 
 
 def part_bytes(problem: Problem, part: Part) -> float | None:
-    """Memory that a part takes at its peak; None if the model's is not known.
+    """Peak memory of a part; None if the model's is not known.
 
-    What a step of the whole model takes whatever its samples is taken to be for parameters, as many
-    for a copy of those that are trained, and the largest gradient; the rest for all outputs, and
-    input and output of the largest layer once more, as gradients. A part takes the same of its
-    layers, as much a byte as the whole, and received features twice, as inputs are held. So all
-    layers on one node take what the whole model does.
+    The memory of a step of the whole model is divided in proportion to bytes. What does not depend
+    on samples goes to parameters, a copy of the trained ones and the largest gradient. The rest
+    goes to all outputs, and to input and output of the largest layer again, as their gradients.
+    Received features count twice, since inputs are kept. So all layers on one node need what the
+    whole model needs.
     """
     memory, batch, table = problem.memory, problem.batch_size, problem.profile.table
     if memory is None:
@@ -79,9 +79,9 @@ def part_bytes(problem: Problem, part: Part) -> float | None:
     def of_outputs(samples: NDArray[np.int64]) -> float:
         return float((outputs * samples).sum() + ((inputs + outputs) * samples).max())
 
-    every, all_samples = np.ones(len(sizes), bool), np.full(len(sizes), batch)
+    whole_model, whole_batch = np.ones(len(sizes), bool), np.full(len(sizes), batch)
     return (
-        fixed * of_parameters(part.held) / (of_parameters(every) or 1.0)
-        + (whole - fixed) * of_outputs(part.samples) / (of_outputs(all_samples) or 1.0)
+        fixed * of_parameters(part.held) / (of_parameters(whole_model) or 1.0)
+        + (whole - fixed) * of_outputs(part.samples) / (of_outputs(whole_batch) or 1.0)
         + 2 * part.received_bytes
     )

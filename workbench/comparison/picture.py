@@ -25,7 +25,7 @@ BATCH = 32_768
 
 
 def predictions(frame: pl.DataFrame) -> alt.FacetChart:
-    """Predicted against measured epochs of `hivemind.predicted`, a panel for each prediction."""
+    """Draw predicted against measured epochs of `hivemind.predicted`, a panel a prediction."""
     import altair as alt
 
     drawn = frame.unpivot(
@@ -63,8 +63,8 @@ def two_regions(
 ) -> pl.DataFrame:
     """Seconds of an epoch, ``machines, part, seconds``, with half the machines in each region.
 
-    Of 2, 4, ... up to `machines`, for `batch_size` samples together. `bandwidth_mbps` is what one
-    TCP stream between the regions reaches in the long run.
+    There are rows for 2, 4, ... up to `machines`. They compute `batch_size` samples together.
+    `bandwidth_mbps` is what one TCP stream between the regions reaches in the long run.
     """
     size_bytes = hivemind.runs().filter(model=model)["parameters_bytes"][0]
     link = tcp_link(bandwidth_mbps * 1e6, round_trip_ms / 1e3)

@@ -16,17 +16,17 @@ from workbench.utils.files import read_text
 
 KEYS = ("source", "measured_for_s", "host_gbps", "within", "between")
 FIRST_WINDOW_BYTES = 10 * 1_460
-"""What TCP sends before the first acknowledgement (RFC 6928)."""
+"""Bytes that TCP sends before the first acknowledgement (RFC 6928)."""
 
 
 def tcp_link(measured_bps: float, round_trip_s: float, measured_for_s: float = math.inf) -> Link:
     """Return the link of one TCP stream, from a measurement that began cold.
 
-    Over long distances a stream carries a window each round trip, whatever the capacity, and
-    begins with a small one that doubles each round trip until it gets there (slow start). That
-    loses log2(window / first window) - 1 round trips whenever an idle connection begins again: in
-    every transmission, and in a measurement that lasts `measured_for_s`, whose mean is below the
-    rate that a long transmission reaches.
+    Over long distances a stream carries a window each round trip, whatever the capacity. It begins
+    with a small window, which doubles each round trip until it is large enough (slow start). That
+    loses log2(window / first window) - 1 round trips whenever an idle connection starts: in every
+    transmission, and in a measurement of `measured_for_s`, whose mean is therefore below the rate
+    of a long transmission.
 
     Raises ValueError: anything but numbers above 0, or a measurement shorter than slow start.
     """
@@ -53,13 +53,13 @@ def tcp_link(measured_bps: float, round_trip_s: float, measured_for_s: float = m
 
 @dataclass(frozen=True)
 class Regions:
-    """Where machines may be, and the links between them.
+    """Regions that may have machines, and the links between them.
 
     Parameters
     ----------
     links
-        (one region, another) -> the link of one stream, the same in either direction. Without any,
-        all machines are in one region, of any name.
+        (region, other region) -> link of one stream, the same in either direction. Without any, all
+        machines are in one region, of any name.
     within
         Link between two machines of a region.
     host_bps
@@ -86,7 +86,7 @@ class Regions:
         return link
 
     def cluster(self, places: Sequence[str]) -> Cluster:
-        """Machines in these regions, one for each, all linked: ``cluster(["US", "US", "EU"])``."""
+        """A machine for each of these regions, all linked: ``cluster(["US", "US", "EU"])``."""
         nodes = [
             Node(f"{place}{number}", uplink_bps=self.host_bps, downlink_bps=self.host_bps)
             for number, place in enumerate(places)
@@ -99,8 +99,9 @@ class Regions:
         """Read a TOML file such as ``data/measured/hivemind.toml``.
 
         It has the tables ``within`` and ``between.ONE.OTHER``, each with ``gbps`` and
-        ``round_trip_ms`` of one TCP stream; ``host_gbps``, if all streams of a machine share that;
-        and ``measured_for_s``, if bandwidths are means over this many seconds from a cold start.
+        ``round_trip_ms`` of one TCP stream. It may have ``host_gbps``, which all streams of a
+        machine share, and ``measured_for_s``, the seconds from a cold start over which bandwidths
+        are means.
 
         Raises ValueError: a file that cannot be read, another layout (the error names the place),
         or values out of range.

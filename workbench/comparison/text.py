@@ -1,4 +1,4 @@
-"""A comparison as the terminal shows it, and the command's options for it."""
+"""Tables of a comparison for the terminal, and an option of its command."""
 
 from __future__ import annotations
 
@@ -39,25 +39,27 @@ HEADINGS = {
     "price_per_1000_samples": "price a million",
     "gives_up": "what it gives up",
 }
-"""Columns that are shown; joules and prices where nodes state them."""
+"""Column -> its heading in the terminal."""
 
 IF_KNOWN = ("joules_per_1000_samples", "price_per_1000_samples")
+"""Columns that are shown where nodes state watts and prices."""
 
 NARROW = 100
-"""Characters of a terminal that has no space for `IF_KNOWN`."""
+"""Width of the narrowest terminal that shows `IF_KNOWN`."""
 
 ALL = "--all shows them, --explain METHOD says what one assumes, --csv FILE writes all columns."
 
 
 def shown(
-    found: Comparison, title: str, width: int = NARROW, *, every: bool = False
+    comparison: Comparison, title: str, width: int = NARROW, *, every: bool = False
 ) -> Iterator[Table | str]:
-    """The table of a comparison: the best method of each kind, or with `every` all of them."""
-    rows = found.frame.filter(pl.col("reason").is_null()) if every else found.best()
+    """The table of a comparison: the best method of each kind, or with `every` all methods."""
+    frame = comparison.frame
+    rows = frame.filter(pl.col("reason").is_null()) if every else comparison.best()
     yield _table(rows, title, width)
     if every:
-        yield from refusals(found.frame, "Not here")
-    elif left_out := _left_out(found.frame, rows):
+        yield from refusals(frame, "Not here")
+    elif left_out := _left_out(frame, rows):
         yield left_out
 
 
@@ -84,7 +86,7 @@ def _table(rows: pl.DataFrame, title: str, width: int) -> Table:
 
 
 def _left_out(frame: pl.DataFrame, rows: pl.DataFrame) -> str:
-    """How many methods are not shown, by why."""
+    """The number of methods that are not shown, by reason."""
     others = frame.filter(~pl.col("method").is_in(rows["method"].implode()))
     usable = others.filter(pl.col("reason").is_null())
     unfit = usable.filter(~pl.col("fits").fill_null(True))
@@ -96,12 +98,12 @@ def _left_out(frame: pl.DataFrame, rows: pl.DataFrame) -> str:
         "that need more memory than a node has (memory.fit finds a step that fits)": len(unfit),
         "not possible here": len(others) - len(usable),
     }
-    said = [f"{count} {why}" for why, count in counts.items() if count]
-    return f"Left out: {'; '.join(said)}. {ALL}" if said else ""
+    phrases = [f"{count} {reason}" for reason, count in counts.items() if count]
+    return f"Left out: {'; '.join(phrases)}. {ALL}" if phrases else ""
 
 
 def measured(frame: pl.DataFrame) -> Iterator[Table]:
-    """A table of measured rates beside simulated ones, and one of what could not be measured."""
+    """A table of measured and simulated rates, and one of methods that were not measured."""
     rows = frame.filter(pl.col("measured_samples_per_s").is_not_null())
     if len(rows):
         table = terminal.table("Measured on this machine: samples a second of real processes")
@@ -121,7 +123,7 @@ def measured(frame: pl.DataFrame) -> Iterator[Table]:
 
 
 def refusals(frame: pl.DataFrame, title: str) -> Iterator[Table]:
-    """A table of the methods that have a reason not to be used; none if there are none."""
+    """A table of methods with the reason why they cannot be used, if there are any."""
     refused = frame.filter(pl.col("reason").is_not_null())
     if len(refused):
         table = terminal.table(title)
@@ -153,12 +155,12 @@ def _cell(name: str, row: Mapping[str, Any]) -> str:
 def _memory(row: Mapping[str, Any]) -> str:
     if row["memory_bytes"] is None:
         return ""
-    said = bytes_as_text(row["memory_bytes"])
-    return f"{said}, too much" if row["fits"] is False else said
+    text = bytes_as_text(row["memory_bytes"])
+    return f"{text}, too much" if row["fits"] is False else text
 
 
 def gives_up(row: Mapping[str, Any]) -> str:
-    """What a method gives up of SGD on all samples, where they are."""
+    """Differences of a method from SGD on all samples where they are."""
     parts = [] if row["update"] == EQUAL else [row["update"]]
     if row["samples_share"] < 1:
         parts.append(f"learns from {row['samples_share']:.0%} of the samples")
@@ -167,18 +169,19 @@ def gives_up(row: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def by_batch(answers: Mapping[int, Comparison], title: str) -> Table:
-    """The fastest method by the samples in a batch."""
+def by_batch(comparisons: Mapping[int, Comparison], title: str) -> Table:
+    """Table of the fastest method by batch size."""
     table = terminal.table(title)
     for name in ("a batch\nof", "samples\n/s"):
         table.add_column(name, justify="right")
     for name in ("fastest of those equal to SGD", "limited by"):
         table.add_column(name)
-    for size, found in answers.items():
-        if found.method is None:
+    for size, comparison in comparisons.items():
+        if comparison.method is None:
             table.add_row(f"{size:,}", "", "none fits in memory", "")
             continue
-        row = found.frame.row(by_predicate=pl.col("method") == found.method, named=True)
+        own_row = pl.col("method") == comparison.method
+        row = comparison.frame.row(by_predicate=own_row, named=True)
         cells = [_cell(name, row) for name in ("samples_per_s", "method", "limited_by")]
         table.add_row(f"{size:,}", *cells)
     return table
@@ -187,16 +190,16 @@ def by_batch(answers: Mapping[int, Comparison], title: str) -> Table:
 def parse_times(texts: Sequence[str], cluster: Cluster) -> dict[str, LayerTimes]:
     """Measured layer times by node, from ``node=file``; a group's name stands for all of its nodes.
 
-    Raises UserError: another form, an unknown node, a file that holds something else.
+    Raises UserError: another form, an unknown node, a file without layer times.
     """
-    found = {}
+    by_node = {}
     for text in texts:
         name, equals, path = text.partition("=")
         if not equals:
             raise UserError(f"--times {text}: give a node and a file, as in board=board.parquet")
         group = [name] if name in cluster.names else []
         group = group or [
-            one for one in cluster.names if re.fullmatch(rf"{re.escape(name)}\d+", one)
+            node for node in cluster.names if re.fullmatch(rf"{re.escape(name)}\d+", node)
         ]
         if not group:
             cluster.index(name)
@@ -208,5 +211,5 @@ def parse_times(texts: Sequence[str], cluster: Cluster) -> dict[str, LayerTimes]
             raise UserError(
                 f"--times {text}: {error}; workbench profile --measure --save writes layer times"
             ) from None
-        found.update(dict.fromkeys(group, times))
-    return found
+        by_node.update(dict.fromkeys(group, times))
+    return by_node

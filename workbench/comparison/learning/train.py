@@ -234,7 +234,7 @@ class Lasting:
 
     @classmethod
     def of(cls, task: Task, plans: Mapping[str, Plan | str], seconds: float | None) -> Lasting:
-        """Time each method's epochs; trainings last for `seconds`, or else for the longest of these."""
+        """Time each method's epochs; by default trainings last for the longest of these times."""
         epochs_s, clocks = dict[str, float](), dict[str, Clock]()
         for name, plan in plans.items():
             if isinstance(plan, str):
