@@ -72,9 +72,9 @@ def test_every_end_of_the_explorer_s_controls_can_be_drawn() -> None:
 
 @pytest.mark.parametrize("samples", explorer.RULES)
 def test_problems_are_the_setting_at_other_links_and_speeds(samples: str) -> None:
-    asked = explorer.problems(SETTING, samples)
-    assert len(asked) == len(explorer.BANDWIDTHS_MBPS) * len(explorer.UNEVENNESSES)
-    bandwidth_mbps, unevenness, problem = asked[-1]
+    problems = explorer.problems(SETTING, samples)
+    assert len(problems) == len(explorer.BANDWIDTHS_MBPS) * len(explorer.UNEVENNESSES)
+    bandwidth_mbps, unevenness, problem = problems[-1]
     assert problem.cluster.link("worker0", "edge").bandwidth == bandwidth_mbps * 1e6
     first, last = (problem.cluster.nodes[at].flops_per_s or 0 for at in (0, 3))
     assert first / last == pytest.approx(unevenness)

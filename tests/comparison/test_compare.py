@@ -1,4 +1,4 @@
-"""The table and the sentence."""
+"""The table of a comparison, and its answer in sentences."""
 
 from __future__ import annotations
 

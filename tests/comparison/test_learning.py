@@ -41,7 +41,7 @@ DIGITS = datasets.load("digits").fitted((1, 28, 28)).limit(train=128, test=32)
 LINK = Link(2e7, overhead_s=0.002)
 
 
-def asked(cluster: Cluster, batch_size: int = 16) -> Problem:
+def problem_of(cluster: Cluster, batch_size: int = 16) -> Problem:
     return Problem(PROFILE, cluster, batch_size)
 
 
@@ -51,11 +51,11 @@ def even(count: int = 3) -> Cluster:
 
 def task(cluster: Cluster | None = None, batch_size: int = 16, **options: Any) -> Task:
     given = {"epochs": 2, "learning_rate": 0.1} | options
-    return Task(asked(cluster or even(), batch_size), "lenet5", DIGITS, **given)
+    return Task(problem_of(cluster or even(), batch_size), "lenet5", DIGITS, **given)
 
 
 def test_task_keeps_the_memory_of_its_problem_in_another_process() -> None:
-    problem = replace(asked(even()), memory=memory_of("lenet5", None, None))
+    problem = replace(problem_of(even()), memory=memory_of("lenet5", None, None))
     sent = pickle.loads(pickle.dumps(Task(problem, "lenet5", DIGITS)))
     assert sent.problem.needed_bytes(16) == problem.needed_bytes(16) is not None
 
@@ -109,7 +109,7 @@ class TestEqualToSgd:
     def test_tiers_learn_as_plain_sgd_at_the_times_of_their_clock(self, planner: str) -> None:
         home = load_cluster(DATA / "clusters" / "home.toml")
         nodes = (replace(one, samples=100 if one.name == "board1" else 0) for one in home.nodes)
-        problem = asked(replace(home, nodes=tuple(nodes)))
+        problem = problem_of(replace(home, nodes=tuple(nodes)))
         plan = METHODS[planner].plan(problem)
         _, edge, cloud = plan.phases[0].nodes
         tier_problem = team_of(problem, edge, cloud).tier_problem
@@ -147,7 +147,7 @@ class TestEqualToSgd:
         assert drawn == Batches((0, 1, 2), (problem.batch_size,))
 
     def test_clock_of_samples_sent_once_is_slow_in_the_first_epoch(self) -> None:
-        problem = replace(asked(even(), 5), epochs=4)
+        problem = replace(problem_of(even(), 5), epochs=4)
         plan = METHODS["one node, samples sent once"].plan(problem)
         at = pl.DataFrame({"iteration": [0, 3, 6, 24]})
         found = at.with_columns(**Clock.of(problem, plan).columns())

@@ -24,7 +24,7 @@ SERVED = "parameter server, sequential"
 
 
 class Needs(StepMemory):
-    """Needs the same whatever the samples, and knows no plan for less."""
+    """The same memory for any number of samples."""
 
     def __init__(self, needed: float) -> None:
         self.needed = needed
@@ -32,11 +32,8 @@ class Needs(StepMemory):
     def __call__(self, samples: int) -> float:
         return self.needed
 
-    def within(self, samples: int, room_bytes: float) -> None:
-        return None
 
-
-def problem(
+def problem_of(
     owner: Node, link: Link = LINK, others: Sequence[Node] = (Node("b", flops_per_s=1e10),)
 ) -> Problem:
     return Problem(PROFILE, full_mesh([owner, *others], link), 8)
@@ -47,13 +44,13 @@ def owner(**about: object) -> Node:
 
 
 def test_overheads_on_a_link_that_two_senders_use_keep_it_busy() -> None:
-    """They overlap, so that the link is busy for one overhead and its part of the bytes."""
+    """Overheads overlap, so that the link is busy for one of them and for all bytes."""
     senders = [Node(name, flops_per_s=1e7, samples=100) for name in "ab"]
     nodes = [*senders, Node("switch", flops_per_s=1e7), Node("gpu", flops_per_s=1e13)]
     near, far = Link(1e9), Link(1e9, overhead_s=0.02)
     links = {("a", "switch"): near, ("b", "switch"): near, ("switch", "gpu"): far}
-    asked = Problem(PROFILE, linked(nodes, links), 8)
-    found = limit(asked, METHODS[SENT].plan(asked).cost)
+    problem = Problem(PROFILE, linked(nodes, links), 8)
+    found = limit(problem, METHODS[SENT].plan(problem).cost)
     assert found.what == "link switch to gpu"
     assert 0.98 < found.share <= 1 + 1e-9
 
@@ -64,18 +61,18 @@ class TestInterfaces:
     @pytest.mark.parametrize("others", [1, 2])
     def test_samples_leave_as_fast_as_their_owner_sends(self, others: int) -> None:
         more = [Node(f"b{at}", flops_per_s=1e10) for at in range(others)]
-        asked = problem(owner(uplink_bps=1e5), others=more)
-        cost = METHODS[SENT].plan(asked).cost
+        problem = problem_of(owner(uplink_bps=1e5), others=more)
+        cost = METHODS[SENT].plan(problem).cost
         assert cost.iteration_s == pytest.approx(8 * 8 * 4 * 28 * 28 / 1e5)
-        found = limit(asked, cost)
+        found = limit(problem, cost)
         assert found.what.startswith("link a to b")
         assert found.share == pytest.approx(1)
 
     def test_path_through_others_is_as_narrow_as_the_interfaces_on_it(self) -> None:
         nodes = [owner(uplink_bps=1e5), *(Node(name, flops_per_s=1e9) for name in "bc")]
-        asked = Problem(PROFILE, linked(nodes, {(0, 1): LINK, (1, 2): LINK}), 8)
-        assert asked.routes.path_bps(0, 2) == asked.routes.link(0, 2).bandwidth == 1e5
-        assert asked.routes.path_bps(2, 0) == 1e7
+        problem = Problem(PROFILE, linked(nodes, {(0, 1): LINK, (1, 2): LINK}), 8)
+        assert problem.routes.path_bps(0, 2) == problem.routes.link(0, 2).bandwidth == 1e5
+        assert problem.routes.path_bps(2, 0) == 1e7
 
 
 def test_path_with_a_long_latency_hides_no_overhead_of_another() -> None:
@@ -86,30 +83,30 @@ def test_path_with_a_long_latency_hides_no_overhead_of_another() -> None:
 
 
 def test_samples_are_sent_ahead_however_long_they_travel() -> None:
-    asked = problem(owner(), Link(1e7, latency_s=0.5))
+    problem = problem_of(owner(), Link(1e7, latency_s=0.5))
     sent_s = 8 * 8 * 4 * 28 * 28 / 1e7
-    cost = METHODS[SENT].plan(asked).cost
-    assert cost.iteration_s == pytest.approx(max(sent_s, asked.batch_s(1)))
+    cost = METHODS[SENT].plan(problem).cost
+    assert cost.iteration_s == pytest.approx(max(sent_s, problem.batch_s(1)))
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "problem",
     [
-        problem(owner(speed=[(0, 0), (1, 1)])),
-        problem(owner(uplink_bps=[(0, 0), (1, 1e6)])),
-        problem(owner(), Link(Schedule((0, 1), (0, 1e7)))),
+        problem_of(owner(speed=[(0, 0), (1, 1)])),
+        problem_of(owner(uplink_bps=[(0, 0), (1, 1e6)])),
+        problem_of(owner(), Link(Schedule((0, 1), (0, 1e7)))),
     ],
     ids=["speed", "interface", "links"],
 )
-def test_outage_at_the_beginning_is_over_in_the_long_run(asked: Problem) -> None:
+def test_outage_at_the_beginning_is_over_in_the_long_run(problem: Problem) -> None:
     for method in ("one node", SENT, SERVED):
-        assert 0.01 < METHODS[method].plan(asked).cost.iteration_s < 5
+        assert 0.01 < METHODS[method].plan(problem).cost.iteration_s < 5
 
 
 BOTH = full_mesh([owner(), Node("b", flops_per_s=1e10)], LINK)
 TIMES = LayerTimes.from_flops(PROFILE, flops_per_s=1e9, batch_size=4)
 
-test_a_question = refusals(
+test_a_problem = refusals(
     Problem,
     {"profile": PROFILE, "cluster": BOTH},
     {
@@ -130,13 +127,13 @@ test_kinds_of_times = refusals(
 
 
 def test_links_without_limit_take_no_time_and_are_planned_for_as_very_fast_ones() -> None:
-    asked = problem(owner(), Link(math.inf))
-    times = asked.layer_times(0)
-    cost = METHODS[SERVED].plan(asked).cost
+    problem = problem_of(owner(), Link(math.inf))
+    times = problem.layer_times(0)
+    cost = METHODS[SERVED].plan(problem).cost
     assert cost.iteration_s == pytest.approx(times.forward_s + times.backward_s)
     others = [Node("edge", flops_per_s=1e10), Node("cloud", flops_per_s=1e11)]
     rates = [
-        METHODS["hiertrain"].plan(problem(owner(), Link(bps), others)).cost.samples_per_s
+        METHODS["hiertrain"].plan(problem_of(owner(), Link(bps), others)).cost.samples_per_s
         for bps in (1e16, math.inf)
     ]
     assert rates[0] == pytest.approx(rates[1])
@@ -149,27 +146,27 @@ def test_edgegossip_is_no_choice_for_nodes_that_it_counts_as_failed() -> None:
 
 
 class TestMemory:
-    """A node is chosen that has the memory, if there is one."""
+    """The chosen node has the memory, if any node has."""
 
-    def asked(self, *rooms: float | None, samples: int = 0) -> Problem:
-        """A data owner, and nodes ever faster with room for as many models.
+    def problem(self, *models: float | None, samples: int = 0) -> Problem:
+        """A data owner, and ever faster nodes with memory for these multiples of the model.
 
-        The first of these holds samples as well.
+        The first of these nodes holds samples as well.
         """
         size = float(PROFILE.table["param_bytes"].sum())
         others = [
-            Node(f"b{at}", flops_per_s=10.0 ** (10 + at), memory_bytes=room and room * size)
-            for at, room in enumerate(rooms)
+            Node(f"b{at}", flops_per_s=10.0 ** (10 + at), memory_bytes=count and count * size)
+            for at, count in enumerate(models)
         ]
         others[0] = replace(others[0], samples=samples)
         cluster = full_mesh([owner(), *others], Link(1e12))
         return Problem(PROFILE, cluster, 8, memory=Needs(100.0 * size))
 
     def test_unknown_memory_fits(self) -> None:
-        asked = self.asked(None, 99.9, 100, 1.9, 2)
-        assert [asked.fits(node, 8) for node in range(6)] == [True, True, False, True, False, False]
-        assert [asked.fits(node, 0) for node in range(6)] == [True] * 4 + [False, True]
-        assert replace(asked, memory=None).fits(4, 8)
+        problem = self.problem(None, 99.9, 100, 1.9, 2)
+        assert [node for node in range(6) if problem.fits(node, 8)] == [0, 1, 3]
+        assert [node for node in range(6) if problem.fits(node, 0)] == [0, 1, 2, 3, 5]
+        assert replace(problem, memory=None).fits(4, 8)
 
     @pytest.mark.parametrize(
         ("needed", "chosen"), [((100, 99), 1), ((99, 100), 2), ((None, 99), 1), ((99, 99), 3)]
@@ -177,21 +174,21 @@ class TestMemory:
     def test_samples_go_to_the_fastest_that_fits(
         self, needed: tuple[float, float], chosen: int
     ) -> None:
-        asked = self.asked(*needed, 1)
-        assert METHODS[SENT].plan(asked).batches == {chosen: 8}
+        problem = self.problem(*needed, 1)
+        assert METHODS[SENT].plan(problem).batches == {chosen: 8}
 
     @pytest.mark.parametrize("method", [SERVED, "fedavg"])
     def test_server_has_the_memory(self, method: str) -> None:
-        asked = self.asked(101, 1, 2, 1, samples=100)
-        first, *others = asked.cluster.nodes
-        first = replace(first, memory_bytes=101.0 * asked.model_bytes)
-        asked = replace(asked, cluster=full_mesh([first, *others], Link(1e12)))
-        assert METHODS[method].plan(asked).batches == {0: 8, 1: 8, 3: 0}
+        problem = self.problem(101, 1, 2, 1, samples=100)
+        first, *others = problem.cluster.nodes
+        first = replace(first, memory_bytes=101.0 * problem.model_bytes)
+        problem = replace(problem, cluster=full_mesh([first, *others], Link(1e12)))
+        assert METHODS[method].plan(problem).batches == {0: 8, 1: 8, 3: 0}
 
     def test_worker_that_serves_keeps_both(self) -> None:
-        asked = self.asked(102, 101, samples=100)
-        assert asked.needed_bytes(8, serves=True) == 102 * asked.model_bytes
-        assert [asked.fits(node, 8, serves=True) for node in (1, 2)] == [True, False]
+        problem = self.problem(102, 101, samples=100)
+        assert problem.needed_bytes(8, serves=True) == 102 * problem.model_bytes
+        assert [problem.fits(node, 8, serves=True) for node in (1, 2)] == [True, False]
 
 
 def test_scaled_times_are_an_assumption_of_every_method() -> None:

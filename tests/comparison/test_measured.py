@@ -37,11 +37,11 @@ SENT = "one node, samples sent once"
 
 def mesh(nodes: int = 3, mbps: float = 100, **about: Any) -> Cluster:
     """Nodes that hold samples, each linked with all others."""
-    made = [Node(f"n{at}", flops_per_s=5e8, samples=64, **about) for at in range(nodes)]
-    return full_mesh(made, Link(mbps * 1e6, overhead_s=0.001))
+    nodes_ = [Node(f"n{at}", flops_per_s=5e8, samples=64, **about) for at in range(nodes)]
+    return full_mesh(nodes_, Link(mbps * 1e6, overhead_s=0.001))
 
 
-def asked(methods: Sequence[str], cluster: Cluster | None = None) -> Comparison:
+def comparison(methods: Sequence[str], cluster: Cluster | None = None) -> Comparison:
     """A comparison of some methods."""
     problem = Problem(LENET, cluster or mesh(), 8)
     return compared(problem, [METHODS[method] for method in methods])
@@ -114,16 +114,16 @@ class TestTable:
         monkeypatch.setattr(sessions, "_current", None)
         monkeypatch.setitem(sys.modules, "ray", None)
         with pytest.raises(UserError, match=r"Ray, which is not installed: pip install"):
-            asked(["gossip"]).measure()
+            comparison(["gossip"]).measure()
 
     @pytest.mark.parametrize("at_most_s", [0, -1.0, float("inf"), float("nan"), "long"])
     def test_seconds_out_of_range_are_refused(self, at_most_s: Any) -> None:
         with pytest.raises((UserError, TypeError), match="at_most_s"):
-            asked(["gossip"]).measure(at_most_s=at_most_s)
+            comparison(["gossip"]).measure(at_most_s=at_most_s)
 
     def test_unknown_method_is_refused(self) -> None:
         with pytest.raises(UserError, match="Did you mean 'gossip'"):
-            asked(["gossip"]).measure(["gosip"])
+            comparison(["gossip"]).measure(["gosip"])
 
     def test_ctrl_c_while_ray_starts_leaves_rows_without_rates(
         self, monkeypatch: pytest.MonkeyPatch
@@ -132,7 +132,7 @@ class TestTable:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(sessions, "current_or_new", start)
-        frame = asked(["gossip", "fedavg"]).measure()
+        frame = comparison(["gossip", "fedavg"]).measure()
         assert frame["method"].to_list() == ["gossip", "fedavg"]
         assert frame["reason"].to_list() == ["interrupted", "interrupted"]
 
@@ -149,7 +149,7 @@ class TestTable:
         monkeypatch.setattr(measured.Measured, "__call__", run)
         monkeypatch.setattr(sessions, "current_or_new", lambda *_: nullcontext())
         monkeypatch.setattr(measured.Measured, "late", lambda self: {})
-        frame = asked(names).measure(names)
+        frame = comparison(names).measure(names)
         assert frame["method"].to_list() == [*names]
         assert frame["measured_samples_per_s"].is_not_null().to_list() == [True, False, False]
         assert frame["measured_samples_per_s"][0] == frame["simulated_samples_per_s"][0]
@@ -173,7 +173,7 @@ class TestTable:
         assert "no programs without learning" in result.stdout
 
     def test_real_processes_have_rates_beside_simulated_ones(self, ray_session: Session) -> None:
-        found = asked([SENT, "all-reduce"], mesh(2))
+        found = comparison([SENT, "all-reduce"], mesh(2))
         rates = {row["method"]: row["samples_per_s"] for row in found.frame.iter_rows(named=True)}
         for row in found.measure().iter_rows(named=True):
             assert row["measured_samples_per_s"] > 0

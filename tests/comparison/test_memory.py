@@ -39,8 +39,8 @@ def row_of(cluster: Cluster, method: str, model: str = "resnet18") -> dict[str, 
 
 @pytest.mark.parametrize(("share", "fits"), [(None, None), (1.01, True), (0.99, False)])
 def test_step_fits_a_node_that_has_its_memory(share: float | None, fits: bool | None) -> None:
-    asked = laptop(share)
-    row = row_of(asked.cluster, "one node")
+    problem = laptop(share)
+    row = row_of(problem.cluster, "one node")
     assert row["fits"] is fits
     assert row["memory_bytes"] == of()(BATCH)
 
@@ -78,7 +78,7 @@ def test_memory_is_a_value_that_processes_can_be_sent(model: str | nn.Module) ->
 
 
 def test_server_that_learns_keeps_the_model_for_others_as_well() -> None:
-    asked = laptop(1.01)
-    assert asked.node_memory(0, BATCH) == (of()(BATCH), True)
-    serving = asked.node_memory(0, BATCH, serves=True)
-    assert serving == (of()(BATCH) + 2 * asked.model_bytes, False)
+    problem = laptop(1.01)
+    assert problem.node_memory(0, BATCH) == (of()(BATCH), True)
+    serving = problem.node_memory(0, BATCH, serves=True)
+    assert serving == (of()(BATCH) + 2 * problem.model_bytes, False)

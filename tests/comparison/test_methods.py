@@ -1,4 +1,4 @@
-"""Every method of training, by the same properties; and each against its time by hand."""
+"""Properties of all methods of training, and the time of each by hand."""
 
 from __future__ import annotations
 
@@ -117,16 +117,18 @@ class TestByHand:
 
     @pytest.mark.parametrize("bandwidth_bps", [1e5, 1e7, 1e8])
     def test_training_that_keeps_samples(self, bandwidth_bps: float) -> None:
-        """All iterations of a training, each as long as the loops say; the mean is predicted."""
-        asked = Problem(PROFILE, pair(bandwidth_bps, overhead_s=0.001), 8, epochs=4)
-        plan = METHODS[KEPT].plan(asked)
+        """A whole training takes what the loops say, and the mean is predicted."""
+        problem = Problem(PROFILE, pair(bandwidth_bps, overhead_s=0.001), 8, epochs=4)
+        plan = METHODS[KEPT].plan(problem)
         cost, iterations = plan.cost, 4 * 50
         part_s = 0.001 + 8 * 8 * 4 * 28 * 28 / bandwidth_bps
-        expected_s = oracle.sent_once_s([(part_s, 50)], asked.batch_s(1), iterations)
-        learner = alone.SingleNode(asked, 1, (0,))
-        run = simulate(asked.routes.part(learner.nodes), learner.programs(iterations, 50))
+        expected_s = oracle.sent_once_s([(part_s, 50)], problem.batch_s(1), iterations)
+        learner = alone.SingleNode(problem, 1, (0,))
+        run = simulate(problem.routes.part(learner.nodes), learner.programs(iterations, 50))
         assert run.end_s == pytest.approx(expected_s)
-        begin_s = min(part_s, asked.batch_s(1))  # the first batch is waited for, whatever it takes
+        begin_s = min(
+            part_s, problem.batch_s(1)
+        )  # the first batch is waited for, whatever it takes
         assert iterations * cost.iteration_s + begin_s == pytest.approx(expected_s)
         assert sum(cost.link_bytes.values()) * iterations == pytest.approx(400 * 4 * 28 * 28)
 
@@ -137,9 +139,9 @@ class TestByHand:
         assert shown["start_s"].is_sorted()
 
     def test_the_longer_a_training_the_faster_the_node_that_keeps_samples(self) -> None:
-        """Behind a narrow link a fast node pays in a long training only; of an epoch none does."""
-        asked = Problem(PROFILE, pair(), 8, epochs=1)
-        assert METHODS[KEPT].plan(asked).cost == METHODS[STREAMED].plan(asked).cost
+        """A fast node behind a narrow link is worth it in a long training only."""
+        problem = Problem(PROFILE, pair(), 8, epochs=1)
+        assert METHODS[KEPT].plan(problem).cost == METHODS[STREAMED].plan(problem).cost
         nodes = [Node("a", flops_per_s=1e9, samples=9000), Node("b", flops_per_s=2e9)]
         nodes += [Node("c", flops_per_s=1e12)]
         cluster = linked(nodes, {(0, 1): Link(1e8), (0, 2): Link(1e6)})
@@ -162,14 +164,14 @@ class TestByHand:
         problem = Problem(PROFILE, cluster, 8)
         plan = METHODS["fedavg"].plan(problem)
         samples = {1: 10, 2: 20, 3: 30}
-        expected = {star: oracle.federated_s(problem, star, samples) for star in range(4)}
+        expected = {node: oracle.federated_s(problem, node, samples) for node in range(4)}
         assert plan.cost.iteration_s == pytest.approx(min(expected.values()))
-        assert plan.server == min(expected, key=lambda star: expected[star]) == 1
+        assert plan.server == min(expected, key=lambda node: expected[node]) == 1
         assert plan.cost.samples == 60
 
 
 class TestServers:
-    """A server may be a worker as well, and is the best of all nodes."""
+    """The server is the best of all nodes, and may be a worker as well."""
 
     @pytest.mark.parametrize("planner", PLANNERS)
     def test_a_single_worker_takes_what_its_plan_takes(self, planner: str) -> None:
@@ -209,7 +211,7 @@ class TestServers:
         plan = METHODS["parameter server, layer_by_layer"].plan(problem)
         assert plan.cost.messages == {(0, 1): 5, (1, 0): 5}
 
-    def test_a_server_of_one_worker_on_its_own_node_is_none(self) -> None:
+    def test_a_server_needs_a_worker_on_another_node(self) -> None:
         problem = Problem(PROFILE, pair(), 8)
         assert METHODS["parameter server, sequential"].plan(problem).server == 1
         alone = Problem(PROFILE, Cluster(pair().nodes[:1]), 8)
@@ -344,7 +346,7 @@ def test_rounds_of_averages_are_charged_what_an_all_reduce_sends(name: str, node
     assert 50 * sent / nodes == pytest.approx(2 * (nodes - 1) / nodes, rel=1e-3)
 
 
-def test_whatever_a_node_computes_is_no_idling() -> None:
+def test_computing_of_any_kind_is_not_waiting() -> None:
     def programs(rounds: int) -> list[Program]:
         async def works(context: Context) -> None:
             for _ in range(rounds):
@@ -392,7 +394,7 @@ class TestManyNodes:
                 "abpq",
             ),
         ],
-        ids=["star", "mesh", "a node with samples", "unequal links", "links of one method"],
+        ids=["star", "mesh", "a node with samples", "unequal links", "links of one kind"],
     )
     def test_nodes_that_differ_in_name_alone_are_tried_once(
         self, cluster: Cluster, names: list[str]
@@ -447,7 +449,9 @@ class TestManyNodes:
         assert 2 <= len(tried) <= 6
 
     @pytest.mark.parametrize(("name", "most"), [("baseline", 32), ("all-reduce", 100)])
-    def test_who_sends_to_all_others_is_compared_up_to_a_number(self, name: str, most: int) -> None:
+    def test_methods_that_send_to_all_others_are_compared_up_to_a_number_of_nodes(
+        self, name: str, most: int
+    ) -> None:
         with pytest.raises(UnusableError, match=f"{most + 1} nodes hold samples.* {most}"):
             METHODS[name].plan(Problem(PROFILE, phones(most + 1)))
 

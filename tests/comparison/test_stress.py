@@ -1,4 +1,4 @@
-"""What trainings lose: programs that wait for the dead stop, those with patience go on."""
+"""Trainings under stress: methods that wait for a dead node stop, those with a timeout go on."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from workbench.profiles import profile_model
 
 MBPS = 10.0
 TWO = full_mesh([Node(name, flops_per_s=1e9, samples=10) for name in "ab"], Link(MBPS * 1e6))
-QUESTION = Problem(profile_model("lenet5"), TWO, 8)
+PROBLEM = Problem(profile_model("lenet5"), TWO, 8)
 
 Rate = Callable[[float], float]
 """Samples a second by Mbit/s."""
@@ -28,7 +28,7 @@ Rate = Callable[[float], float]
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Adds a method of a system of its own, with a given rate at each bandwidth."""
+    """Add a method of a new system, with a given rate at each bandwidth."""
 
     def add(
         name: str, rate: Rate, *, fits: bool = True, learns_from: tuple[int, ...] = (0, 1)
@@ -50,7 +50,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def test_first_bandwidth_on_the_grid_is_found_wherever_others_follow(
     ahead: list[bool], up: bool
 ) -> None:
-    """Who leads changes half-method between two bandwidths of the grid, up and down again."""
+    """The leader changes halfway between two bandwidths of the grid, up and down again."""
     step = STEP if up else 1 / STEP
     grid = [step**count for count in range(1, STEPS + 1)]
 
@@ -76,7 +76,7 @@ def test_threshold_is_where_the_rates_cross(
 ) -> None:
     crossing = at_mbps if above else MBPS**2 / at_mbps
     known("riser", lambda mbps: 2.0 if (mbps > crossing) == above else 0.5)
-    threshold_ = threshold(QUESTION, "level", ["riser"])
+    threshold_ = threshold(PROBLEM, "level", ["riser"])
     assert threshold_ is not None
     assert threshold_.above is above
     apart = threshold_.bandwidth_mbps / crossing
@@ -85,7 +85,7 @@ def test_threshold_is_where_the_rates_cross(
 
 def test_method_that_is_ahead_only_for_a_while_overtakes(known: Callable[..., None]) -> None:
     known("peak", lambda mbps: 2.0 if 60 < mbps < 130 else 0.2)
-    crossing = threshold(QUESTION, "level", ["peak"])
+    crossing = threshold(PROBLEM, "level", ["peak"])
     assert crossing is not None
     assert 60 < crossing.bandwidth_mbps <= 60 * RESOLUTION
     at = f"{crossing.bandwidth_mbps:.3g} Mbit/s (a to b and back)"
@@ -105,22 +105,23 @@ def test_no_threshold_where_none_overtakes(
     known: Callable[..., None], rate: Rate, options: dict[str, object]
 ) -> None:
     known("other", rate, **options)
-    assert threshold(QUESTION, "level", ["other"]) is None
+    assert threshold(PROBLEM, "level", ["other"]) is None
 
 
 def test_threshold_of_real_methods_is_the_first_on_a_grid_by_hand() -> None:
-    def asked(mbps: float) -> Problem:
+    def problem_at(mbps: float) -> Problem:
         cluster = full_mesh(TWO.nodes, Link(mbps * 1e6, overhead_s=0.001))
-        return Problem(QUESTION.profile, cluster, 8)
+        return Problem(PROBLEM.profile, cluster, 8)
 
     def is_ahead(mbps: float) -> bool:
         own, other = (
-            METHODS[method].plan(asked(mbps)).cost.samples_per_s for method in (alone, together)
+            METHODS[method].plan(problem_at(mbps)).cost.samples_per_s
+            for method in (alone, together)
         )
         return other > own
 
     alone, together = "one node, samples sent once", "all-reduce"
     wanted = next(mbps for at in range(STEPS) if is_ahead(mbps := MBPS * STEP ** (at + 1)))
-    crossing = threshold(asked(MBPS), alone, [together])
+    crossing = threshold(problem_at(MBPS), alone, [together])
     assert crossing is not None
     assert wanted / STEP < crossing.bandwidth_mbps <= wanted

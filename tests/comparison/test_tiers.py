@@ -34,19 +34,21 @@ def boards(*samples: int, **about: float) -> list[Node]:
     return [Node(f"b{at}", flops_per_s=1e9, samples=n, **about) for at, n in enumerate(samples)]  # type: ignore[arg-type]
 
 
-def asked(nodes: Sequence[Node], link: Link = LINK) -> Problem:
+def problem_of(nodes: Sequence[Node], link: Link = LINK) -> Problem:
     return Problem(PROFILE, full_mesh(nodes, link), BATCH, memory=of(MODEL))
 
 
-def three(**rooms: float) -> Problem:
+def three(**memory_bytes: float) -> Problem:
     """A device, an edge and a cloud, with memory where given."""
-    return asked([Node(name, flops_per_s=1e9, memory_bytes=rooms.get(name)) for name in TIERS])
+    return problem_of(
+        [Node(name, flops_per_s=1e9, memory_bytes=memory_bytes.get(name)) for name in TIERS]
+    )
 
 
 def one_owner() -> Problem:
-    """The same, where the device alone holds samples."""
+    """A device that holds all samples, an edge and a cloud."""
     nodes = [Node(name, flops_per_s=1e9, samples=10 * (name == "device")) for name in TIERS]
-    return asked(nodes)
+    return problem_of(nodes)
 
 
 def needed_bytes(problem: Problem, part: Part) -> float:
@@ -207,7 +209,7 @@ class TestSeveralDevices:
     def test_devices_send_side_by_side(self) -> None:
         """Each sends its share of the samples over its own link; edge and cloud take no time."""
         servers = [Node(name, flops_per_s=1e15) for name in ("edge", "cloud")]
-        problem = asked([*boards(100, 300), *servers], Link(1e6, overhead_s=0.5))
+        problem = problem_of([*boards(100, 300), *servers], Link(1e6, overhead_s=0.5))
         plan = METHODS["all_edge"].plan(problem)
         sent_s = 0.5 + 8 * 0.75 * BATCH * problem.sample_bytes / 1e6
         assert plan.cost.iteration_s == pytest.approx(sent_s, rel=1e-3)
@@ -217,11 +219,11 @@ class TestSeveralDevices:
 
 class TestEdgeAndCloud:
     def assumes(self, *nodes: Node) -> str:
-        return "; ".join(METHODS["hiertrain"].plan(asked(nodes)).assumes)
+        return "; ".join(METHODS["hiertrain"].plan(problem_of(nodes)).assumes)
 
     def test_nodes_without_samples_come_first_however_slow(self) -> None:
         slow = [Node(name, flops_per_s=1e6) for name in ("x", "y")]
-        plan = METHODS["all_edge"].plan(asked([*boards(10, 10, 10), *slow]))
+        plan = METHODS["all_edge"].plan(problem_of([*boards(10, 10, 10), *slow]))
         assert set(plan.batches) <= {3, 4}
 
     def test_owner_that_is_edge_or_cloud_is_an_assumption(self) -> None:
@@ -234,7 +236,7 @@ class TestEdgeAndCloud:
 
     def test_only_node_without_samples_is_edge_or_cloud_of_all(self) -> None:
         nodes = [*boards(10, 10, 10), Node("edge", flops_per_s=1e6)]
-        assert re.search("(edge|cloud) = edge", METHODS["all_edge"].plan(asked(nodes)).where)
+        assert re.search("(edge|cloud) = edge", METHODS["all_edge"].plan(problem_of(nodes)).where)
 
     def test_tier_that_has_the_memory_is_preferred_to_a_faster_one(self) -> None:
         servers = [
@@ -242,7 +244,7 @@ class TestEdgeAndCloud:
             *(Node(f"s{at}", flops_per_s=1e11, memory_bytes=1e3) for at in range(3)),
             Node("large", flops_per_s=1e10, memory_bytes=1e9),
         ]
-        plan = METHODS["all_edge"].plan(asked([*boards(10), *servers]))
+        plan = METHODS["all_edge"].plan(problem_of([*boards(10), *servers]))
         assert list(plan.batches) == [5]
         assert plan.memory is not None
         assert plan.memory[5].fits is True
