@@ -191,6 +191,7 @@ test_link_refused = refusals(
             "it must be from 1e-12 to 1e.18, or infinite": [0, -1, math.nan, 1e300],
             "bandwidth_bps: .* not a schedule": ["1e6", None],
             "bandwidth_bps is True; give a number": [True],
+            "bandwidth_bps has more digits than a float holds": [10**400],
         },
         "overhead_s": {"overhead_s is": [-0.1, math.inf, "0.1"]},
         "tensor_s": {"tensor_s is .*; it must be from 0 to 1e.12": [math.nan, 1e300]},

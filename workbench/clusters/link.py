@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from numbers import Real
 
 from workbench.clusters.schedule import LEAST, MOST, MOST_S, OverTime, Schedule, capacity
-from workbench.utils.checks import UserError, between, check_fields, check_range, listed
+from workbench.utils.checks import (
+    UserError,
+    between,
+    check_fields,
+    check_number,
+    check_range,
+    listed,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +79,7 @@ class Link:
         rate: float | Schedule
         if not isinstance(self.bandwidth_bps, Real):
             rate = capacity("bandwidth_bps", self.bandwidth_bps)
-        elif (rate := float(self.bandwidth_bps)) != math.inf:
+        elif (rate := check_number("bandwidth_bps", self.bandwidth_bps)) != math.inf:
             check_range("bandwidth_bps", self.bandwidth_bps, LEAST, MOST, ", or infinite")
         object.__setattr__(self, "bandwidth_bps", rate)
         shared = listed("shared", self.shared, "give several, such as (SharedCapacity(1e8),)")
