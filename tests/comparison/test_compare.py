@@ -66,7 +66,7 @@ class TestCompare:
         frame = compare("lenet5", Cluster([Node("laptop", flops_per_s=1e10)])).frame
         assert frame.filter(pl.col("reason").is_null())["method"].to_list() == ["one node"]
 
-    def test_what_does_not_fit_is_said_and_not_named(self) -> None:
+    def test_method_that_does_not_fit_is_marked_and_not_the_answer(self) -> None:
         found = compare("resnet18", home(1000, memory_bytes=1e8), 8)
         row = row_of(found.frame, "one node")
         assert row["fits"] is False
@@ -82,13 +82,13 @@ class TestCompare:
         ratio = own["predicted_samples_per_s"] / own["samples_per_s"]
         assert ratio.is_between(0.99, 1.5).all()  # none knows how long others hold the server up
 
-    def test_one_node_is_what_over_one_node_counts_from(self, frame: pl.DataFrame) -> None:
+    def test_over_one_node_is_the_rate_over_that_of_one_node(self, frame: pl.DataFrame) -> None:
         alone = row_of(frame, "one node")
         assert alone["over_one_node"] == 1
         wanted = frame["samples_per_s"] / alone["samples_per_s"]
         assert (frame["over_one_node"] - wanted).abs().max() == 0
 
-    def test_joules_are_the_watts_of_those_who_take_part(self, frame: pl.DataFrame) -> None:
+    def test_joules_are_from_the_watts_of_nodes_that_take_part(self, frame: pl.DataFrame) -> None:
         row = row_of(frame, "one node")
         assert row["joules_per_1000_samples"] == pytest.approx(5 * 1000 / row["samples_per_s"])
         assert row["price_per_1000_samples"] is None
@@ -148,7 +148,7 @@ class TestAnswer:
         assert "If updates may differ, " in text
         assert "On some of the samples, one node (33%) is " in text
 
-    def test_that_no_other_system_fits_is_said(self) -> None:
+    def test_answer_says_that_no_other_system_fits(self) -> None:
         board = Node("board", flops_per_s=8e9, samples=1000, memory_bytes=1e8)
         pair = full_mesh([board, Node("edge", flops_per_s=2e11, memory_bytes=8e9)], Link(1e9))
         unfit = str(compare("resnet18", pair, 8))
@@ -162,7 +162,7 @@ class TestAnswer:
         rows = frame.filter(pl.col("samples_share") < 1)["assumes"]
         assert rows.str.contains("not learnt from: the samples of board").all()
 
-    def test_where_the_fastest_method_runs_is_said(self) -> None:
+    def test_answer_says_where_the_fastest_method_runs(self) -> None:
         assert str(compare("lenet5", home(1000))).startswith(
             "One node, samples sent once (on edge)"
         )
@@ -176,7 +176,7 @@ class TestAnswer:
         text = str(found)
         assert f"It is {ratio:.3g} x as fast as the runner-up, {second['method']}, and " in text
 
-    def test_methods_that_tie_are_as_fast(self) -> None:
+    def test_tied_methods_are_called_as_fast(self) -> None:
         rows = [("all-reduce", "all-reduce", 10.0), ("hiertrain", "HierTrain", 9.99)]
         frame = pl.DataFrame(rows, schema=["method", "system", "samples_per_s"], orient="row")
         frame = frame.with_columns(limited_by=pl.lit("phone"), busy_share=0.5)
@@ -192,7 +192,7 @@ class TestAnswer:
         assert ratio is not None
         assert ratio[0] in str(explorer.draw(setting)["title"])
 
-    def test_nothing_that_fits_is_said(self) -> None:
+    def test_answer_says_that_no_method_fits(self) -> None:
         cluster = Cluster([Node("chip", flops_per_s=1e6, memory_bytes=1e3)])
         assert "No method" in str(compare("lenet5", cluster))
 
@@ -372,9 +372,7 @@ class TestCommand:
             ),
         ],
     )
-    def test_what_cannot_be_is_one_line(
-        self, file: Path, arguments: list[str], message: str
-    ) -> None:
+    def test_refusal_is_one_line(self, file: Path, arguments: list[str], message: str) -> None:
         result = self.run(*arguments, "--cluster", file)
         assert result.exit_code == 2
         assert message in result.stderr

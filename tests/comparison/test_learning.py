@@ -311,7 +311,7 @@ class TestAllMethods:
         assert all("loss is" in reason for reason in found.summary["reason"])
 
 
-def test_what_is_interrupted_keeps_the_methods_that_were_trained(
+def test_interrupted_training_keeps_trained_methods(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     usual = train.learn

@@ -139,7 +139,7 @@ def test_links_without_limit_take_no_time_and_are_planned_for_as_very_fast_ones(
     assert rates[0] == pytest.approx(rates[1])
 
 
-def test_edgegossip_is_no_choice_for_nodes_that_it_counts_as_failed() -> None:
+def test_edgegossip_refuses_nodes_that_it_counts_as_failed() -> None:
     nodes = [Node(name, flops_per_s=1.0, samples=10) for name in "ab"]
     with pytest.raises(UnusableError, match=r"less than 0\.001 samples/s"):
         METHODS["edgegossip"].plan(Problem(PROFILE, full_mesh(nodes, Link(1e6)), 8))

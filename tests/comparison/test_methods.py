@@ -46,7 +46,7 @@ def pair(bandwidth_bps: float = 1e7, overhead_s: float = 0.0) -> Cluster:
 @pytest.mark.parametrize("name", usually(FEW, METHODS))
 @given(cluster=clusters())
 @settings(max_examples=20, deadline=None)
-def test_nobody_is_busier_than_all_the_time_and_links_carry_all_that_is_sent(
+def test_no_node_is_busy_for_longer_than_an_iteration_and_links_carry_all_bytes(
     name: str, cluster: Cluster
 ) -> None:
     problem = Problem(PROFILE, cluster, 8)
@@ -79,9 +79,7 @@ def test_order_of_nodes_and_links_changes_nothing(cluster: Cluster, random: Rand
 
 
 @pytest.mark.parametrize(("method", "bps"), [("one node", 1e6), (STREAMED, 1e9)])
-def test_of_nodes_as_fast_as_each_other_the_one_with_most_samples_learns(
-    method: str, bps: float
-) -> None:
+def test_of_equally_fast_nodes_the_one_with_most_samples_learns(method: str, bps: float) -> None:
     nodes = [Node(name, flops_per_s=1e9, samples=n) for name, n in [("a", 10), ("b", 90)]]
     plan = METHODS[method].plan(Problem(PROFILE, full_mesh(nodes, Link(bps)), 8))
     assert list(plan.batches) == [1]
@@ -132,7 +130,7 @@ class TestByHand:
         assert iterations * cost.iteration_s + begin_s == pytest.approx(expected_s)
         assert sum(cost.link_bytes.values()) * iterations == pytest.approx(400 * 4 * 28 * 28)
 
-    def test_what_is_shown_of_it_is_an_iteration_with_samples_sent_and_one_without(self) -> None:
+    def test_timeline_of_samples_sent_once_is_an_iteration_with_and_one_without(self) -> None:
         plan = METHODS[KEPT].plan(Problem(PROFILE, pair(), 8))
         shown = traced({KEPT: plan})
         assert shown["action"].to_list() == ["sending", "computing", "computing"]
@@ -306,7 +304,7 @@ def test_messages_share_a_link_inside_the_network(name: str, turns: int) -> None
 
 @given(cluster=clusters())
 @settings(max_examples=50, deadline=None)
-def test_all_that_pass_a_link_share_a_capacity(cluster: Cluster) -> None:
+def test_messages_that_pass_a_link_share_its_capacity(cluster: Cluster) -> None:
     problem = Problem(PROFILE, cluster, 8)
     part = problem.routes.part(range(len(cluster)))
     for one, two in combinations(part.links, 2):
@@ -458,7 +456,7 @@ class TestManyNodes:
 
 @pytest.mark.parametrize("name", usually(FEW, METHODS))
 @pytest.mark.parametrize("faster", [0.1, 10.0, 1000.0])
-def test_all_that_is_faster_alike_trains_as_much_faster(name: str, faster: float) -> None:
+def test_rates_grow_in_proportion_to_speeds_and_bandwidths(name: str, faster: float) -> None:
     """Samples a second grow as speeds and bandwidths do, if overheads and latencies shrink so."""
 
     def rate(factor: float) -> float:

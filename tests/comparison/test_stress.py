@@ -47,14 +47,14 @@ def test_every_method_has_a_row_for_each_stress(frame: pl.DataFrame) -> None:
 @pytest.mark.parametrize(
     "method", ["parameter server, dynacomm", "all-reduce", "hiertrain", "fedavg"]
 )
-def test_who_waits_stops_when_a_node_is_gone(frame: pl.DataFrame, method: str) -> None:
+def test_methods_that_wait_stop_when_a_node_is_gone(frame: pl.DataFrame, method: str) -> None:
     (gone,) = frame.filter(stress="node dies", method=method).to_dicts()
     assert gone["stops"]
     assert gone["reason"] == "the others wait for ever"
 
 
 @pytest.mark.parametrize("method", PATIENT)
-def test_who_has_patience_goes_on_without_a_node(frame: pl.DataFrame, method: str) -> None:
+def test_methods_with_a_timeout_go_on_without_a_node(frame: pl.DataFrame, method: str) -> None:
     (gone,) = frame.filter(stress="node dies", method=method).to_dicts()
     assert not gone["stops"]
     assert 0 < gone["rate_share"] < 1.02
@@ -68,14 +68,14 @@ def test_a_node_at_half_speed_delays_all_that_wait_for_it(frame: pl.DataFrame) -
     assert slowed == pytest.approx(1 / (1 + computing / 2), rel=0.01)
 
 
-def test_what_does_not_use_the_node_loses_nothing(frame: pl.DataFrame) -> None:
+def test_methods_that_do_not_use_the_node_lose_nothing(frame: pl.DataFrame) -> None:
     kept = frame.filter(pl.col("stress") != "labels uneven", method="one node")
     assert kept["rate_share"].to_list() == [1.0] * 3
     assert kept["end_top1"].n_unique() == 1
 
 
 @pytest.mark.parametrize("cluster", [boards(), Cluster([Node("n0", flops_per_s=1e9)])])
-def test_the_only_node_that_dies_is_a_training_that_stops(cluster: Cluster) -> None:
+def test_training_stops_when_its_only_node_dies(cluster: Cluster) -> None:
     frame = stressed(cluster, "one node", node="n0")
     (row,) = frame.filter(stress="node dies").to_dicts()
     assert row["stops"]
@@ -90,7 +90,7 @@ def test_the_same_bits_in_other_processes_and_a_method_that_cannot_be_used() -> 
     assert len(runs[0]) == 2 + len(STRESSES)
 
 
-def test_tier_of_devices_misses_each_of_them() -> None:
+def test_tier_of_devices_stops_without_any_of_them() -> None:
     nodes = [Node(f"n{at}", flops_per_s=2e8, samples=10) for at in range(3)]
     edge, cloud = Node("edge", flops_per_s=1e9), Node("cloud", flops_per_s=1e10)
     cluster = star([edge], [*nodes, cloud], LINK)

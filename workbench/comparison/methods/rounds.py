@@ -55,7 +55,7 @@ def edgegossip(problem: Problem) -> Plan:
         )
     share = FORWARD_SHARE / RATIO
     ratios = balance(Balance(list(samples.values()), rates), ranking_share=share).ratios
-    counts = {node: quota(samples[node], r) for node, r in zip(nodes, ratios, strict=True)}
+    counts = {node: quota(samples[node], ratio) for node, ratio in zip(nodes, ratios, strict=True)}
     own_s = {
         node: epoch_s(problem, node, counts[node]) + samples[node] * share * problem.sample_s[node]
         for node in nodes
@@ -88,7 +88,8 @@ def gosgd(problem: Problem) -> Plan:
 
     count = max(1, round(GOSGD_STEPS / sum(steps.values())))
     samples = problem.batch_size * sum(steps.values())
-    phase = Phase(problem.routes.part(nodes), nodes, programs, samples, 1, 1 + count, _last_step_s)
+    cluster = problem.routes.part(nodes)
+    phase = Phase(cluster, nodes, programs, samples, first=1, last=1 + count, end_s=_last_step_s)
     return Plan(
         cost=phase.cost(),
         phases=[phase],
