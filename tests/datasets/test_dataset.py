@@ -135,10 +135,13 @@ class TestLimit:
         few, more = DIGITS.limit(train=10), DIGITS.limit(train=30)
         np.testing.assert_array_equal(few.x_train, more.x_train[:10])
 
-    def test_more_than_there_are_is_all_and_none_is_refused(self) -> None:
+    def test_more_than_there_are_is_all(self) -> None:
         np.testing.assert_array_equal(DIGITS.limit(train=10**6).x_train, DIGITS.x_train)
-        with pytest.raises(DatasetError, match="at least one sample"):
-            DIGITS.limit(train=0)
+
+    @pytest.mark.parametrize("count", [0, True, 2.5, float("nan"), "5", [5]])
+    def test_limit_that_is_not_a_count_of_samples_is_refused(self, count: Any) -> None:
+        with pytest.raises(UserError, match=r"test is .* must be a whole number of at least 1"):
+            DIGITS.limit(test=count)
 
 
 class TestSubset:

@@ -167,9 +167,7 @@ class Dataset:
         kept: dict[str, ArrayLike] = {}
         for part, (name, wanted) in enumerate((("train", train), ("test", test))):
             count = len(getattr(self, f"y_{name}"))
-            if wanted is not None and wanted < 1:
-                raise DatasetError(f"{self.name}: limit is {wanted}; at least one sample is needed")
-            if wanted is not None and wanted < count:
+            if wanted is not None and check_whole(name, wanted, 1) < count:
                 rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LIMIT, part)))
                 kept[name] = rng.permutation(count)[:wanted]
         return self.subset(**kept)
