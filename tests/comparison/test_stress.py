@@ -19,8 +19,8 @@ from workbench.utils.checks import UserError
 
 DIGITS = datasets.load("digits").fitted((1, 28, 28)).limit(train=240, test=40)
 LINK = Link(2e7, overhead_s=0.002)
-WAITING = ["parameter server, dynacomm", "all-reduce", "hiertrain", "baseline", "fedavg"]
-PATIENT = ["gossip", "gosgd", "dlion"]
+WAITING = ["parameter server, dynacomm", "all-reduce", "hiertrain", "fedavg"]
+PATIENT = ["gossip", "gosgd", "dlion", "baseline", "diloco"]
 
 
 def boards() -> Cluster:
@@ -44,13 +44,12 @@ def test_every_method_has_a_row_for_each_stress(frame: pl.DataFrame) -> None:
     assert frame.filter(stress="none")["rate_share"].to_list() == [1.0] * len(rows)
 
 
-@pytest.mark.parametrize(
-    "method", ["parameter server, dynacomm", "all-reduce", "hiertrain", "fedavg"]
-)
+@pytest.mark.parametrize("method", WAITING)
 def test_methods_that_wait_stop_when_a_node_is_gone(frame: pl.DataFrame, method: str) -> None:
     (gone,) = frame.filter(stress="node dies", method=method).to_dicts()
     assert gone["stops"]
     assert gone["reason"] == "the others wait for ever"
+    assert not METHODS[method].survives
 
 
 @pytest.mark.parametrize("method", PATIENT)
@@ -58,6 +57,7 @@ def test_methods_with_a_timeout_go_on_without_a_node(frame: pl.DataFrame, method
     (gone,) = frame.filter(stress="node dies", method=method).to_dicts()
     assert not gone["stops"]
     assert 0 < gone["rate_share"] < 1.02
+    assert METHODS[method].survives
 
 
 def test_a_node_at_half_speed_delays_all_that_wait_for_it(frame: pl.DataFrame) -> None:
