@@ -32,7 +32,7 @@ from tests.training.systems import (
 from workbench import datasets, dynacomm, graphs, hiertrain, olpb
 from workbench.clusters import Link, Node, full_mesh
 from workbench.comparison import compare
-from workbench.comparison.learning import train_ways
+from workbench.comparison.learning import train_methods
 from workbench.datasets import IGNORED, Dataset, NamedArrays, markov
 from workbench.memory import Arena, plan_memory
 from workbench.training import initialise
@@ -204,12 +204,12 @@ def test_plans_take_in_simulation_what_is_predicted(name: str) -> None:
 
 
 @each_model
-def test_all_ways_are_compared_and_simulated(name: str) -> None:
+def test_all_methods_are_compared_and_simulated(name: str) -> None:
     """What a scan of Jacobians takes is known of the zoo's models alone."""
     model, data = MODELS[name]()
     inputs = None if isinstance(model, str) else data.inputs
     table = compare(model, CLUSTER, BATCH, input_shape=inputs).frame
-    left = table.filter(pl.col("reason").is_not_null())["way"].to_list()
+    left = table.filter(pl.col("reason").is_not_null())["method"].to_list()
     assert left == ([] if isinstance(model, str) else ["olpb", "bppsa"])
     of_cost_models = table.filter(pl.col("system").is_in(["DynaComm", "HierTrain", "OLPB"]))
     ratio = of_cost_models["samples_per_s"] / of_cost_models["predicted_samples_per_s"]
@@ -258,8 +258,8 @@ FEW = ("parameter server, dynacomm", "hiertrain", "dlion", "gossip", "edgegossip
 
 
 @each_model
-def test_ways_are_trained_and_ranked(name: str) -> None:
+def test_methods_are_trained_and_ranked(name: str) -> None:
     model, data = MODELS[name]()
-    found = train_ways(model, CLUSTER, data, PART, epochs=1, seeds=1, ways=FEW, processes=1)
+    found = train_methods(model, CLUSTER, data, PART, epochs=1, seeds=1, methods=FEW, processes=1)
     assert found.summary["reason"].null_count() == len(FEW)
     assert found.summary["end_loss"].is_finite().all()

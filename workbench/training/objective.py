@@ -46,7 +46,7 @@ def squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
 TAKEN = frozenset(
     (
         *("at_s", "bytes", "consensus_error", "epoch", "iteration", "learning_rate", "loss"),
-        *("name", "node", "restarts", "samples", "seed", "test_loss", "way"),
+        *("name", "node", "restarts", "samples", "seed", "test_loss", "method"),
     )
 )
 """Columns of results that no metric may have."""
