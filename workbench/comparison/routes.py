@@ -124,12 +124,25 @@ class Routes:
         links = {pair: self.link(*pair) for pair in chosen_pairs}
         for pair, shared in self._shared(links).items():
             links[pair] = replace(links[pair], shared=links[pair].shared + tuple(shared))
-        chosen = [self.nodes[node] for node in nodes]
+        leaving, coming = Counter(a for a, _ in links), Counter(b for _, b in links)
+        chosen = [
+            self._node(node, shares_uplink=leaving[node] > 1, shares_downlink=coming[node] > 1)
+            for node in nodes
+        ]
         if speeds is not None:
             scaled = zip(chosen, speeds, strict=True)
             chosen = [replace(node, speed=speed) for node, speed in scaled]
         by_place = {(place[a], place[b]): link for (a, b), link in links.items()}
         return replace(self.cluster, nodes=tuple(chosen), links=by_place)
+
+    def _node(self, node: int, *, shares_uplink: bool, shares_downlink: bool) -> Node:
+        """A node; an interface that one link has to itself is as wide as the node states."""
+        own, limited = self.cluster.nodes[node], self.nodes[node]
+        return replace(
+            own,
+            uplink_bps=(limited if shares_uplink else own).uplink_bps,
+            downlink_bps=(limited if shares_downlink else own).downlink_bps,
+        )
 
     def _shared(self, pairs: Iterable[Pair]) -> Mapping[Pair, Sequence[SharedCapacity]]:
         """Capacities that each pair shares with others, other than interfaces at its own ends."""
