@@ -354,7 +354,7 @@ class TestCommand:
             (["lenet5", "--train", "--method", "one nod"], "Known: one node; one node, samples"),
             (["lenet5", "--method", "gossip"], "--method counts with --train or --measure alone"),
             (["lenet5", "--measure", "--method", "gosip"], "Did you mean 'gossip'"),
-            (["lenet5", "--train", "--samples", "0"], "at least one sample"),
+            (["lenet5", "--train", "--samples", "0"], "samples is 0; it must be a whole number"),
             (["lenet5", "--train", "--seeds", "0"], "seeds is 0"),
             (["bert_tiny", "--train"], "for labels of shape (2, 128); a classifier gives"),
             (["lenet6"], "Did you mean 'lenet5'"),

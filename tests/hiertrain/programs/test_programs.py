@@ -104,7 +104,7 @@ def test_hybrid_iteration_by_hand() -> None:
     rows = done.trace.frame.filter(pl.col("lane").is_in(["forward", "backward", "update"]))
     spans = {
         (node, lane, label.split(",")[0]): (round(start_s, 9), round(end_s, 9))
-        for node, lane, label, start_s, end_s, _ in rows.iter_rows()
+        for node, lane, label, start_s, end_s, *_ in rows.iter_rows()
     }
     # Samples, 5e4 bytes each: cloud 2 in 0.4 s (2 Mbit/s), edge 4 in 0.2 s (8 Mbit/s).
     assert spans == {

@@ -125,6 +125,7 @@ def data_for(
 
     The default is a data set that the model takes: `markov` for texts, else `digits`.
     """
+    check_whole("samples", samples, 1)
     first, *others = inputs_of(model, inputs)
     is_text = not others and first.dtype == "int64" and len(first.shape) == 1
     name = data or ("markov" if is_text else "digits")
