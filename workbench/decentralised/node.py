@@ -90,7 +90,7 @@ class Exchange(Protocol):
         """Exchange behind a batch, which took so long, and wait until the next may begin."""
 
     async def epoch_ended(self) -> None:
-        """Exchange behind an epoch, and record it."""
+        """Exchange at the end of an epoch, and record it."""
 
     async def outlast(self) -> Any:
         """Serve the others until they need nothing more; the program's result."""

@@ -171,7 +171,7 @@ class Context(Protocol):
         """
 
     def record(self, value: Any) -> None:
-        """Give an observation to the run's `observer`, with the time and the node, at no cost.
+        """Pass an observation to the run's `observer`, with the time and the node; takes no time.
 
         What the value holds may change afterwards: whoever observes keeps no reference to it.
         """

@@ -240,16 +240,16 @@ class Uptime:
 
     @property
     def processes(self) -> int:
-        """How many it has, one after the other."""
+        """Number of processes over a run: one more after each restart."""
         return 1 + len(self.times_s) // 2
 
     def process(self, at_s: float) -> int | None:
-        """How often it has been restarted by then; None while it is down."""
+        """Number of restarts by a time; None while the node is down."""
         changes = sum(time_s <= at_s for time_s in self.times_s)
         return None if changes % 2 else changes // 2
 
     def lasts(self, restarts: int) -> tuple[float, float]:
-        """From when to when one of its processes is up."""
+        """Start and end of the process that begins after a number of restarts."""
         edges_s = [0.0, *self.times_s, math.inf]
         return edges_s[2 * restarts], edges_s[2 * restarts + 1]
 

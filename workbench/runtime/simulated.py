@@ -230,7 +230,7 @@ class SimulatedContext:
         return transfers
 
     def record(self, value: Any) -> None:
-        """Give an observation to the observer."""
+        """Pass an observation to the observer, with the time and the node."""
         observer = self._host.state.observer
         if observer is not None:
             observer(self.now_s(), self.node, value)

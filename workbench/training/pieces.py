@@ -124,7 +124,7 @@ class LayeredCalls:
 
     @cached_property
     def _layered(self) -> list[tuple[Call, int]]:
-        """Each call with its layer; `CONSTANT` where it is in none."""
+        """All calls, each with its layer; `CONSTANT` for a call of no layer."""
         held = {tensor.storage for tensor in self.graph.tensors if isinstance(tensor.source, str)}
         written = {self._storage(number) for call in self.graph.calls for number in call.writes}
         read_in = dict.fromkeys(self.graph.outputs, 0)  # first layer that reads a tensor

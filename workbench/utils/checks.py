@@ -173,7 +173,7 @@ BELOW_ONE = _number("at least 0 and below 1", lambda number: 0 <= number < 1)
 
 
 def optional(rule: Rule) -> Rule:
-    """None, or what the rule allows."""
+    """Rule of a field that may be None as well."""
     check = rule["check"]
     return {"check": lambda name, value: None if value is None else check(name, value)}
 

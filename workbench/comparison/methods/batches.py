@@ -17,7 +17,7 @@ def equal(problem: Problem) -> dict[int, int]:
 
 
 def by_speed(problem: Problem) -> dict[int, int]:
-    """As many samples as with equal batches, divided so that the slowest owner ends soonest.
+    """Batches by speed, with the total of equal batches: the slowest takes the least time possible.
 
     Every owner has at least one sample. Raises UnusableError: the batches would be equal.
     """

@@ -187,7 +187,7 @@ def trained(
 
 @cache
 def digits(count: int, model: str) -> Dataset:
-    """As many training samples, in the shape that a model takes, and few to test with."""
+    """The digits in the shape that a model takes: `count` to train on, 16 to test on."""
     shape = cast("tuple[int, ...]", profile_model(model).input_shape)
     return datasets.load("digits").fitted(shape).limit(train=count, test=16)
 

@@ -70,7 +70,7 @@ def by_case(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def summary(runs: pl.DataFrame, *groups: str) -> pl.DataFrame:
-    """Errors of each way in percent, by these columns.
+    """Errors of each way of answering, in percent, grouped by columns of the runs.
 
     Their median, the 95th percentile of their size (``p95``) and the farthest from 0 (``worst``).
     """
@@ -143,7 +143,7 @@ def weights(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def machine(runs: pl.DataFrame) -> pl.DataFrame:
-    """By system: runs, void ones, and by how much the machine disturbed them at most."""
+    """Table of each system's runs: usable, void, and how much the machine disturbed them."""
     late = 100 * pl.col("late") / pl.col("deadlines")
     return (
         runs.filter(pl.col("reason").is_null())

@@ -54,7 +54,7 @@ class WorkerProgram:
         self.worker: Worker | None = None
 
     async def __call__(self, context: Context) -> int:
-        """Learn until the last iteration, and serve the others until theirs."""
+        """Learn until the last iteration, then serve the others until their last ones."""
         self.worker = worker = Worker(self.job, self.state, context)
         batch_sizes = BatchSizes(worker)
         iterations: int = await worker.run(batch_sizes, Exchange(worker, batch_sizes))

@@ -121,7 +121,7 @@ class WorkerReplica:
         return self.dataset.x_train[batch], self.dataset.y_train[batch]
 
     def observation(self, iteration: int, loss: float) -> WorkerStep:
-        """What is recorded of an iteration with this loss."""
+        """The loss of an iteration; at the end of an epoch, with the buffers."""
         ends = iteration + 1 in self.epoch_ends
         return WorkerStep(loss, get_buffers(self.flat.module) if ends else None)
 
@@ -222,7 +222,7 @@ class ServerStore:
         self._offsets = list(accumulate(lengths, initial=0))
 
     def _local(self, part: slice) -> slice:
-        """Where a part of the model's vector, within one of the own, is in this store's."""
+        """Convert a slice of the model's vector, all of it stored here, to one of this store's."""
         at = bisect_right(self._starts, part.start) - 1
         shift = self._offsets[at] - self._starts[at]
         return slice(part.start + shift, part.stop + shift)

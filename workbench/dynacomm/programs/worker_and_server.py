@@ -116,7 +116,7 @@ class Worker:
     replica: Replica | None = None
 
     async def __call__(self, context: Context) -> Report:
-        """Do all iterations; return what was observed in them."""
+        """Do all iterations; return plans and observations of each."""
         job, planning, replica = self.job, self.planning, self.replica
         report, node = Report([], []), context.node
         transfers = context.watch()

@@ -153,7 +153,10 @@ class TierLearner:
         return averaged[: self.flat.layout.starts[last]]
 
     def step(self, averaged: Tensor | None) -> TierModel | None:
-        """Update the own layers, with None by the own gradient; the model behind an epoch."""
+        """Update the own layers; at the end of an epoch, return the model.
+
+        With None, the gradient is the one that was computed here.
+        """
         gradients = self.flat.gradients if averaged is None else averaged
         for part in self.own:
             self.sgd.step(self.flat.parameters[part], gradients[part], self.velocity[part])

@@ -33,10 +33,10 @@ class Idle:
     """Learns nothing: only bytes move and time passes."""
 
     def nothing(self, *_: Any) -> Any:
-        """Nothing."""
+        """Do nothing, whatever is given."""
 
     def two(self, *_: Any) -> tuple[Any, Any]:
-        """Nothing, twice."""
+        """Do nothing, where two values are returned."""
         return None, None
 
     begin = forward = backward = join = quantise = gradients = average = part = step = nothing

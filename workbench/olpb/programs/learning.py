@@ -202,7 +202,7 @@ class ModuleModel:
         return weights, passed_back
 
     def end(self, iteration: int) -> Part | None:
-        """The weights as they are after an iteration, if they are to be evaluated."""
+        """Return the weights after an iteration, if they are to be evaluated."""
         if iteration + 1 not in self.evaluated:
             return None
         buffers = get_buffers(self.flat.module)

@@ -180,7 +180,7 @@ def send_together(connection: Connection, frames: Sequence[bytes | memoryview]) 
 
 
 def _cork(end: socket.socket, *, on: bool) -> None:
-    """Hold back what does not fill a segment, or let it go."""
+    """Let the system hold back segments that are not full, or send them; on Linux alone."""
     if sys.platform == "linux":
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, on)
 

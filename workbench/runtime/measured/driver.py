@@ -306,7 +306,7 @@ class Driver:
         self._collect(PATIENCE_S)
 
     def _died(self, error: BaseException) -> str:
-        """Which processes ended by themselves; they are given up."""
+        """Describe the processes that ended by themselves, and stop using them."""
         names = self.plan.cluster.names
         lines = []
         for process, actor in list(self.actors.items()):

@@ -57,7 +57,7 @@ def lock(folder: Path) -> IO[str]:
 
 
 def clean_up(base: Path) -> None:
-    """End what drivers left that were killed together with their guards."""
+    """End the processes of sessions whose driver and guard were both killed."""
     for inside in base.glob(f"{PREFIX}*/{INSIDE}"):
         folder = inside.parent
         with contextlib.suppress(OSError), (folder / "lock").open() as file:  # or another user's

@@ -179,7 +179,7 @@ class OutgoingLink:
 
     @property
     def use(self) -> LinkUse:
-        """What it carried so far."""
+        """Messages, bytes and busy seconds of the link so far."""
         return LinkUse(*self._names, self._messages, self._bytes, self._lost, self._busy_s)
 
     def close(self) -> None:
