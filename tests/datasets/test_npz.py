@@ -141,7 +141,7 @@ def npy(shape: str, data: bytes = b"", *, dtype: str = "|u1") -> bytes:
     [
         (npy("(1000000000000,)", b"abc"), "not an .npz file"),
         (npy("(-3,)", b"abc"), "not an .npz file"),
-        (npy("(3,)", b"abc", dtype="O"), "not an .npz file of plain arrays: Object arrays"),
+        (npy("(3,)", b"abc", dtype="O"), "not an .npz file of plain arrays$"),
         (npy("(" * 5000 + ")" * 5000), "not an .npz file"),
         (pickle.dumps({"a": 1}), "x_train is |S"),
         (b"", "x_train is |S1"),

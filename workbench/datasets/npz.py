@@ -65,7 +65,8 @@ def read_arrays(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error}") from error
     except Exception as error:  # NumPy, zipfile and decompressors raise many at damaged files
-        raise DatasetError(f"{path} is not an .npz file of plain arrays: {error}") from error
+        # NumPy's own text would advise to unpickle, which runs code.
+        raise DatasetError(f"{path} is damaged, or not an .npz file of plain arrays") from error
 
 
 def _samples(path: Path, key: str, samples: NDArray[Any]) -> NDArray[Any]:
@@ -88,7 +89,9 @@ def _samples(path: Path, key: str, samples: NDArray[Any]) -> NDArray[Any]:
         )
     with np.errstate(over="ignore"):  # what overflows is infinite, and refused as such
         images = np.ascontiguousarray(samples, dtype=np.float32)
-    return images if floats else images / np.float32(255)
+    if not floats:
+        images /= np.float32(255)
+    return images
 
 
 def _labels(path: Path, key: str, labels: NDArray[Any], of_tokens: bool) -> NDArray[np.int64]:

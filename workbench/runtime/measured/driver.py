@@ -147,12 +147,13 @@ class Driver:
     def _observed(self, ended: Ended, before: Mapping[str, float]) -> MeasuredRun:
         """The results, once the observer was given what programs recorded."""
         run = self._result(ended, before)
+        observer = self.plan.observer
+        if observer is None:
+            return run
         recorded = [one for record in self.records.values() for one in record.observations]
         for at_s, node, value in sorted(recorded, key=lambda one: one.at_s):
-            if self.plan.observer is None:
-                break
             try:
-                self.plan.observer(at_s, node, packing.loads(value))
+                observer(at_s, node, packing.loads(value))
             except Exception as error:
                 if ended in ("failed", "deadlock"):  # which matters more
                     break
