@@ -55,6 +55,36 @@ def test_an_epoch_without_learning_tells_nothing(samples: int, seconds: float) -
     assert BUSY.observe(0.01, samples, seconds, 10.0) == 0.01
 
 
+EMPTY, HALF_BUSY = Load(), Load((0.0,), (Contention(0.5),))  # slowdowns of 1 and 2
+
+
+def test_platform_of_several_executors_has_their_throughputs_together() -> None:
+    three = Platform("three", SLOWS, (EMPTY, HALF_BUSY, *BUSY.executors), slower=2.0)
+    for now_s, window_s in ((50.0, 20.0), (130.0, 60.0), (200.0, 60.0)):
+        expected = 0.0  # each executor's, as if it were a platform of its own
+        for load in three.executors:
+            expected += Platform("one", SLOWS, load).throughput(0.02, now_s, window_s)
+        assert three.throughput(0.02, now_s, window_s) == pytest.approx(expected)
+    assert three.alone == pytest.approx(3 / 0.02)
+    for at_s in (0.0, 99.0, 120.0, 1e6):
+        expected = sum(Platform("one", SLOWS, load).speed.at(at_s) for load in three.executors)
+        assert three.speed.at(at_s) == pytest.approx(expected / 2)
+
+
+def test_t_0_of_several_executors_is_followed_by_what_they_learn_together() -> None:
+    two = Platform("two", SLOWS, (EMPTY, HALF_BUSY))
+    rate = two.throughput(0.02, 130.0, 60.0)  # as if t_0 were 0.02 s
+    after_s = two.observe(0.01, 30, 30 / rate, 130.0)
+    assert after_s == pytest.approx(0.75 * 0.01 + 0.25 * 0.02)
+
+
+def test_a_load_is_that_of_a_single_executor() -> None:
+    one, same = BUSY, Platform("busy", SLOWS, BUSY.executors)
+    assert same.speed == one.speed
+    assert same.throughput(0.02, 130.0, 60.0) == one.throughput(0.02, 130.0, 60.0)
+    assert same.observe(0.01, 20, 0.8, 130.0) == one.observe(0.01, 20, 0.8, 130.0)
+
+
 FACTS = STATED["co_runners"]
 HALF = Load((0.0, 10.0, 30.0), (Contention(), Contention(0.5, 10.0, 20.0), Contention()))
 
@@ -106,7 +136,7 @@ test_platform_refused = refusals(
     {"name": "x", "predictor": SLOWS},
     {
         "predictor": {"predictor of x is None; give a Predictor": [None]},
-        "load": {"load of x is 5; give a Load": [5]},
+        "load": {"load of x is .*; give a Load, or a tuple": [5, (), (5,)]},
         "slower": {"slower": [0.0, -1.0, math.inf, math.nan, "2"]},
     },
 )

@@ -12,7 +12,8 @@ from tests.conftest import Smoke
 from tests.expectations import assert_tells_every_step, resized, stored_frames
 from tests.long import usually
 from workbench import training
-from workbench.datasets import DatasetError
+from workbench.datasets import DatasetError, imagenet8
+from workbench.datasets.published import FOLDER_VARIABLE
 from workbench.edgegossip.aggregation.reducers import single_svd
 from workbench.edgegossip.algorithms import STRATEGIES
 from workbench.edgegossip.costs.course import total_s
@@ -232,6 +233,43 @@ def test_the_balancer_that_counts_ranking_keeps_its_pace(stored: Frames) -> None
     grown = {name: frame[name][-1] / frame[name][0] for name in frame.columns[1:]}
     similar = 1 + tolerance("x", 1.0)
     assert grown["with_ranking_s"] <= similar < grown["literal_s"] < grown["gosgd_s"]
+
+
+def imagenet(folder: Path) -> Path:
+    """Small files in the layout of ImageNet 8x8: 300 images of ten classes."""
+    rng = np.random.default_rng(0)
+    for name in (*imagenet8.TRAIN_FILES, imagenet8.TEST_FILE):
+        images = rng.integers(0, 256, (30, 192), dtype=np.uint8)
+        np.savez(folder / name, data=images, labels=rng.permutation(30) % 10 + 1)
+    return folder
+
+
+@pytest.mark.usefixtures("small")
+def test_figure_5_learns_imagenet_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    (tmp_path / imagenet8.LAYOUT).mkdir()
+    imagenet(tmp_path / imagenet8.LAYOUT)
+    frame = accuracy.FIG5.frame("smoke", dataset="imagenet8", model="alexnet_cifar")
+    assert set(frame["dataset"]) == {"imagenet8"}
+    assert set(frame["technique"]) == {None, "svd_kmeans"}
+    assert frame["reason"].null_count() == len(frame)
+
+
+def test_imagenet_is_learnt_from_whole_at_the_papers_scale() -> None:
+    whole = cases.learning_at("paper", Case("alexnet_cifar"), "imagenet8")
+    assert (whole.learner, whole.samples, whole.points) == ("alexnet_cifar", None, 1_281_167)
+    half = whole._replace(samples=10, source="digits")  # what is there counts, whatever was asked
+    assert half.stands_for == 128_116.7
+
+
+def test_imagenet_that_is_missing_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    with pytest.raises(DatasetError, match=r"register at https://image-net\.org"):
+        accuracy.FIG5.frame("paper", dataset="imagenet8", model="alexnet_cifar")
 
 
 def test_means_of_a_class_fill_up_what_is_timed() -> None:

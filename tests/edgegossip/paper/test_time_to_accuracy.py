@@ -68,20 +68,17 @@ def test_cases_are_told_apart() -> None:
     assert found.select("technique", "edgegossip_s").rows() == [("t", 12), ("u", 24)]
 
 
-def test_ranking_takes_longer_than_gossip_and_random_points_as_recorded() -> None:
+def test_ranking_takes_longer_than_gossip_and_never_gets_there_by_the_letter() -> None:
     found = recordings.load("edgegossip", "strategies")
     assert found is not None
     seconds = {
         (strategy, order): reached
         for _, strategy, order, *reached in seconds_until(found.frame, (95, 97, 98)).rows()
     }
-    gossip, ranking, points = (
-        np.array(seconds[each])
-        for each in ((None, None), ("accuracy_aware", "shuffled"), ("random_points", "shuffled"))
+    gossip, ranking = (
+        np.array(seconds[each]) for each in ((None, None), ("accuracy_aware", "shuffled"))
     )
     assert (gossip < ranking).all()
-    assert (ranking > 3 * points).all()
-    assert (ranking < 8 * points).all()
     assert seconds["accuracy_aware", "ranked"] == [None] * 3
 
 

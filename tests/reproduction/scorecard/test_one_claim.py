@@ -38,11 +38,11 @@ def test_every_claim_has_its_rule_and_a_command_that_exists(system: str, tmp_pat
 
 
 def test_recorded_claim_names_value_evidence_cause_and_the_arguments_of_its_recording() -> None:
-    text = one_claim("edgegossip.fig5.accuracy").splitlines()[1:]
+    text = one_claim("edgegossip.fig13.ratio").splitlines()[1:]
     lines = dict(line[2:].split(None, 1) for line in text if line[2] != " ")
     assert lines["paper"] == "true"
-    assert lines["recorded"].startswith("fig5: recorded on")
-    assert lines["again"].startswith("workbench record edgegossip fig5 ")
+    assert lines["recorded"].startswith("fig13: recorded on")
+    assert lines["again"].startswith("workbench record edgegossip fig13 ")
 
 
 def test_claims_that_match_a_pattern() -> None:

@@ -103,7 +103,10 @@ def _between(ends: Sequence[float], share: float) -> float:
 
 @dataclass(frozen=True)
 class Platform:
-    """One EC platform of a single executor.
+    """One EC platform: one executor or several, which share its samples.
+
+    The executors are nodes of one kind with the same algorithm (Sec. 3.3); what co-runs with each
+    is its own.
 
     Attributes
     ----------
@@ -111,27 +114,33 @@ class Platform:
         Unique in a deployment.
     predictor
         Of its kind: the regression of slowdown, which also slows it in the simulation, and t_0:
-        seconds that learning from a sample takes without contention.
+        seconds that an executor without contention takes to learn from a sample.
     load
-        What co-runs with it.
+        What co-runs with its executor; of several executors a tuple, one `Load` for each.
     slower
         How many times slower than its kind it is, in learning, ranking and aggregating.
     """
 
     name: str
     predictor: Predictor
-    load: Load = field(default_factory=Load)
+    load: Load | tuple[Load, ...] = field(default_factory=Load)
     slower: float = 1.0
 
     def __post_init__(self) -> None:
-        for what, value, kind in (
-            ("predictor", self.predictor, Predictor),
-            ("load", self.load, Load),
-        ):
-            if not isinstance(value, kind):
-                raise UserError(f"{what} of {self.name} is {value!r}; give a {kind.__name__}")
+        if not isinstance(self.predictor, Predictor):
+            raise UserError(f"predictor of {self.name} is {self.predictor!r}; give a Predictor")
+        if not self.executors or not all(isinstance(load, Load) for load in self.executors):
+            raise UserError(
+                f"load of {self.name} is {self.load!r}; give a Load, or a tuple of one for each "
+                "executor"
+            )
         if not 0 < check_number("slower", self.slower) < math.inf:
             raise UserError(f"slower of {self.name} is {self.slower}; give a number above 0")
+
+    @property
+    def executors(self) -> tuple[Load, ...]:
+        """What co-runs with each executor."""
+        return self.load if isinstance(self.load, tuple) else (self.load,)
 
     @property
     def sample_s(self) -> float:
@@ -140,30 +149,47 @@ class Platform:
 
     @property
     def baseline_s(self) -> float:
-        """Its own t_0."""
+        """t_0 of each of its executors."""
         return self.slower * self.predictor.baseline_s
 
     @cached_property
     def speed(self) -> Schedule:
-        """Speed over time, 1 of its kind without load."""
-        return self.load.speed(self.predictor, 1 / self.slower)
+        """Speed over time: 1 of a single executor of its kind without load."""
+        speeds = [load.speed(self.predictor, 1 / self.slower) for load in self.executors]
+        if len(speeds) == 1:
+            return speeds[0]
+        starts_s = sorted({start_s for speed in speeds for start_s in speed.starts_s})
+        return Schedule.of((at_s, sum(speed.at(at_s) for speed in speeds)) for at_s in starts_s)
 
     @property
     def alone(self) -> float:
-        """Samples per second without contention, 1 / t_0."""
-        return 1 / self.baseline_s
+        """Samples per second without contention."""
+        return platform_throughput([self.baseline_s] * len(self.executors))
 
     def throughput(self, baseline_s: float, now_s: float, window_s: float) -> float:
         """p: samples per second predicted from t_0 and the contention of the last `window_s`."""
-        contention = self.load.mean(now_s - window_s, now_s)
-        return 1 / self.predictor.seconds(baseline_s, contention)
+        contentions = [load.mean(now_s - window_s, now_s) for load in self.executors]
+        return platform_throughput([self.predictor.seconds(baseline_s, u) for u in contentions])
 
     def observe(self, baseline_s: float, samples: int, seconds: float, now_s: float) -> float:
-        """Estimate of t_0 after learning from `samples` for `seconds`, until `now_s`."""
+        """Estimate of t_0 after learning from `samples` for `seconds`, until `now_s`.
+
+        Each executor has learnt from its share of the samples, by which all have the same t_0.
+        """
         if not samples or not seconds > 0:
             return baseline_s
-        contention = self.load.mean(now_s - seconds, now_s)
-        return self.predictor.observe(baseline_s, contention, seconds / samples)
+        contentions = [load.mean(now_s - seconds, now_s) for load in self.executors]
+        rates = [1 / self.predictor.slowdown(contention) for contention in contentions]
+        own_samples = samples * (rates[0] / sum(rates))
+        return self.predictor.observe(baseline_s, contentions[0], seconds / own_samples)
+
+
+def platform_throughput(seconds: Sequence[float]) -> float:
+    """Samples per second of executors that take `seconds` for a sample each: p = sum of 1 / t_i.
+
+    The paper's extended estimator (Sec. 3.3).
+    """
+    return sum(1 / each_s for each_s in seconds)
 
 
 def exchange_s(peers: int, model_bytes: float, uplink_bps: float, overhead_s: float = 0.0) -> float:

@@ -29,7 +29,7 @@ from workbench.edgegossip.paper.trainings import (
     of_enough_seeds,
     trainings,
 )
-from workbench.reproduction.claims import Answer, Cause, paper_value
+from workbench.reproduction.claims import Answer, paper_value
 from workbench.reproduction.figure import Figure, JointClaims
 from workbench.reproduction.scales import Scaled
 from workbench.utils.checks import check_whole
@@ -56,6 +56,10 @@ def by_model(
     Of all four models, or of one. Deviation: below scale ``paper`` LeNet-5 learns in the place of
     the others (at ``smoke`` a small AlexNet in that of AlexNet), with the times of these and hence
     their ratios; and only some models are trained with all three techniques.
+
+    AlexNet's second data set, ImageNet in 8 x 8 pixels, is that of ``dataset="imagenet8"`` with
+    ``model="alexnet_cifar"``. It needs registration: where it is missing, `workbench.datasets.load`
+    says how to get it.
 
     As `trainings` gives it.
     """
@@ -93,7 +97,12 @@ def draw_by_model(frame: pl.DataFrame) -> alt.FacetChart:
 
 @of_enough_seeds
 def _faster_and_as_accurate(fig5: pl.DataFrame) -> Answer:
-    """As accurate in much less time, in every seed."""
+    """Whether all are as accurate in much less time, in every seed.
+
+    By LeNet-5 alone, which gains least, it is not answered: the paper's figure has four models.
+    """
+    if set(fig5["model"]) <= {MODELS[0]}:
+        return Answer(not_run="takes more than LeNet-5, which gains least; no other was trained")
     speedup = pl.col("speedup")
     cases = (
         final(fig5)
@@ -175,13 +184,6 @@ FIG5 = Figure(
     compute=by_model,
     chart=draw_by_model,
     answers={"edgegossip.fig5.accuracy": _faster_and_as_accurate},
-    causes={
-        "edgegossip.fig5.accuracy": Cause(
-            "paper",
-            "recorded is LeNet-5 alone, of which Sec. 4.2 itself says that the training times of "
-            "EdgeGossip and GoSGD are similar",
-        ),
-    },
     needs_paper_size=True,
     recorded=True,
     data=("cifar10", "mnist"),

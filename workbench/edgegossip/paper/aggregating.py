@@ -171,16 +171,23 @@ _SLOW = ("svd_gaussian_mixture", "pca_kmeans", "pca_lsh", "whole_svd_lsh")
 
 
 def _slow_techniques(fig3_times: pl.DataFrame) -> Answer | None:
+    """Whether four techniques are the slowest, and take over ten times as long in the mean.
+
+    Sec. 3.2 has "the generation times of four combinations" ten times longer "than those of other
+    combinations": it compares two groups, not each technique with the slowest of the others.
+    """
     total_s = dict(fig3_times.select("technique", "total_s").iter_rows())
     if not set(PAPER) <= set(total_s):
         return None
-    fast_s = max(total_s[name] for name in PAPER if name not in _SLOW)
-    times = [total_s[name] / fast_s for name in _SLOW]
+    slow_s = [total_s[name] for name in _SLOW]
+    others_s = [total_s[name] for name in PAPER if name not in _SLOW]
+    times = fmean(slow_s) / fmean(others_s)
+    each = ", ".join(f"{seconds / max(others_s):.1f}" for seconds in slow_s)
     detail = (
-        f"{', '.join(f'{each:.1f}' for each in times)} times the slowest of the others, "
-        f"{_points(fig3_times)} of {fig3_times['features'][0]:,} features"
+        f"in the mean {times:.1f} times the others' mean; each {each} times the slowest of the "
+        f"others, {_points(fig3_times)} of {fig3_times['features'][0]:,} features"
     )
-    return Answer(min(times) > 10, detail, timed=True)
+    return Answer(times > 10 and min(slow_s) > max(others_s), detail, timed=True)
 
 
 def _points(frame: pl.DataFrame) -> str:
@@ -377,13 +384,6 @@ FIG3_TIMES = Figure(
     chart=draw_by_technique,
     sizes={"count": Scaled(smoke=200, default=2000, paper=12_000)},  # decomposed in full
     answers={"edgegossip.fig3.slow": _slow_techniques},
-    causes={
-        "edgegossip.fig3.slow": Cause(
-            "data",
-            "the paper names techniques, not their implementations, numbers of components or "
-            "iterations; here, too, the four are the slowest",
-        ),
-    },
     recorded=True,
     data=("cifar10",),
     judged_by_accuracy=False,

@@ -75,6 +75,7 @@ class Learning(NamedTuple):
     samples: int | None  # at most; None for all
     test_samples: int | None  # as `samples`
     epochs: int
+    points: int = POINTS  # that the paper trains on
     batch_size: int = STATED["training"]["batch_size"]
     learning_rate: float = STATED["training"]["learning_rate"]
     evaluate_every: int = 1  # epochs
@@ -84,8 +85,13 @@ class Learning(NamedTuple):
         """The data, not yet fitted to the learner's input."""
         return data(self.source, self.samples, self.test_samples)
 
+    @property
+    def stands_for(self) -> float:
+        """Points of the paper's data for each training sample."""
+        return self.points / len(self.data.y_train)
 
-_SMALL = Learning("lenet5", "", 1500, 1000, 20, 16, 0.02, evaluate_every=4)
+
+_SMALL = Learning("lenet5", "", 1500, 1000, 20, batch_size=16, learning_rate=0.02, evaluate_every=4)
 _SMALLEST = _SMALL._replace(samples=240, test_samples=60, epochs=2, evaluate_every=1)
 LEARNING = Scaled(
     smoke=dict.fromkeys(MODELS, _SMALLEST)
@@ -94,6 +100,9 @@ LEARNING = Scaled(
     paper={name: Learning(name, "", POINTS, None, EPOCHS) for name in MODELS},
 )
 """By the model that is timed; `learning_at` adds the data."""
+
+IMAGENET, IMAGENET_POINTS = "imagenet8", 1_281_167
+"""AlexNet's second data set (Sec. 4.1), learnt from as a whole at scale ``paper``."""
 
 SEEDS = Scaled(smoke=1, default=1, paper=3)
 """Trainings of each kind."""
@@ -113,12 +122,16 @@ def source_of(scale: str, learner: str, dataset: str = "auto") -> str:
 def learning_at(scale: str, case: Case, dataset: str = "auto") -> Learning:
     """What learns at a scale in a case."""
     learning = LEARNING.at(scale)[case.learner or case.model]
-    return learning._replace(source=source_of(scale, learning.learner, dataset))
+    source = source_of(scale, learning.learner, dataset)
+    if source != IMAGENET:
+        return learning._replace(source=source)
+    samples = None if learning.samples == POINTS else learning.samples
+    return learning._replace(source=source, samples=samples, points=IMAGENET_POINTS)
 
 
 @lru_cache(maxsize=256)
-def deployed(case: Case, points: int) -> Deployment:
-    """The platforms of a case, with `points` training samples for the paper's.
+def deployed(case: Case, points: int, paper_points: int = POINTS) -> Deployment:
+    """The platforms of a case, with `points` training samples for the paper's `paper_points`.
 
     Each has its part of the data on the first deployment.
     """
@@ -129,7 +142,7 @@ def deployed(case: Case, points: int) -> Deployment:
         points=[parts[at % PLATFORMS] for at in range(case.nodes)],
         slower=case.slower,
         seed=LOAD_SEED + case.seed,
-        stands_for=POINTS / points,
+        stands_for=paper_points / points,
     )
 
 
@@ -150,7 +163,7 @@ def shards(labels: NDArray[np.int64], platforms: int, seed: int) -> list[NDArray
 def setup(case: Case, learning: Learning, *, patience_s: float | None = None) -> edgegossip.Setup:
     """The training of a case: on the testbed, a model's exchange an epoch with each peer."""
     loaded = learning.data
-    deployment = deployed(case, len(loaded.y_train))
+    deployment = deployed(case, len(loaded.y_train), learning.points)
     return edgegossip.Setup(
         learning.learner,
         loaded.fitted(ZOO[learning.learner].input_shape),
@@ -178,7 +191,7 @@ def options(case: Case, learning: Learning) -> dict[str, Any]:
         "balancer": case.balancer,
         "forward_share": forward_share(),
         "operations_per_s": assumed["operations_per_s"],
-        "stands_for": POINTS / len(learning.data.y_train),
+        "stands_for": learning.stands_for,
         "features": prod(ZOO[case.model].input_shape),
         "window_s": assumed["window_s"],
     }

@@ -12,6 +12,7 @@ from workbench.edgegossip.paper import (
 )
 
 FIGURES = (
+    times.MODEL_SIZES,
     aggregating.FIG3_TIMES,
     aggregating.FIG3,
     accuracy.FIG5,

@@ -1,8 +1,9 @@
-"""Figs. 6 and 8 by the cost model at the paper's size."""
+"""Sec. 4.1's models, and Figs. 6 and 8 by the cost model at the paper's size."""
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from statistics import fmean
 
 import altair as alt
@@ -20,10 +21,9 @@ from workbench.edgegossip.paper.testbed import (
     settings,
 )
 from workbench.edgegossip.paper.titles import METHOD_TITLES, MODEL_TITLES, ratio_axis
-from workbench.edgegossip.paper.trainings import seconds_until
 from workbench.figures import parts
-from workbench.reproduction import recordings
-from workbench.reproduction.claims import Answer
+from workbench.profiles import profile_model
+from workbench.reproduction.claims import Answer, Cause
 from workbench.reproduction.figure import Figure, at
 from workbench.reproduction.sweep import grid, sweep
 
@@ -93,34 +93,10 @@ def draw_training_times(frame: pl.DataFrame) -> alt.FacetChart:
     )
 
 
-ACCURACIES_PERCENT = (95, 97, 98)
-"""Until which times are compared, beside equal epochs."""
-
-
 def _speedup(fig6: pl.DataFrame) -> Answer:
     gains = fig6["speedup"].to_list()
     detail = f"{len(gains)} settings, {min(gains):.2f} to {max(gains):.2f}, cost model"
-    return Answer(fmean(gains), detail, caveat=_until_accuracies())
-
-
-def _until_accuracies() -> str:
-    """How long ranking takes to reach accuracies, beside GoSGD and random points, as recorded."""
-    strategies = recordings.load("edgegossip", "strategies")
-    if strategies is None:
-        return ""
-    seconds = {
-        strategy or "gosgd": "/".join(
-            "not by all" if each is None else f"{each:.0f}" for each in at_s
-        )
-        for _, strategy, order, *at_s in seconds_until(strategies.frame, ACCURACIES_PERCENT).rows()
-        if order != "ranked"
-    }
-    return (
-        "over equal epochs; LeNet-5 at MobileNet-v2's pace has "
-        f"{'/'.join(map(str, ACCURACIES_PERCENT))} % after {seconds['accuracy_aware']} s, with "
-        f"GoSGD after {seconds['gosgd']}, with random points after {seconds['random_points']} "
-        f"(recorded, seeds {', '.join(map(str, strategies.manifest.seeds))})"
-    )
+    return Answer(fmean(gains), detail, caveat="over equal epochs, not until an accuracy")
 
 
 def _lenet_smallest(fig6: pl.DataFrame) -> Answer:
@@ -130,6 +106,35 @@ def _lenet_smallest(fig6: pl.DataFrame) -> Answer:
     most, least = max(lenet5["lenet5"]), min(others["speedup"])
     detail = f"LeNet-5 at most {most:.2f}, the others at least {least:.2f}, cost model"
     return Answer(wrong.is_empty(), detail)
+
+
+def _time_grows(fig6: pl.DataFrame) -> Answer:
+    """Whether both methods take longer on every larger deployment, LeNet-5 and AlexNet."""
+    texts, holds = [], True
+    for model in MODELS[:2]:
+        of_model = fig6.filter(model=model).sort("platforms")
+        for method in METHOD_TITLES:
+            seconds = of_model[f"{method}_s"].to_list()
+            holds &= all(more > less for less, more in pairwise(seconds))
+        first, last = (
+            "/".join(f"{row[f'{method}_s']:.0f}" for method in METHOD_TITLES)
+            for row in (of_model.row(0, named=True), of_model.row(-1, named=True))
+        )
+        texts.append(f"{MODEL_TITLES[model]} {first} to {last} s")
+    return Answer(holds, f"{', '.join(texts)} ({'/'.join(METHOD_TITLES.values())}, cost model)")
+
+
+def _slower_than_alexnet(fig6: pl.DataFrame) -> Answer:
+    """Whether SqueezeNet and MobileNet-v2 take longer than AlexNet, with both methods."""
+    first = fig6.filter(platforms=PLATFORMS).select("model", "gosgd_s", "edgegossip_s")
+    seconds = {model: times_s for model, *times_s in first.iter_rows()}
+    alexnet, others = seconds[MODELS[1]], [seconds[model] for model in MODELS[2:]]
+    holds = all(own > base for other in others for own, base in zip(other, alexnet, strict=True))
+    texts = [
+        f"{MODEL_TITLES[model]} {'/'.join(f'{each:.0f}' for each in seconds[model])} s"
+        for model in MODELS[1:]
+    ]
+    return Answer(holds, f"{', '.join(texts)} (GoSGD/EdgeGossip, cost model)")
 
 
 READINGS = ("whole epoch", "at work", "CPU platforms", "one CPU platform")
@@ -238,6 +243,43 @@ def _inverse(fig8: pl.DataFrame) -> Answer:
     return Answer(spread <= 0.1, detail)
 
 
+def _below_three_percent(fig8: pl.DataFrame) -> Answer:
+    """LeNet-5's share at ratio 20.
+
+    Sec. 4.5 speaks of "the reduced processing time" of the larger ratio. At ratio 5 the paper's own
+    mean of 3.0 % and the inverse proportion make over 5 %.
+    """
+    of_model = fig8.filter(model=MODELS[0], reading=READINGS[0]).sort("ratio")
+    percent = dict(of_model.select("ratio", "percent").iter_rows())
+    others = ", ".join(f"{percent[ratio]:.1f} at {ratio:g}" for ratio in RATIOS[:-1])
+    return Answer(percent[RATIOS[-1]], f"at ratio {RATIOS[-1]:g}; {others}, cost model")
+
+
+def model_sizes() -> pl.DataFrame:
+    """Parameters of the models and operations of a forward pass (Sec. 4.1)."""
+    profiles = [profile_model(model) for model in MODELS]
+    return pl.DataFrame(
+        {
+            "model": MODELS,
+            "parameters": [round(profile.param_bytes / 4) for profile in profiles],
+            "forward_flops": [profile.forward_flops for profile in profiles],
+        }
+    )
+
+
+def _parameters(models: pl.DataFrame, model: str) -> Answer:
+    return Answer(float(models.filter(model=model)["parameters"].item()), "model of the zoo")
+
+
+MODEL_SIZES = Figure(
+    id="models",
+    compute=model_sizes,
+    answers={
+        "edgegossip.models.lenet5": partial(_parameters, model="lenet5"),
+        "edgegossip.models.alexnet": partial(_parameters, model="alexnet_cifar"),
+    },
+)
+
 FIG6 = Figure(
     id="fig6",
     compute=training_times,
@@ -245,6 +287,20 @@ FIG6 = Figure(
     answers={
         "edgegossip.speedup": _speedup,
         "edgegossip.fig6.lenet_smallest": _lenet_smallest,
+        "edgegossip.fig6.time_grows": _time_grows,
+        "edgegossip.fig6.slower_models": _slower_than_alexnet,
+    },
+    causes={
+        "edgegossip.fig6.time_grows": Cause(
+            "data",
+            "the paper gives neither the numbers of platforms nor who exchanges models with whom; "
+            "with all as peers both methods take longer, and AlexNet gains less",
+        ),
+        "edgegossip.fig6.slower_models": Cause(
+            "data",
+            "the paper gives neither the models' layers for 32 x 32 images nor a rate by kind of "
+            "layer; here seconds are operations at one rate, and SqueezeNet has fewer than AlexNet",
+        ),
     },
     at_paper=at(uplink_mbps=UPLINK_MBPS, epochs=EPOCHS),
 )
@@ -257,5 +313,6 @@ FIG8 = Figure(
         "edgegossip.fig8.lenet5": partial(_selecting_share, model="lenet5"),
         "edgegossip.fig8.alexnet": partial(_selecting_share, model="alexnet_cifar"),
         "edgegossip.fig8.inverse": _inverse,
+        "edgegossip.fig13.ranking_share": _below_three_percent,
     },
 )

@@ -167,7 +167,8 @@ def _about(training: Training, curve: pl.DataFrame) -> pl.DataFrame:
     case, method, learning = training
     points, plain = len(learning.data.y_train), method == "gosgd"
     if plain:
-        ends_s = epoch_ends_s(deployed(case, points).course(learning.epochs))
+        platforms = deployed(case, points, learning.points)
+        ends_s = epoch_ends_s(platforms.course(learning.epochs))
         at_s = [None if epoch is None else ends_s[epoch - 1] for epoch in curve["epoch"]]
         curve = curve.with_columns(at_s=pl.Series(at_s, dtype=pl.Float64))
     about = {
