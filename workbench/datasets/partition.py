@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.utils.checks import UserError, check_number, check_whole
+from workbench.utils.rounding import in_proportion
 
 Shards = tuple[NDArray[np.int64], ...]
 
@@ -41,12 +42,9 @@ def by_size(labels: ArrayLike, shares: Sequence[float], *, seed: int) -> Shards:
     if weights.ndim != 1 or not weights.size or not (np.isfinite(weights) & (weights > 0)).all():
         raise UserError(f"shares are {shares!r}; give each node one above 0, such as [1, 1, 2]")
     weights = weights / weights.max()  # so that the sum is finite
-    exact = weights / weights.sum() * count
-    sizes = np.floor(exact).astype(np.int64)
-    left = count - int(sizes.sum())
-    sizes[np.argsort(sizes - exact, kind="stable")[:left]] += 1
-    if not sizes.all():
-        node = int(np.flatnonzero(sizes == 0)[0])
+    sizes = in_proportion(count, weights.tolist())
+    if 0 in sizes:
+        node = sizes.index(0)
         raise UserError(
             f"node {node} would get none of {count} samples: its share is "
             f"{weights[node] / weights.sum():.3g}. Give it more, or use fewer nodes"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ from tests.refusals import refusals
 from workbench.datasets import Dataset, load
 from workbench.edgegossip import TECHNIQUES, Aggregation, aggregate
 from workbench.edgegossip.aggregation import Technique, timed_aggregate
-from workbench.edgegossip.aggregation.aggregate import shares
 from workbench.edgegossip.aggregation.dividers import lsh
+from workbench.utils.rounding import in_proportion
 
 some_techniques = pytest.mark.parametrize(
     "technique", usually(("incremental_svd_lsh", "hash_kmeans", "svd_kmeans"), TECHNIQUES)
@@ -59,34 +58,9 @@ def test_lsh_makes_as_many_subsets_as_points_differ(data: Points) -> None:
     x, y, ratio = data
     made = aggregate(x, y, Technique(lambda x, ratio, seed: x, lsh), ratio)
     classes, sizes = np.unique(y, return_counts=True)
-    asked = shares(sizes.tolist(), max(1, int(len(x) / ratio)))
+    asked = in_proportion(max(len(classes), int(len(x) / ratio)), sizes.tolist(), least=1)
     differing = [len(np.unique(x[y == name], axis=0)) for name in classes]
     assert len(made) == sum(map(min, asked, differing))
-
-
-@some_techniques
-@pytest.mark.parametrize("power", usually([400, -1000], [400, -400, 1000, -1000]))
-def test_points_of_any_scale_are_aggregated_alike(technique: str, power: int) -> None:
-    x, y = np.random.default_rng(1).standard_normal((60, 20)), np.arange(60) % 3
-    plain = aggregate(x, y, technique, 5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        far = aggregate(np.ldexp(x, power), y, technique, 5)
-    np.testing.assert_array_equal(far.members, plain.members)
-    np.testing.assert_array_equal(far.points, np.ldexp(plain.points, power))
-
-
-@some_techniques
-@pytest.mark.parametrize("scale", usually([1e-35, 3e37], [1e-35, 1e-15, 1e12, 1e13, 3e37]))
-def test_nor_does_single_precision_overflow(technique: str, scale: float) -> None:
-    x, y = np.random.default_rng(1).standard_normal((60, 20)), np.arange(60) % 3
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        made = aggregate((scale * x).astype(np.float32), y, technique, 5)
-    assert len(made) > 3
-    assert made.points.dtype == np.float32
-    largest = np.abs(scale * x).max()
-    assert 0.1 * largest < np.abs(made.points).max() <= largest
 
 
 def test_half_precision_is_taken_as_single_and_so_are_whole_pixels() -> None:
@@ -253,31 +227,3 @@ def test_an_aggregation_cannot_be_written_to_and_its_subsets_are_numbered_from_0
     for number in (-1, 2):
         with pytest.raises(IndexError, match="0 to 1"):
             made.subset(number)
-
-
-class TestShares:
-    @pytest.mark.parametrize(
-        ("sizes", "subsets", "expected"),
-        [
-            ([50, 50], 10, [5, 5]),
-            ([90, 10], 10, [9, 1]),
-            ([98, 1, 1], 10, [8, 1, 1]),  # the large one makes room for one of each
-            ([5, 5, 5], 2, [1, 1, 1]),  # more classes than subsets
-            ([3, 3, 3], 4, [2, 1, 1]),  # equal claims: the first
-            ([7], 7, [7]),
-        ],
-    )
-    def test_by_hand(self, sizes: list[int], subsets: int, expected: list[int]) -> None:
-        assert shares(sizes, subsets) == expected
-
-    @settings(deadline=None)
-    @given(data=labelled_points())
-    def test_within_one_of_the_exact_share_and_never_above_the_points(self, data: Points) -> None:
-        _, y, ratio = data
-        sizes = np.unique(y, return_counts=True)[1].tolist()
-        subsets = max(1, int(len(y) / ratio))
-        given_out = shares(sizes, subsets)
-        assert sum(given_out) == max(subsets, len(sizes))
-        for size, got in zip(sizes, given_out, strict=True):
-            assert 1 <= got <= size
-            assert got < max(1, size * subsets / len(y)) + 1

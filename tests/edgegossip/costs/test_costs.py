@@ -17,14 +17,13 @@ from workbench.edgegossip.aggregation.incremental_svd import dimensions, factors
 def test_operations_by_hand() -> None:
     assert operations("svd_kmeans", 100, 64, 10) == (100 * 8**3, 11 * 10 * 20 * 100)
     assert operations("hash_kmeans", 100, 64, 10) == (100 * 64, 11 * 10 * 20 * 100)
-    assert operations("hash_kmeans_fast", 100, 64, 10, 5) == (100 * 64, 10 * 2 * 20 * 100)
     # log2(0.1 x 3200 / 10) = 5 dimensions, 32 values of each point an iteration.
     reduce, divide = operations("incremental_svd_lsh", 128, 3200, 10, 4)
     assert reduce == pytest.approx(5 * 20 * 32 * 128)
     assert divide == 5 * 128 * 5
 
 
-@pytest.mark.parametrize("technique", ["svd_kmeans", "hash_kmeans", "svd_kmeans_fast"])
+@pytest.mark.parametrize("technique", ["svd_kmeans", "hash_kmeans"])
 def test_clustering_costs_what_is_charged(technique: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Distances that Lloyd's iterations compute, counted where they run, at most 20 of them."""
     rng, counted = np.random.default_rng(0), list[int]()

@@ -110,7 +110,7 @@ def test_simulated_edgegossip_takes_what_the_model_says(strategy: str, of: Case)
 
 @pytest.mark.parametrize(
     "technique",
-    usually(["incremental_svd_lsh"], ["svd_kmeans", "incremental_svd_lsh", "hash_kmeans_fast"]),
+    usually(["incremental_svd_lsh"], ["svd_kmeans", "incremental_svd_lsh", "hash_kmeans"]),
 )
 @pytest.mark.parametrize("peers", [2, 4, None])
 def test_reports_from_afar_are_simulated_as_the_model_says(

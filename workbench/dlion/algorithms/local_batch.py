@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from functools import lru_cache
 from statistics import fmean
 
 from workbench.utils.checks import UserError, check_number, check_whole, listed
+from workbench.utils.rounding import in_proportion
 
 NOISE = 1e-9
 """Share of the seconds that is timing noise."""
@@ -69,21 +69,7 @@ def local_batch_sizes(global_batch: int, power: Sequence[float]) -> tuple[int, .
 
 @lru_cache  # all workers share a batch out by the same power, iteration after iteration
 def _shared_out(batch: int, shares: tuple[float, ...]) -> tuple[int, ...]:
-    fractions = [Fraction(one) for one in shares]  # equal remainders are equal
-    whole = sum(fractions)
-    exact = [batch * one / whole for one in fractions]
-    sizes = [max(1, int(one)) for one in exact]
-    by_remainder = sorted(range(len(exact)), key=lambda at: (sizes[at] - exact[at], at))
-    left = batch - sum(sizes)
-    for at in by_remainder[: max(left, 0)]:
-        sizes[at] += 1
-    while sum(sizes) > batch:  # those who got a sample more than their share
-        largest = max(
-            range(len(sizes)),
-            key=lambda at: (sizes[at] > 1, sizes[at] - exact[at], sizes[at], at),
-        )
-        sizes[largest] -= 1
-    return tuple(sizes)
+    return tuple(in_proportion(batch, shares, least=1))
 
 
 def of_those_there(global_batch: int, power: Mapping[int, float], node: int) -> int:

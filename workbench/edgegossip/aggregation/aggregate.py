@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,14 +20,12 @@ from workbench.edgegossip.aggregation.reducers import Reducer
 from workbench.edgegossip.aggregation.techniques import TECHNIQUES, Technique
 from workbench.training.repeatable import derive
 from workbench.utils.checks import UserError, check_whole, choose
+from workbench.utils.rounding import in_proportion
 
 SPACING = 10.0
 """Between neighbouring classes, over the largest distance of two points of one class."""
 
 VALUES_AT_ONCE = 1 << 22
-
-FAR = 40
-"""Largest power of two of values as they are: 2^47 of their squares fit into float32."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,6 @@ def aggregate(
     ----------
     x
         Points, (N, d...): vectors or images. Integers and half precision are taken as float32.
-        Points whose squares would overflow or vanish are scaled by a power of two to be reduced.
     y
         Their classes, (N,), whole numbers.
     technique
@@ -105,9 +101,6 @@ def timed_aggregate(
             f"ratio {ratio:g} asks for less than one aggregated point from {len(points)} points; "
             f"give 1 to {len(points)}"
         )
-    exponent = _exponent(points)
-    if exponent:
-        points = np.ldexp(points, -exponent)
     with threadpool_limits(1):
         began_s = time.perf_counter()
         reduced = _reduced(how, points, ratio, seed)
@@ -117,7 +110,7 @@ def timed_aggregate(
         means = subset_means(points, members, len(labels))
         ended_s = time.perf_counter()
     times = AggregationTimes(reduced_s - began_s, divided_s - reduced_s, ended_s - divided_s)
-    return Aggregation(np.ldexp(means, exponent), labels, members, ratio), times
+    return Aggregation(means, labels, members, ratio), times
 
 
 def _technique(technique: object) -> Technique:
@@ -131,12 +124,6 @@ def _technique(technique: object) -> Technique:
         f"technique is {technique!r}; give a name ({', '.join(TECHNIQUES)}), or a pair of "
         "functions, a reducer and a divider"
     )
-
-
-def _exponent(points: FloatArray) -> int:
-    """Power of two by which to divide the points; 0 unless their squares may leave float32."""
-    exponent = int(np.frexp(max(points.max(), -points.min()))[1])
-    return exponent if abs(exponent) > FAR else 0
 
 
 def _checked(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, Indices]:
@@ -181,7 +168,7 @@ def _divided(
     if how.together:
         subset = _subsets(how.divide, apart(reduced, classes), parts, _seed(seed, 1))
     else:
-        each = shares(sizes.tolist(), subsets)
+        each = in_proportion(parts, sizes.tolist(), least=1)
         for number, (name, share) in enumerate(zip(names, each, strict=True)):
             own = classes == name
             subset[own] = _subsets(how.divide, reduced[own], share, _seed(seed, 1, number))
@@ -216,27 +203,6 @@ def apart(reduced: FloatArray, classes: Indices) -> NDArray[np.float64]:
     _, number = np.unique(classes, return_inverse=True)
     widest = float(np.linalg.norm(np.ptp(reduced, axis=0))) or 1.0
     return np.column_stack([reduced, SPACING * widest * number.reshape(-1)])
-
-
-def shares(sizes: Sequence[int], subsets: int) -> list[int]:
-    """Share `subsets` out among classes in proportion to their sizes, at least one each.
-
-    Rounded down, then one more to whichever is furthest below the exact share. More classes than
-    subsets get one each, which makes more subsets than asked for.
-    """
-    points = sum(sizes)
-    counts = [max(1, size * subsets // points) for size in sizes]
-
-    def lacking(name: int) -> int:
-        """By how much a class is below its exact share, times N."""
-        return sizes[name] * subsets - counts[name] * points
-
-    classes = range(len(sizes))
-    while sum(counts) < subsets:
-        counts[max(classes, key=lacking)] += 1  # of equal ones the first
-    while sum(counts) > subsets and max(counts) > 1:
-        counts[min((name for name in classes if counts[name] > 1), key=lacking)] -= 1
-    return counts
 
 
 def subset_means(x: FloatArray, members: Indices, subsets: int) -> FloatArray:

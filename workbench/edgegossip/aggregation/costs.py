@@ -7,19 +7,12 @@ import math
 from workbench.edgegossip.aggregation.aggregation import check_ratio
 from workbench.edgegossip.aggregation.dividers import ITERATIONS as KMEANS_ITERATIONS
 from workbench.edgegossip.aggregation.incremental_svd import ITERATIONS as SVD_ITERATIONS
-from workbench.edgegossip.aggregation.incremental_svd import (
-    VALUES_SHARE,
-    dimensions,
-    incremental_svd,
-)
-from workbench.edgegossip.aggregation.reducers import LENGTH, VALUES, single_svd
-from workbench.edgegossip.aggregation.techniques import FAST, TECHNIQUES
+from workbench.edgegossip.aggregation.incremental_svd import VALUES_SHARE, dimensions
+from workbench.edgegossip.aggregation.reducers import LENGTH, VALUES
 from workbench.utils.checks import UserError, check_name
 
-SELECTED = ("svd_kmeans", "incremental_svd_lsh", "hash_kmeans")
+COUNTED = ("svd_kmeans", "incremental_svd_lsh", "hash_kmeans")
 """The techniques that the paper selects, and that Table 3 covers."""
-
-COUNTED = (*SELECTED, *(name + FAST for name in SELECTED if name + FAST in TECHNIQUES))
 
 
 def operations(
@@ -27,14 +20,14 @@ def operations(
 ) -> tuple[float, float]:
     """Return the operations of reducing and of dividing, up to a factor (Table 3).
 
-    As they are run: k-means in d' + 1 dimensions, the class being one, where it divides all points
-    together; in d' where each class is divided on its own.
+    As they are run: k-means in d' + 1 dimensions, the class being one; buckets in d', for each of
+    the `classes` on its own, which are of equal size.
 
     Deviation: the table writes d for the dimension in which points are divided; they have been
     reduced by then, so d' is meant.
 
     `technique` is one of `COUNTED`, since the table has no other; `points` and `features` are N and
-    d. The `classes`, of equal size, count where each is divided on its own.
+    d.
     """
     check_name("technique of Table 3", technique, COUNTED)
     ratio = check_ratio(ratio)
@@ -43,14 +36,16 @@ def operations(
             f"{points} points of {features} features in {classes} classes; there must be at least "
             "one of each"
         )
-    reduce, _, together = TECHNIQUES[technique]
-    each = points if together else max(1.0, points / classes)  # that are divided at once
-    if reduce is incremental_svd:
+    if technique == "incremental_svd_lsh":
         kept = dimensions(features, ratio)
         learnt = kept * SVD_ITERATIONS * max(1.0, VALUES_SHARE * features) * points
-        return learnt, kept * points * math.log2(each)
-    kept, each_point = (VALUES, features**1.5) if reduce is single_svd else (LENGTH, features)
-    return points * each_point, (kept + together) * (each / ratio) * KMEANS_ITERATIONS * points
+        return learnt, kept * points * math.log2(max(1.0, points / classes))
+    kept, reduced = (
+        (VALUES, points * features**1.5)
+        if technique == "svd_kmeans"
+        else (LENGTH, points * features)
+    )
+    return reduced, (kept + 1) * (points / ratio) * KMEANS_ITERATIONS * points
 
 
 def generation_s(

@@ -59,35 +59,14 @@ def whole_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> Reduced:
     return np.asarray(u[:, :VALUES] * values[:VALUES], np.float64)
 
 
-def randomised_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> Reduced:
-    """As `whole_svd`, by random projections with power iterations, in O(N d d').
-
-    After Halko, Martinsson and Tropp (2011); so is `randomised_pca`.
-    """
-    from sklearn.utils.extmath import randomized_svd
-
-    flat = x.reshape(len(x), -1)
-    u, values, _ = randomized_svd(flat, min(VALUES, *flat.shape), random_state=seed)
-    return np.asarray(u * values, np.float64)
-
-
 def pca(x: FloatArray, ratio: float = 10, seed: int = 0) -> Reduced:
     """Return the points along the ten directions of largest variance, (N, d')."""
-    return _principal(x, "full", None)
-
-
-def randomised_pca(x: FloatArray, ratio: float = 10, seed: int = 0) -> Reduced:
-    """As `pca`, by random projections in O(N d d')."""
-    return _principal(x, "randomized", seed)
-
-
-def _principal(x: FloatArray, solver: str, seed: int | None) -> Reduced:
     from sklearn.decomposition import PCA
 
     flat = x.reshape(len(x), -1)
     if (flat == flat[0]).all():
         return np.zeros((len(flat), 1))  # no variance: scikit-learn would divide by it
-    components = PCA(min(VALUES, *flat.shape), svd_solver=solver, random_state=seed)
+    components = PCA(min(VALUES, *flat.shape), svd_solver="full")
     return np.asarray(components.fit_transform(flat), np.float64)
 
 

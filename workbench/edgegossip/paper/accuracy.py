@@ -7,7 +7,7 @@ from pathlib import Path
 import altair as alt
 import polars as pl
 
-from workbench.edgegossip.aggregation.costs import SELECTED
+from workbench.edgegossip.aggregation.costs import COUNTED
 from workbench.edgegossip.paper.cases import Case
 from workbench.edgegossip.paper.testbed import DEPLOYMENTS, MODELS
 from workbench.edgegossip.paper.titles import (
@@ -67,7 +67,7 @@ def by_model(
     cases = [
         Case(timed, technique=technique)
         for timed in named(model, MODELS)
-        for technique in (SELECTED if timed in all_techniques else SELECTED[:1])
+        for technique in (COUNTED if timed in all_techniques else COUNTED[:1])
     ]
     return trainings(
         "Figure 5",
@@ -91,7 +91,7 @@ def draw_by_model(frame: pl.DataFrame) -> alt.FacetChart:
     drawn = means(frame, "model", "method", "technique").with_columns(
         pl.col("model").replace_strict(MODEL_TITLES), series=named
     )
-    names = [METHOD_TITLES["gosgd"], *(TECHNIQUE_TITLES[name] for name in SELECTED)]
+    names = [METHOD_TITLES["gosgd"], *(TECHNIQUE_TITLES[name] for name in COUNTED)]
     return curves(drawn, names, "model", list(MODEL_TITLES.values()), learnt_title(frame))
 
 

@@ -14,8 +14,7 @@ import polars as pl
 from workbench import figures
 from workbench.edgegossip.aggregation import TECHNIQUES, aggregate, operations, timed_aggregate
 from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
-from workbench.edgegossip.aggregation.costs import SELECTED
-from workbench.edgegossip.aggregation.techniques import FAST, PAPER
+from workbench.edgegossip.aggregation.costs import COUNTED
 from workbench.edgegossip.paper.cases import SEEDS, Case, Learning, data, learning_at, source_of
 from workbench.edgegossip.paper.testbed import MODELS, POINTS, RATIOS, STATED
 from workbench.edgegossip.paper.titles import (
@@ -51,7 +50,7 @@ ONE_FOR = 5.0
 def times_by_technique(
     scale: str, count: int, seed: int = 1, dataset: str = "auto", folder: Path | None = None
 ) -> pl.DataFrame:
-    """Seconds of all ways to aggregate, on this machine (Fig. 3a): the paper's, and our fast ones.
+    """Seconds of the eight ways to aggregate, on this machine (Fig. 3a).
 
     Images of AlexNet's input, one point for five. Columns as in `fig7`.
     """
@@ -71,7 +70,7 @@ def times_by_ratio(
     total_s``. Where a data set has fewer ``images`` than ``points`` are timed, the others are means
     of two of a class.
     """
-    points = grid(model=MODELS[:2], technique=SELECTED, ratio=RATIOS, count=[count])
+    points = grid(model=MODELS[:2], technique=COUNTED, ratio=RATIOS, count=[count])
     return _timed("Figure 7", points, scale=scale, seed=seed, dataset=dataset, folder=folder)
 
 
@@ -134,27 +133,27 @@ def _images(source: str, model: str, count: int) -> tuple[str, int, FloatArray, 
 
 
 def draw_by_technique(frame: pl.DataFrame) -> alt.Chart:
-    """Seconds of aggregating by technique, the paper's and the fast form of each."""
-    fast = pl.col("technique").str.ends_with(FAST)
-    drawn = frame.with_columns(
-        pl.col("technique").str.strip_suffix(FAST).replace_strict(TECHNIQUE_TITLES),
-        form=pl.when(fast).then(pl.lit(_FORMS[1])).otherwise(pl.lit(_FORMS[0])),
-    )
+    """Seconds of aggregating by technique."""
     row = frame.row(0, named=True)
     title = [
         "One point for five: eight ways to aggregate",
         f"{_points_title(row)} of {row['features']:,} features, timed",
     ]
+    seconds = alt.X(**parts.log_axis("total_s", "seconds", tickCount=4))
+    return _by_technique(frame, seconds, title)
+
+
+def _by_technique(frame: pl.DataFrame, x: alt.X, title: list[str]) -> alt.Chart:
+    """A mark for each row of the paper's techniques."""
+    named = pl.col("technique").replace_strict(TECHNIQUE_TITLES, default=None)
     return (
-        alt.Chart(drawn)
-        .mark_point(filled=True, size=50)
+        alt.Chart(frame.with_columns(named).drop_nulls("technique"))
+        .mark_point(filled=True, size=40, color=figures.PALETTE[1])
         .encode(
             y=alt.Y("technique:N", sort=list(TECHNIQUE_TITLES.values()), title=None),
-            x=alt.X(**parts.log_axis("total_s", "seconds", tickCount=4)),
-            color=parts.colour("form", _FORMS),
-            shape=alt.Shape("form:N", sort=_FORMS, legend=None),
+            x=x,
         )
-        .properties(height=170, title=title)
+        .properties(height=140, title=title)
     )
 
 
@@ -166,7 +165,6 @@ def _points_title(row: Mapping[str, Any]) -> str:
     return f"{row['points']:,} points, {images} and means of two of a class"
 
 
-_FORMS = ["the paper's", "fast"]
 _SLOW = ("svd_gaussian_mixture", "pca_kmeans", "pca_lsh", "whole_svd_lsh")
 
 
@@ -177,10 +175,10 @@ def _slow_techniques(fig3_times: pl.DataFrame) -> Answer | None:
     combinations": it compares two groups, not each technique with the slowest of the others.
     """
     total_s = dict(fig3_times.select("technique", "total_s").iter_rows())
-    if not set(PAPER) <= set(total_s):
+    if not set(TECHNIQUES) <= set(total_s):
         return None
     slow_s = [total_s[name] for name in _SLOW]
-    others_s = [total_s[name] for name in PAPER if name not in _SLOW]
+    others_s = [total_s[name] for name in TECHNIQUES if name not in _SLOW]
     times = fmean(slow_s) / fmean(others_s)
     each = ", ".join(f"{seconds / max(others_s):.1f}" for seconds in slow_s)
     detail = (
@@ -285,7 +283,7 @@ def learning(
     learning = learning_at(scale, Case(MODELS[0]), dataset)._replace(samples=samples)
     return sweep(
         _learn,
-        grid(seed=seeds_from(seed, seeds, SEEDS.at(scale)), technique=PAPER),
+        grid(seed=seeds_from(seed, seeds, SEEDS.at(scale)), technique=TECHNIQUES),
         TAUGHT,
         title="Figure 3, learning",
         shared={"learning": learning, "passes": passes},
@@ -331,18 +329,8 @@ def draw_learning(frame: pl.DataFrame) -> alt.Chart:
         f"{data_title(row['dataset'])}",
         "a mark for each seed",
     ]
-    named = pl.col("technique").replace_strict(TECHNIQUE_TITLES)
-    return (
-        alt.Chart(frame.with_columns(named, percent=100 * pl.col("top1")))
-        .mark_point(filled=True, size=40, color=figures.PALETTE[1])
-        .encode(
-            y=alt.Y("technique:N", sort=list(TECHNIQUE_TITLES.values()), title=None),
-            x=alt.X(
-                "percent:Q", scale=alt.Scale(zero=False, padding=10), title="top-1 accuracy, %"
-            ),
-        )
-        .properties(height=140, title=title)
-    )
+    percent = alt.X("percent:Q", scale=alt.Scale(zero=False, padding=10), title="top-1 accuracy, %")
+    return _by_technique(frame.with_columns(percent=100 * pl.col("top1")), percent, title)
 
 
 _LOWEST = "histogram_kmeans"
