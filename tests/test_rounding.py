@@ -35,6 +35,6 @@ def test_sum_and_distance_from_the_exact_share(weights: list[float], least: int,
     total = least * len(weights) + more
     found = in_proportion(total, weights, least)
     assert sum(found) == total
+    whole = sum(map(Fraction, weights))
     for count, weight in zip(found, map(Fraction, weights), strict=True):
-        exact = total * weight / sum(map(Fraction, weights))
-        assert least <= count < max(least, exact) + 1
+        assert least <= count < max(Fraction(least), total * weight / whole) + 1
