@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from itertools import permutations
 
 import pytest
 
@@ -209,6 +210,20 @@ def test_links_of_their_own_are_no_wider_than_the_senders_interface() -> None:
     assert cluster.link(1, 0).bandwidth == 50e6
 
 
+def test_each_link_has_its_rate_to_itself() -> None:
+    """Fig. 8: one worker's links differ by the receiver; no end has more than its own."""
+    cluster = ENVIRONMENTS["hetero_net_a"].cluster(shared_interfaces=False)
+    mbps = (50, 50, 35, 35, 20, 20)
+    rates = {pair: Schedule.of(link.bandwidth_bps).constant for pair, link in cluster.links.items()}
+    assert rates == {(i, j): 1e6 * min(mbps[i], mbps[j]) for i, j in permutations(range(6), 2)}
+    assert all(node.uplink is node.downlink is None for node in cluster.nodes)
+    regions = ENVIRONMENTS["regions"].cluster(shared_interfaces=False)
+    assert regions.link(0, 1).bandwidth == 190e6
+    changing = Environment("x", (1, 1), ([(0, 30), (5, 10)], [(0, 20), (8, 5)]))
+    rate = changing.cluster(shared_interfaces=False).link(0, 1).bandwidth
+    assert rate == Schedule((0, 5, 8), (20e6, 10e6, 5e6))
+
+
 def test_more_workers_of_the_same_kind() -> None:
     many = ENVIRONMENTS["hetero_sys_a"].of(64)
     assert many.workers == len(many.cluster()) == 64
@@ -277,6 +292,7 @@ test_cluster = refusals(
     {
         "parallel_share": {"parallel_share is 1.5; give a share": [1.5]},
         "link_share": {"link_share is 0; give a share above 0": [0]},
+        "shared_interfaces": {"shared_interfaces is 'no'": ["no"]},
         "carries": {"carries is nan; give a finite factor": [math.nan]},
     },
 )

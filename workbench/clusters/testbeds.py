@@ -27,9 +27,9 @@ def load_calibration(system: str) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def load_constants(system: str, explanation: str) -> dict[str, float]:
+def load_constants(system: str, explanation: str) -> dict[str, Any]:
     """Read the constants that were fitted for an explanation of what the paper leaves open."""
-    constants: dict[str, dict[str, float]] = load_calibration(system).get("constants", {})
+    constants: dict[str, dict[str, Any]] = load_calibration(system).get("constants", {})
     return choose("explanation", explanation, constants)
 
 

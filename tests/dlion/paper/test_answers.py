@@ -25,6 +25,7 @@ Row = Mapping[str, Any]
 def row(**about: Any) -> dict[str, Any]:
     """A row of a training, the last one unless it says otherwise."""
     given = {"system": "dlion", "environment": "homo_a", "seed": 1, "stands_for": 1.0}
+    given |= {"staleness": 5 if about.get("system") == "hop" else None}
     given |= {"learner": "cipher", "timed": "cipher", "dataset": "cifar10"}
     return {**given, "train_samples": 50_000, "seconds": 1500.0, "at_s": 1500.0, **about}
 
@@ -65,9 +66,13 @@ class TestAllClaims:
     def test_each_is_answered_or_says_what_it_waits_for(self, smoke: Smoke) -> None:
         """Small trainings say nothing of what is learnt; the others answer."""
         card = of_frames("dlion", stored_frames(smoke, "dlion"), scale="smoke")
-        assert len(card.rows) == len(claims_of("dlion")) == 68
-        waiting = {row.claim.id for row in card.rows if row.verdict == "not run"}
-        assert waiting == {one for one in claims_of("dlion") if not one.startswith("dlion.table1.")}
+        assert len(card.rows) == len(claims_of("dlion")) == 85
+        answered = {row.claim.id for row in card.rows if row.verdict != "not run"}
+        small = ("dlion.table1.", "dlion.models.", "dlion.cores.", "dlion.fig6.step.first")
+        assert {one for one in claims_of("dlion") if one.startswith(small)} <= answered
+        assert {one.split(".")[1] for one in answered} <= {
+            *("table1", "models", "cores", "fig6", "fig8"),
+        }
 
     @pytest.mark.parametrize("figure", ["fig11", "fig12", "fig13", "fig15", "fig18", "fig21"])
     def test_missing_frames_and_systems_leave_claims_out(self, figure: str) -> None:
@@ -152,7 +157,7 @@ class TestTrainingsThatDoNotCount:
         self, figure: str, claim: str, rows: Sequence[Row]
     ) -> None:
         panel = "period" if "period" in claim else "whom"
-        learnt = [{**one, "top1": 0.5, "top1_sd": 0.1} for one in rows]
+        learnt = [{**one, "top1": 0.5, "top1_sd": 0.1 * at} for at, one in enumerate(rows)]
         failed = row(at_s=None, reason="diverged")
         frames = {figure: frame(*learnt, failed, panel=panel)}
         assert (
@@ -164,8 +169,66 @@ class TestTrainingsThatDoNotCount:
         found = answers(fig11=frame(row(at_s=None, reason="diverged")))
         assert found["fig11.homo_a.ako"].not_run == "rests on trainings that failed"
 
+    def test_hop_that_waited_in_every_iteration_is_left_out(self) -> None:
+        """What was recorded then says of no bound."""
+        rows = [{**one, "staleness": None} for one in compared(HALF)]
+        found = answers(fig11=frame(*rows), fig21=frame(*rows))
+        assert found["fig11.homo_a.ako"].ours == pytest.approx(0)
+        assert "waited in every iteration" in found["fig11.homo_a.hop"].not_run
+        assert "waited in every iteration" in found["fig21.above_baseline"].not_run
+
+
+def on_lan_and_wans(wan: Mapping[str, float]) -> pl.DataFrame:
+    """0.6 for all on the LAN, and these in Homo B and Hetero NET A."""
+    of = [compared({name: [0.6] for name in SYSTEMS})]
+    of += [compared({name: [one] for name, one in wan.items()}, where) for where in WANS]
+    return frame(*(one for rows in of for one in rows))
+
+
+WANS = ("homo_b", "hetero_net_a")
+AS_STATED = {"baseline": 0.2, "hop": 0.3, "gaia": 0.4, "ako": 0.5, "dlion": 0.55}
+
 
 class TestOrders:
+    @pytest.mark.parametrize(
+        ("changed", "claim"),
+        [
+            ({"dlion": 0.61}, "fig15.lan_over_wan"),
+            ({"hop": 0.45}, "fig15.whole_lose_more"),
+            ({"ako": 0.3}, "fig15.small_gradients.homo_b"),
+            ({"ako": 0.3}, "fig15.small_gradients.hetero_net_a"),
+        ],
+    )
+    def test_lan_and_wans(self, changed: Mapping[str, float], claim: str) -> None:
+        assert answers(fig15=on_lan_and_wans(AS_STATED))[claim].ours is True
+        assert answers(fig15=on_lan_and_wans({**AS_STATED, **changed}))[claim].ours is False
+
+    @pytest.mark.parametrize(("hop", "holds"), [(0.4, True), (0.2, False)])
+    def test_all_end_above_baseline(self, hop: float, holds: bool) -> None:
+        rows = compared({"baseline": [0.3], "hop": [hop], "gaia": [0.4], "ako": [0.5]})
+        assert answers(fig21=frame(*rows))["fig21.above_baseline"].ours is holds
+
+    @pytest.mark.parametrize(
+        ("early", "end", "lowest", "first_not_last"),
+        [
+            ((0.1, 0.2, 0.3), (0.3, 0.6, 0.5), True, True),
+            ((0.1, 0.3, 0.2), (0.3, 0.6, 0.5), True, False),
+            ((0.1, 0.2, 0.3), (0.3, 0.5, 0.6), True, False),
+            ((0.1, 0.2, 0.3), (0.5, 0.6, 0.4), False, True),
+        ],
+    )
+    def test_fig9c(
+        self, early: Sequence[float], end: Sequence[float], lowest: bool, first_not_last: bool
+    ) -> None:
+        rows = [
+            row(share=share, top1=top1, at_s=at_s)
+            for at_s, each in ((300.0, early), (1500.0, end))
+            for share, top1 in zip((0.0, 0.5, 1.0), each, strict=True)
+        ]
+        found = answers(fig9=frame(*rows, panel="lambda"))
+        assert found["fig9c.none"].ours is lowest
+        assert found["fig9c.replace"].ours is first_not_last
+
     @pytest.mark.parametrize(
         ("top1", "holds"),
         [
@@ -314,6 +377,20 @@ class TestControllers:
         few = batches(RISING).filter(pl.col("iteration") < LEAST_ITERATIONS)
         assert answers(fig6=few, fig19=few)["fig6.lbs"].not_run
 
+    def test_when_the_global_batch_grows(self) -> None:
+        sizes = [(0.0, 192), (250.0, 256), (260.0, 256), (600.0, 320)]
+        fig6 = pl.DataFrame(sizes, ["at_s", "global_batch"], orient="row")
+        found = answers(fig6=fig6)
+        assert found["fig6.step.first"].ours == 250
+        assert found["fig6.step.second"].ours == 600
+        assert "fig6.step.third" not in found
+
+    @pytest.mark.parametrize(("third", "holds"), [(20.0, True), (5.0, False)])
+    def test_the_wider_link_is_sent_more(self, third: float, holds: bool) -> None:
+        """Workers 1, 3 and 5 of the paper are 0, 2 and 4 here."""
+        fig8 = pl.DataFrame({"source": [0, 0, 1], "target": [2, 4, 4], "percent": [third, 10, 99]})
+        assert answers(fig8=fig8)["fig8.size"].ours is holds
+
     @pytest.mark.parametrize(("percent", "holds"), [((6.0, 18.0), True), ((10.0, 20.0), False)])
     def test_sizes_follow_bandwidth(self, percent: Sequence[float], holds: bool) -> None:
         fig20 = pl.DataFrame({"mbps": [30.0, 100.0], "percent": percent})
@@ -399,6 +476,15 @@ class TestConverged:
         found = answers(fig21=frame(*rows))["fig21.time.hop"]
         assert found.ours == pytest.approx(100 * (1 - (600 / 1000 + 600 / 891) / 2))
         assert found.seeds == 2
+
+    def test_the_highest_accuracy_counts(self) -> None:
+        """Of Figures 18 and 21, wherever it is reached."""
+        rows = [row(top1=0.8, at_s=700.0), row(top1=0.6), *compared({"ako": [0.5]})]
+        found = answers(fig21=frame(*rows), fig11=frame(*rows))
+        assert found["fig21.accuracy.ako"].ours == pytest.approx(60)
+        assert found["fig11.homo_a.ako"].ours == pytest.approx(20)
+        moved = [{**one, "environment": "dynamic_sys_a"} for one in rows]
+        assert answers(fig18=frame(*moved))["fig18.dynamic_sys_a.ako"].ours == pytest.approx(60)
 
     def test_without_a_last_accuracy(self) -> None:
         found = answers(fig21=frame(row(system="hop", at_s=300.0, top1=0.3), *reaching(600.0)))

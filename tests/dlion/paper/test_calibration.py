@@ -9,7 +9,14 @@ from dataclasses import fields
 import polars as pl
 import pytest
 
-from workbench.dlion.paper.calibration import FITTED_ON, PICKED, differences, pick, to_toml
+from workbench.dlion.paper.calibration import (
+    BY_HAND,
+    FITTED_ON,
+    differences,
+    pick,
+    recorded,
+    to_toml,
+)
 from workbench.dlion.paper.compared import OTHERS
 from workbench.dlion.paper.testbed import CANDIDATES, EXPLANATION, FIRST_WEIGHTS, Constants
 from workbench.reproduction.claims import claims_of, paper_value
@@ -17,6 +24,7 @@ from workbench.reproduction.scorecard import fitted_on
 from workbench.utils import files
 
 NAMES = list(CANDIDATES)
+EXPLANATIONS = (*FIRST_WEIGHTS, "pair")
 STATED = {system: paper_value(f"dlion.fig11.homo_a.{system}") for system in OTHERS}
 
 
@@ -29,6 +37,7 @@ def trained(candidate: str, first_weights: str, off: Mapping[str, float]) -> pl.
             "first_weights": first_weights,
             "environment": "homo_a",
             "system": system,
+            "staleness": 5,
             "seed": 1,
             "seconds": 1500.0,
             "at_s": 1500.0,
@@ -55,9 +64,9 @@ FRAME = pl.concat(
 def test_claims_on_homo_a_are_fitted_on() -> None:
     """Those of Fig. 11, and means that the same trainings are a third of."""
     mean = "dlion.fig13.mean_of_homo_a_hetero_cpu_a_b"
-    assert list(FITTED_ON) == [
-        f"{setting}.{one}" for setting in ("dlion.fig11.homo_a", mean) for one in OTHERS
-    ]
+    steps = [f"dlion.fig6.step.{one}" for one in ("first", "second", "third")]
+    gains = [f"{setting}.{one}" for setting in ("dlion.fig11.homo_a", mean) for one in OTHERS]
+    assert list(FITTED_ON) == [*gains, *steps]
     assert fitted_on("dlion", claims_of("dlion")) == set(FITTED_ON)
     assert STATED == {"baseline": 32, "hop": 23, "gaia": 26, "ako": 22}
 
@@ -81,6 +90,14 @@ def test_a_candidate_that_lacks_a_system_is_not_picked() -> None:
     assert set(differences(part, NAMES[0], "own")) == set(OTHERS) - {"hop"}
 
 
+def test_hop_that_waited_in_every_iteration_decides_nothing() -> None:
+    """Its rows say of no bound."""
+    old = FRAME.with_columns(staleness=pl.lit(None, pl.Int64))
+    assert "hop" not in differences(old, NAMES[0], "own")
+    assert list(recorded(old, "own")) == NAMES
+    assert pick(old, "own") == NAMES[-1]
+
+
 def test_differences_are_means_over_seeds() -> None:
     one, other = (trained(NAMES[0], "own", off(percent)) for percent in (1.0, 3.0))
     frame = pl.concat([one, other.with_columns(seed=pl.lit(2, pl.Int64))])
@@ -99,30 +116,31 @@ def marks(text: str) -> dict[str, dict[str, str]]:
 
 
 def test_the_file_says_which_constants_are_fitted() -> None:
-    """Those in which two recorded candidates differ; and the host's time, by hand."""
-    assert PICKED == ("learning_rate",)
+    """Those in which two recorded candidates differ; and some by hand."""
     names = [one.name for one in fields(Constants)]
-    assumed = dict.fromkeys(names, "assumed") | {"host_ms": "fitted by hand"}
+    assumed = dict.fromkeys(names, "assumed") | dict.fromkeys(BY_HAND, "fitted by hand")
     picked = {**assumed, "learning_rate": "fitted: picked"}
-    assert marks(to_toml(FRAME)) == {"own": picked, "shared": picked}
-    single = FRAME.filter((pl.col("first_weights") == "own") | (pl.col("candidate") == NAMES[0]))
-    assert marks(to_toml(single)) == {"own": picked, "shared": assumed}
-    stored = (files.DATA / "calibration" / "dlion.toml").read_text("utf-8")
-    assert marks(stored) == {"own": picked, "shared": assumed}
+    rate_alone = FRAME.filter(pl.col("candidate").is_in(NAMES[:2]))
+    found = marks(to_toml(rate_alone))
+    assert (found["own"], found["shared"]) == (picked, picked)
+    stored = marks((files.DATA / "calibration" / "dlion.toml").read_text("utf-8"))
+    assert (stored["own"], stored["shared"]) == (picked, assumed)
+    assert stored["pair"]["links"] == "the other reading of Table 3"
 
 
 def test_the_file_can_be_read() -> None:
     found = tomllib.loads(to_toml(FRAME))
     assert found["explanation"] == EXPLANATION
     assert found["fitted_on"] == list(FITTED_ON)
-    constants = {first: Constants(**found["constants"][first]) for first in FIRST_WEIGHTS}
-    assert constants == {"own": CANDIDATES[NAMES[-1]], "shared": CANDIDATES[NAMES[0]]}
+    constants = {first: Constants(**found["constants"][first]) for first in EXPLANATIONS}
+    assert constants["own"] == constants["pair"] == CANDIDATES[NAMES[-1]]
+    assert constants["shared"] == CANDIDATES[NAMES[0]]
     for first in FIRST_WEIGHTS:
         assert list(found["residuals"][first]) == NAMES
     each = [f"dlion.fig11.homo_a.{one}" for one in OTHERS]
     assert found["residuals"]["own"][NAMES[0]] == dict.fromkeys(each, 5.0)
 
 
-@pytest.mark.parametrize("explanation", FIRST_WEIGHTS)
+@pytest.mark.parametrize("explanation", EXPLANATIONS)
 def test_what_is_stored_is_one_of_the_candidates(explanation: str) -> None:
     assert Constants.load(explanation) in CANDIDATES.values()

@@ -25,7 +25,7 @@ from workbench.dlion.paper.cases import Case, Learning, run, system_of
 from workbench.dlion.paper.testbed import CANDIDATES, LOCAL_BATCH, Learner
 from workbench.dlion.paper.trainings import ABOUT, CURVE, about, curve, trained
 from workbench.runtime import Crash
-from workbench.training import Sgd, TrainingError
+from workbench.training import TrainingError
 from workbench.utils.checks import UserError
 
 SAMPLES = 1000
@@ -62,7 +62,7 @@ class TestSystem:
     def test_epochs_are_the_learners(self) -> None:
         growth = system(Case()).batching.growth
         assert growth.every_epochs == pytest.approx(0.6 / 0.8)
-        assert growth.warm_up_epochs == pytest.approx(10 / 0.8)
+        assert growth.warm_up_epochs == pytest.approx(17 * 0.6 / 0.8)
         assert growth.speed_up_factor == 2
 
     def test_the_global_batch_grows_by_as_large_a_share_of_it(self) -> None:
@@ -75,7 +75,8 @@ class TestSystem:
         learning = LEARNING._replace(learner=Learner(), timing_period=100)
         found = cast(Any, system_of(Case(), learning, 50_000))
         stated = cast(Any, SYSTEMS["dlion"])
-        oftener = replace(stated.batching.growth, every_epochs=0.6, warm_up_epochs=10)
+        growth = stated.batching.growth
+        oftener = replace(growth, every_epochs=0.6, warm_up_epochs=17 * 0.6)
         assert found.batching.growth == oftener
         assert found.batching.period == stated.batching.period
         assert (found.transfer.period, found.transfer.losses) == (100, 20)
@@ -128,7 +129,7 @@ class TestSystem:
             assert system(Case(name)) == SYSTEMS[name]
 
 
-OTHER = next(iter(CANDIDATES))
+OTHER = next(name for name, one in CANDIDATES.items() if one.links == "pair")
 Says = Callable[[Any, Any], bool]
 FIELDS: dict[str, tuple[Any, Says]] = {
     "system": ("gaia", lambda _, system: system == SYSTEMS["gaia"]),
@@ -152,7 +153,14 @@ FIELDS: dict[str, tuple[Any, Says]] = {
         500,
         lambda _, system: (system.transfer.early_until, system.transfer.early_period) == (50, 1),
     ),
-    "candidate": (OTHER, lambda setup, _: setup.sgd == Sgd(CANDIDATES[OTHER].learning_rate)),
+    "candidate": (
+        OTHER,
+        lambda setup, system: (
+            setup.host_s == CANDIDATES[OTHER].host_ms / 1e3
+            and setup.network.nodes[0].uplink is None
+            and system.batching.growth.every_epochs == LEARNER.epochs(3.7, 60)
+        ),
+    ),
     "first_weights": ("shared", lambda setup, _: setup.first_weights == "shared"),
     "synchronous": (True, lambda _, system: system.synch_training is synchronous),
     "classes": (
@@ -266,6 +274,8 @@ class TestCurve:
         assert row["techniques"] == "links + transfer"
         assert about(Case(techniques=()), LEARNING)["techniques"] == ""
         assert (row["learner"], row["timed"], row["stands_for"]) == ("cipher_small", "cipher", 10)
+        assert row["staleness"] is None
+        assert about(Case("hop"), LEARNING)["staleness"] == 5
         assert (row["dataset"], row["train_samples"], row["test_samples"]) == ("digits", 60, 12)
         assert row["seconds"] == 3000
 
@@ -308,5 +318,5 @@ def test_a_curve_is_the_same_to_the_last_bit_each_time() -> None:
         done: Any = SimpleNamespace(
             evaluations=shuffled, weights=workers, iterations=empty, transfers=empty
         )
-        curves.append(curve(done, 2.0))
+        curves.append(curve(done, 2.0, points=15))
     assert all(one.equals(curves[0]) for one in curves)

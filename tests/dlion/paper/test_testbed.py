@@ -12,6 +12,7 @@ from workbench.clusters import Schedule
 from workbench.datasets import Dataset
 from workbench.dlion.algorithms.global_batch import Growth
 from workbench.dlion.costs.iteration import Workload, iteration
+from workbench.dlion.paper.cases import LEARNING
 from workbench.dlion.paper.testbed import (
     CPU_ENVIRONMENTS,
     DYNAMIC,
@@ -27,10 +28,16 @@ from workbench.dlion.paper.testbed import (
 )
 from workbench.dlion.training import train
 from workbench.profiles import profile_model
+from workbench.reproduction.parameters import SCALES
 from workbench.zoo import MODELS as ZOO
 
 CONSTANTS = Constants(
-    sample_ms=5.0, host_ms=300.0, parallel_share=0.9, link_share=0.8, learning_rate=0.07
+    sample_ms=5.0,
+    host_ms=300.0,
+    parallel_share=0.9,
+    link_share=0.8,
+    learning_rate=0.07,
+    growth_epochs=0.6,
 )
 TESTBED = Testbed(CONSTANTS)
 SMALL = Learner("cipher_small", "cipher", stands_for=6.0, local_batch=8, learning_rate=0.3)
@@ -79,6 +86,18 @@ def test_an_iteration_by_hand() -> None:
     """On the LAN: the host, 32 samples on 24 cores, five gradients through an interface."""
     whole_s = 0.3 + 32 * 0.005 / speed(24) + 5 * 8 * CIPHER_BYTES / (0.8 * 1e9)
     assert mean_iteration_s(Learner(), "homo_a") == pytest.approx(whole_s)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_an_iteration_where_each_link_has_its_rate_to_itself(scale: str) -> None:
+    """50 Mbit/s carry one gradient while the host and 32 samples take theirs; at every scale."""
+    constants = replace(CONSTANTS, links="pair")
+    learner = LEARNING.at(scale).learner
+    setup = Testbed(constants).setup(learner, data(learner.model), "homo_b")
+    trained = train(replace(setup, seconds=None, iterations=3, evaluate_every=100), "baseline")
+    ends_s = trained.iterations.filter(node=0)["at_s"]
+    whole_s = 0.3 + 32 * 0.005 / speed(24) + 8 * CIPHER_BYTES / (0.8 * 50e6)
+    assert ends_s[2] - ends_s[1] == pytest.approx(learner.stands_for * whole_s)
 
 
 @pytest.mark.parametrize("environment", ["homo_a", "homo_b", "hetero_sys_a", "homo_c"])

@@ -16,7 +16,15 @@ from typing import Any
 
 from workbench.clusters import Cluster, Link, Node, Schedule, load_testbed
 from workbench.clusters.schedule import OverTime
-from workbench.utils.checks import UserError, check_number, check_whole, is_number, listed, whole
+from workbench.utils.checks import (
+    UserError,
+    check_number,
+    check_truth,
+    check_whole,
+    is_number,
+    listed,
+    whole,
+)
 
 Pairs = tuple[tuple[float, float], ...]
 """(start_s, value), ascending from 0 s on."""
@@ -109,11 +117,18 @@ class Environment:
         parallel_share: float = PARALLEL_SHARE,
         link_share: float = 1.0,
         carries: float = 1.0,
+        shared_interfaces: bool = True,
     ) -> Cluster:
         """Return nodes ``worker0, ...``, each linked with every other in both directions.
 
         A node's speed is 1 on one core. Links have neither overhead nor latency: seconds that do
         not depend on bytes are a constant of the worker's.
+
+        Whose the Mbit/s of Table 3 are can be read in two ways. By default they are a worker's
+        interface's, which its links share. With ``shared_interfaces=False`` each link has them to
+        itself, as in Table 2, Fig. 8 and "the available network bandwidth of the communication link
+        to worker j" (Sec. 3.3): those of the end that has fewer, since Fig. 8's links of one worker
+        differ by the receiver, and Table 3 gives a worker one number for both directions.
 
         Parameters
         ----------
@@ -124,25 +139,30 @@ class Environment:
         carries
             Factor on all bandwidths. A smaller model that learns in the place of a larger one takes
             its bytes over the larger one's, so that its messages take as long.
+        shared_interfaces
+            Whether all links of a worker together carry its Mbit/s, or each of them.
         """
         if not 0 < check_number("link_share", link_share) <= 1:
             raise UserError(f"link_share is {link_share}; give a share above 0 and at most 1")
         if not 0 < check_number("carries", carries) < math.inf:
             raise UserError(f"carries is {carries}; give a finite factor above 0")
+        check_truth("shared_interfaces", shared_interfaces)
         bps = 1e6 * link_share * carries
         interfaces = [Schedule.of(mbps) for mbps in self.mbps]
         nodes = []
         for worker, own in enumerate(self.cores):
             cores, limit = Schedule.of(own), interfaces[worker].scaled(bps, 0, math.inf)
             speeds = tuple(speed_up(value, parallel_share) for value in cores.values)
+            interface = limit if shared_interfaces else None
             speed = Schedule(cores.starts_s, speeds)
-            nodes.append(Node(f"worker{worker}", 1, speed, limit, limit))
+            nodes.append(Node(f"worker{worker}", 1, speed, interface, interface))
         links: dict[tuple[int | str, int | str], Link] = {}
         for pair in permutations(range(self.workers), 2):
             own = self.pairs_mbps.get(pair, math.inf)
-            interface = interfaces[pair[0]]
-            values = tuple(min(value, own) * bps for value in interface.values)
-            rate = Schedule(interface.starts_s, values)
+            ends = [interfaces[end] for end in (pair[:1] if shared_interfaces else pair)]
+            starts_s = sorted({start_s for end in ends for start_s in end.starts_s})
+            values = tuple(bps * min(own, *(end.at(at_s) for end in ends)) for at_s in starts_s)
+            rate = Schedule(tuple(starts_s), values)
             links[pair] = Link(rate if rate.constant is None else rate.constant)
         return Cluster(nodes, links)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from workbench.dlion.paper.trainings import CURVE
+from workbench.dlion.paper.trainings import CURVE, of_present_hop
 from workbench.reproduction.claims import Answer
 
 STATED_TARGET = 0.7
@@ -29,6 +29,20 @@ def final(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(pl.col("top1").is_not_null() & (pl.col("at_s") >= pl.col("seconds")))
 
 
+def highest(frame: pl.DataFrame) -> pl.DataFrame:
+    """The row of each training that ended well in which it was most accurate, the first of equal.
+
+    An accuracy is the mean over workers.
+    """
+    by = ("system", "environment", "seed")
+    whole = frame.join(final(frame).select(by), on=by, how="semi")
+    return (
+        whole.drop_nulls("top1")
+        .group_by(by, maintain_order=True)
+        .agg(pl.all().sort_by("top1", "at_s", descending=[True, False]).first())
+    )
+
+
 def target_of(frame: pl.DataFrame) -> float:
     """Accuracy to wait for: the paper's 70 %, or what all trainings of a frame reach if less."""
     of = [one for one in frame.columns if one not in CURVE]
@@ -41,7 +55,7 @@ def seconds_to(frame: pl.DataFrame, target: float) -> float | None:
     """Mean over seeds of the seconds until an accuracy; None if a seed never gets there.
 
     Between the rows before and after it is interpolated. Rows hold the newest evaluation, so that
-    it is too late by up to the time between two evaluations: 100 iterations at scale ``paper``.
+    it is too late by up to the time between two evaluations.
     """
     reached_s = []
     for _, part in frame.group_by("seed", maintain_order=True):
@@ -55,19 +69,28 @@ def seconds_to(frame: pl.DataFrame, target: float) -> float | None:
     return sum(reached_s) / len(reached_s) if reached_s else None
 
 
+OTHER_HOP = (
+    "rests on Hop, which waited in every iteration when this was recorded; record it again, with "
+    "--force"
+)
+
+
 def of_trainings(answer: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
     """Answer by the trainings that ended well, the last argument."""
 
     @wraps(answer)
     def checked(*arguments: Any, **options: object) -> Answer | None:
         *parts, frame = arguments
-        well = ended(frame)
+        present = of_present_hop(frame)
+        well = ended(present)
         if well.is_empty():
             return Answer(not_run="rests on trainings that failed")
-        failed = len(frame) - len(well)
+        failed = len(present) - len(well)
         found = answer(*parts, well, **options)
         if found is None and failed:
             return Answer(not_run="rests on trainings that failed")
+        if found is None and len(present) < len(frame):
+            return Answer(not_run=OTHER_HOP)
         if found is None or found.ours is None:
             return found
         left_out = f"; left out: {failed} that failed" if failed else ""

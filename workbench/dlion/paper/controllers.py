@@ -22,7 +22,7 @@ from workbench.dlion.paper.titles import WORKERS
 from workbench.dlion.training import Trained, train
 from workbench.figures import parts
 from workbench.profiles import profile_model
-from workbench.reproduction.claims import Answer
+from workbench.reproduction.claims import Answer, Cause
 from workbench.reproduction.figure import Figure, JointClaims
 from workbench.reproduction.sweep import sweep
 
@@ -201,6 +201,27 @@ def _proportional(fig20: pl.DataFrame) -> Answer:
     return Answer(max(each) <= PROPORTIONAL * min(each), f"of the whole gradient: {shown}")
 
 
+STEPS = ("first", "second", "third")
+"""Of the global batch, which Fig. 6 states."""
+
+
+def _step(place: int, fig6: pl.DataFrame) -> Answer | None:
+    """When the global batch grows for the first, second or third time."""
+    sizes = fig6.group_by("global_batch").agg(pl.col("at_s").min()).sort("global_batch")
+    grown_s = sizes["at_s"][1:].to_list()
+    if len(grown_s) <= place:
+        return None
+    return Answer(grown_s[place], f"to {sizes['global_batch'][place + 1]} samples")
+
+
+def _wider_link(fig8: pl.DataFrame) -> Answer | None:
+    """Whether worker 1 sends worker 3 more than worker 5, as the paper counts them."""
+    sizes = dict(fig8.filter(source=0).group_by("target").agg(pl.col("percent").median()).rows())
+    if not {2, 4} <= sizes.keys():
+        return None
+    return Answer(sizes[2] > sizes[4], f"of the whole gradient: {sizes[2]:.1f}/{sizes[4]:.1f} %")
+
+
 Decided = partial(
     Figure,
     sizes={"learning": LEARNING},
@@ -221,6 +242,14 @@ FIG6 = Decided(
     id="fig6",
     compute=partial(decided, "Figure 6", "batches", _UNEQUAL_CORES, 1000.0, "growing"),
     chart=partial(draw_batches, "Local batch sizes while the global batch grows"),
+    answers={f"dlion.fig6.step.{name}": partial(_step, place) for place, name in enumerate(STEPS)},
+    causes={
+        f"dlion.fig6.step.{name}": Cause(
+            "data",
+            "the controller's constants are not stated; here steps are equally many samples apart",
+        )
+        for name in STEPS
+    },
 )
 
 FIG19 = Decided(
@@ -235,6 +264,7 @@ FIG8 = Decided(
     id="fig8",
     compute=partial(decided, "Figure 8", "links", _UNEQUAL_LINKS, 200.0, "constant"),
     chart=draw_links,
+    answers={"dlion.fig8.size": _wider_link},
 )
 
 FIG20 = Decided(

@@ -23,7 +23,7 @@ from workbench.dlion.paper.cases import LEARNING, Case, system_of
 from workbench.dlion.paper.testbed import STATED, paper_testbed
 from workbench.dlion.training import train
 from workbench.profiles import profile_model
-from workbench.reproduction.claims import Answer
+from workbench.reproduction.claims import Answer, paper_value
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled
 from workbench.reproduction.sweep import sweep
@@ -110,6 +110,18 @@ def table3(end_s: float = 1500.0) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
+MODELS = {"cipher": "cipher", "mobilenet": "mobilenet_v1"}
+"""Models of the zoo, by the paper's name."""
+
+
+def models() -> pl.DataFrame:
+    """Megabytes and layers with weights of both models (Sec. 5.1.1)."""
+    profiles = {name: profile_model(model) for name, model in MODELS.items()}
+    rows = [(name, one.param_bytes / 1e6, len(one.layers)) for name, one in profiles.items()]
+    schema = {"model": pl.String, "mbytes": pl.Float64, "layers": pl.Int64}
+    return pl.DataFrame(rows, schema, orient="row")
+
+
 def predicted(
     systems: Sequence[str], iterations: int, environment: str = "hetero_sys_a"
 ) -> pl.DataFrame:
@@ -187,6 +199,22 @@ def _lines(system: str, hook: str, table1: pl.DataFrame) -> Answer | None:
     return None if found.is_empty() else Answer(float(found["statements"][0]), "statements")
 
 
+def _model(model: str, column: str, models: pl.DataFrame) -> Answer | None:
+    row = models.filter(model=model)
+    return None if row.is_empty() else Answer(float(row[column][0]), MODELS[model])
+
+
+def _cores(environment: str, table3: pl.DataFrame) -> Answer | None:
+    """Cores of all workers, by the rows of Table 3."""
+    rows = table3.filter(environment=environment)
+    if rows.is_empty():
+        return None
+    caveat = f"Sec. 5.2.3 counts {paper_value(f'dlion.cores.{environment}'):g}, Table 3 differs"
+    total = float(rows["cores"].sum())
+    exact = total == paper_value(f"dlion.cores.{environment}")
+    return Answer(total, "sum of Table 3's row", caveat="" if exact else caveat)
+
+
 TABLE1 = Figure(
     id="table1",
     compute=table1,
@@ -198,7 +226,24 @@ TABLE1 = Figure(
 
 TABLE2 = Figure(id="table2", compute=table2)
 
-TABLE3 = Figure(id="table3", compute=table3)
+TABLE3 = Figure(
+    id="table3",
+    compute=table3,
+    answers={
+        f"dlion.cores.{environment}": partial(_cores, environment)
+        for environment in ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
+    },
+)
+
+MODEL_SIZES = Figure(
+    id="models",
+    compute=models,
+    answers={
+        "dlion.models.cipher_mb": partial(_model, "cipher", "mbytes"),
+        "dlion.models.mobilenet_mb": partial(_model, "mobilenet", "mbytes"),
+        "dlion.models.mobilenet_layers": partial(_model, "mobilenet", "layers"),
+    },
+)
 
 PREDICTED = Figure(
     id="predicted",

@@ -37,7 +37,7 @@ def _with_faults(*, case: Case, learning: Learning, scenario: str) -> list[Any]:
     except TrainingError as error:
         return [{**about(case, learning), "reason": str(error)}]
     there = trained.iterations.filter(pl.col("node") != 1)
-    rows = curve(trained, learning.seconds).to_dicts()
+    rows = curve(trained, learning.seconds, learning.instants).to_dicts()
     others = len(there) / (len(trained.weights) - 1)
     return [{**about(case, learning), "others": others, **row} for row in rows]
 

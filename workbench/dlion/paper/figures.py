@@ -7,7 +7,6 @@ from workbench.dlion.paper import (
     cost_model,
     explanations,
     failures,
-    hop,
     studies,
     techniques,
 )
@@ -16,8 +15,8 @@ FIGURES = (
     cost_model.PREDICTED,
     cost_model.TABLE3,
     cost_model.TABLE2,
+    cost_model.MODEL_SIZES,
     compared.FIG11,
-    hop.HOP,
     explanations.FIRST_WEIGHTS,
     compared.FIG13,
     compared.FIG15,

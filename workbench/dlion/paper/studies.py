@@ -14,19 +14,23 @@ from workbench.dlion.paper.accuracy import (
     by,
     learnt_from,
     of_trainings,
+    percents,
     percents_by,
     seconds_text,
     seconds_to,
     slashed,
     target_of,
 )
-from workbench.dlion.paper.cases import Case
+from workbench.dlion.paper.cases import TIMED, Case
 from workbench.dlion.paper.titles import bars, curves, learnt_title
-from workbench.dlion.paper.trainings import Group, Learnt, trained
+from workbench.dlion.paper.trainings import SIZES, Group, Learnt, trained
 from workbench.reproduction.claims import Answer
 
 ALIKE = 0.02
 """Fractions of samples that accuracies may differ by and be alike."""
+
+EARLY = 0.2
+"""Share of a training that is its early phase (Fig. 9c)."""
 
 USUAL = Transfer()
 TRANSFERS = tuple(
@@ -138,6 +142,37 @@ def _whom(fig9: pl.DataFrame) -> Answer | None:
     return Answer(holds, f"{percents_by(found, 'whom')}, {learnt_from(fig9)}")
 
 
+def _by_lambda(fig9: pl.DataFrame) -> dict[object, float]:
+    frame = fig9.filter(panel="lambda").sort("share")
+    found = by(frame, "share")
+    return found if {0.0, 1.0} <= found.keys() and len(found) > 2 else {}
+
+
+@of_trainings
+def _no_lambda(fig9: pl.DataFrame) -> Answer | None:
+    """Whether a lambda of 0, no transfer at all, ends lowest."""
+    if not (found := _by_lambda(fig9)):
+        return None
+    holds = all(found[0.0] < top1 for share, top1 in found.items() if share)
+    return Answer(holds, f"{percents_by(found, 'lambda')}, {learnt_from(fig9)}")
+
+
+@of_trainings
+def _lambda_1(fig9: pl.DataFrame) -> Answer | None:
+    """Whether a lambda of 1 is ahead of all at a fifth of the time, and not at the end."""
+    if not (found := _by_lambda(fig9)):
+        return None
+    frame = fig9.filter(panel="lambda").sort("share")
+    at_s = frame.filter(pl.col("at_s") <= EARLY * pl.col("seconds"))["at_s"].max()
+    early = frame.filter(at_s=at_s).group_by("share", maintain_order=True)
+    ahead = dict(early.agg(pl.col("top1").mean()).drop_nulls().iter_rows())
+    if ahead.keys() != found.keys():
+        return None
+    holds = max(ahead, key=ahead.__getitem__) == 1 and max(found, key=found.__getitem__) != 1
+    shown = f"{percents(ahead.values())} % early, {percents_by(found, 'lambda')} at the end"
+    return Answer(holds, f"{shown}, {learnt_from(fig9)}")
+
+
 FIG5 = Learnt(
     id="fig5",
     compute=partial(
@@ -158,7 +193,13 @@ FIG7 = Learnt(
 
 FIG9 = Learnt(
     id="fig9",
+    sizes={**SIZES, "learning": TIMED},
     compute=partial(transfers, "Figure 9", TRANSFERS),
     chart=draw_transfers,
-    answers={"dlion.fig9a.period": _period, "dlion.fig9b.whom": _whom},
+    answers={
+        "dlion.fig9a.period": _period,
+        "dlion.fig9b.whom": _whom,
+        "dlion.fig9c.none": _no_lambda,
+        "dlion.fig9c.replace": _lambda_1,
+    },
 )

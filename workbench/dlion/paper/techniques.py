@@ -16,7 +16,7 @@ from workbench.dlion.paper.accuracy import (
     seconds_to,
     target_of,
 )
-from workbench.dlion.paper.cases import Case
+from workbench.dlion.paper.cases import TIMED, Case
 from workbench.dlion.paper.testbed import CPU_ENVIRONMENTS, DYNAMIC
 from workbench.dlion.paper.titles import ENVIRONMENT_TITLES, curves, learnt_title, panels, values
 from workbench.dlion.paper.trainings import SIZES, Learnt, Trained, trained
@@ -98,6 +98,7 @@ VARIANTS = (Case(techniques=("links", "transfer")), Case(weighting="equal"), Cas
 
 FIG14 = Learnt(
     id="fig14",
+    sizes={**SIZES, "learning": TIMED},
     compute=partial(
         trained,
         "Figure 14",

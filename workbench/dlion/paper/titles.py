@@ -11,6 +11,7 @@ from workbench import datasets
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.costs.environments import ENVIRONMENTS
 from workbench.dlion.paper.accuracy import final
+from workbench.dlion.paper.cases import BY_SENTENCE
 from workbench.figures import parts
 
 SYSTEM_TITLES = {name: one.title for name, one in SYSTEMS.items()}
@@ -41,22 +42,22 @@ def learnt_title(subject: str, frame: pl.DataFrame, shows: str = "mean and range
 
 
 def system_title(frame: pl.DataFrame) -> pl.Expr:
-    """Title of a row's system; whether the rest adds up; of Max 10 by its reading, if several."""
-    plain = pl.col("system").replace(SYSTEM_TITLES)
-    added = (
-        pl.when("accumulate")
-        .then(pl.format("{}, adding up", plain))
-        .when(~pl.col("accumulate"))
-        .then(pl.format("{}, forgetting", plain))
-    )
-    if frame.filter(system="max10")["n"].n_unique() < 2:
-        return added.otherwise(plain).alias("system")
+    """Title of a row's system: of Max 10 by its reading, if several; whether the rest adds up."""
+    name = pl.col("system").replace(SYSTEM_TITLES)
+    if frame.filter(system="max10")["n"].n_unique() > 1:
+        name = (
+            pl.when(pl.col("n") == BY_SENTENCE)
+            .then(pl.lit("Max 10 by the sentence"))
+            .when(system="max10")
+            .then(pl.lit("Max 10 by the examples"))
+            .otherwise(name)
+        )
     return (
-        added.when(pl.col("n").is_not_null())
-        .then(pl.lit("Max 10 by the sentence"))
-        .when(system="max10")
-        .then(pl.lit("Max 10 by the examples"))
-        .otherwise(plain)
+        pl.when("accumulate")
+        .then(pl.format("{}, adding up", name))
+        .when(~pl.col("accumulate"))
+        .then(pl.format("{}, forgetting", name))
+        .otherwise(name)
         .alias("system")
     )
 
@@ -66,11 +67,13 @@ def values(frame: pl.DataFrame, column: str) -> list[Any]:
     return frame[column].unique(maintain_order=True).to_list()
 
 
-def final_percents(frame: pl.DataFrame, *by: str, value: str = "top1") -> pl.DataFrame:
-    """Mean and range over seeds of the final accuracy, in percent."""
+def final_percents(
+    frame: pl.DataFrame, *by: str, value: str = "top1", counts: Any = final
+) -> pl.DataFrame:
+    """Mean and range over seeds of the accuracy of rows that count, in percent."""
     percent = 100 * pl.col(value)
     return (
-        final(frame)
+        counts(frame)
         .group_by(*by, maintain_order=True)
         .agg(mean=percent.mean(), low=percent.min(), high=percent.max())
     )
@@ -84,13 +87,14 @@ def panels(
     *,
     value: str = "top1",
     axis: str = "top-1, %",
+    counts: Any = final,
 ) -> alt.FacetChart:
     """Bars of final values by `by`, with their range over seeds, a panel for each of `panel`."""
     titled = frame.with_columns(
         system_title(frame), pl.col("environment").replace(ENVIRONMENT_TITLES)
     )
     names, each = values(titled, by), values(titled, panel)
-    base = alt.Chart(final_percents(titled, panel, by, value=value)).encode(
+    base = alt.Chart(final_percents(titled, panel, by, value=value, counts=counts)).encode(
         y=alt.Y(f"{by}:N", sort=names, title=None)
     )
     bars_of = alt.layer(*_ranges(base, axis)).properties(height=16 * len(names))

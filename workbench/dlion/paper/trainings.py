@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from workbench.dlion import training
+from workbench.dlion.algorithms.hop import STALENESS
 from workbench.dlion.paper.cases import AT_DEFAULT, LEARNING, Case, Learning, run
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.points import Rows
 from workbench.reproduction.scales import Scaled, processes_at, seeds_from
 from workbench.reproduction.sweep import sweep
 from workbench.training import TrainingError
-
-INSTANTS = 15  # at which a curve has a row
 
 CURVE: dict[str, Any] = {
     "reason": pl.String,
@@ -40,6 +39,7 @@ ABOUT: dict[str, Any] = {
     "early": pl.Int64,
     **dict.fromkeys(("candidate", "first_weights"), pl.String),
     "synchronous": pl.Boolean,
+    "staleness": pl.Int64,
     **dict.fromkeys(("classes", "workers"), pl.Int64),
     "times_as_long": pl.Float64,
     **dict.fromkeys(("learner", "timed"), pl.String),
@@ -55,6 +55,7 @@ def about(case: Case, learning: Learning) -> Mapping[str, Any]:
     return {
         **case._asdict(),
         "techniques": None if case.techniques is None else " + ".join(case.techniques),
+        "staleness": STALENESS if case.system == "hop" else None,
         "learner": learning.learner.model,
         "timed": learning.learner.timed,
         "stands_for": learning.learner.stands_for,
@@ -65,11 +66,20 @@ def about(case: Case, learning: Learning) -> Mapping[str, Any]:
     }
 
 
-def curve(done: training.Trained, seconds: float, points: int = INSTANTS) -> pl.DataFrame:
+def of_present_hop(frame: pl.DataFrame) -> pl.DataFrame:
+    """Leave out trainings of Hop that were recorded while it waited in every iteration.
+
+    Their rows say of no bound (``staleness``) how far workers may be apart.
+    """
+    bound = pl.col("staleness") if "staleness" in frame.columns else pl.lit(None, pl.Int64)
+    return frame.filter((pl.col("system") != "hop") | bound.is_not_null())
+
+
+def curve(done: training.Trained, seconds: float, points: int) -> pl.DataFrame:
     """Rows at equal steps of time: of each worker the newest evaluation by then.
 
-    That is up to `evaluate_every` iterations old, 100 at scale ``paper``, so that a curve shows an
-    accuracy as much later than it was reached.
+    That is up to `evaluate_every` iterations old, so that a curve shows an accuracy as much later
+    than it was reached.
     """
     evaluations = done.evaluations.sort("at_s", maintain_order=True)  # of equal times the last
     workers = len(done.weights)
@@ -158,5 +168,5 @@ def measured(*, case: Case, learning: Learning) -> list[dict[str, Any]]:
         done = run(case, learning)
     except TrainingError as error:
         return [{**about(case, learning), "reason": str(error)}]
-    rows = curve(done, learning.seconds * case.times_as_long).to_dicts()
+    rows = curve(done, learning.seconds * case.times_as_long, learning.instants).to_dicts()
     return [{**about(case, learning), **row} for row in rows]
