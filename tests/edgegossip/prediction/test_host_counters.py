@@ -1,4 +1,4 @@
-"""Counters of this machine, and what a process tree adds to them."""
+"""Counters of this machine, and what a training task adds to them."""
 
 from __future__ import annotations
 
@@ -8,167 +8,86 @@ import subprocess
 import sys
 import time
 from collections import namedtuple
-from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import psutil
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from workbench.edgegossip.prediction import host_counters as module
-from workbench.edgegossip.prediction.host_counters import between, host_counters, process_tree
+from tests.oracles import edgegossip_prediction as oracle
+from workbench.edgegossip.prediction.host_counters import Counters, between, host_counters
+from workbench.edgegossip.prediction.predictor import Contention
 
-BUSY = "import time\nwhile time.process_time() < 0.1: pass\n"
-TREE = f"""
-import subprocess, sys, threading
-{BUSY}
-subprocess.run([sys.executable, "-c", {BUSY!r}])  # ended, and asked how
-command = [sys.executable, "-c", {BUSY!r} + "print(flush=True); input()"]
-below, started, over = [], threading.Event(), threading.Event()
-def start():
-    below.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
-    below[-1].stdout.readline()
-    started.set()
-    over.wait()
-threading.Thread(target=start, daemon=True).start()
-started.wait()
-print(below[0].pid, flush=True)
-input()
-"""
 needs_children = pytest.mark.skipif(
-    not module._lists_children(os.getpid()), reason="no children in /proc here"
+    not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="no children in /proc"
 )
+BUSY = "import time\nwhile time.process_time() < {}: pass\n"
 
 
-@pytest.fixture
-def idle() -> Iterator[tuple[int, int]]:
-    """A process with one below it, started by a thread, both busy before and idle now."""
-    with subprocess.Popen(
-        [sys.executable, "-c", TREE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        yield process.pid, int(process.stdout.readline())
-        process.kill()
+class TestBetween:
+    def test_by_hand(self) -> None:
+        # Two cores for a second: others use a core, the task half of one.
+        later = Counters(1.0, 2.0, 1.5, 1000.0, 300.0, 0.5, 100.0)
+        assert between(Counters(0.0, 0.0, 0.0), later) == Contention(0.5, 1000.0, 200.0)
 
+    @given(spent=st.lists(st.tuples(*[st.floats(0, 1)] * 5), min_size=1, max_size=20))
+    def test_a_window_is_the_mean_of_its_seconds(self, spent: list[tuple[float, ...]]) -> None:
+        everybody, own = [[0.0] * 5], [[0.0] * 3]
+        for time_s, others_s, own_s, sent, written in spent:
+            seconds, before, mine = 0.5 + time_s, everybody[-1], own[-1]
+            used = (seconds, 4 * seconds, (others_s + own_s) * seconds, 1e6 * sent, 1e6 * written)
+            everybody.append([a + b for a, b in zip(before, used, strict=True)])
+            task = (own_s * seconds, 0.0, 1e5 * written)
+            own.append([a + b for a, b in zip(mine, task, strict=True)])
+        later = Counters(*everybody[-1], *own[-1][::2])
+        mean = between(Counters(*[0.0] * 7), later)
+        core, network, disk = oracle.mean_contention(everybody, own)
+        assert mean.core == pytest.approx(core, abs=1e-9)
+        assert mean.network_bytes_per_s == pytest.approx(network, rel=1e-9, abs=1e-6)
+        assert mean.disk_bytes_per_s == pytest.approx(disk, rel=1e-9, abs=1e-6)
 
-@needs_children
-def test_the_kernel_and_psutil_tell_the_same(idle: tuple[int, int]) -> None:
-    pid, below = idle
-    by_kernel, by_psutil = module._alive_by_kernel(pid), module._alive_by_psutil(pid)
-    while True:  # a process that has just begun to wait may be charged a last tick
-        before, other, after = by_kernel(), by_psutil(), by_kernel()
-        if before == after:
-            break
-    own, child = after
-    for one, same in zip((own, child), other, strict=True):
-        assert one == pytest.approx(same)
-    assert [one.pid for one in psutil.Process(pid).children(recursive=True)] == [below]
-    assert own.busy_s > 0.15  # with the one that has ended
-    assert child.busy_s > 0.05
-    assert process_tree(pid)().busy_s == own.busy_s + child.busy_s
+    def test_what_the_task_used_before_all_did_counts_as_none(self) -> None:
+        late = Counters(1.0, 2.0, 0.5, 0.0, 10.0, 0.6, 20.0)
+        assert between(Counters(0.0, 0.0, 0.0), late) == Contention()
 
+    def test_a_process_that_left_the_task_takes_nothing_off(self) -> None:
+        before = Counters(0.0, 0.0, 0.0, own_busy_s=5.0)
+        assert between(before, Counters(1.0, 2.0, 1.0, own_busy_s=1.0)).core == 0.5
 
-@needs_children
-def test_no_process_is_looked_at_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_of_them(*_: object, **__: object) -> NoReturn:
-        raise AssertionError("every process of the machine is looked at")
-
-    for name in ("process_iter", "pids", "Process"):
-        monkeypatch.setattr(psutil, name, all_of_them)
-    assert host_counters()().own_busy_s > 0
-
-
-@needs_children
-def test_another_with_its_number_is_not_its_own(
-    idle: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = process_tree(idle[0])
-    before = read()
-    stat = module._stat(os.getpid())
-    monkeypatch.setattr(module, "_stat", lambda pid: stat)
-    assert read() == before
-
-
-def test_one_that_has_ended_keeps_its_last_sum(idle: tuple[int, int]) -> None:
-    read = process_tree(idle[0])
-    before = read()
-    psutil.Process(idle[0]).kill()
-    psutil.Process(idle[0]).wait()
-    assert read() == before
-    assert before.busy_s > 0
-
-
-def test_without_the_kernel_s_word_psutil_is_asked(
-    idle: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = process_tree(idle[0])()
-    monkeypatch.setattr(module, "_lists_children", lambda pid: False)
-    monkeypatch.setattr(module, "_alive_by_kernel", None)
-    assert process_tree(idle[0])() == pytest.approx(known)
+    def test_readings_at_once_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="read less often"):
+            between(Counters(1.0, 2.0, 0.0), Counters(1.0, 2.0, 0.0))
 
 
 Cpu = namedtuple("Cpu", "user nice system idle iowait steal guest")
 
 
-def link(sent: int, received: int) -> SimpleNamespace:
-    return SimpleNamespace(bytes_sent=sent, bytes_recv=received)
-
-
-def transfers(read: int, written: int) -> SimpleNamespace:
-    return SimpleNamespace(read_bytes=read, write_bytes=written)
-
-
-def process(pid: int, times: tuple[float, ...], io: SimpleNamespace, *below: Any) -> Any:
-    """As psutil's; times are user, system, both of its children, and waiting."""
-    return SimpleNamespace(
-        pid=pid,
-        oneshot=nullcontext,
-        children=lambda recursive: below,
-        cpu_times=lambda: times,
-        io_counters=lambda: io,
-    )
-
-
 class TestHostCounters:
     def test_by_hand(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        child = process(8, (16, 32, 0, 0, 99), transfers(300, 400))
-        root = process(7, (1, 2, 4, 8, 99), transfers(10, 20), child)
-        monkeypatch.setattr(psutil, "Process", {7: root}.__getitem__)
-        monkeypatch.setattr(module, "_lists_children", lambda pid: False)
         monkeypatch.setattr(psutil, "cpu_times", lambda: Cpu(100, 10, 20, 500, 5, 3, 50))
-        links = {"lo": link(1000, 1000), "made-up": link(3, 4)}
-        disks = {"loop0": transfers(999, 999), "made-up": transfers(5, 6)}
-        monkeypatch.setattr(psutil, "net_io_counters", lambda pernic: links)
-        monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: disks)
-        read = host_counters([7], lambda: 2.0)
-        found = read()
+        links = SimpleNamespace(bytes_sent=1000, bytes_recv=7)
+        disks = SimpleNamespace(read_bytes=5, write_bytes=6)
+        monkeypatch.setattr(psutil, "net_io_counters", lambda: links)
+        monkeypatch.setattr(psutil, "disk_io_counters", lambda: disks)
+        found = host_counters(())()
         assert found.cores_s == 638  # guests' 50 s are within the user's 100 s
         assert found.busy_s == 133
-        assert (found.network_bytes, found.disk_bytes) == (2007, 11)
-        assert found.own_busy_s == 63
-        assert (found.own_network_bytes, found.own_disk_bytes) == (2, 730)
+        assert (found.network_bytes, found.disk_bytes) == (1007, 11)
+        assert (found.own_busy_s, found.own_disk_bytes) == (0, 0)
 
-        def ended(recursive: bool) -> NoReturn:
-            raise psutil.NoSuchProcess(7)
+    @needs_children
+    def test_no_process_is_looked_at_but_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """So that a reading takes as long on a machine of many processes."""
 
-        root.children = ended  # and uses nothing more
-        assert read().own_busy_s == 63
+        def all_of_them(*_: object, **__: object) -> NoReturn:
+            raise AssertionError("every process of the machine is looked at")
 
-    def test_virtual_devices_count_nothing_again(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        for true in ("wire", "drive"):
-            (tmp_path / true / "device").mkdir(parents=True)
-        monkeypatch.setattr(module, "_NETWORK", tmp_path)
-        monkeypatch.setattr(module, "_DISKS", tmp_path)
-        links = {"lo0": link(100, 100), "wire": link(3, 4), "bridge": link(30, 40)}
-        disks = {"drive": transfers(5, 6), "mirror": transfers(50, 60)}
-        monkeypatch.setattr(psutil, "net_io_counters", lambda pernic: links)
-        monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: disks)
-        found = host_counters(())()
-        assert (found.network_bytes, found.disk_bytes) == (207, 11)
+        for name in ("process_iter", "pids"):
+            monkeypatch.setattr(psutil, name, all_of_them)
+        assert host_counters()().own_busy_s > 0
 
     def test_what_this_machine_sends_to_itself_counts(self) -> None:
         read = host_counters(())
@@ -186,10 +105,20 @@ class TestHostCounters:
         with pytest.raises(ValueError, match="no process 4194303"):
             host_counters([4_194_303])
 
-    def test_on_this_machine_a_busy_child_counts_unless_it_is_excluded(self) -> None:
+    @pytest.mark.parametrize("children_in_proc", [True, False])
+    def test_a_busy_child_counts_unless_it_is_excluded(
+        self, children_in_proc: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if not children_in_proc:
+            monkeypatch.setattr("pathlib.Path.exists", lambda _: False)
         child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
         try:
-            reads = [host_counters(()), host_counters([child.pid]), host_counters([os.getpid()])]
+            reads = [
+                host_counters(()),
+                host_counters([child.pid]),
+                host_counters(),
+                host_counters(descendants=False),
+            ]
             before = [read() for read in reads]
             spent_s = psutil.Process(child.pid).cpu_times().user
             # Until it has had enough of a core to tell, however busy the machine is.
@@ -198,18 +127,31 @@ class TestHostCounters:
                 assert time.monotonic() < end_s, "the child got no processor"
                 time.sleep(0.05)
             after = [read() for read in reads]
-            all_of_it, without_child, without_us = map(between, before, after)
+            everything, no_child, no_tree, no_parent = map(between, before, after)
         finally:
             child.kill()
             child.wait()
-        # A second of the child's, in the three pairs of readings, each good to a few ticks.
+        # A second of the child's, each reading good to a few ticks.
         seconds = after[0].cores_s - before[0].cores_s
-        assert (all_of_it.core - without_child.core) * seconds == pytest.approx(1, abs=0.3)
-        assert (all_of_it.core - without_us.core) * seconds == pytest.approx(1, abs=0.4)
+        assert (everything.core - no_child.core) * seconds == pytest.approx(1, abs=0.3)
+        assert (everything.core - no_tree.core) * seconds == pytest.approx(1, abs=0.4)
+        assert (everything.core - no_parent.core) * seconds == pytest.approx(0, abs=0.4)
 
     def test_children_that_ended_still_count(self) -> None:
-        read = host_counters()
-        before = read()
-        code = "import time\nwhile time.process_time() < 0.5: pass"
-        subprocess.run([sys.executable, "-c", code], check=True)
+        read, alone = host_counters(), host_counters(descendants=False)
+        before, before_alone = read(), alone()
+        subprocess.run([sys.executable, "-c", BUSY.format(0.5)], check=True)
         assert read().own_busy_s - before.own_busy_s >= 0.45
+        assert alone().own_busy_s - before_alone.own_busy_s < 0.4
+
+    def test_a_task_that_has_ended_keeps_its_last_sum(self) -> None:
+        code = BUSY.format(0.3) + "print(flush=True); input()"
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            read = host_counters([process.pid])
+            busy_s = read().own_busy_s
+            process.kill()
+        assert busy_s >= 0.25
+        assert read().own_busy_s == busy_s

@@ -184,7 +184,7 @@ class TestFit:
             ({"disk_bytes_per_s": -1.0}, "disk_bytes_per_s of sample 0 is -1.0"),
             ({"seconds_per_sample": 0.0}, "seconds_per_sample of sample 0 is 0.0"),
             ({"seconds_per_sample": math.inf}, "finite, above 0"),
-            ({"core": 1.5}, "core is up to 1.5"),
+            ({"core": 1.5}, "core of sample 0 is 1.5; it must be finite, from 0 to 1"),
             ({"cores": 4}, r"machines of \[2, 4\] cores|machines of \[4, 2\] cores"),
         ],
     )

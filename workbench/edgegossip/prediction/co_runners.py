@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import math
+import multiprocessing
 import os
-import select
-import shutil
+import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from multiprocessing.process import BaseProcess
+from multiprocessing.sharedctypes import SynchronizedArray
+from threading import Barrier
 from typing import IO
 
 import numpy as np
@@ -64,10 +64,10 @@ class Devices:
 
 
 @contextlib.contextmanager
-def devices(folder: str | Path) -> Iterator[Devices]:
-    """Open them, the file in `folder`."""
+def devices() -> Iterator[Devices]:
+    """Open the devices of a process; the file is in the folder for temporary files."""
     with (
-        tempfile.TemporaryFile(dir=folder) as file,
+        tempfile.TemporaryFile() as file,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as sender,
         server.accept()[0] as receiver,
@@ -107,167 +107,92 @@ WORKLOADS: dict[str, Callable[[int, Devices], None]] = {
 """What is done with a split, by the name of the job."""
 
 
-@dataclass(frozen=True)
-class ChildProcess:
-    """A running process; `child_process` makes one."""
-
-    name: str
-    process: subprocess.Popen[bytes]
-    errors: IO[bytes]
-
-    @property
-    def pid(self) -> int:
-        """Process id."""
-        return self.process.pid
-
-    def send(self, line: str) -> None:
-        """Write a line without waiting for the answer."""
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(f"{line}\n".encode())
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            raise self._ended() from None
-
-    def receive(self) -> str:
-        """Wait for the next line; RuntimeError with its last error message if it ended instead."""
-        assert self.process.stdout is not None
-        if line := self.process.stdout.readline():
-            return line.decode().strip()
-        raise self._ended()
-
-    def ask(self, line: str) -> str:
-        """Write a line and wait for the answer."""
-        self.send(line)
-        return self.receive()
-
-    def _ended(self) -> RuntimeError:
-        status = self.process.wait()
-        self.errors.seek(0)
-        lines = self.errors.read().decode(errors="replace").strip().splitlines()
-        reason = lines[-1] if lines else "without a message"
-        return RuntimeError(f"the process {self.name} ended with status {status}: {reason}")
-
-
-@contextlib.contextmanager
-def child_process(function: Callable[..., None], *arguments: str) -> Iterator[ChildProcess]:
-    """Run a module's function in a process that is killed at the end of the block.
-
-    The process has a session of its own, so Ctrl-C reaches this process alone, which then ends it.
-    `function` must return at the end of standard input, which comes if this process is killed.
-    """
-    name = f"{function.__module__}.{function.__qualname__}"
-    code = f"import sys; from {function.__module__} import {function.__qualname__} as function; "
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code + "function(*sys.argv[1:])", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            start_new_session=True,
-        )
-        try:
-            yield ChildProcess(name, process, errors)
-        finally:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
+_JOBS = (REST, *WORKLOADS)
+LATE_S = 0.01
+"""Most seconds that a job begins late."""
+START_S = 120.0
+"""Most seconds that processes take to start."""
 
 
 @dataclass(frozen=True)
 class CoRunners:
-    """Running processes; `co_runners` makes them.
+    """Running processes, which rest at first; `co_runners` makes them."""
 
-    They rest at first. The temporary `folder` is on the disk that they load.
-    """
+    processes: Sequence[BaseProcess]
+    job: SynchronizedArray[float]  # number in `_JOBS`, bytes of each process, seconds between jobs
 
-    processes: Sequence[ChildProcess]
-    folder: Path
-
-    def run(self, workload: str, size_bytes: int, every_s: float = 0.0) -> list[int]:
-        """Run jobs until the next call; return how many each process finished since the last.
+    def run(self, workload: str, size_bytes: int, every_s: float = 0.0) -> None:
+        """Run jobs until the next call.
 
         `workload` is a name in `WORKLOADS`, or `REST`; `size_bytes` the input of a job, all
         processes together. A job begins every `every_s` seconds, or as soon as the one before has
         ended.
+
+        Raises RuntimeError: a process has ended.
         """
-        check_name("workload", workload, (REST, *WORKLOADS))
+        check_name("workload", workload, _JOBS)
         size = check_whole("size_bytes", size_bytes, 0)
         if not 0 <= check_number("every_s", every_s) < math.inf:
             raise UserError(f"every_s is {every_s}; give seconds, at least 0")
-        share = -(-size // len(self.processes))
         for process in self.processes:
-            process.send(f"{workload} {share} {every_s}")
-        return [int(process.receive()) for process in self.processes]
-
-    def rest(self) -> list[int]:
-        """Stop the jobs; return how many each process finished."""
-        return self.run(REST, 0)
+            if not process.is_alive():
+                raise RuntimeError(
+                    f"a co-runner ended with status {process.exitcode}; its reason is on standard "
+                    "error"
+                )
+        self.job[:] = [_JOBS.index(workload), -(-size // len(self.processes)), every_s]
 
 
 @contextlib.contextmanager
 def co_runners(processes: int | None = None) -> Iterator[CoRunners]:
-    """Start processes, one a core by default; whatever ends the block, no process or file is left.
+    """Start processes, one a core by default; whatever ends the block, no process is left.
 
     >>> with co_runners() as others:
     ...     others.run("sort", size_bytes=2_000_000, every_s=0.1)
     ...     train()  # yours, or time.sleep(10)
 
-    A `Monitor` takes children of this process for the task itself, unless it is given a source such
-    as ``host_counters([pid of the training])``.
+    In a script it stands below ``if __name__ == "__main__":``, since the processes import the
+    script. A `Monitor` takes children of this process for the task itself, unless it is given the
+    source ``host_counters(descendants=False)``.
     """
     count = check_whole("processes", os.cpu_count() if processes is None else processes, 1)
-    if os.name != "posix":
-        raise UserError("co-runners need a POSIX system, such as Linux or macOS")
-    with contextlib.ExitStack() as ending:  # in reverse: first the processes, then their folder
-        folder = ending.enter_context(tempfile.TemporaryDirectory(prefix="workbench-"))
-        started = [ending.enter_context(child_process(serve, folder)) for _ in range(count)]
-        yield CoRunners(started, Path(folder))
+    context = multiprocessing.get_context("spawn")  # not copies of this process with its threads
+    job, ready = context.Array("d", 3), context.Barrier(count + 1)
+    started = [context.Process(target=_do, args=(job, ready), daemon=True) for _ in range(count)]
+    try:
+        for process in started:
+            process.start()
+        ready.wait(START_S)
+        yield CoRunners(started, job)
+    finally:
+        for process in started:
+            if process.pid is not None:
+                process.kill()
+                process.join()
 
 
-def serve(folder: str, requests: int = 0) -> None:
-    """Do what the lines of a file descriptor say until it ends, then remove the folder.
+def _do(job: SynchronizedArray[float], ready: Barrier) -> None:
+    """Do the job that is wanted over and over, until another is wanted, then that one.
 
-    A line ``workload bytes seconds`` is answered by the number of jobs finished since the one
-    before. The folder is still there at the end only if the parent was killed.
+    Until the parent has ended; Ctrl-C reaches the parent alone, which then ends this process.
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    due_s, before = 0.0, [0.0, 0.0, 0.0]
     _text()
-    finished = 0
-    with (
-        contextlib.suppress(BrokenPipeError),  # the parent's end of the answers is gone
-        open(requests, "rb", buffering=0, closefd=False) as lines,
-        devices(folder) as own,
-    ):
-        while line := lines.readline():
-            workload, size_bytes, every_s = line.decode().split()
-            print(finished, flush=True)
-            finished = 0
-            if workload != REST:
-                split = WORKLOADS[workload]
-                finished = _repeat(split, int(size_bytes), float(every_s), own, requests)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _repeat(
-    split: Callable[[int, Devices], None],
-    size_bytes: int,
-    every_s: float,
-    own: Devices,
-    requests: int,
-) -> int:
-    """Do one job after the other until there is a request; return how many were finished."""
-
-    def requested(within_s: float) -> bool:
-        return bool(select.select([requests], [], [], max(0.0, within_s))[0])
-
-    due_s, finished = time.monotonic(), 0
-    while not requested(due_s - time.monotonic()):
-        due_s = max(due_s, time.monotonic()) + every_s
-        for first in range(0, size_bytes, SPLIT_BYTES):
-            split(min(SPLIT_BYTES, size_bytes - first), own)
-            if requested(0):
-                return finished
-        finished += 1
-    return finished
+    with devices() as own:
+        ready.wait()
+        while parent.is_alive():
+            wanted, now_s = job[:], time.monotonic()
+            number, size_bytes, every_s = int(wanted[0]), int(wanted[1]), wanted[2]
+            if wanted != before:
+                due_s, before = now_s, wanted
+            if not number or now_s < due_s:
+                time.sleep(min(LATE_S, due_s - now_s) if number else LATE_S)
+                continue
+            due_s = max(due_s + every_s, now_s)
+            for first in range(0, size_bytes, SPLIT_BYTES):
+                if job[:] != wanted or not parent.is_alive():
+                    break
+                WORKLOADS[_JOBS[number]](min(SPLIT_BYTES, size_bytes - first), own)

@@ -17,11 +17,9 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from workbench.edgegossip.prediction.host_counters import Counters, Source, between, host_counters
 from workbench.edgegossip.prediction.predictor import Contention
@@ -31,19 +29,8 @@ from workbench.utils.files import expanded
 if TYPE_CHECKING:
     import polars as pl
 
-T = TypeVar("T")
-
 INTERVAL_S, WINDOW_S = 1.0, 60.0
 """As in the paper: read once a second, reported once a minute."""
-
-KEPT = 4096
-"""Latest readings and reports whose seconds are kept."""
-
-
-def timed(call: Callable[[], T]) -> tuple[T, float]:
-    """Return the result of `call`, and the seconds that it took."""
-    began_s = time.perf_counter()
-    return call(), time.perf_counter() - began_s
 
 
 def report(path: Path, platform: str, window_s: float, mean: Contention) -> None:
@@ -74,15 +61,9 @@ class Monitor:
         To which file, which `read_reports` reads; None for none. Its folder is made if missing.
     source
         What is read; by default this machine's counters, without what this process and its
-        children use of the cores and the disk; ``host_counters(own_network_bytes=...)`` takes off
-        what they send and receive, too.
+        children use of the cores and the disk.
     interval_s, window_s
-        Seconds between two readings, and those that a report is the mean of.
-
-    Attributes
-    ----------
-    sample_s, report_s
-        Seconds that the latest readings and reports took.
+        Seconds between two readings, and those that a mean is taken of.
     """
 
     def __init__(
@@ -103,54 +84,39 @@ class Monitor:
             raise UserError(f"path is {path!r}; give the path of a file for reports, or None")
         self.platform, self.interval_s = platform, interval_s
         self.path = None if path is None else expanded(path)
-        self.sample_s: deque[float] = deque(maxlen=KEPT)
-        self.report_s: deque[float] = deque(maxlen=KEPT)
-        self._readings = round(window_s / interval_s)
         self._source = source or host_counters()
-        self._mean: Contention | None = None
+        self._intervals = round(window_s / interval_s)
+        self._window = deque[Counters](maxlen=1 + self._intervals)
         self._error: BaseException | None = None
-        self._stop, self._known = threading.Event(), threading.Event()
+        self._changed, self._stopped = threading.Condition(), threading.Event()
         self._thread = threading.Thread(target=self._watch, name="contention", daemon=True)
 
     def mean(self) -> Contention:
-        """Return the mean over the last whole window; before there is one, over the first so far.
+        """Return the mean over the last window, or the part of it that has passed.
 
         Waits for the second reading.
         """
-        if self._thread.ident is None:
-            raise RuntimeError("the monitor does not watch yet; use it as `with Monitor(...) as m`")
-        self._known.wait()
-        self._raise()
-        if self._mean is None:
-            raise RuntimeError(
-                f"the monitor ended within {self.interval_s:g} s, before its second reading"
-            )
-        return self._mean
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._window) > 1 or not self._thread.is_alive())
+            self._raise()
+            if len(self._window) < 2:
+                raise RuntimeError(
+                    f"the monitor has fewer than two readings, {self.interval_s:g} s apart; use it "
+                    "as `with Monitor(...) as monitor`, for longer"
+                )
+            return between(self._window[0], self._window[-1])
 
-    def __enter__(self) -> Monitor:
-        if self._thread.ident is not None:
-            raise RuntimeError("this monitor has watched already; make another Monitor(...)")
+    def __enter__(self) -> Self:
         if self.path is not None:
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self.path.open("a").close()
-            except OSError as error:
-                raise UserError(
-                    f"no reports can be written to {self.path} ({error}); give a file, such as "
-                    "reports.jsonl, in a folder that may be written"
-                ) from error
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.open("a").close()
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop.set()
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        self._stopped.set()
         self._thread.join()
-        if error is None:
+        if kind is None:
             self._raise()
 
     def _raise(self) -> None:
@@ -162,35 +128,30 @@ class Monitor:
             self._read_until_stopped()
         except BaseException as error:  # raised again where the user is
             self._error = error
-        finally:
-            self._known.set()
+        with self._changed:
+            self._changed.notify_all()
 
     def _read_until_stopped(self) -> None:
-        first, readings, windows = self._read(), 0, 0
-        due_s = time.monotonic() + self.interval_s
-        while not self._stop.wait(due_s - time.monotonic()):
-            latest, readings = self._read(), readings + 1
-            if windows == 0 or readings == self._readings:
-                # From the ends alone: so a late write is offset against the earlier count of its
-                # process, as it would not be second by second.
-                self._mean = between(first, latest)
-                self._known.set()
-            if readings == self._readings:
-                self._report(first, latest)
-                first, readings, windows = latest, 0, windows + 1
+        unreported, began_s = 0, time.monotonic()
+        while True:
+            reading = self._source()
+            with self._changed:
+                self._window.append(reading)
+                self._changed.notify_all()
+            if unreported == self._intervals:
+                self._report(unreported)
+                unreported = 0
             # On a grid, so that delays do not add up; missed readings are skipped.
-            late = max(0.0, time.monotonic() - due_s)
-            due_s += self.interval_s * (1 + int(late / self.interval_s))
-        if readings:
-            self._report(first, latest)
+            passed = (time.monotonic() - began_s) / self.interval_s
+            if self._stopped.wait(self.interval_s * (1 - passed % 1)):
+                break
+            unreported += 1
+        if unreported:
+            self._report(unreported)
 
-    def _read(self) -> Counters:
-        counters, took_s = timed(self._source)
-        self.sample_s.append(took_s)
-        return counters
-
-    def _report(self, first: Counters, latest: Counters) -> None:
+    def _report(self, intervals: int) -> None:
+        # From the ends of the window alone: so a late write is offset against the earlier count of
+        # its process, as it would not be second by second.
         if self.path is not None:
-            path, window_s, mean = self.path, latest.at_s - first.at_s, between(first, latest)
-            _, took_s = timed(lambda: report(path, self.platform, window_s, mean))
-            self.report_s.append(took_s)
+            first, latest = self._window[-1 - intervals], self._window[-1]
+            report(self.path, self.platform, latest.at_s - first.at_s, between(first, latest))

@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.utils.checks import (
+    ABOVE_ZERO,
+    BELOW_ONE,
     NOT_NEGATIVE,
     UserError,
+    at_least,
     between,
     check_fields,
     check_number,
-    check_whole,
     choose,
 )
 
@@ -102,32 +104,28 @@ class Predictor:
     baseline_s
         t_0: seconds for a sample without contention.
     memory
-        Weight of the last estimate of t_0 beside one new observation's 1 - memory; from 0 to less
-        than 1. The paper only says that t_0 is changed dynamically.
+        Weight of the last estimate of t_0 beside one new observation's 1 - memory. The paper only
+        says that t_0 is changed dynamically.
     """
 
     form: str
-    cores: int
-    network_scale: float
-    disk_scale: float
+    cores: int = field(metadata=at_least(1))
+    network_scale: float = field(metadata=ABOVE_ZERO)
+    disk_scale: float = field(metadata=ABOVE_ZERO)
     weights: tuple[float, ...]
-    baseline_s: float
-    memory: float = 0.8
+    baseline_s: float = field(metadata=ABOVE_ZERO)
+    memory: float = field(default=0.8, metadata=BELOW_ONE)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         form = choose("form", self.form, FORMS)
-        cores = check_whole("cores", self.cores, 1)
         object.__setattr__(self, "weights", tuple(map(float, self.weights)))
-        features = form(np.zeros((1, 3)), cores).shape[1]
+        features = form(np.zeros((1, 3)), self.cores).shape[1]
         if len(self.weights) != features or not all(0 <= w < math.inf for w in self.weights):
             raise UserError(
                 f"weights are {self.weights}; the form {self.form!r} needs {features}, each finite "
                 "and not negative"
             )
-        for name in ("network_scale", "disk_scale", "baseline_s"):
-            _positive(name, getattr(self, name))
-        if not 0 <= check_number("memory", self.memory) < 1:
-            raise UserError(f"memory is {self.memory}; give a number from 0 to less than 1")
 
     def slowdown(self, contention: Contention) -> float:
         """RG(U): how many times as long as without contention; at least 1."""
@@ -155,7 +153,9 @@ class Predictor:
         t / RG(U) is averaged with exponential forgetting, which follows causes that no counter
         shows: after n observations ``memory ** n`` of the difference is left.
         """
-        observed_s = _positive("seconds", seconds) / self.slowdown(contention)
+        if not 0 < check_number("seconds", seconds) < math.inf:
+            raise UserError(f"seconds is {seconds}; give a positive, finite number")
+        observed_s = seconds / self.slowdown(contention)
         return self.memory * baseline_s + (1 - self.memory) * observed_s
 
 
@@ -201,29 +201,22 @@ def fit(
             f"{count} samples cannot tell the {unknowns} numbers of the form {form!r}; "
             f"give at least {unknowns}, better several times as many, or a simpler form"
         )
+    # scikit-learn's Ridge(positive=True) solves the same, but does not always converge.
     relative = np.column_stack([np.ones(count), features]) / seconds[:, None]
     size = np.sqrt((relative**2).mean(axis=0))
     size[size == 0] = 1.0  # such a feature gets no weight, whatever its size
     penalty = np.sqrt(ridge * count) * np.eye(unknowns)[1:]
-    solution, _ = nnls(
-        np.vstack([relative / size, penalty]),
-        np.concatenate([np.ones(count), np.zeros(len(penalty))]),
-    )
-    baseline_s, *weights = solution / size
+    wanted = np.concatenate([np.ones(count), np.zeros(len(penalty))])
+    solution, _ = nnls(np.vstack([relative / size, penalty]), wanted)
+    baseline_s, *weights = (solution / size).tolist()
     if not baseline_s > 0:
         raise UserError(
             f"all {count} samples were taken under contention (the least of cores is "
             f"{u[:, 0].min():.0%}), so the time without cannot be told; add some taken alone"
         )
-    return Predictor(
-        form,
-        cores,
-        float(scale[1]),
-        float(scale[2]),
-        tuple(float(weight / baseline_s) for weight in weights),
-        float(baseline_s),
-        memory,
-    )
+    of_baseline = tuple(weight / baseline_s for weight in weights)
+    _, network, disk = scale.tolist()
+    return Predictor(form, cores, network, disk, of_baseline, baseline_s, memory)
 
 
 def _columns(samples: pl.DataFrame) -> tuple[Array, Array, int]:
@@ -233,28 +226,17 @@ def _columns(samples: pl.DataFrame) -> tuple[Array, Array, int]:
         raise UserError(f"the samples have no column {', '.join(sorted(missing))}")
     if samples.is_empty():
         raise UserError("there are no samples; fit needs a row for each")
-    columns = {name: samples[name].cast(float).to_numpy() for name in (*RESOURCES, SECONDS)}
-    for name, column in columns.items():
-        wrong = ~(np.isfinite(column) & (column >= 0))
-        if name == SECONDS:
-            wrong |= column == 0
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            least = "above 0" if name == SECONDS else "at least 0"
-            raise UserError(f"{name} of sample {row} is {column[row]}; it must be finite, {least}")
-    if (columns["core"] > 1).any():
+    columns = samples.select(*RESOURCES, SECONDS).to_numpy().astype(float)
+    fits = np.isfinite(columns) & (columns >= 0)
+    fits[:, 0] &= columns[:, 0] <= 1
+    fits[:, -1] &= columns[:, -1] > 0
+    if not fits.all():
+        row, column = np.argwhere(~fits)[0]
+        name, rules = (*RESOURCES, SECONDS)[column], ("from 0 to 1", *["at least 0"] * 2, "above 0")
         raise UserError(
-            f"core is up to {columns['core'].max()}; it is a share of all cores' time, at most 1"
+            f"{name} of sample {row} is {columns[row, column]}; it must be finite, {rules[column]}"
         )
     cores = samples["cores"].unique().to_list()
     if len(cores) != 1:
         raise UserError(f"the samples come from machines of {cores} cores; fit one for each")
-    u = np.column_stack([columns[name] for name in RESOURCES])
-    return u, columns[SECONDS], cores[0]
-
-
-def _positive(name: str, number: object) -> float:
-    value = check_number(name, number)
-    if not 0 < value < math.inf:
-        raise UserError(f"{name} is {value}; give a positive, finite number")
-    return value
+    return columns[:, :-1], columns[:, -1], cores[0]
