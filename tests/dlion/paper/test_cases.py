@@ -18,12 +18,21 @@ from workbench.dlion.algorithms.ako import Blocks
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.global_batch import GlobalBatch, step
 from workbench.dlion.algorithms.max_n import PerLinkAddedUp, per_link
-from workbench.dlion.algorithms.synchronisation import synchronous
-from workbench.dlion.paper import cases, trainings
+from workbench.dlion.paper import cases
+from workbench.dlion.paper.cases import (
+    ABOUT,
+    CURVE,
+    Case,
+    Learning,
+    about,
+    curve,
+    rows_of,
+    run,
+    system_of,
+    trained,
+)
 from workbench.dlion.paper.cases import LEARNING as USUAL
-from workbench.dlion.paper.cases import Case, Learning, run, system_of
 from workbench.dlion.paper.testbed import CANDIDATES, LOCAL_BATCH, Learner
-from workbench.dlion.paper.trainings import ABOUT, CURVE, about, curve, trained
 from workbench.runtime import Crash
 from workbench.training import TrainingError
 from workbench.utils.checks import UserError
@@ -162,13 +171,11 @@ FIELDS: dict[str, tuple[Any, Says]] = {
         ),
     ),
     "first_weights": ("shared", lambda setup, _: setup.first_weights == "shared"),
-    "synchronous": (True, lambda _, system: system.synch_training is synchronous),
     "classes": (
         2,
         lambda setup, _: most_classes(setup) <= most_of_pieces(setup, 2),
     ),
     "workers": (9, lambda setup, _: setup.nodes == 9),
-    "times_as_long": (2.0, lambda setup, _: setup.seconds == 3000),
 }
 
 
@@ -256,9 +263,9 @@ class Done:
     transfers = pl.DataFrame({"at_s": [1.5, 3.5], "bytes": [1_000_000, 500_000]})
 
 
-class TestCurve:
-    def test_by_hand(self) -> None:
-        found = curve(cast(Any, Done()), 4.0, points=4)
+class TestRows:
+    def test_a_curve_by_hand(self) -> None:
+        found = pl.DataFrame(curve(cast(Any, Done()), 4.0, instants=4))
         assert found.columns == list(CURVE)[1:]
         assert found["at_s"].to_list() == [1, 2, 3, 4]
         assert found["top1"].to_list() == pytest.approx([None, None, 0.3, 0.6])
@@ -269,34 +276,35 @@ class TestCurve:
         assert found["global_batch"].to_list() == [8, 8, 16, 32]
 
     def test_what_a_row_says_of_its_training(self) -> None:
-        row = about(Case(techniques=("links", "transfer"), times_as_long=2.0), LEARNING)
+        row = about(Case(techniques=("links", "transfer")), LEARNING)
         assert set(row) == set(ABOUT)
         assert row["techniques"] == "links + transfer"
         assert about(Case(techniques=()), LEARNING)["techniques"] == ""
-        assert (row["learner"], row["timed"], row["stands_for"]) == ("cipher_small", "cipher", 10)
         assert row["staleness"] is None
         assert about(Case("hop"), LEARNING)["staleness"] == 5
+        assert (row["learner"], row["timed"], row["stands_for"]) == ("cipher_small", "cipher", 10)
         assert (row["dataset"], row["train_samples"], row["test_samples"]) == ("digits", 60, 12)
-        assert row["seconds"] == 3000
+        assert row["seconds"] == 1500
+
+    def test_a_training_that_fails_is_a_row_of_what_it_is(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fails(*_: object) -> None:
+            raise TrainingError("training diverged", cast(Any, SimpleNamespace(run=None)))
+
+        monkeypatch.setattr(cases, "run", fails)
+        (row,) = rows_of(case=Case(n=10.0), learning=LEARNING)
+        assert row == {**about(Case(n=10.0), LEARNING), "reason": "training diverged"}
 
     def test_seeds(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """All cases of one seed together; as many seeds as are asked for."""
-        monkeypatch.setattr(trainings, "run", lambda *_: Done())
+        monkeypatch.setattr(cases, "run", lambda *_: Done())
         sizes: Any = {"scale": "smoke", "learning": LEARNING, "usual_seeds": 3}
         found = trained("Two", [Case(), Case("ako")], seed=4, seeds=2, **sizes)
         assert found.select("system", "seed").unique(maintain_order=True).rows() == [
             *(("dlion", 4), ("ako", 4)),
             *(("dlion", 5), ("ako", 5)),
         ]
-
-
-def test_a_training_that_fails_is_a_row_of_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
-        raise TrainingError("training diverged", cast(Any, SimpleNamespace(run=None)))
-
-    monkeypatch.setattr(trainings, "run", fails)
-    (row,) = trainings.measured(case=Case(n=10.0), learning=LEARNING)
-    assert row == {**about(Case(n=10.0), LEARNING), "reason": "training diverged"}
 
 
 def test_a_curve_is_the_same_to_the_last_bit_each_time() -> None:
@@ -318,5 +326,5 @@ def test_a_curve_is_the_same_to_the_last_bit_each_time() -> None:
         done: Any = SimpleNamespace(
             evaluations=shuffled, weights=workers, iterations=empty, transfers=empty
         )
-        curves.append(curve(done, 2.0, points=15))
-    assert all(one.equals(curves[0]) for one in curves)
+        curves.append(curve(done, 2.0, instants=15))
+    assert all(one == curves[0] for one in curves)

@@ -8,12 +8,10 @@ from statistics import fmean
 
 import numpy as np
 import polars as pl
-import pytest
 
 from workbench.dlion.algorithms.max_n import max_n
 from workbench.dlion.paper import compared
-from workbench.dlion.paper.accuracy import final, highest
-from workbench.dlion.paper.compared import gains
+from workbench.dlion.paper.accuracy import final, gains
 from workbench.dlion.paper.figures import FIGURES
 from workbench.profiles import profile_model
 from workbench.reproduction import recordings, systems
@@ -155,11 +153,3 @@ def test_gaia_between_environments_is_ours() -> None:
     stated = [paper_value(f"dlion.fig11.hetero_sys_{one}.gaia") for one in ("a", "b")]
     assert sys_b < sys_a
     assert stated[1] < stated[0]
-
-
-@pytest.mark.parametrize("figure", ["fig18", "fig21"])
-def test_the_highest_is_no_lower_than_the_last(figure: str) -> None:
-    by = ["system", "environment", "seed"]
-    both = final(frames()[figure]).join(highest(frames()[figure]), on=by, suffix="_highest")
-    assert len(both) == len(highest(frames()[figure]))
-    assert (both["top1_highest"] >= both["top1"]).all()

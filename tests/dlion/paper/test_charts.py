@@ -1,4 +1,4 @@
-"""Every chart prints in both columns and says what was learnt by whom, or that nothing was."""
+"""Every chart prints and says what was learnt by whom, or that nothing was."""
 
 from __future__ import annotations
 
@@ -13,14 +13,11 @@ from workbench import figures
 from workbench.dlion.paper.accuracy import final
 from workbench.dlion.paper.cases import LEARNING
 from workbench.dlion.paper.compared import MOBILE
-from workbench.dlion.paper.explanations import FIRST_WEIGHTS, in_use
 from workbench.reproduction import recordings, systems
 
 FIGURES = systems.figures("dlion")
 TRAINED = [
     name
-    for name, figure in FIGURES.items()
-    if figure.needs_paper_size or "usual_seeds" in figure.sizes
     for name, figure in FIGURES.items()
     if figure.needs_paper_size or "usual_seeds" in figure.sizes
 ]
@@ -38,25 +35,25 @@ def title(chart: Any) -> str:
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_it_says_what_learnt_what(name: str, smoke: Smoke) -> None:
-    told = title(draw(name, stored_frames(smoke, "dlion")[name]))
+    heading = title(draw(name, stored_frames(smoke, "dlion")[name]))
     learner = (MOBILE if name == "fig12" else LEARNING).smoke.learner
-    assert f"an iteration for {learner.stands_for:g}" in told
-    assert "240 samples of digits; one seed" in told
+    assert f"an iteration for {learner.stands_for:g}" in heading
+    assert "240 samples of digits; one seed" in heading
 
 
-def test_first_weights_of_the_constants_in_use_alone() -> None:
-    of = recordings.load("dlion", "candidates")
-    assert of is not None
-    assert FIRST_WEIGHTS.chart is not None
-    svg = figures.svg(FIRST_WEIGHTS.chart(in_use(of.frame)), "double")
-    for first, heading in (("own", "own"), ("shared", "the same for all")):
-        rows = final(of.frame).filter(candidate="0.1, 1600 ms", first_weights=first)
-        assert heading in svg
-        assert all(f">{100 * one:.1f}<" in svg for one in rows["top1"])
+def test_candidates_and_first_weights_of_what_is_recorded() -> None:
+    recorded = recordings.load("dlion", "candidates")
+    assert recorded is not None
+    svg = figures.svg(draw("candidates", recorded.frame), "double")
+    for first in ("own", "shared"):
+        rows = final(recorded.frame).filter(candidate="0.1, 1600 ms", first_weights=first)
+        assert f"{first}: 0.1, 1600 ms" in svg
+        means = rows.group_by("system").agg(pl.col("top1").mean())["top1"]
+        assert all(f">{100 * mean:.1f}<" in svg for mean in means)
 
 
 @pytest.mark.parametrize("name", ["fig11", "fig21"])
-def test_trainings_that_failed_are_left_out_and_told(name: str, smoke: Smoke) -> None:
+def test_trainings_that_failed_are_left_out_and_counted(name: str, smoke: Smoke) -> None:
     frame = stored_frames(smoke, "dlion")["fig21"]
     failed = frame.filter(system="hop").head(1)
     failed = failed.with_columns(reason=pl.lit("diverged"), at_s=None, top1=None)
@@ -66,11 +63,11 @@ def test_trainings_that_failed_are_left_out_and_told(name: str, smoke: Smoke) ->
     figures.svg(chart, "single")
 
 
-def test_who_never_gets_there_is_said(smoke: Smoke) -> None:
+def test_an_accuracy_that_is_never_reached_is_drawn_as_never(smoke: Smoke) -> None:
     frame = stored_frames(smoke, "dlion")["fig9"].with_columns(top1=pl.lit(0.5))
     late = frame.with_columns(
         seed=pl.lit(2, pl.Int64),
-        top1=pl.when(panel="period", period=10).then(None).otherwise("top1"),
+        top1=pl.when(period=10).then(None).otherwise("top1"),
     )
     drawn = draw("fig9", pl.concat([frame, late])).to_dict()
     texts = [row["text"] for rows in drawn["datasets"].values() for row in rows if "text" in row]

@@ -1,27 +1,23 @@
-"""What the frames of trainings say: last rows, seconds to an accuracy, and words for both."""
+"""What rows of trainings say: which of them count, DLion's gains, and answers by them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
-from itertools import pairwise
-from math import sqrt
-from statistics import stdev
-from typing import Any
 
 import polars as pl
 
-from workbench.dlion.paper.trainings import CURVE, of_present_hop
+from workbench.dlion.paper.cases import CURVE, of_present_hop
 from workbench.reproduction.claims import Answer
+from workbench.reproduction.figure import Answering
+from workbench.reproduction.trainings import learnt_data, of_whole_seeds
 
 STATED_TARGET = 0.7
 """Accuracy that Figs. 9a and 14 wait for."""
 
-
-def ended(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows of the trainings that ended well."""
-    return frame.filter(pl.col("reason").is_null())
+Counting = Callable[[pl.DataFrame], pl.DataFrame]
+"""The row of each training that counts: `final`, or `highest`."""
 
 
 def final(frame: pl.DataFrame) -> pl.DataFrame:
@@ -30,43 +26,47 @@ def final(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def highest(frame: pl.DataFrame) -> pl.DataFrame:
-    """The row of each training that ended well in which it was most accurate, the first of equal.
+    """The row in which each training that ended well was most accurate, the first of equal ones.
 
     An accuracy is the mean over workers.
     """
     by = ("system", "environment", "seed")
-    whole = frame.join(final(frame).select(by), on=by, how="semi")
-    return (
-        whole.drop_nulls("top1")
-        .group_by(by, maintain_order=True)
-        .agg(pl.all().sort_by("top1", "at_s", descending=[True, False]).first())
+    ended = frame.join(final(frame).select(by), on=by, how="semi").drop_nulls("top1")
+    return ended.sort("top1", "at_s", descending=[True, False]).unique(
+        by, keep="first", maintain_order=True
     )
+
+
+def usual(column: str, value: object) -> pl.Expr:
+    """Whether a case leaves a value as it is, or states the usual one."""
+    return pl.col(column).is_null() | (pl.col(column) == value)
 
 
 def target_of(frame: pl.DataFrame) -> float:
     """Accuracy to wait for: the paper's 70 %, or what all trainings of a frame reach if less."""
-    of = [one for one in frame.columns if one not in CURVE]
-    best = frame.group_by(of).agg(pl.col("top1").max())["top1"]
+    training = [column for column in frame.columns if column not in CURVE]
+    best = frame.group_by(training).agg(pl.col("top1").max())["top1"]
     least = best.drop_nulls().min()
     return min(STATED_TARGET, float(least) if isinstance(least, int | float) else 0.0)
 
 
-def seconds_to(frame: pl.DataFrame, target: float) -> float | None:
-    """Mean over seeds of the seconds until an accuracy; None if a seed never gets there.
+def gains(
+    frame: pl.DataFrame, environments: Sequence[str], system: str, counting: Counting = final
+) -> list[float]:
+    """By how many percent DLion is more accurate, by seed: means over environments.
 
-    Between the rows before and after it is interpolated. Rows hold the newest evaluation, so that
-    it is too late by up to the time between two evaluations.
+    Of the seeds that all environments have.
     """
-    reached_s = []
-    for _, part in frame.group_by("seed", maintain_order=True):
-        rows = [(0.0, 0.0), *part.drop_nulls("top1").sort("at_s").select("at_s", "top1").rows()]
-        pairs = (pair for pair in pairwise(rows) if pair[1][1] >= target)
-        if (first := next(pairs, None)) is None:
-            return None
-        (before_s, before), (after_s, after) = first
-        share = (target - before) / (after - before) if after > before else 1.0
-        reached_s.append(before_s + share * (after_s - before_s))
-    return sum(reached_s) / len(reached_s) if reached_s else None
+    rows = counting(frame).filter(pl.col("environment").is_in(environments))
+    key = ("environment", "seed")
+    dlion = rows.filter(system="dlion").select(*key, dlion="top1")
+    by_seed = (
+        rows.filter(system=system)
+        .join(dlion, on=key)
+        .group_by("seed", maintain_order=True)
+        .agg(gain=100 * (pl.col("dlion") / pl.col("top1") - 1).mean(), environments=pl.len())
+    )
+    return by_seed.filter(environments=len(environments)).sort("seed")["gain"].to_list()
 
 
 OTHER_HOP = (
@@ -75,65 +75,21 @@ OTHER_HOP = (
 )
 
 
-def of_trainings(answer: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
-    """Answer by the trainings that ended well, the last argument."""
+def by_trainings(answer: Answering) -> Answering:
+    """Answer by the trainings of one figure, the last argument, and say what they learnt from."""
+    whole = of_whole_seeds()(answer)
 
     @wraps(answer)
-    def checked(*arguments: Any, **options: object) -> Answer | None:
+    def answered(*arguments: object, **options: object) -> Answer | None:
         *parts, frame = arguments
+        assert isinstance(frame, pl.DataFrame)
         present = of_present_hop(frame)
-        well = ended(present)
-        if well.is_empty():
-            return Answer(not_run="rests on trainings that failed")
-        failed = len(present) - len(well)
-        found = answer(*parts, well, **options)
-        if found is None and failed:
-            return Answer(not_run="rests on trainings that failed")
-        if found is None and len(present) < len(frame):
+        made = whole(*parts, present, **options)
+        if made is None and len(present) < len(frame):
             return Answer(not_run=OTHER_HOP)
-        if found is None or found.ours is None:
-            return found
-        left_out = f"; left out: {failed} that failed" if failed else ""
-        seeds = found.seeds or well["seed"].n_unique()
-        return replace(found, detail=found.detail + left_out, seeds=seeds)
+        if made is None or made.ours is None:
+            return made
+        detail = f"{made.detail}, {learnt_data(present)}"
+        return replace(made, detail=detail, seeds=made.seeds or present["seed"].n_unique())
 
-    return checked
-
-
-def spread(values: Sequence[float], unit: str = "points") -> str:
-    """A mean's standard error over seeds, or that there is one seed."""
-    if len(values) < 2:
-        return "one seed"
-    return f"± {stdev(values) / sqrt(len(values)):.1f} {unit} ({len(values)} seeds)"
-
-
-def learnt_from(frame: pl.DataFrame) -> str:
-    """Who learnt from what."""
-    row = frame.row(0, named=True)
-    return f"{row['learner']} on {row['train_samples']:,} of {row['dataset']}"
-
-
-def by(frame: pl.DataFrame, column: str) -> dict[object, float]:
-    """Mean final accuracy by a column's value."""
-    last = final(frame).sort("seed").group_by(column, maintain_order=True)
-    return dict(last.agg(pl.col("top1").mean()).iter_rows())
-
-
-def percents_by(found: dict[object, float], axis: str) -> str:
-    """``30.0/60.0 % by N 1/10``."""
-    return f"{percents(found.values())} % by {axis} {slashed(found)}"
-
-
-def percents(values: Iterable[float]) -> str:
-    """``30.0/60.0``."""
-    return slashed(f"{100 * value:.1f}" for value in values)
-
-
-def slashed(values: Iterable[object]) -> str:
-    """Joined by slashes."""
-    return "/".join(map(str, values))
-
-
-def seconds_text(values: Iterable[float | None]) -> str:
-    """``900/never s``."""
-    return slashed("never" if one is None else f"{one:.0f}" for one in values) + " s"
+    return answered

@@ -1,10 +1,14 @@
-"""A training on the paper's testbed, named by plain values, so that each is made once."""
+"""Trainings on the paper's testbed, named by plain values, and their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
 
 from workbench import datasets
 from workbench.datasets import Dataset, partition
@@ -13,9 +17,9 @@ from workbench.dlion.algorithms import SYSTEMS, System
 from workbench.dlion.algorithms.ako import Blocks
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.global_batch import Growth
+from workbench.dlion.algorithms.hop import STALENESS
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
 from workbench.dlion.algorithms.max_n import MaxN, PerLinkAddedUp, per_link
-from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.algorithms.system import Batching
 from workbench.dlion.paper.testbed import (
     CANDIDATES,
@@ -26,9 +30,13 @@ from workbench.dlion.paper.testbed import (
     Testbed,
     paper_testbed,
 )
-from workbench.dlion.training import Trained, train
+from workbench.dlion.training import Trained as TrainedWorkers
+from workbench.dlion.training import train
 from workbench.reproduction.data import data_set, loaded_once
-from workbench.reproduction.scales import Scaled
+from workbench.reproduction.figure import Figure
+from workbench.reproduction.scales import Scaled, seeds_from
+from workbench.reproduction.trainings import SEEDS, train_all, with_seeds
+from workbench.training import TrainingError
 from workbench.utils.checks import UserError, choose
 from workbench.zoo import MODELS as ZOO
 
@@ -53,10 +61,8 @@ class Case(NamedTuple):
     early: int | None = None  # iterations with a tenth of the period at first
     candidate: str | None = None  # constants, of `CANDIDATES`
     first_weights: str | None = None
-    synchronous: bool | None = None  # whether all wait for all
     classes: int | None = None  # that a worker has samples of
     workers: int | None = None
-    times_as_long: float = 1.0
 
 
 BY_SENTENCE = 90.0
@@ -89,7 +95,7 @@ class Learning(NamedTuple):
     @property
     def data(self) -> Dataset:
         """The data, fitted to the learner's input."""
-        return data(self.source, self.learner.model, self.samples, self.test_samples)
+        return _data(self.source, self.learner.model, self.samples, self.test_samples)
 
 
 AT_DEFAULT = "digits"
@@ -103,9 +109,8 @@ LEARNING = Scaled(
 )
 """In Cipher's place. One iteration stands for several, one sample for several of its samples."""
 
-TIMED = LEARNING._replace(
-    paper=LEARNING.paper._replace(evaluate_every=STATED["training"]["evaluate_every"], instants=60)
-)
+_OFTEN = {"evaluate_every": STATED["training"]["evaluate_every"], "instants": 60}
+TIMED = LEARNING._replace(paper=LEARNING.paper._replace(**_OFTEN))
 """For figures of training times and highest accuracies, evaluated as often as the paper does.
 
 Deviation: that takes half as long again, so all other figures, which show final accuracies alone,
@@ -113,19 +118,20 @@ are evaluated every 100 iterations at scale ``paper`` (Sec. 5.1.3 has 20, of "tr
 target model accuracy is reached").
 """
 
+SIZES: Mapping[str, Scaled[Any]] = {"learning": LEARNING, "usual_seeds": SEEDS}
+Trained = partial(Figure, sizes=SIZES, recorded=True, data=("cifar10",), data_at_default=AT_DEFAULT)
+Learnt = partial(Trained, needs_paper_size=True)
+"""Figures that train: of our own, and those whose claims only trainings as large decide."""
+
 
 @loaded_once
-def data(source: str, model: str, samples: int | None, test_samples: int | None) -> Dataset:
+def _data(source: str, model: str, samples: int | None, test_samples: int | None) -> Dataset:
     """Load a data set, cut, fitted to a model and standardised."""
-    found = datasets.load(source).limit(train=samples, test=test_samples)
-    return found.fitted(ZOO[model].input_shape).standardised()
+    loaded = datasets.load(source).limit(train=samples, test=test_samples)
+    return loaded.fitted(ZOO[model].input_shape).standardised()
 
 
-_ADDED_UP: dict[str, tuple[Any, Any]] = {
-    "dlion": (per_link, PerLinkAddedUp),
-    "ako": (Blocks(accumulate=False), Blocks),
-}
-"""By system: what is not sent is forgotten, or adds up."""
+# --- What a case trains ---------------------------------------------------------------------------
 
 
 def testbed_of(case: Case) -> Testbed:
@@ -135,9 +141,16 @@ def testbed_of(case: Case) -> Testbed:
     return Testbed(choose("candidate", case.candidate, CANDIDATES))
 
 
+_ADDED_UP: dict[str, tuple[Any, Any]] = {
+    "dlion": (per_link, PerLinkAddedUp),
+    "ako": (Blocks(accumulate=False), Blocks),
+}
+"""By system: what is not sent is forgotten, or adds up."""
+
+
 def system_of(case: Case, learning: Learning, samples: int) -> System:
     """The system of a case, its periods in the learner's iterations and epochs."""
-    system, learner = choose("system", case.system, SYSTEMS), learning.learner
+    system = choose("system", case.system, SYSTEMS)
     if case.techniques is not None:
         system = replace(
             system,
@@ -159,10 +172,11 @@ def system_of(case: Case, learning: Learning, samples: int) -> System:
                 f"or has a rule of its own; give n, or one of {', '.join(_ADDED_UP)} as it is"
             )
         system = replace(system, generate_partial_gradients=hooks[case.accumulate])
-    if case.synchronous:
-        system = replace(system, synch_training=synchronous)
-    batching = _batching(system.batching, case, learning, samples)
-    return replace(system, batching=batching, transfer=_transfer(system.transfer, case, learner))
+    return replace(
+        system,
+        batching=_batching(system.batching, case, learning, samples),
+        transfer=_transfer(system.transfer, case, learning.learner),
+    )
 
 
 def _batching(
@@ -206,20 +220,19 @@ def run(
     *,
     faults: Iterable[Fault] = (),
     patience_s: float | None = None,
-) -> Trained:
+) -> TrainedWorkers:
     """Train a case."""
-    found, where = learning.data, testbed_of(case)
-    shards: Any = None
+    data, where, shards = learning.data, testbed_of(case), None
     if case.classes is not None:
         workers = case.workers or where.environment(case.environment).workers
         shards = partition.by_class(
-            found.y_train, workers, classes_per_node=case.classes, seed=case.seed
+            data.y_train, workers, classes_per_node=case.classes, seed=case.seed
         )
     setup = where.setup(
         learning.learner,
-        found,
+        data,
         case.environment,
-        seconds=learning.seconds * case.times_as_long,
+        seconds=learning.seconds,
         workers=case.workers,
         first_weights=case.first_weights,
         shards=shards,
@@ -227,4 +240,130 @@ def run(
         evaluate_every=learning.evaluate_every,
         patience_s=patience_s,
     )
-    return train(setup, system_of(case, learning, len(found.y_train)), faults=tuple(faults))
+    return train(setup, system_of(case, learning, len(data.y_train)), faults=tuple(faults))
+
+
+# --- Its rows -------------------------------------------------------------------------------------
+
+CURVE: dict[str, Any] = {
+    "reason": pl.String,
+    **dict.fromkeys(("at_s", "top1", "top1_sd", "loss", "iterations", "mbytes"), pl.Float64),
+    "global_batch": pl.Int64,
+}
+"""Of a curve: means over workers, and their standard deviation; what was sent by then; the largest
+global batch so far, of the learner's samples."""
+
+ABOUT: dict[str, Any] = {
+    **dict.fromkeys(("system", "environment"), pl.String),
+    "seed": pl.Int64,
+    "techniques": pl.String,
+    "n": pl.Float64,
+    "accumulate": pl.Boolean,
+    "weighting": pl.String,
+    **dict.fromkeys(("growth_epochs", "period"), pl.Int64),
+    "share": pl.Float64,
+    "whom": pl.String,
+    "early": pl.Int64,
+    **dict.fromkeys(("candidate", "first_weights"), pl.String),
+    **dict.fromkeys(("staleness", "classes", "workers"), pl.Int64),
+    **dict.fromkeys(("learner", "timed"), pl.String),
+    "stands_for": pl.Float64,
+    "dataset": pl.String,
+    **dict.fromkeys(("train_samples", "test_samples"), pl.Int64),
+    "seconds": pl.Float64,
+}
+
+
+def about(case: Case, learning: Learning) -> dict[str, Any]:
+    """What a row says of its training; ``staleness``, how far Hop's workers may be apart."""
+    return {
+        **case._asdict(),
+        "techniques": None if case.techniques is None else " + ".join(case.techniques),
+        "staleness": STALENESS if case.system == "hop" else None,
+        "learner": learning.learner.model,
+        "timed": learning.learner.timed,
+        "stands_for": learning.learner.stands_for,
+        "dataset": learning.data.name,
+        "train_samples": len(learning.data.y_train),
+        "test_samples": len(learning.data.y_test),
+        "seconds": learning.seconds,
+    }
+
+
+def curve(trained: TrainedWorkers, seconds: float, instants: int) -> list[dict[str, Any]]:
+    """Rows at equal steps of time: of each worker the newest evaluation by then.
+
+    That is up to `evaluate_every` iterations old, so that a curve shows an accuracy as much later
+    than it was reached.
+    """
+    evaluations = trained.evaluations.sort("at_s", maintain_order=True)  # of equal times the last
+    workers = len(trained.weights)
+    rows = []
+    for instant in range(instants):
+        end_s = seconds * (instant + 1) / instants
+        by_then = pl.col("at_s") <= end_s
+        newest = evaluations.filter(by_then).group_by("node").last().sort("node")
+        finished = trained.iterations.filter(by_then)
+        evaluated = len(newest) == workers
+        rows.append(
+            {
+                "at_s": end_s,
+                "top1": newest["top1"].mean() if evaluated else None,
+                "top1_sd": newest["top1"].std() if evaluated else None,
+                "loss": newest["loss"].mean() if evaluated else None,
+                "iterations": len(finished) / workers,
+                "mbytes": int(trained.transfers.filter(by_then)["bytes"].sum()) / 1e6,
+                "global_batch": finished["global_batch"].max(),
+            }
+        )
+    return rows
+
+
+def rows_of(*, case: Case, learning: Learning) -> list[dict[str, Any]]:
+    """A training's rows; of one that failed, what it is and why."""
+    known = about(case, learning)
+    try:
+        rows = curve(run(case, learning), learning.seconds, learning.instants)
+    except TrainingError as error:
+        rows = [{"reason": str(error)}]
+    return [{**known, **row} for row in rows]
+
+
+def trained(
+    title: str,
+    cases: Sequence[Case],
+    *,
+    scale: str,
+    learning: Learning,
+    usual_seeds: int,
+    seed: int = 1,
+    dataset: str = "auto",
+    seeds: int | None = None,
+    processes: int | None = None,
+    folder: Path | None = None,
+) -> pl.DataFrame:
+    """Train each case with this many seeds from `seed` on; a row per instant of each training."""
+    points = [
+        {"system": case.system, "environment": case.environment, "seed": case.seed, "case": case}
+        for case in with_seeds(cases, seeds_from(seed, seeds, usual_seeds))
+    ]
+    return train_all(
+        title,
+        rows_of,
+        points,
+        ABOUT | CURVE,
+        scale=scale,
+        labels=("system", "environment", "seed"),
+        shared={"learning": learning.of(scale, dataset)},
+        processes=processes,
+        folder=folder,
+    )
+
+
+def of_present_hop(frame: pl.DataFrame) -> pl.DataFrame:
+    """Leave out trainings of Hop that were recorded while it waited in every iteration.
+
+    Their rows say of no bound (``staleness``) how far workers may be apart.
+    """
+    bound = pl.col("staleness") if "staleness" in frame.columns else pl.lit(None, pl.Int64)
+    return frame.filter((pl.col("system") != "hop") | bound.is_not_null())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise, product
 from statistics import fmean
@@ -12,221 +12,151 @@ import altair as alt
 import polars as pl
 
 from workbench.dlion.algorithms import COMPARED
-from workbench.dlion.paper.accuracy import (
-    final,
-    highest,
-    learnt_from,
-    of_trainings,
-    percents,
-    seconds_to,
-    slashed,
-    spread,
+from workbench.dlion.paper.accuracy import Counting, by_trainings, final, gains, highest
+from workbench.dlion.paper.cases import (
+    BY_SENTENCE,
+    LEARNING,
+    MAX_10,
+    SIZES,
+    TIMED,
+    Case,
+    Learnt,
+    trained,
 )
-from workbench.dlion.paper.cases import LEARNING, MAX_10, TIMED, Case
+from workbench.dlion.paper.charts import curves, learnt_title, panels, system_title
 from workbench.dlion.paper.testbed import GPU_ENVIRONMENTS, STATED, Learner
-from workbench.dlion.paper.titles import SYSTEM_TITLES, curves, learnt_title, panels
-from workbench.dlion.paper.trainings import SIZES, Learnt, trained
 from workbench.reproduction.claims import Answer, Cause
 from workbench.reproduction.figure import Answering, Figure
 from workbench.reproduction.scales import Scaled
+from workbench.reproduction.trainings import Mean, Means, percents, seconds_to, slashed
 
 OTHERS = COMPARED[:-1]
 """Than DLion."""
-_SYSTEMS = tuple(map(Case, COMPARED))
+SMALL = ("gaia", "ako", "dlion")
+"""Systems that send small gradients (Sec. 5.2.4)."""
+UNEQUAL_CORES = ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
+LAN, WANS = "homo_a", ("homo_b", "hetero_net_a")
+
+# --- Answers --------------------------------------------------------------------------------------
 
 
-_drawn = partial(panels, "environment", "system", "Accuracy after the same virtual time")
-
-
-def draw_converged(frame: pl.DataFrame) -> alt.Chart:
-    """Accuracy over a long time."""
-    drawn = frame.with_columns(pl.col("system").replace(SYSTEM_TITLES))
-    return curves(drawn, "system").properties(
-        height=200, title=learnt_title("Twice as long, Homo A", frame, "mean")
-    )
-
-
-Selecting = Callable[[pl.DataFrame], pl.DataFrame]
-"""The row of each training that counts: `final`, or `highest`."""
-
-
-def _pairs(
-    frame: pl.DataFrame, environment: str, system: str, counts: Selecting = final
-) -> pl.DataFrame:
-    """Accuracies of DLion and another system, by seed."""
-    last = counts(frame).filter(environment=environment)
-    ours = last.filter(system="dlion").select("seed", ours="top1")
-    return last.filter(system=system).select("seed", theirs="top1").join(ours, on="seed")
-
-
-def gains(
-    frame: pl.DataFrame, environments: Sequence[str], system: str, counts: Selecting = final
-) -> list[float]:
-    """By how many percent DLion is more accurate, by seed: means over environments.
-
-    Of the seeds that all environments have.
-    """
-    found = pl.concat(_pairs(frame, where, system, counts) for where in environments)
-    by_seed = found.group_by("seed", maintain_order=True).agg(
-        gain=100 * (pl.col("ours") / pl.col("theirs") - 1).mean(), environments=pl.len()
-    )
-    return by_seed.filter(environments=len(environments))["gain"].to_list()
-
-
-@of_trainings
-def _gain(
-    environments: Sequence[str], system: str, frame: pl.DataFrame, *, counts: Selecting = final
+@by_trainings
+def gain(
+    environments: Sequence[str], system: str, frame: pl.DataFrame, *, counting: Counting = final
 ) -> Answer | None:
-    found = gains(frame, environments, system, counts)
+    """DLion's gain over a system, of Fig. 13 the mean over environments."""
+    found = gains(frame, environments, system, counting)
     if not found:
         return None
-    last = counts(frame).filter(pl.col("environment").is_in(environments))
-    ours, theirs = (
-        100 * fmean(last.filter(system=name)["top1"].to_list()) for name in ("dlion", system)
-    )
-    apart = f"gain {spread(found)}" if len(found) > 1 else spread(found)
-    detail = f"{ours:.1f}/{theirs:.1f} %, {apart}, {learnt_from(frame)}"
+    rows = counting(frame).filter(pl.col("environment").is_in(environments))
+    top1 = Means.by(rows, "system")
+    detail = f"{top1.percents('dlion', system)}, gain {Mean.of(found).spread()}"
     return Answer.over_seeds(found, detail)
 
 
-@of_trainings
+@by_trainings
 def _ratio(environment: str, system: str, fig12: pl.DataFrame) -> Answer | None:
-    both = _pairs(fig12, environment, system)
-    if both.is_empty():
-        return None
-    ratios = (both["ours"] / both["theirs"]).to_list()
-    return Answer.over_seeds(ratios, f"{spread(ratios, 'x')}, {learnt_from(fig12)}")
+    ratios = [1 + percent / 100 for percent in gains(fig12, (environment,), system)]
+    return Answer.over_seeds(ratios, Mean.of(ratios).spread("x")) if ratios else None
 
 
-@of_trainings
+def _in(frame: pl.DataFrame, environment: str, counting: Counting = final) -> Means:
+    """Mean accuracies in an environment, by system."""
+    return Means.by(counting(frame).filter(environment=environment), "system")
+
+
+@by_trainings
+def _lan_over_wans(fig15: pl.DataFrame) -> Answer:
+    """Whether each system is more accurate on the LAN than on either WAN."""
+    lan, *wans = (_in(fig15, environment) for environment in (LAN, *WANS))
+    holds = all(lan[name] > wan[name] for name in COMPARED for wan in wans)
+    return Answer(holds, ", ".join(top1.percents(*COMPARED) for top1 in (lan, *wans)))
+
+
+@by_trainings
+def _whole_lose_more(fig15: pl.DataFrame) -> Answer:
+    """Whether who sends whole gradients loses more from LAN to WANs than who sends small ones."""
+    lan, *wans = (_in(fig15, environment) for environment in (LAN, *WANS))
+    lost = [{name: lan[name] - wan[name] for name in COMPARED} for wan in wans]
+    pairs = tuple(product(("baseline", "hop"), SMALL))
+    holds = all(points[whole] > points[small] for points in lost for whole, small in pairs)
+    shown = ", ".join(percents(points.values()) for points in lost)
+    return Answer(holds, f"{shown} points lost by {slashed(COMPARED)}")
+
+
+@by_trainings
+def _small_over_hop(environment: str, fig15: pl.DataFrame) -> Answer:
+    """Whether who sends small gradients is more accurate than who skips slow workers."""
+    top1 = _in(fig15, environment)
+    holds = all(top1[name] > top1["hop"] for name in SMALL)
+    return Answer(holds, top1.percents("hop", *SMALL))
+
+
+@by_trainings
+def _above_baseline(fig21: pl.DataFrame) -> Answer:
+    """Whether Hop, Gaia and Ako reach more than Baseline."""
+    top1 = _in(fig21, LAN, highest)
+    holds = all(top1[name] > top1["baseline"] for name in OTHERS[1:])
+    return Answer(holds, top1.percents(*OTHERS))
+
+
+@by_trainings
 def _max10(fig16: pl.DataFrame) -> Answer | None:
     """Whether Max 10 by the paper's examples is above the others everywhere."""
-    readings = {
-        "sentence": pl.col("n").is_not_null() & pl.col("accumulate").is_null(),
-        "sentence, adding up": pl.col("n").is_not_null() & pl.col("accumulate"),
-    }
-    reading = pl.col("system")
-    for name, rows in readings.items():
-        reading = pl.when(rows).then(pl.lit(name)).otherwise(reading)
-    means = (
-        final(fig16)
-        .sort("environment")
-        .group_by("environment", system=reading, maintain_order=True)
-        .agg(pl.col("top1").mean())
-        .pivot("system", index="environment", values="top1")
-    )
-    others = [name for name in OTHERS if name in means.columns]
-    if "max10" not in means.columns or means.null_count().sum_horizontal().item():
-        return None
-    ours, best = means["max10"], means.select(others).max_horizontal()
-    holds = bool((ours > best).all())
-    if holds and len(others) < len(OTHERS):
-        return None
-    shown = f"{percents(ours)} %, others at most {percents(best)}"
-    for name in readings:
-        if name in means.columns:
-            shown += f", {percents(means[name])} with N by the {name}"
-    where = slashed(means["environment"])
-    return Answer(holds, f"{shown} in {where}, {learnt_from(fig16)}")
+    sentence = pl.when("accumulate").then(pl.lit("added up")).otherwise(pl.lit("sentence"))
+    reading = pl.when(pl.col("n") == BY_SENTENCE).then(sentence).otherwise("system")
+    rows = final(fig16).with_columns(reading=reading).sort("environment")
+    holds, shown = True, []
+    for (where,), part in rows.group_by("environment", maintain_order=True):
+        top1 = Means.by(part, "reading")
+        known = [name for name in OTHERS if name in top1]
+        holds = holds and all(top1["max10"] > top1[name] for name in known)
+        if holds and len(known) < len(OTHERS):
+            return None
+        shown.append(f"{top1.percents()} in {where}")
+    return Answer(holds, ", ".join(shown))
 
 
-@of_trainings
+@by_trainings
 def _deviation(fig17: pl.DataFrame) -> Answer | None:
-    """Whether the order is the same in each environment."""
-    order = ["dlion", "gaia", "hop", "ako"]
-    shown, holds, whole = [], True, True
+    """Whether the order of deviations is the same in each environment."""
+    order, holds, shown = ("dlion", "gaia", "hop", "ako"), True, []
     for (where,), part in final(fig17).group_by("environment", maintain_order=True):
-        means = dict(part.group_by("system").agg(pl.col("top1_sd").mean()).iter_rows())
-        known = [name for name in order if name in means]
-        whole &= known == order
-        holds &= all(means[one] < means[other] for one, other in pairwise(known))
-        texts = (f"{100 * means[name]:.2f}" if name in means else "-" for name in order)
-        shown.append(f"{slashed(texts)} in {where}")
-    if holds and not whole:
-        return None
-    detail = f"points of {slashed(order)}: {', '.join(shown)}, {learnt_from(fig17)}"
-    return Answer(holds, detail)
+        apart = Means.by(part, "system", "top1_sd")
+        known = [name for name in order if name in apart]
+        holds = holds and all(apart[one] < apart[other] for one, other in pairwise(known))
+        if holds and len(known) < len(order):
+            return None
+        points = slashed(f"{100 * apart[name]:.2f}" for name in known)
+        shown.append(f"{points} points of {slashed(known)} in {where}")
+    return Answer(holds, ", ".join(shown))
 
 
-def _means(frame: pl.DataFrame, environment: str, counts: Selecting = final) -> dict[str, float]:
-    """Mean accuracy by system."""
-    rows = counts(frame).filter(environment=environment).group_by("system")
-    return dict(rows.agg(pl.col("top1").mean()).iter_rows())
-
-
-@of_trainings
-def _lan_over_wan(fig15: pl.DataFrame) -> Answer | None:
-    """Whether each system is more accurate on the LAN than on either WAN."""
-    lan, *wans = (_means(fig15, where) for where in ("homo_a", "homo_b", "hetero_net_a"))
-    if not all(found.keys() >= set(COMPARED) for found in (lan, *wans)):
-        return None
-    holds = all(lan[name] > wan[name] for name in COMPARED for wan in wans)
-    shown = (percents(found[name] for name in COMPARED) for found in (lan, *wans))
-    return Answer(holds, f"{'; '.join(shown)} % of {slashed(COMPARED)}, {learnt_from(fig15)}")
-
-
-@of_trainings
-def _whole_lose_more(fig15: pl.DataFrame) -> Answer | None:
-    """Whether who sends whole gradients loses more from LAN to WANs than who sends parts."""
-    lan, *wans = (_means(fig15, where) for where in ("homo_a", "homo_b", "hetero_net_a"))
-    if not all(found.keys() >= set(COMPARED) for found in (lan, *wans)):
-        return None
-    lost = {name: [lan[name] - wan[name] for wan in wans] for name in COMPARED}
-    holds = all(
-        lost[whole][at] > lost[part][at]
-        for whole, part in product(("baseline", "hop"), ("gaia", "ako", "dlion"))
-        for at in range(len(wans))
-    )
-    shown = ", ".join(f"{name} {percents(points)}" for name, points in lost.items())
-    return Answer(holds, f"points lost in Homo B/Hetero NET A: {shown}, {learnt_from(fig15)}")
-
-
-@of_trainings
-def _small_gradients(environment: str, fig15: pl.DataFrame) -> Answer | None:
-    """Whether who sends small gradients is more accurate than who skips slow workers."""
-    found = _means(fig15, environment)
-    names = ("hop", "gaia", "ako", "dlion")
-    if not found.keys() >= set(names):
-        return None
-    holds = all(found[name] > found["hop"] for name in names[1:])
-    shown = percents(found[name] for name in names)
-    return Answer(holds, f"{shown} % of {slashed(names)}, {learnt_from(fig15)}")
-
-
-@of_trainings
-def _above_baseline(fig21: pl.DataFrame) -> Answer | None:
-    """Whether Hop, Gaia and Ako end above Baseline."""
-    found = _means(fig21, "homo_a", highest)
-    if not found.keys() >= set(OTHERS):
-        return None
-    holds = all(found[name] > found["baseline"] for name in OTHERS[1:])
-    shown = percents(found[name] for name in OTHERS)
-    return Answer(holds, f"{shown} % of {slashed(OTHERS)}, {learnt_from(fig21)}")
-
-
-@of_trainings
-def _converged(kind: str, system: str, fig21: pl.DataFrame) -> Answer | None:
-    """More accuracy at the highest; or seconds saved until each settles at its own."""
-    if kind == "accuracy":
-        return _gain(("homo_a",), system, fig21, counts=highest)
-    if not {"dlion", system} <= set(fig21["system"]):
-        return None
+@by_trainings
+def _time_saved(system: str, fig21: pl.DataFrame) -> Answer | None:
+    """Seconds saved until each settles within 1 % of its own highest accuracy."""
     ours, theirs = (_settled_s(fig21.filter(system=name)) for name in ("dlion", system))
-    pairs = [(one, other) for seed, one in ours.items() if one and (other := theirs.get(seed))]
+    if not (ours and theirs):
+        return None
+    pairs = [(our_s, theirs[seed]) for seed, our_s in ours.items() if seed in theirs]
     if not pairs:
-        return Answer(detail="no accuracy to settle on")
+        return Answer(detail="no seed in which both settle")
     saved = [100 * (their_s - our_s) / their_s for our_s, their_s in pairs]
-    detail = "settled at {:.0f}/{:.0f} s".format(*map(fmean, zip(*pairs, strict=True)))
-    return Answer.over_seeds(saved, f"{detail}, {spread(saved)}, {learnt_from(fig21)}")
+    our_s, their_s = map(fmean, zip(*pairs, strict=True))
+    return Answer.over_seeds(
+        saved, f"settled at {our_s:.0f}/{their_s:.0f} s, {Mean.of(saved).spread()}"
+    )
 
 
-def _settled_s(frame: pl.DataFrame) -> dict[int, float | None]:
-    """By seed, the seconds until within 1 % of the training's own highest accuracy."""
-    return {
-        seed: seconds_to(frame.filter(seed=seed), 0.99 * top1)
-        for seed, top1 in highest(frame).select("seed", "top1").rows()
-    }
+def _settled_s(frame: pl.DataFrame) -> dict[int, float]:
+    settled = {}
+    for seed, top1 in highest(frame).select("seed", "top1").rows():
+        if (at_s := seconds_to(frame.filter(seed=seed), 0.99 * top1)[seed]) is not None:
+            settled[seed] = at_s
+    return settled
 
+
+# --- Causes ---------------------------------------------------------------------------------------
 
 CEILING = Cause(
     "data",
@@ -247,7 +177,7 @@ APART = Cause(
     "its gains in Homo A, Hetero CPU A and B, where the paper finds almost the same accuracies, "
     "differ from their mean by more than this claim misses near",
 )
-_MAX10 = Cause(
+SENDS_NOTHING = Cause(
     "ours",
     "within 10 % of the largest gradient Max 10 sends hardly anything, and what it does not send "
     "is forgotten, of which the paper says nothing",
@@ -257,129 +187,78 @@ AKO_FORGETS = Cause(
     "whether what Ako does not send adds up, as in Ako's own paper and here, this paper does not "
     "say; if it is forgotten the claim is near, and the one in Homo B no longer is",
 )
-_GAIA = Cause(
+GAIA = Cause(
     "ours",
     "beside DLion, Gaia is less accurate than in Hetero SYS A, where by the paper's gains it is "
     "more accurate; not explained yet",
 )
-_DEVIATION = Cause(
+UNEXPLAINED = Cause("ours", "not explained yet")
+DEVIATION = Cause(
     "ours", "neither are DLion's workers always the closest, nor Ako's; not explained yet"
 )
 
+# --- Figures --------------------------------------------------------------------------------------
+
 
 def _figure(
-    number: int, systems: Sequence[Case], environments: Sequence[str], **declared: Any
+    number: int, cases: Sequence[Case], environments: Sequence[str], **declared: Any
 ) -> Figure:
     """A figure of the paper: systems in environments."""
-    cases = tuple(
-        system._replace(environment=where) for where, system in product(environments, systems)
-    )
-    compute = partial(trained, f"Figure {number}", cases)
-    return Learnt(id=f"fig{number}", compute=compute, **{"chart": _drawn, **declared})
+    each = [case._replace(environment=where) for where, case in product(environments, cases)]
+    drawn = partial(panels, "environment", "system", "Accuracy after the same virtual time")
+    compute = partial(trained, f"Figure {number}", each)
+    return Learnt(id=f"fig{number}", compute=compute, **{"chart": drawn, **declared})
+
+
+_SYSTEMS = tuple(map(Case, COMPARED))
 
 
 def _gains(
-    number: int,
-    environments: Sequence[str],
-    causes: Mapping[str, Cause],
-    *,
-    stated_in: Sequence[str] = (),
-    counts: Selecting = final,
-    answers: Mapping[str, Answering] | None = None,
-    **declared: Any,
-) -> Figure:
-    """A figure of DLion's gains over the others; causes by ``environment.system``."""
-    prefix = f"dlion.fig{number}"
-    return _figure(
-        number,
-        _SYSTEMS,
-        environments,
-        answers={
-            f"{prefix}.{environment}.{system}": partial(
-                _gain, (environment,), system, counts=counts
-            )
-            for environment, system in product(stated_in or environments, OTHERS)
-        }
-        | dict(answers or {}),
-        causes={f"{prefix}.{claim}": cause for claim, cause in causes.items()},
-        **declared,
-    )
+    number: int, environments: Sequence[str], counting: Counting = final
+) -> dict[str, Answering]:
+    """Answers to a figure's gains in each environment."""
+    return {
+        f"dlion.fig{number}.{environment}.{system}": partial(
+            gain, (environment,), system, counting=counting
+        )
+        for environment, system in product(environments, OTHERS)
+    }
 
 
-_UNEQUAL_CORES = ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
+def _causes(number: int, causes: Mapping[str, Cause]) -> dict[str, Cause]:
+    return {f"dlion.fig{number}.{claim}": cause for claim, cause in causes.items()}
 
-FIG11 = _gains(
+
+FIG11_IN = ("homo_a", "hetero_sys_a", "hetero_sys_b")
+FIG11 = _figure(
     11,
-    ("homo_a", "hetero_sys_a", "hetero_sys_b"),
-    {
-        "hetero_sys_a.ako": AKO_FORGETS,
-        "hetero_sys_b.baseline": CEILING,
-        "hetero_sys_b.gaia": _GAIA,
-        "hetero_sys_b.ako": AKO_FORGETS,
-    },
-    live=True,
-)
-
-_MEAN = "dlion.fig13.mean_of_homo_a_hetero_cpu_a_b"
-FIG13 = _figure(
-    13,
     _SYSTEMS,
-    _UNEQUAL_CORES,
-    answers={f"{_MEAN}.{system}": partial(_gain, _UNEQUAL_CORES, system) for system in OTHERS},
-    causes={f"{_MEAN}.baseline": APART},
-)
-
-FIG15 = _gains(
-    15,
-    ("homo_a", "homo_b", "hetero_net_a"),
-    {
-        "homo_b.baseline": CEILING,
-        "hetero_net_a.baseline": CEILING,
-        "hetero_net_a.ako": AKO_FORGETS,
-    },
-    stated_in=("homo_b", "hetero_net_a"),
-    answers={
-        "dlion.fig15.lan_over_wan": _lan_over_wan,
-        "dlion.fig15.whole_lose_more": _whole_lose_more,
-        **{
-            f"dlion.fig15.small_gradients.{environment}": partial(_small_gradients, environment)
-            for environment in ("homo_b", "hetero_net_a")
+    FIG11_IN,
+    live=True,
+    answers=_gains(11, FIG11_IN),
+    causes=_causes(
+        11,
+        {
+            "hetero_sys_a.ako": AKO_FORGETS,
+            "hetero_sys_b.baseline": CEILING,
+            "hetero_sys_b.gaia": GAIA,
+            "hetero_sys_b.ako": AKO_FORGETS,
         },
-    },
-)
-
-FIG18 = _gains(
-    18,
-    ("dynamic_sys_a", "dynamic_sys_b"),
-    {
-        "dynamic_sys_a.baseline": CEILING,
-        "dynamic_sys_b.baseline": CEILING,
-        "dynamic_sys_b.gaia": Cause("ours", "not explained yet"),
-        "dynamic_sys_b.ako": AKO_FORGETS,
-    },
-    chart=partial(
-        panels,
-        "environment",
-        "system",
-        "Highest accuracy while cores and links change",
-        counts=highest,
     ),
-    counts=highest,
-    sizes={**SIZES, "learning": TIMED},
 )
 
 # Deviation: at scale ``paper`` MobileNet learns from CIFAR-10, with the times and bytes of
 # 224 x 224 images.
 _SMALL = LEARNING.default.learner._replace(timed="mobilenet_v1")
-_MOBILE = (
+_LEARNERS = (
     _SMALL._replace(stands_for=1200.0),
     _SMALL._replace(stands_for=45.0),
     Learner("mobilenet_v1_cifar", "mobilenet_v1"),
 )
 MOBILE = Scaled(
     *(
-        one._replace(learner=learner, seconds=STATED["training"]["mobilenet_s"])
-        for one, learner in zip(LEARNING, _MOBILE, strict=True)
+        learning._replace(learner=learner, seconds=STATED["training"]["mobilenet_s"])
+        for learning, learner in zip(LEARNING, _LEARNERS, strict=True)
     )
 )
 
@@ -390,16 +269,47 @@ FIG12 = _figure(
     sizes={**SIZES, "learning": MOBILE},
     answers={
         f"dlion.fig12.{environment}.{system}": partial(_ratio, environment, system)
-        for environment, system in product(GPU_ENVIRONMENTS, ("hop", "gaia", "ako"))
+        for environment, system in product(GPU_ENVIRONMENTS, OTHERS[1:])
     },
+)
+
+_MEAN = "mean_of_homo_a_hetero_cpu_a_b"
+FIG13 = _figure(
+    13,
+    _SYSTEMS,
+    UNEQUAL_CORES,
+    answers={
+        f"dlion.fig13.{_MEAN}.{system}": partial(gain, UNEQUAL_CORES, system) for system in OTHERS
+    },
+    causes=_causes(13, {f"{_MEAN}.baseline": APART}),
+)
+
+FIG15 = _figure(
+    15,
+    _SYSTEMS,
+    (LAN, *WANS),
+    answers={
+        **_gains(15, WANS),
+        "dlion.fig15.lan_over_wan": _lan_over_wans,
+        "dlion.fig15.whole_lose_more": _whole_lose_more,
+        **{f"dlion.fig15.small_gradients.{wan}": partial(_small_over_hop, wan) for wan in WANS},
+    },
+    causes=_causes(
+        15,
+        {
+            "homo_b.baseline": CEILING,
+            "hetero_net_a.baseline": CEILING,
+            "hetero_net_a.ako": AKO_FORGETS,
+        },
+    ),
 )
 
 FIG16 = _figure(
     16,
-    (*map(Case, OTHERS), *MAX_10),
-    ("homo_a", "hetero_sys_a", "hetero_sys_b"),
+    (*_SYSTEMS[:-1], *MAX_10),
+    FIG11_IN,
     answers={"dlion.fig16.max10": _max10},
-    causes={"dlion.fig16.max10": _MAX10},
+    causes=_causes(16, {"max10": SENDS_NOTHING}),
 )
 
 
@@ -409,8 +319,8 @@ def heterogeneous(fig11: pl.DataFrame, fig13: pl.DataFrame, fig15: pl.DataFrame)
     Deviation: Hetero NET B is in no table; Hetero NET A stands in its place.
     """
     where = ("hetero_sys_b", "hetero_net_a", "hetero_cpu_b")
-    frames = [fig11, fig15, fig13]
-    return pl.concat(frames, how="diagonal").filter(pl.col("environment").is_in(where))
+    frames = pl.concat([fig11, fig15, fig13], how="diagonal")
+    return frames.filter(pl.col("environment").is_in(where))
 
 
 FIG17 = Figure(
@@ -427,32 +337,67 @@ FIG17 = Figure(
         axis="points",
     ),
     answers={"dlion.fig17.deviation": _deviation},
-    causes={"dlion.fig17.deviation": _DEVIATION},
+    causes=_causes(17, {"deviation": DEVIATION}),
 )
 
-_KINDS = tuple(product(("accuracy", "time"), OTHERS))
+_DYNAMIC = ("dynamic_sys_a", "dynamic_sys_b")
+FIG18 = _figure(
+    18,
+    _SYSTEMS,
+    _DYNAMIC,
+    sizes={**SIZES, "learning": TIMED},
+    chart=partial(
+        panels,
+        "environment",
+        "system",
+        "Highest accuracy while cores and links change",
+        counting=highest,
+    ),
+    answers=_gains(18, _DYNAMIC, highest),
+    causes=_causes(
+        18,
+        {
+            "dynamic_sys_a.baseline": CEILING,
+            "dynamic_sys_b.baseline": CEILING,
+            "dynamic_sys_b.gaia": UNEXPLAINED,
+            "dynamic_sys_b.ako": AKO_FORGETS,
+        },
+    ),
+)
+
+
+def draw_converged(frame: pl.DataFrame) -> alt.Chart:
+    """Accuracy over a long time."""
+    title = learnt_title("Twice as long, Homo A", frame, "mean")
+    drawn = curves(frame.with_columns(system_title(frame)), "system")
+    return drawn.properties(height=200, title=title)
+
+
 FIG21 = _figure(
     21,
     _SYSTEMS,
-    ("homo_a",),
+    (LAN,),
     chart=draw_converged,
     sizes={
         **SIZES,
-        "learning": Scaled(
-            smoke=TIMED.smoke,
+        "learning": TIMED._replace(
             default=TIMED.default._replace(seconds=3000.0),  # in which it takes to converge
             paper=TIMED.paper._replace(seconds=3000.0),
         ),
     },
     answers={
-        **{
-            f"dlion.fig21.{kind}.{system}": partial(_converged, kind, system)
-            for kind, system in _KINDS
-        },
         "dlion.fig21.above_baseline": _above_baseline,
+        **{
+            f"dlion.fig21.accuracy.{system}": partial(gain, (LAN,), system, counting=highest)
+            for system in OTHERS
+        },
+        **{f"dlion.fig21.time.{system}": partial(_time_saved, system) for system in OTHERS},
     },
-    causes={
-        f"dlion.fig21.{kind}.{system}": BY_HEART if kind == "accuracy" else STILL_RISING
-        for kind, system in _KINDS
-    },
+    causes=_causes(
+        21,
+        {
+            **{f"accuracy.{system}": BY_HEART for system in OTHERS},
+            **{f"time.{system}": STILL_RISING for system in OTHERS},
+        },
+    ),
 )

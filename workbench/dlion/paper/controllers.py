@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -15,16 +16,18 @@ from workbench import figures
 from workbench.clusters.schedule import Schedule
 from workbench.dlion.algorithms.global_batch import CONSTANT
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
-from workbench.dlion.paper.accuracy import slashed
 from workbench.dlion.paper.cases import AT_DEFAULT, LEARNING, Case, Learning, system_of
+from workbench.dlion.paper.charts import WORKERS
 from workbench.dlion.paper.testbed import STATED, paper_testbed
-from workbench.dlion.paper.titles import WORKERS
 from workbench.dlion.training import Trained, train
 from workbench.figures import parts
 from workbench.profiles import profile_model
 from workbench.reproduction.claims import Answer, Cause
 from workbench.reproduction.figure import Figure, JointClaims
 from workbench.reproduction.sweep import sweep
+from workbench.reproduction.trainings import slashed
+
+# --- Trainings ------------------------------------------------------------------------------------
 
 BATCHES: dict[str, Any] = {
     "at_s": pl.Float64,
@@ -32,20 +35,58 @@ BATCHES: dict[str, Any] = {
     "cores": pl.Float64,
     "stands_for": pl.Float64,
 }
-
 LINKS: dict[str, Any] = {
     "at_s": pl.Float64,
     **dict.fromkeys(("source", "target", "iteration"), pl.Int64),
     **dict.fromkeys(("percent", "mbps"), pl.Float64),
 }
+Rows = list[dict[str, Any]]
+
+
+def batches(*, where: Environment, learning: Learning, seed: int, grows: bool) -> Rows:
+    """Local and global batches, in samples of the paper's, and cores then."""
+    learner = learning.learner
+    factor = learner.sample_stands_for / learner.stands_for
+    rows = _trained(where, learning, seed, grows).iterations.with_columns(
+        (pl.col("samples", "global_batch") * factor).cast(pl.Int64),
+        stands_for=pl.lit(learner.stands_for),
+    )
+    cores = [Schedule.of(each) for each in where.cores]
+    return [{**row, "cores": cores[row["node"]].at(row["at_s"])} for row in rows.to_dicts()]
+
+
+def links(*, where: Environment, learning: Learning, seed: int, grows: bool) -> Rows:
+    """What is sent, in percent of the whole gradient's bytes, and the receiver's bandwidth then."""
+    learner = learning.learner  # what it sends stands for several messages
+    whole_bytes = profile_model(learner.model).param_bytes * learner.stands_for
+    sent = _trained(where, learning, seed, grows).transfers.filter(topic="gradient")
+    rows = sent.with_columns(percent=100 * pl.col("bytes") / whole_bytes)
+    mbps = [Schedule.of(each) for each in where.mbps]
+    return [{**row, "mbps": mbps[row["target"]].at(row["at_s"])} for row in rows.to_dicts()]
+
+
+def _trained(where: Environment, learning: Learning, seed: int, grows: bool) -> Trained:
+    data = learning.data
+    system = system_of(Case(), learning, len(data.y_train))
+    if not grows and system.batching is not None:
+        system = replace(system, batching=replace(system.batching, growth=CONSTANT))
+    setup = paper_testbed().setup(
+        learning.learner,
+        data,
+        where,
+        seconds=learning.seconds,
+        seed=seed,
+        evaluate_every=10**6,
+    )
+    return train(setup, system)
 
 
 def decided(
     title: str,
-    what: str,
+    measure: Callable[..., Rows],
     where: Environment,
     seconds: float,
-    growth: str,
+    grows: bool,
     *,
     scale: str,
     learning: Learning,
@@ -53,68 +94,28 @@ def decided(
     dataset: str = "auto",
     folder: Path | None = None,
 ) -> pl.DataFrame:
-    """Train DLion while the global batch is ``"constant"`` or ``"growing"``.
-
-    ``"batches"``: local batch sizes, in samples of the paper's, and cores then. ``"links"``: what
-    is sent, in percent of the whole gradient's bytes, and the receiver's bandwidth then.
-    """
+    """Rows of a training of DLion, whose global batch grows or stays."""
     shared = {
         "where": where,
         "learning": learning.of(scale, dataset)._replace(seconds=seconds),
         "seed": seed,
-        "constant": growth == "constant",
+        "grows": grows,
     }
-    measure, schema = {"batches": (_batches, BATCHES), "links": (_links, LINKS)}[what]
+    schema = BATCHES if measure is batches else LINKS
     return sweep(measure, [{}], schema, title=title, shared=shared, folder=folder)
 
 
-def _batches(
-    *, where: Environment, learning: Learning, seed: int, constant: bool
-) -> list[dict[str, Any]]:
-    learner = learning.learner
-    factor = learner.sample_stands_for / learner.stands_for
-    rows = _train(where, learning, seed, constant).iterations.with_columns(
-        (pl.col("samples", "global_batch") * factor).cast(pl.Int64),
-        stands_for=pl.lit(learner.stands_for),
-    )
-    return [
-        {**row, "cores": Schedule.of(where.cores[row["node"]]).at(row["at_s"])}
-        for row in rows.to_dicts()
-    ]
+# --- Charts ---------------------------------------------------------------------------------------
 
-
-def _links(
-    *, where: Environment, learning: Learning, seed: int, constant: bool
-) -> list[dict[str, Any]]:
-    learner = learning.learner  # what it sends stands for several messages
-    whole_bytes = profile_model(learner.model).param_bytes * learner.stands_for
-    sent = _train(where, learning, seed, constant).transfers.filter(topic="gradient")
-    rows = sent.with_columns(percent=100 * pl.col("bytes") / whole_bytes)
-    return [
-        {**row, "mbps": Schedule.of(where.mbps[row["target"]]).at(row["at_s"])}
-        for row in rows.to_dicts()
-    ]
-
-
-def _train(where: Environment, learning: Learning, seed: int, constant: bool) -> Trained:
-    learner, data = learning.learner, learning.data
-    system = system_of(Case(), learning, len(data.y_train))
-    if constant and system.batching is not None:
-        system = replace(system, batching=replace(system.batching, growth=CONSTANT))
-    setup = paper_testbed().setup(
-        learner, data, where, seconds=learning.seconds, seed=seed, evaluate_every=10**6
-    )
-    return train(setup, system)
+SECONDS_AXIS = alt.X("at_s:Q", title="virtual seconds")
 
 
 def draw_batches(subject: str, frame: pl.DataFrame) -> alt.VConcatChart:
     """Local batch sizes over time, and the cores."""
     drawn = frame.with_columns(worker=pl.format("worker {}", "node"))
-    base = (
-        alt.Chart(drawn)
-        .mark_line(interpolate="step-after")
-        .encode(x=alt.X("at_s:Q", title="virtual seconds"), color=parts.colour("worker", WORKERS))
-    )
+    colour = parts.colour("worker", WORKERS)
+    steps = alt.Chart(drawn).mark_line(interpolate="step-after")
+    base = steps.encode(x=SECONDS_AXIS, color=colour)
     upper = base.encode(y=alt.Y("samples:Q", title="local batch, samples"))
     lower = base.encode(y=alt.Y("cores:Q", title="cores"))
     title = [subject, "sizes are the paper's (simulated)"]
@@ -133,36 +134,30 @@ def draw_links(frame: pl.DataFrame) -> alt.Chart:
 def draw_changing_bandwidth(frame: pl.DataFrame) -> alt.VConcatChart:
     """What worker 0 sends while bandwidth changes."""
     drawn = frame.filter(source=0).with_columns(link=pl.format("to worker {}", "target"))
-    mbps = (
-        alt.Chart(drawn)
-        .mark_line(interpolate="step-after", color=parts.GREY)
-        .encode(x=alt.X("at_s:Q", title="virtual seconds"), y=alt.Y("mbps:Q", title="Mbit/s"))
-        .properties(height=60)
-    )
+    steps = alt.Chart(drawn).mark_line(interpolate="step-after", color=parts.GREY)
+    mbps = steps.encode(x=SECONDS_AXIS, y=alt.Y("mbps:Q", title="Mbit/s")).properties(height=60)
     title = ["What worker 0 sends while bandwidth changes", "(simulated)"]
     return alt.vconcat(_draw_sizes(drawn), mbps, title=title)
 
 
 def _draw_sizes(drawn: pl.DataFrame) -> alt.Chart:
     names = drawn.sort("target")["link"].unique(maintain_order=True).to_list()
-    chart: alt.Chart = (
-        alt.Chart(drawn)
-        .mark_line()
-        .encode(
-            x=alt.X("at_s:Q", title="virtual seconds"),
-            y=alt.Y("percent:Q", title="of the whole gradient's bytes, %"),
-            **figures.series("link", names),
-        )
-        .properties(height=150)
-    )
-    return chart
+    size = alt.Y("percent:Q", title="of the whole gradient's bytes, %")
+    lines = alt.Chart(drawn).mark_line()
+    chart: alt.Chart = lines.encode(x=SECONDS_AXIS, y=size, **figures.series("link", names))
+    return chart.properties(height=150)
 
+
+# --- Answers --------------------------------------------------------------------------------------
 
 PROPORTIONAL = 1.25
 """Sizes per Mbit/s that differ by at most this factor are proportional."""
 
 LEAST_ITERATIONS = 20
 """In fewer, at scale ``smoke``, hardly any worker times batches again after cores have changed."""
+
+STEPS = ("first", "second", "third")
+"""Of the global batch, which Fig. 6 states."""
 
 
 def _local_batches(fig6: pl.DataFrame, fig19: pl.DataFrame) -> Answer:
@@ -191,20 +186,6 @@ def _local_batches(fig6: pl.DataFrame, fig19: pl.DataFrame) -> Answer:
     return Answer(off == 0 and rising, detail)
 
 
-def _proportional(fig20: pl.DataFrame) -> Answer:
-    """Whether sizes are proportional to bandwidth, up to a quarter: medians, as both change."""
-    sizes = dict(fig20.group_by("mbps").agg(pl.col("percent").median()).sort("mbps").iter_rows())
-    if len(sizes) < 2:
-        return Answer(not_run="takes iterations at each bandwidth, as at default scale")
-    each = [percent / mbps for mbps, percent in sizes.items()]
-    shown = ", ".join(f"{mbps:.0f} Mbit/s {percent:.1f} %" for mbps, percent in sizes.items())
-    return Answer(max(each) <= PROPORTIONAL * min(each), f"of the whole gradient: {shown}")
-
-
-STEPS = ("first", "second", "third")
-"""Of the global batch, which Fig. 6 states."""
-
-
 def _step(place: int, fig6: pl.DataFrame) -> Answer | None:
     """When the global batch grows for the first, second or third time."""
     sizes = fig6.group_by("global_batch").agg(pl.col("at_s").min()).sort("global_batch")
@@ -222,6 +203,18 @@ def _wider_link(fig8: pl.DataFrame) -> Answer | None:
     return Answer(sizes[2] > sizes[4], f"of the whole gradient: {sizes[2]:.1f}/{sizes[4]:.1f} %")
 
 
+def _proportional(fig20: pl.DataFrame) -> Answer:
+    """Whether sizes are proportional to bandwidth, up to a quarter: medians, as both change."""
+    sizes = dict(fig20.group_by("mbps").agg(pl.col("percent").median()).sort("mbps").iter_rows())
+    if len(sizes) < 2:
+        return Answer(not_run="takes iterations at each bandwidth, as at default scale")
+    each = [percent / mbps for mbps, percent in sizes.items()]
+    shown = ", ".join(f"{mbps:.0f} Mbit/s {percent:.1f} %" for mbps, percent in sizes.items())
+    return Answer(max(each) <= PROPORTIONAL * min(each), f"of the whole gradient: {shown}")
+
+
+# --- Figures --------------------------------------------------------------------------------------
+
 Decided = partial(
     Figure,
     sizes={"learning": LEARNING},
@@ -236,11 +229,10 @@ _UNEQUAL_CORES = replace(
 _UNEQUAL_LINKS, _CORES, _BANDWIDTH = (
     ENVIRONMENTS[name] for name in ("hetero_net_a", "fig19", "fig20")
 )
-END_S: dict[str, float] = {name: STATED[name]["end_s"] for name in ("fig19", "fig20")}
 
 FIG6 = Decided(
     id="fig6",
-    compute=partial(decided, "Figure 6", "batches", _UNEQUAL_CORES, 1000.0, "growing"),
+    compute=partial(decided, "Figure 6", batches, _UNEQUAL_CORES, 1000.0, True),
     chart=partial(draw_batches, "Local batch sizes while the global batch grows"),
     answers={f"dlion.fig6.step.{name}": partial(_step, place) for place, name in enumerate(STEPS)},
     causes={
@@ -252,24 +244,24 @@ FIG6 = Decided(
     },
 )
 
+FIG8 = Decided(
+    id="fig8",
+    compute=partial(decided, "Figure 8", links, _UNEQUAL_LINKS, 200.0, False),
+    chart=draw_links,
+    answers={"dlion.fig8.size": _wider_link},
+)
+
 FIG19 = Decided(
     id="fig19",
-    compute=partial(decided, "Figure 19", "batches", _CORES, END_S["fig19"], "constant"),
+    compute=partial(decided, "Figure 19", batches, _CORES, STATED["fig19"]["end_s"], False),
     chart=partial(draw_batches, "Local batch sizes while cores change"),
 )
 
 BOTH = JointClaims((FIG6, FIG19), {"dlion.fig6.lbs": _local_batches})
 
-FIG8 = Decided(
-    id="fig8",
-    compute=partial(decided, "Figure 8", "links", _UNEQUAL_LINKS, 200.0, "constant"),
-    chart=draw_links,
-    answers={"dlion.fig8.size": _wider_link},
-)
-
 FIG20 = Decided(
     id="fig20",
-    compute=partial(decided, "Figure 20", "links", _BANDWIDTH, END_S["fig20"], "constant"),
+    compute=partial(decided, "Figure 20", links, _BANDWIDTH, STATED["fig20"]["end_s"], False),
     chart=draw_changing_bandwidth,
     answers={"dlion.fig20.size": _proportional},
 )

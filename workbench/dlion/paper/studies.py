@@ -1,176 +1,46 @@
-"""Figs. 5, 7 and 9: growth of the global batch, Max N alone, and knowledge transfer."""
+"""Figs. 5, 7, 9 and 14: the global batch, Max N, knowledge transfer and dynamic batching."""
 
 from __future__ import annotations
 
-from functools import partial, wraps
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterable
+from functools import partial
+from itertools import combinations, pairwise, product
 
 import altair as alt
 import polars as pl
 
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
-from workbench.dlion.paper.accuracy import (
-    by,
-    learnt_from,
-    of_trainings,
-    percents,
-    percents_by,
-    seconds_text,
-    seconds_to,
-    slashed,
-    target_of,
+from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
+from workbench.dlion.paper.accuracy import by_trainings, final, target_of, usual
+from workbench.dlion.paper.cases import SIZES, TIMED, Case, Learnt, Trained, trained
+from workbench.dlion.paper.charts import (
+    ENVIRONMENT_TITLES,
+    bars,
+    curves,
+    learnt_title,
+    panels,
+    seconds_bars,
 )
-from workbench.dlion.paper.cases import TIMED, Case
-from workbench.dlion.paper.titles import bars, curves, learnt_title
-from workbench.dlion.paper.trainings import SIZES, Group, Learnt, trained
+from workbench.dlion.paper.testbed import CPU_ENVIRONMENTS, DYNAMIC
 from workbench.reproduction.claims import Answer
+from workbench.reproduction.scales import Scaled
+from workbench.reproduction.trainings import Means, mean_of_all, percents, seconds_to, slashed
+
+# --- Fig. 5: when the global batch may grow -------------------------------------------------------
 
 ALIKE = 0.02
 """Fractions of samples that accuracies may differ by and be alike."""
 
-EARLY = 0.2
-"""Share of a training that is its early phase (Fig. 9c)."""
 
-USUAL = Transfer()
-TRANSFERS = tuple(
-    Group(cases, {"panel": panel})
-    for panel, cases in {
-        "period": (Case(period=10), Case(), Case(period=1000), Case(early=500)),
-        "whom": (Case(techniques=("batching", "links")), Case(whom="worst"), Case()),
-        "lambda": (Case(share=0.0), Case(share=0.5), Case(), Case(share=1.0)),
-    }.items()
-)
-
-
-@wraps(trained, assigned=())  # with the same parameters
-def transfers(*cases: Any, **sizes: Any) -> pl.DataFrame:
-    """As `trained`; where a case leaves period or share as they are, these are the usual ones."""
-    return trained(*cases, **sizes).with_columns(
-        period=pl.when(pl.col("early").is_null()).then(pl.col("period").fill_null(USUAL.period)),
-        share=pl.col("share").fill_null(USUAL.share),
-    )
-
-
-def draw_transfers(frame: pl.DataFrame) -> alt.VConcatChart:
-    """Knowledge transfer: seconds by period, and accuracy over time by whom and by lambda."""
-    settings = {
-        "period": pl.format("every {}", "period").fill_null("early and frequent"),
-        "whom": pl.when(pl.col("techniques").is_not_null())
-        .then(pl.lit("no transfer"))
-        .otherwise(pl.format("best to {}", pl.col("whom").fill_null("all"))),
-        "lambda": pl.format("lambda {}", "share"),
-    }
-    periods, whom, lambdas = (
-        frame.filter(panel=panel).with_columns(setting=of) for panel, of in settings.items()
-    )
-    return alt.vconcat(
-        _until(periods),
-        curves(whom, "setting").properties(title="Whom to send the best weights"),
-        curves(lambdas, "setting").properties(title="How far towards the best weights"),
-        title=learnt_title("Direct knowledge transfer, Homo A", frame, "mean"),
-    ).resolve_scale(color="independent", shape="independent", strokeDash="independent")
-
-
-def _until(periods: pl.DataFrame) -> alt.LayerChart:
-    target = target_of(periods)
-    rows = [
-        (name, seconds_to(part, target))
-        for (name,), part in periods.group_by("setting", maintain_order=True)
-    ]
-    schema = {"setting": pl.String, "seconds": pl.Float64}
-    rounded = pl.col("seconds").round(0).cast(pl.Int64)
-    drawn = pl.DataFrame(rows, schema, orient="row").with_columns(
-        text=pl.format("{} s", rounded).fill_null("never")
-    )
-    base = alt.Chart(drawn).encode(
-        y=alt.Y("setting:N", sort=None, title="iterations"),
-        x=alt.X("seconds:Q", title=f"virtual seconds until {100 * target:.0f} %"),
-    )
-    texts = base.mark_text(align="left", dx=3).encode(text="text:N")
-    return (base.mark_bar() + texts).properties(height=16 * len(rows))
-
-
-@of_trainings
+@by_trainings
 def _early(fig5: pl.DataFrame) -> Answer | None:
-    found = by(fig5.sort("growth_epochs"), "growth_epochs")
-    late = [value for start, value in found.items() if isinstance(start, int) and start >= 2]
-    if not late or not {0, 1} <= found.keys():
+    """Whether growing from epoch 0 or 1 on is worse than later, which are alike."""
+    top1 = Means.by(final(fig5), "growth_epochs")
+    late = [top1[start] for start in top1 if start not in (0, 1)]
+    if not late:
         return None
-    early = [found[0], found[1]]
-    holds = max(early) < min(late) and max(late) - min(late) <= ALIKE
-    return Answer(holds, f"{percents_by(found, 'first epoch')}, {learnt_from(fig5)}")
-
-
-@of_trainings
-def _larger_n(fig7: pl.DataFrame) -> Answer | None:
-    found = by(fig7.sort("n"), "n")
-    if len(found) < 2:
-        return None
-    holds = all(after > before for before, after in pairwise(found.values()))
-    return Answer(holds, f"{percents_by(found, 'N')}, {learnt_from(fig7)}")
-
-
-@of_trainings
-def _period(fig9: pl.DataFrame) -> Answer | None:
-    frame = fig9.filter(pl.col("early").is_null(), panel="period").sort("period")
-    target = target_of(frame)
-    found = {
-        period: seconds_to(part, target)
-        for (period,), part in frame.group_by("period", maintain_order=True)
-    }
-    if 100 not in found:
-        return None
-    middle = found[100]
-    others = [seconds for period, seconds in found.items() if period != 100]
-    holds = middle is not None and all(one is None or middle < one for one in others)
-    shown = f"{seconds_text(found.values())} by period {slashed(found)}"
-    return Answer(holds, f"until {100 * target:.0f} %: {shown}, {learnt_from(fig9)}")
-
-
-@of_trainings
-def _whom(fig9: pl.DataFrame) -> Answer | None:
-    frame = fig9.filter(panel="whom").with_columns(
-        who=pl.when(pl.col("techniques").is_not_null())
-        .then(pl.lit("none"))
-        .otherwise(pl.col("whom").fill_null("all"))
-    )
-    found = by(frame, "who")
-    if not {"all", "worst", "none"} <= found.keys():
-        return None
-    holds = found["all"] > found["worst"] > found["none"]
-    return Answer(holds, f"{percents_by(found, 'whom')}, {learnt_from(fig9)}")
-
-
-def _by_lambda(fig9: pl.DataFrame) -> dict[object, float]:
-    frame = fig9.filter(panel="lambda").sort("share")
-    found = by(frame, "share")
-    return found if {0.0, 1.0} <= found.keys() and len(found) > 2 else {}
-
-
-@of_trainings
-def _no_lambda(fig9: pl.DataFrame) -> Answer | None:
-    """Whether a lambda of 0, no transfer at all, ends lowest."""
-    if not (found := _by_lambda(fig9)):
-        return None
-    holds = all(found[0.0] < top1 for share, top1 in found.items() if share)
-    return Answer(holds, f"{percents_by(found, 'lambda')}, {learnt_from(fig9)}")
-
-
-@of_trainings
-def _lambda_1(fig9: pl.DataFrame) -> Answer | None:
-    """Whether a lambda of 1 is ahead of all at a fifth of the time, and not at the end."""
-    if not (found := _by_lambda(fig9)):
-        return None
-    frame = fig9.filter(panel="lambda").sort("share")
-    at_s = frame.filter(pl.col("at_s") <= EARLY * pl.col("seconds"))["at_s"].max()
-    early = frame.filter(at_s=at_s).group_by("share", maintain_order=True)
-    ahead = dict(early.agg(pl.col("top1").mean()).drop_nulls().iter_rows())
-    if ahead.keys() != found.keys():
-        return None
-    holds = max(ahead, key=ahead.__getitem__) == 1 and max(found, key=found.__getitem__) != 1
-    shown = f"{percents(ahead.values())} % early, {percents_by(found, 'lambda')} at the end"
-    return Answer(holds, f"{shown}, {learnt_from(fig9)}")
+    holds = max(top1[0], top1[1]) < min(late) and max(late) - min(late) <= ALIKE
+    return Answer(holds, f"{top1.percents()}, the first epoch")
 
 
 FIG5 = Learnt(
@@ -184,6 +54,19 @@ FIG5 = Learnt(
     answers={"dlion.fig5.early": _early},
 )
 
+# --- Fig. 7: Max N alone --------------------------------------------------------------------------
+
+
+@by_trainings
+def _larger_n(fig7: pl.DataFrame) -> Answer | None:
+    """Whether accuracy rises with N."""
+    top1 = Means.by(final(fig7), "n")
+    if len(top1) < 2:
+        return None
+    holds = all(after > before for before, after in pairwise(top1.values()))
+    return Answer(holds, f"{top1.percents()}, N")
+
+
 FIG7 = Learnt(
     id="fig7",
     compute=partial(trained, "Figure 7", tuple(Case(n=n) for n in (1.0, 10.0, 50.0, 100.0))),
@@ -191,15 +74,231 @@ FIG7 = Learnt(
     answers={"dlion.fig7.max_n": _larger_n},
 )
 
+# --- Fig. 9: direct knowledge transfer ------------------------------------------------------------
+
+USUAL = Transfer()
+NO_TRANSFER = ("batching", "links")
+_TRANSFERS = (
+    *(Case(period=10), Case(), Case(period=1000), Case(early=500)),
+    *(Case(techniques=NO_TRANSFER), Case(whom="worst")),
+    *(Case(share=0.0), Case(share=0.5), Case(share=1.0)),
+)
+_EVERY, _TO_ALL = usual("period", USUAL.period), usual("whom", USUAL.whom)
+_WITH, _SHARE = pl.col("techniques").is_null(), usual("share", USUAL.share)
+_ALL_ALONG = pl.col("early").is_null()
+
+
+def _periods(fig9: pl.DataFrame) -> pl.DataFrame:
+    """Trainings that differ in the period alone, with ``setting`` (Fig. 9a)."""
+    every = pl.format("every {}", pl.col("period").fill_null(USUAL.period))
+    name = pl.when(_ALL_ALONG).then(every).otherwise(pl.lit("early and frequent"))
+    return fig9.filter(_WITH & _TO_ALL & _SHARE).with_columns(setting=name)
+
+
+def _receivers(fig9: pl.DataFrame) -> pl.DataFrame:
+    """Trainings that differ in who gets the best weights, with ``setting`` (Fig. 9b)."""
+    whom = pl.format("best to {}", pl.col("whom").fill_null(USUAL.whom))
+    name = pl.when(_WITH).then(whom).otherwise(pl.lit("no transfer"))
+    return fig9.filter(_EVERY & _ALL_ALONG & _SHARE).with_columns(setting=name)
+
+
+def _shares(fig9: pl.DataFrame) -> pl.DataFrame:
+    """Trainings that differ in lambda alone, with ``share`` and ``setting`` (Fig. 9c)."""
+    frame = fig9.filter(_WITH & _EVERY & _ALL_ALONG & _TO_ALL)
+    share = frame.with_columns(pl.col("share").fill_null(USUAL.share)).sort("share")
+    return share.with_columns(setting=pl.format("lambda {}", "share"))
+
+
+def draw_transfers(frame: pl.DataFrame) -> alt.VConcatChart:
+    """Knowledge transfer: seconds by period, and accuracy over time by whom and by lambda."""
+    return alt.vconcat(
+        seconds_bars({"How often": _periods(frame)}, "setting", ["When to send the best weights"]),
+        curves(_receivers(frame), "setting").properties(title="Whom to send the best weights"),
+        curves(_shares(frame), "setting").properties(title="How far towards the best weights"),
+        title=learnt_title("Direct knowledge transfer, Homo A", frame, "mean"),
+    ).resolve_scale(color="independent", shape="independent", strokeDash="independent")
+
+
+@by_trainings
+def _period(fig9: pl.DataFrame) -> Answer | None:
+    """Whether the usual period reaches the target sooner than a shorter and a longer one."""
+    frame = _periods(fig9).filter(_ALL_ALONG).sort("period", nulls_last=False)
+    target = target_of(frame)
+    found = {
+        setting: mean_of_all(seconds_to(part, target).values())
+        for (setting,), part in frame.group_by("setting", maintain_order=True)
+    }
+    middle = f"every {USUAL.period}"
+    if middle not in found or len(found) < 3:
+        return None
+    middle_s = found.pop(middle)
+    others = [seconds for seconds in found.values() if seconds is not None]
+    holds = middle_s is not None and all(middle_s < seconds for seconds in others)
+    shown = seconds_text({middle: middle_s, **found}.values())
+    return Answer(holds, f"until {100 * target:.0f} %: {shown}, {slashed((middle, *found))}")
+
+
+def seconds_text(seconds: Iterable[float | None]) -> str:
+    """``900/never s``."""
+    shown = ("never" if each is None else f"{each:.0f}" for each in seconds)
+    return f"{slashed(shown)} s"
+
+
+@by_trainings
+def _whom(fig9: pl.DataFrame) -> Answer:
+    """Whether best to all is better than best to worst, and that than no transfer."""
+    top1 = Means.by(final(_receivers(fig9)), "setting")
+    holds = top1["best to all"] > top1["best to worst"] > top1["no transfer"]
+    return Answer(holds, top1.percents())
+
+
+EARLY = 0.2
+"""Share of a training that is its early phase."""
+
+
+@by_trainings
+def _no_lambda(fig9: pl.DataFrame) -> Answer:
+    """Whether a lambda of 0, no transfer at all, ends lowest."""
+    top1 = Means.by(final(_shares(fig9)), "share")
+    holds = all(top1[0.0] < top1[share] for share in (0.5, USUAL.share, 1.0))
+    return Answer(holds, f"{top1.percents()}, lambda")
+
+
+@by_trainings
+def _replace(fig9: pl.DataFrame) -> Answer:
+    """Whether a lambda of 1 is ahead of all at a fifth of the time, and not at the end."""
+    frame = _shares(fig9)
+    by_then = frame.filter(pl.col("at_s") <= EARLY * pl.col("seconds"))
+    early = Means.by(by_then.filter(pl.col("at_s") == pl.col("at_s").max()), "share")
+    end = Means.by(final(frame), "share")
+    others = (0.0, 0.5, USUAL.share)
+    holds = early[1.0] > max(early[share] for share in others) and end[1.0] < max(
+        end[share] for share in others
+    )
+    return Answer(holds, f"{percents(early.values())} early, {end.percents()}, lambda, at the end")
+
+
 FIG9 = Learnt(
     id="fig9",
     sizes={**SIZES, "learning": TIMED},
-    compute=partial(transfers, "Figure 9", TRANSFERS),
+    compute=partial(trained, "Figure 9", _TRANSFERS),
     chart=draw_transfers,
     answers={
         "dlion.fig9a.period": _period,
         "dlion.fig9b.whom": _whom,
         "dlion.fig9c.none": _no_lambda,
-        "dlion.fig9c.replace": _lambda_1,
+        "dlion.fig9c.replace": _replace,
+    },
+)
+
+# --- Fig. 14: dynamic batching and its weights; weightings and all techniques are ours ------------
+
+_CORES = ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
+NEITHER, UNWEIGHTED = Case(techniques=("links", "transfer")), Case(weighting="equal")
+_VARIANT = (
+    pl.when(pl.col("techniques").is_not_null())
+    .then(pl.lit("neither"))
+    .when(weighting="equal")
+    .then(pl.lit("batching"))
+    .otherwise(pl.lit("and weights"))
+)
+
+
+def draw_speed_ups(frame: pl.DataFrame) -> alt.FacetChart:
+    """Seconds until an accuracy without dynamic batching, without its weights, and with both."""
+    parts = frame.with_columns(variant=_VARIANT).partition_by("environment", as_dict=True)
+    named = {ENVIRONMENT_TITLES[str(where)]: part for (where,), part in parts.items()}
+    title = learnt_title("Dynamic batching and weighted updates", frame)
+    return seconds_bars(named, "variant", title)
+
+
+@by_trainings
+def _speed_up(environment: str, before: str, after: str, fig14: pl.DataFrame) -> Answer | None:
+    """Seconds saved by a variant over another, until an accuracy that all three reach."""
+    frame = fig14.filter(environment=environment).with_columns(variant=_VARIANT)
+    variants = ("neither", "batching", "and weights")
+    if set(frame["variant"]) < set(variants):
+        return None
+    target = target_of(frame)
+    seconds = {
+        name: mean_of_all(seconds_to(frame.filter(variant=name), target).values())
+        for name in variants
+    }
+    detail = f"until {100 * target:.0f} %: {seconds_text(seconds.values())}"
+    before_s, after_s = seconds[before], seconds[after]
+    if before_s is None or after_s is None:
+        return Answer(detail=f"not all reach it; {detail}")
+    return Answer(100 * (before_s - after_s) / before_s, detail)
+
+
+FIG14 = Learnt(
+    id="fig14",
+    sizes={**SIZES, "learning": TIMED},
+    compute=partial(
+        trained,
+        "Figure 14",
+        [
+            case._replace(environment=where)
+            for where, case in product(_CORES, (NEITHER, UNWEIGHTED, Case()))
+        ],
+    ),
+    chart=draw_speed_ups,
+    answers={
+        f"dlion.fig14.{name}.{environment}": partial(_speed_up, environment, before, after)
+        for name, before, after in (
+            ("dynamic_batching", "neither", "batching"),
+            ("weighted_update", "batching", "and weights"),
+        )
+        for environment in _CORES
+    },
+)
+
+
+def draw_weightings(frame: pl.DataFrame) -> alt.Chart:
+    """Accuracy over time by how gradients from unequal batches are weighted."""
+    titles = {"equal": "equal (Eq. 4)", "by_samples": "by samples, sum 1"}
+    named = pl.col("weighting").replace(titles).fill_null("dynamic (Eq. 7)")
+    title = learnt_title("Weights of gradients from unequal batches, Hetero CPU A", frame, "mean")
+    drawn = curves(frame.with_columns(named), "weighting")
+    return drawn.properties(height=180, title=title)
+
+
+WEIGHTED = Trained(
+    id="weightings",
+    compute=partial(
+        trained,
+        "Weightings",
+        [
+            Case(environment="hetero_cpu_a", weighting=None if name == "dynamic" else name)
+            for name in WEIGHTINGS
+        ],
+    ),
+    chart=draw_weightings,
+)
+
+
+def draw_techniques(frame: pl.DataFrame) -> alt.FacetChart:
+    """Final accuracy of all combinations of the three techniques."""
+    chosen = pl.col("techniques").replace({"": "none"}).fill_null("all three")
+    drawn = frame.with_columns(chosen=chosen)
+    return panels("environment", "chosen", "What each technique is worth", drawn)
+
+
+def _combinations(*environments: str) -> list[Case]:
+    """All eight of the three techniques; None is all three."""
+    each = ("batching", "links", "transfer")
+    some = [chosen for count in range(len(each)) for chosen in combinations(each, count)]
+    both = product(environments, [*some, None])
+    return [Case(environment=where, techniques=chosen) for where, chosen in both]
+
+
+_FEW = _combinations("homo_a", "hetero_sys_a")
+TECHNIQUES = Trained(
+    id="techniques",
+    compute=partial(trained, "Techniques"),
+    chart=draw_techniques,
+    sizes={
+        **SIZES,
+        "cases": Scaled(smoke=_FEW, default=_FEW, paper=_combinations(*CPU_ENVIRONMENTS, *DYNAMIC)),
     },
 )

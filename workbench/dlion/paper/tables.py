@@ -1,4 +1,4 @@
-"""Tables 1 to 3, and what the cost model says of every system."""
+"""Tables 1 to 3, sizes of the models, and what the cost model says of every system."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled
 from workbench.reproduction.sweep import sweep
 
-SENT = ("gaia", "max10")
-"""Systems of which a prediction is told what share of the bytes they send."""
-HOOKS = ("generate_partial_gradients", "synch_training")
+# --- Table 1: lines to plug a system in -----------------------------------------------------------
 
+HOOKS = ("generate_partial_gradients", "synch_training")
 _STRATEGIES = (
     synchronisation.synchronous,
     synchronisation.asynchronous,
@@ -66,14 +65,31 @@ def statements(hook: Callable[..., Any]) -> int:
     bodies = [tree]
     if isinstance(tree, ast.ClassDef):
         wanted = ("__init__", "__call__")
-        bodies = [one for one in tree.body if getattr(one, "name", "") in wanted]
+        bodies = [part for part in tree.body if getattr(part, "name", "") in wanted]
     return sum(
-        isinstance(one, ast.stmt)
-        and not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))  # a docstring
+        isinstance(part, ast.stmt)
+        and not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))  # docstring
         for body in bodies
-        for one in ast.walk(body)
-        if one is not body
+        for part in ast.walk(body)
+        if part is not body
     )
+
+
+def _lines(system: str, hook: str, table1: pl.DataFrame) -> Answer | None:
+    found = table1.filter(system=system, hook=hook)
+    return None if found.is_empty() else Answer(float(found["statements"][0]), "statements")
+
+
+TABLE1 = Figure(
+    id="table1",
+    compute=table1,
+    answers={
+        f"dlion.table1.{system}.{hook}": partial(_lines, system, hook)
+        for system, hook in product(COMPARED[:-1], HOOKS)
+    },
+)
+
+# --- Tables 2 and 3: environments -----------------------------------------------------------------
 
 
 def table2() -> pl.DataFrame:
@@ -110,16 +126,68 @@ def table3(end_s: float = 1500.0) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-MODELS = {"cipher": "cipher", "mobilenet": "mobilenet_v1"}
-"""Models of the zoo, by the paper's name."""
+def by_phase(table: pl.DataFrame) -> pl.DataFrame:
+    """Table 3 as it is printed: a row per environment and phase, a column per worker."""
+    cores, mbps = (pl.col(name).cast(pl.Int64) for name in ("cores", "mbps"))
+    each = pl.format("{} {}, {} Mbit/s", cores, "unit", mbps)
+    return table.with_columns(each=each, worker=pl.format("worker {}", "node")).pivot(
+        "worker", index=["environment", "from_s", "to_s"], values="each"
+    )
+
+
+def _cores(environment: str, table3: pl.DataFrame) -> Answer | None:
+    """Cores of all workers by Table 3, beside those that Sec. 5.2.3 counts."""
+    rows = table3.filter(environment=environment)
+    if rows.is_empty():
+        return None
+    cores, stated = float(rows["cores"].sum()), paper_value(f"dlion.cores.{environment}")
+    caveat = "" if cores == stated else f"the paper's text counts {stated:g}, its table {cores:g}"
+    return Answer(cores, "sum of the row", caveat=caveat)
+
+
+TABLE2 = Figure(id="table2", compute=table2)
+
+TABLE3 = Figure(
+    id="table3",
+    compute=table3,
+    answers={
+        f"dlion.cores.{environment}": partial(_cores, environment)
+        for environment in ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
+    },
+)
+
+# --- Sizes of the models (Sec. 5.1.1) -------------------------------------------------------------
+
+ZOO_NAMES = {"cipher": "cipher", "mobilenet": "mobilenet_v1"}
 
 
 def models() -> pl.DataFrame:
-    """Megabytes and layers with weights of both models (Sec. 5.1.1)."""
-    profiles = {name: profile_model(model) for name, model in MODELS.items()}
+    """Megabytes and layers with weights of both models."""
+    profiles = {name: profile_model(model) for name, model in ZOO_NAMES.items()}
     rows = [(name, one.param_bytes / 1e6, len(one.layers)) for name, one in profiles.items()]
     schema = {"model": pl.String, "mbytes": pl.Float64, "layers": pl.Int64}
     return pl.DataFrame(rows, schema, orient="row")
+
+
+def _model(model: str, column: str, models: pl.DataFrame) -> Answer | None:
+    row = models.filter(model=model)
+    return None if row.is_empty() else Answer(float(row[column][0]), ZOO_NAMES[model])
+
+
+MODELS = Figure(
+    id="models",
+    compute=models,
+    answers={
+        "dlion.models.cipher_mb": partial(_model, "cipher", "mbytes"),
+        "dlion.models.mobilenet_mb": partial(_model, "mobilenet", "mbytes"),
+        "dlion.models.mobilenet_layers": partial(_model, "mobilenet", "layers"),
+    },
+)
+
+# --- Predicted iterations beside simulated ones ---------------------------------------------------
+
+SENT = ("gaia", "max10")
+"""Systems of which a prediction is told what share of the bytes they send."""
 
 
 def predicted(
@@ -132,22 +200,18 @@ def predicted(
     dry run as much as the worker that sent most in the simulation, for which the others wait:
     ``share``.
     """
-    testbed, learning = paper_testbed(), LEARNING.smoke
+    learning = LEARNING.smoke
     learner = learning.learner._replace(stands_for=1.0)
-    setup = testbed.setup(learner, learning.data, environment, seconds=1e9)
+    setup = paper_testbed().setup(learner, learning.data, environment, seconds=1e9)
     setup = replace(setup, seconds=None, iterations=iterations, evaluate_every=iterations)
     model_bytes = profile_model(learner.model).param_bytes
     workload = Workload(model_bytes, setup.seconds_per_sample, setup.host_s, setup.local_batch)
     second_half = pl.col("iteration") >= iterations // 2
 
     def mean_s(rows: pl.DataFrame) -> float:
-        at_s = pl.col("at_s")
-        taken = (
-            rows.filter(second_half)
-            .group_by("node")
-            .agg((at_s.max() - at_s.min()) / (pl.len() - 1))
-        )
-        return fmean(taken["at_s"].to_list())
+        taken_s = (pl.col("at_s").max() - pl.col("at_s").min()) / (pl.len() - 1)
+        by_node = rows.filter(second_half).group_by("node").agg(taken_s)
+        return fmean(by_node["at_s"].to_list())
 
     def measure(system: str) -> dict[str, Any]:
         case = system_of(Case(system), learning, len(learning.data.y_train))
@@ -179,71 +243,6 @@ def predicted(
     }
     return sweep(measure, [{"system": name} for name in systems], schema, title="Predicted")
 
-
-def by_phase(table: pl.DataFrame) -> pl.DataFrame:
-    """Table 3 as it is printed: a row per environment and phase, a column per worker."""
-    each = pl.format(
-        "{} {}, {} Mbit/s",
-        *(
-            pl.col(name).cast(pl.Int64) if name != "unit" else name
-            for name in ("cores", "unit", "mbps")
-        ),
-    )
-    return table.with_columns(each=each, worker=pl.format("worker {}", "node")).pivot(
-        "worker", index=["environment", "from_s", "to_s"], values="each"
-    )
-
-
-def _lines(system: str, hook: str, table1: pl.DataFrame) -> Answer | None:
-    found = table1.filter(system=system, hook=hook)
-    return None if found.is_empty() else Answer(float(found["statements"][0]), "statements")
-
-
-def _model(model: str, column: str, models: pl.DataFrame) -> Answer | None:
-    row = models.filter(model=model)
-    return None if row.is_empty() else Answer(float(row[column][0]), MODELS[model])
-
-
-def _cores(environment: str, table3: pl.DataFrame) -> Answer | None:
-    """Cores of all workers, by the rows of Table 3."""
-    rows = table3.filter(environment=environment)
-    if rows.is_empty():
-        return None
-    caveat = f"Sec. 5.2.3 counts {paper_value(f'dlion.cores.{environment}'):g}, Table 3 differs"
-    total = float(rows["cores"].sum())
-    exact = total == paper_value(f"dlion.cores.{environment}")
-    return Answer(total, "sum of Table 3's row", caveat="" if exact else caveat)
-
-
-TABLE1 = Figure(
-    id="table1",
-    compute=table1,
-    answers={
-        f"dlion.table1.{system}.{hook}": partial(_lines, system, hook)
-        for system, hook in product(COMPARED[:-1], HOOKS)
-    },
-)
-
-TABLE2 = Figure(id="table2", compute=table2)
-
-TABLE3 = Figure(
-    id="table3",
-    compute=table3,
-    answers={
-        f"dlion.cores.{environment}": partial(_cores, environment)
-        for environment in ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
-    },
-)
-
-MODEL_SIZES = Figure(
-    id="models",
-    compute=models,
-    answers={
-        "dlion.models.cipher_mb": partial(_model, "cipher", "mbytes"),
-        "dlion.models.mobilenet_mb": partial(_model, "mobilenet", "mbytes"),
-        "dlion.models.mobilenet_layers": partial(_model, "mobilenet", "layers"),
-    },
-)
 
 PREDICTED = Figure(
     id="predicted",

@@ -1,30 +1,29 @@
-"""Titles, and charts of trainings that several modules draw."""
+"""Charts of trainings: bars of accuracies, curves, and titles that say what learnt what."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from workbench import datasets
+from workbench import datasets, figures
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.costs.environments import ENVIRONMENTS
-from workbench.dlion.paper.accuracy import final
+from workbench.dlion.paper.accuracy import Counting, final, target_of
 from workbench.dlion.paper.cases import BY_SENTENCE
 from workbench.figures import parts
+from workbench.reproduction.trainings import mean_of_all, seconds_to
 
-SYSTEM_TITLES = {name: one.title for name, one in SYSTEMS.items()}
-
-ENVIRONMENT_TITLES = {name: one.title for name, one in ENVIRONMENTS.items()}
-
+SYSTEM_TITLES = {name: system.title for name, system in SYSTEMS.items()}
+ENVIRONMENT_TITLES = {name: where.title for name, where in ENVIRONMENTS.items()}
 LEARNER_TITLES = {
     "cipher": "Cipher",
     "cipher_small": "small Cipher",
     "mobilenet_v1": "MobileNet",
     "mobilenet_v1_cifar": "MobileNet for small images",
 }
-
 WORKERS = [f"worker {node}" for node in range(6)]
 
 
@@ -67,18 +66,6 @@ def values(frame: pl.DataFrame, column: str) -> list[Any]:
     return frame[column].unique(maintain_order=True).to_list()
 
 
-def final_percents(
-    frame: pl.DataFrame, *by: str, value: str = "top1", counts: Any = final
-) -> pl.DataFrame:
-    """Mean and range over seeds of the accuracy of rows that count, in percent."""
-    percent = 100 * pl.col(value)
-    return (
-        counts(frame)
-        .group_by(*by, maintain_order=True)
-        .agg(mean=percent.mean(), low=percent.min(), high=percent.max())
-    )
-
-
 def panels(
     panel: str,
     by: str,
@@ -87,26 +74,32 @@ def panels(
     *,
     value: str = "top1",
     axis: str = "top-1, %",
-    counts: Any = final,
+    counting: Counting = final,
 ) -> alt.FacetChart:
-    """Bars of final values by `by`, with their range over seeds, a panel for each of `panel`."""
+    """Bars of accuracies by `by`, with their range over seeds, a panel for each of `panel`."""
     titled = frame.with_columns(
         system_title(frame), pl.col("environment").replace(ENVIRONMENT_TITLES)
     )
-    names, each = values(titled, by), values(titled, panel)
-    base = alt.Chart(final_percents(titled, panel, by, value=value, counts=counts)).encode(
+    names = values(titled, by)
+    base = alt.Chart(_percents(counting(titled), panel, by, value=value)).encode(
         y=alt.Y(f"{by}:N", sort=names, title=None)
     )
     bars_of = alt.layer(*_ranges(base, axis)).properties(height=16 * len(names))
-    return parts.facets(bars_of, panel, each, learnt_title(subject, frame))
+    return parts.facets(bars_of, panel, values(titled, panel), learnt_title(subject, frame))
 
 
 def bars(column: str, axis: str, subject: str, frame: pl.DataFrame) -> alt.LayerChart:
     """Bars of final accuracies by a column, with their range over seeds."""
-    drawn = final_percents(frame, column)
+    drawn = _percents(final(frame), column)
     base = alt.Chart(drawn).encode(y=alt.Y(f"{column}:O", title=axis))
     title = learnt_title(subject, frame)
     return alt.LayerChart(layer=_ranges(base, "top-1, %"), height=20 * len(drawn), title=title)
+
+
+def _percents(rows: pl.DataFrame, *by: str, value: str = "top1") -> pl.DataFrame:
+    percent = 100 * pl.col(value)
+    means = {"mean": percent.mean(), "low": percent.min(), "high": percent.max()}
+    return rows.group_by(*by, maintain_order=True).agg(**means)
 
 
 def _ranges(base: alt.Chart, axis: str) -> list[alt.Chart]:
@@ -120,16 +113,67 @@ def _ranges(base: alt.Chart, axis: str) -> list[alt.Chart]:
     ]
 
 
-def curves(frame: pl.DataFrame, field: str, *panel: str) -> alt.Chart:
+def seconds_bars(frames: Mapping[str, pl.DataFrame], by: str, title: list[str]) -> alt.FacetChart:
+    """Bars of seconds until an accuracy by `by`, a panel for each frame: what all in it reach."""
+    rows: list[tuple[str, object, float | None]] = []
+    for name, frame in frames.items():
+        target = target_of(frame)
+        heading = f"{name}: to {100 * target:.0f} %"
+        for (setting,), part in frame.group_by(by, maintain_order=True):
+            rows.append((heading, setting, mean_of_all(seconds_to(part, target).values())))
+    schema = {"panel": pl.String, by: pl.String, "seconds": pl.Float64}
+    rounded = pl.col("seconds").round(0).cast(pl.Int64)
+    drawn = pl.DataFrame(rows, schema, orient="row").with_columns(
+        text=pl.format("{} s", rounded).fill_null("never")
+    )
+    names = values(drawn, by)
+    base = alt.Chart(drawn).encode(
+        y=alt.Y(f"{by}:N", sort=names, title=None),
+        x=alt.X("seconds:Q", title="virtual seconds"),
+    )
+    texts = base.mark_text(align="left", dx=3).encode(text="text:N")
+    chart = (base.mark_bar() + texts).properties(height=16 * len(names))
+    return parts.facets(chart, "panel", values(drawn, "panel"), title)
+
+
+def curves(frame: pl.DataFrame, by: str, *panel: str) -> alt.Chart:
     """Mean accuracy over time, a line for each value of a column; rows keep their panel."""
     drawn = (
         parts.trained(frame)[0]
-        .group_by(*panel, field, "at_s", maintain_order=True)
+        .group_by(*panel, by, "at_s", maintain_order=True)
         .agg(percent=100 * pl.col("top1").mean())
         .drop_nulls("percent")
     )
-    lines = parts.over_time(drawn, field, values(frame, field)).encode(
+    lines = parts.over_time(drawn, by, values(frame, by)).encode(
         y=alt.Y("percent:Q", title="top-1, %")
     )
     chart: alt.Chart = lines.properties(height=130)
     return chart
+
+
+def by_workers(frame: pl.DataFrame) -> alt.FacetChart:
+    """Accuracy, and iterations done, by the number of workers."""
+    last = final(frame).with_columns(system_title(frame))
+    drawn = (
+        last.group_by("system", "workers", maintain_order=True)
+        .agg(pl.col("iterations").mean(), percent=100 * pl.col("top1").mean())
+        .with_columns(iterations=pl.col("iterations") * frame["stands_for"][0])
+        .rename({"percent": "top-1, %", "iterations": "the paper's iterations of a worker"})
+        .unpivot(index=["system", "workers"])
+    )
+    axis = alt.X("workers:Q", scale=alt.Scale(type="log", base=2, nice=False, padding=12))
+    sizes = drawn["workers"].unique().sort().to_list()
+    lines = (
+        alt.Chart(drawn)
+        .mark_line(point=True)
+        .encode(
+            x=axis.axis(values=sizes),
+            y=alt.Y("value:Q", title=None),
+            **figures.series("system", values(last, "system")),
+        )
+    )
+    title = learnt_title("More workers, kinds as in Hetero SYS A", frame)
+    facets = parts.facets(
+        lines.properties(height=130), "variable", values(drawn, "variable"), title
+    )
+    return facets.resolve_scale(y="independent")

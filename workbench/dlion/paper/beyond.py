@@ -1,0 +1,214 @@
+"""Beside the paper: all systems, more workers, failures, and readings of what it leaves open."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from workbench.dlion.algorithms import COMPARED, SYSTEMS
+from workbench.dlion.paper.cases import (
+    ABOUT,
+    CURVE,
+    MAX_10,
+    SIZES,
+    Case,
+    Learning,
+    Trained,
+    about,
+    curve,
+    run,
+    trained,
+)
+from workbench.dlion.paper.charts import (
+    by_workers,
+    curves,
+    learnt_title,
+    panels,
+    system_title,
+    values,
+)
+from workbench.dlion.paper.testbed import CANDIDATES as CONSTANTS
+from workbench.dlion.paper.testbed import FIRST_WEIGHTS, paper_testbed
+from workbench.figures import parts
+from workbench.reproduction.scales import Scaled, seeds_from
+from workbench.reproduction.trainings import train_all, with_seeds
+from workbench.runtime import Crash, Fault, LinkDown, Restart
+from workbench.training import TrainingError
+
+# --- All systems, data that differ from worker to worker, and more workers ------------------------
+
+
+def draw_all_systems(frame: pl.DataFrame) -> alt.FacetChart:
+    """Final accuracy of every system, and with samples of few classes a worker."""
+    few = pl.when(pl.col("classes").is_null()).then(pl.lit("all classes"))
+    drawn = frame.with_columns(data=few.otherwise(pl.lit("few classes a worker")))
+    return panels("data", "system", "All systems in Hetero SYS A", drawn)
+
+
+ALL_SYSTEMS = Trained(
+    id="all_systems",
+    compute=partial(
+        trained,
+        "All systems",
+        [Case(name, "hetero_sys_a", classes=few) for name, few in product(SYSTEMS, (None, 2))],
+    ),
+    chart=draw_all_systems,
+)
+
+
+def _workers(*counts: int) -> list[Case]:
+    both = product(("baseline", "ako", "dlion"), counts)
+    return [Case(system, "hetero_sys_a", workers=count) for system, count in both]
+
+
+SCALING = Trained(
+    id="scaling",
+    compute=partial(trained, "More workers"),
+    chart=by_workers,
+    sizes={
+        **SIZES,
+        "cases": Scaled(
+            smoke=_workers(6, 12),
+            default=_workers(6, 12, 24),
+            paper=_workers(6, 12, 24, 48, 64),
+        ),
+    },
+)
+
+# --- What a worker that crashes, one that comes back and a link that fails cost -------------------
+
+SCENARIOS = ("nothing", "worker 1 crashes", "and comes back", "a link fails")
+
+
+def _faults(scenario: str, seconds: float) -> tuple[Fault, ...]:
+    crash = Crash(1, seconds / 4)
+    return {
+        "nothing": (),
+        "worker 1 crashes": (crash,),
+        "and comes back": (crash, Restart(1, seconds / 2)),
+        "a link fails": (LinkDown(0, 1, seconds / 4, seconds / 2),),
+    }[scenario]
+
+
+def _with_faults(*, case: Case, learning: Learning, scenario: str) -> list[dict[str, Any]]:
+    seconds, known = learning.seconds, about(case, learning)
+    patience_s = min(20 * learning.learner.stands_for, seconds / 5)
+    try:
+        done = run(case, learning, faults=_faults(scenario, seconds), patience_s=patience_s)
+    except TrainingError as error:
+        return [{**known, "reason": str(error)}]
+    others = len(done.iterations.filter(pl.col("node") != 1)) / (len(done.weights) - 1)
+    rows = curve(done, seconds, learning.instants)
+    return [{**known, "others": others, **row} for row in rows]
+
+
+def failures(
+    *,
+    scale: str,
+    learning: Learning,
+    usual_seeds: int,
+    seed: int = 1,
+    dataset: str = "auto",
+    seeds: int | None = None,
+    processes: int | None = None,
+    folder: Path | None = None,
+) -> pl.DataFrame:
+    """As `trained`, and ``scenario`` and ``others``: iterations of each other worker at the end."""
+    cases = with_seeds(map(Case, ("baseline", "dlion")), seeds_from(seed, seeds, usual_seeds))
+    points = [
+        {"scenario": scenario, "system": case.system, "seed": case.seed, "case": case}
+        for case, scenario in product(cases, SCENARIOS)
+    ]
+    return train_all(
+        "Failures",
+        _with_faults,
+        points,
+        {"scenario": pl.String, "others": pl.Float64} | ABOUT | CURVE,
+        scale=scale,
+        labels=("system", "seed"),
+        shared={"learning": learning.of(scale, dataset)},
+        processes=processes,
+        folder=folder,
+    )
+
+
+def draw_failures(frame: pl.DataFrame) -> alt.FacetChart:
+    """Accuracy over time while a worker or a link fails."""
+    drawn = frame.with_columns(system_title(frame))
+    lines = curves(drawn, "system", "scenario").properties(height=110)
+    title = learnt_title("A worker crashes, a link fails; Homo A", frame, "mean")
+    return parts.facets(lines, "scenario", values(parts.trained(frame)[0], "scenario"), title)
+
+
+FAILURES = Trained(id="failures", compute=failures, chart=draw_failures)
+
+# --- What becomes of what is not sent: each the other way round, too ------------------------------
+
+_SLOW = ("hetero_net_a", "hetero_sys_a", "hetero_sys_b")
+NOT_SENT = Trained(
+    id="not_sent",
+    compute=partial(
+        trained,
+        "What is not sent",
+        (
+            *(*MAX_10, Case("max10", n=10.0, accumulate=True)),
+            *(
+                Case(system, environment, accumulate=added)
+                for environment in ("homo_a", "homo_b", *_SLOW, "dynamic_sys_b")
+                for system, added in (("ako", None), ("ako", False), ("dlion", None))
+            ),
+            *(Case("dlion", environment, accumulate=True) for environment in _SLOW),
+        ),
+    ),
+    chart=lambda frame: panels(
+        "environment", "system", "What becomes of what is not sent", frame
+    ).resolve_scale(y="independent"),
+)
+
+# --- Constants that are not stated, and whose first weights the workers begin with ----------------
+
+
+_IN_USE = next(name for name, one in CONSTANTS.items() if one == paper_testbed().constants)
+OWN, SHARED = FIRST_WEIGHTS
+
+
+def labelled(candidates: pl.DataFrame) -> pl.DataFrame:
+    """Trainings by ``candidate`` and ``first_weights``, where a case leaves them as they are, too.
+
+    Constants in use are no change of a case, so that it is trained once.
+    """
+    return candidates.with_columns(
+        pl.col("candidate").fill_null(_IN_USE), pl.col("first_weights").fill_null(OWN)
+    )
+
+
+def draw_candidates(frame: pl.DataFrame) -> alt.FacetChart:
+    """Final accuracy by the constants that calibration picks from, and whose first weights."""
+    constants = pl.format("{}: {}", "first_weights", "candidate")
+    subject = "Constants that are weighed, and first weights, Homo A"
+    drawn = labelled(frame).with_columns(constants=constants)
+    return panels("constants", "system", subject, drawn)
+
+
+CANDIDATES = Trained(
+    id="candidates",
+    compute=partial(
+        trained,
+        "Candidates",
+        [
+            case._replace(system=system)
+            for case in (
+                *(Case(candidate=name) for name in CONSTANTS if name != _IN_USE),
+                Case(),
+                Case(first_weights=SHARED),
+            )
+            for system in COMPARED
+        ],
+    ),
+    chart=draw_candidates,
+)
