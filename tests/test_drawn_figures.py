@@ -33,7 +33,7 @@ SAID: Mapping[str, Mapping[str, str]] = {
         "on one machine": "fig6_measured",
     },
     "edgegossip": {
-        "(cost model)": "fig6 fig8 explanations",
+        "(cost model)": "fig6 fig8",
         "(simulated)": "fig5 fig6_accuracy fig12 fig13 strategies dropouts",
         "a mark for each seed": "fig3",
         "timed": "fig3_times fig7",

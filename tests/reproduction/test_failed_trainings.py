@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from workbench.dynacomm.paper import accuracy as dynacomm
-from workbench.edgegossip.paper import accuracy, balance, failures, trainings
+from workbench.edgegossip.paper import accuracy, trainings
 from workbench.hiertrain.paper import learning as hiertrain
 from workbench.reproduction import systems
 from workbench.reproduction.claims import Answer
@@ -56,12 +56,12 @@ class Failing:
 @pytest.mark.parametrize("method", ["gosgd", "edgegossip"])
 def test_edgegossip(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trainings, "one_curve", Failing(method, 2))
-    fig13 = balance.FIG13.frame("smoke", seeds=4)
+    fig13 = accuracy.FIG13.frame("smoke", seeds=4)
     assert set(reasons(fig13)) == {"training diverged"}
     failed = fig13.drop_nulls("reason")
     assert set(zip(failed["method"], failed["seed"], strict=True)) == {(method, 2)}
     assert failed["model"].null_count() == 0
-    drawn = title(balance.draw_by_ratio(fig13))
+    drawn = title(accuracy.draw_by_ratio(fig13))
     assert ("left out: 1 training" if method == "gosgd" else "left out: 3 trainings") in drawn
     assert "without seed 2" in answer("edgegossip", "fig13.ratio", fig13=fig13).detail
     three = answer("edgegossip", "fig13.ratio", fig13=fig13.filter(pl.col("seed") < 4))
@@ -69,10 +69,10 @@ def test_edgegossip(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_edgegossip_where_platforms_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "one_curve", Failing("edgegossip", 1))
-    frame = failures.DROPOUTS.frame("smoke")
+    monkeypatch.setattr(accuracy, "one_curve", Failing("edgegossip", 1))
+    frame = accuracy.DROPOUTS.frame("smoke")
     assert len(reasons(frame)) == frame["scenario"].n_unique()
-    assert "left out: 4 trainings" in title(failures.draw_dropouts(frame))
+    assert "left out: 4 trainings" in title(accuracy.draw_dropouts(frame))
 
 
 def test_loss_is_over_the_seeds_that_all_settings_have(monkeypatch: pytest.MonkeyPatch) -> None:

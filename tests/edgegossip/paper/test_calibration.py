@@ -5,21 +5,19 @@ from statistics import fmean
 import pytest
 
 from workbench.clusters import load_calibration
-from workbench.edgegossip.paper.calibration import (
-    EXPLANATIONS,
-    FITTED_ON,
-    speedups,
-    to_toml,
-)
-from workbench.edgegossip.paper.testbed import EXPLANATION, Constants, Testbed, settings
+from workbench.edgegossip.costs.course import total_s
+from workbench.edgegossip.paper.calibration import FITTED_ON, speedups, to_toml
+from workbench.edgegossip.paper.testbed import EPOCHS, STATED, Constants, Testbed, settings
 from workbench.reproduction.claims import paper_value
 from workbench.utils import files
 
-STORED = load_calibration("edgegossip")
+STORED = Constants.load()
 
 
-def test_one_claim_was_fitted_on() -> None:
-    assert STORED["fitted_on"] == [FITTED_ON] == ["edgegossip.speedup"]
+def test_one_claim_was_fitted_on_and_is_met() -> None:
+    stored = load_calibration("edgegossip")
+    assert stored["fitted_on"] == [FITTED_ON] == ["edgegossip.speedup"]
+    assert stored["residuals"]["host"][FITTED_ON] == 0  # to two digits
     assert paper_value(FITTED_ON) == 2.7
 
 
@@ -36,30 +34,28 @@ def test_settings_are_the_papers() -> None:
 
 
 def test_the_file_is_what_the_constants_give() -> None:
-    stored = {name: Constants.load(name) for name in EXPLANATIONS}
-    assert (files.DATA / "calibration" / "edgegossip.toml").read_text() == to_toml(stored)
-
-
-@pytest.mark.parametrize("explanation", EXPLANATIONS)
-def test_each_explanation_frees_one_constant(explanation: str) -> None:
-    one, stored = EXPLANATIONS[explanation], Constants.load(explanation)
-    low, high = one.between
-    assert low < getattr(stored, one.constant) < high
-    assert one.constants(getattr(stored, one.constant)) == stored
-
-
-@pytest.mark.parametrize("explanation", EXPLANATIONS)
-def test_each_explanation_meets_the_speed_up(explanation: str) -> None:
-    assert STORED["residuals"][explanation][FITTED_ON] == 0  # to two digits
+    assert (files.DATA / "calibration" / "edgegossip.toml").read_text() == to_toml(STORED)
 
 
 def test_a_constant_a_little_aside_misses_on_either_side() -> None:
-    stored = Constants.load(EXPLANATION)
     wanted = paper_value(FITTED_ON)
     less, exact, more = (
-        fmean(speedups(Testbed(Constants(factor * stored.host_ms))).values())
+        fmean(speedups(Testbed(Constants(factor * STORED.host_ms))).values())
         for factor in (0.9, 1.0, 1.1)
     )
     assert exact == pytest.approx(wanted, abs=0.01)
     assert less > wanted + 0.03  # a faster host leaves more to gain
     assert more < wanted - 0.03
+
+
+def test_with_all_as_peers_both_take_longer_and_alexnet_gains_less() -> None:
+    """What the cause of a missed claim says: communication grows, as Sec. 4.2 has it."""
+    facts = {**STATED, "assumed": STATED["assumed"] | {"peers": None}}
+    plain_s, ours_s = [], []
+    for platforms in (8, 20):
+        one = Testbed(STORED, facts).deployment("alexnet_cifar", platforms)
+        plain_s.append(total_s(one.course(EPOCHS)))
+        ours_s.append(total_s(one.course(EPOCHS, one.aggregating())))
+    assert plain_s[1] > plain_s[0]
+    assert ours_s[1] > ours_s[0]
+    assert plain_s[1] / ours_s[1] < plain_s[0] / ours_s[0]

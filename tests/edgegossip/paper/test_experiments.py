@@ -16,11 +16,9 @@ from workbench.datasets import DatasetError, imagenet8
 from workbench.datasets.published import FOLDER_VARIABLE
 from workbench.edgegossip.aggregation.reducers import single_svd
 from workbench.edgegossip.algorithms import STRATEGIES
-from workbench.edgegossip.costs.course import total_s
-from workbench.edgegossip.paper import accuracy, aggregating, balance, cases, times, trainings
-from workbench.edgegossip.paper.calibration import EXPLANATIONS
+from workbench.edgegossip.paper import accuracy, aggregating, cases, times, trainings
 from workbench.edgegossip.paper.cases import Case, source_of
-from workbench.edgegossip.paper.testbed import EPOCHS, IMBALANCES, MODELS, PLATFORMS, Constants
+from workbench.edgegossip.paper.testbed import IMBALANCES, MODELS, PLATFORMS
 from workbench.edgegossip.paper.trainings import final
 from workbench.reproduction import systems
 from workbench.reproduction.claims import paper_value, tolerance
@@ -138,7 +136,7 @@ def test_two_of_four_platforms_are_slower(stored: Frames) -> None:
     frame = stored["fig12"]
     points = frame["train_samples"][0]
     for factor in IMBALANCES:
-        deployment = cases.deployed(balance.unequal_cpus(factor), points)
+        deployment = cases.deployed(accuracy.unequal_cpus(factor), points)
         course = deployment.course(2, deployment.aggregating())
         found = frame.filter(imbalance=factor, method="edgegossip").sort("epoch")
         kept = [sum(one.samples for one in course if one.epoch == epoch) for epoch in (1, 2)]
@@ -212,20 +210,6 @@ def test_on_larger_deployments_gosgd_takes_longer_and_alexnet_gains_more(stored:
     assert gains.is_sorted()
     steps = gains.diff().drop_nulls().to_list()
     assert steps == sorted(steps, reverse=True)  # it levels off
-
-
-def test_in_a_mesh_both_take_longer_and_alexnet_gains_less() -> None:
-    """What the notebook says of the other explanation, by which communication grows."""
-    testbed = EXPLANATIONS["mesh"].testbed(Constants.load("mesh"))
-    gains = []
-    for platforms in (8, 20):
-        one = testbed.deployment("alexnet_cifar", platforms)
-        plain, ours = one.course(EPOCHS), one.course(EPOCHS, one.aggregating())
-        gains.append((total_s(plain), total_s(ours), total_s(plain) / total_s(ours)))
-    (plain_s, ours_s, gain), (more_s, our_more_s, less) = gains
-    assert more_s > plain_s
-    assert our_more_s > ours_s
-    assert less < gain
 
 
 def test_the_balancer_that_counts_ranking_keeps_its_pace(stored: Frames) -> None:
@@ -367,7 +351,7 @@ def test_the_papers_own_data_or_what_was_asked_for_and_nothing_falls_back(tmp_pa
     assert source_of("paper", "squeezenet_cifar") == "cifar10"
     assert source_of("paper", "lenet5", "digits") == "digits"
     with pytest.raises(DatasetError):
-        balance.FIG13.frame("smoke", dataset=str(tmp_path / "missing.npz"))
+        accuracy.FIG13.frame("smoke", dataset=str(tmp_path / "missing.npz"))
 
 
 @pytest.mark.usefixtures("small")

@@ -45,14 +45,6 @@ def test_seconds_by_hand() -> None:
     assert device_s == pytest.approx(3 * profile_model("lenet5").forward_flops / (0.2 * 12.15e12))
 
 
-def test_gpus_keep_a_share_of_their_advantage() -> None:
-    half = Testbed(Constants(host_ms=0.2, gpu_share=0.5))
-    assert half.seconds("lenet5", "titan_xp")[1] == pytest.approx(
-        2 * QUIET.seconds("lenet5", "titan_xp")[1]
-    )
-    assert half.seconds("lenet5", "cpu") == QUIET.seconds("lenet5", "cpu")
-
-
 def test_only_the_hosts_part_of_a_sample_suffers_on_a_gpu() -> None:
     busy = Contention(core=1.0)
     cpu, gpu = (QUIET.predictor("alexnet_cifar", kind) for kind in ("cpu", "rtx_2080_ti"))

@@ -1,15 +1,6 @@
 """All figures of the paper, in the notebook's order, and what they answer together."""
 
-from workbench.edgegossip.paper import (
-    accuracy,
-    aggregating,
-    balance,
-    constants,
-    failures,
-    prediction,
-    selection,
-    times,
-)
+from workbench.edgegossip.paper import accuracy, aggregating, prediction, times
 
 FIGURES = (
     times.MODEL_SIZES,
@@ -25,11 +16,10 @@ FIGURES = (
     prediction.FIG9,
     prediction.FIG10,
     prediction.FIG11,
-    balance.FIG12_TIMES,
-    balance.FIG12,
-    balance.FIG13,
-    selection.STRATEGIES_COMPARED,
-    failures.DROPOUTS,
-    constants.EXPLANATIONS,
-    constants.SENSITIVITY,
+    times.FIG12_TIMES,
+    accuracy.FIG12,
+    accuracy.FIG13,
+    accuracy.STRATEGIES_COMPARED,
+    accuracy.DROPOUTS,
+    times.SENSITIVITY,
 )

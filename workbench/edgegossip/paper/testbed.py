@@ -26,7 +26,7 @@ from workbench.utils.checks import UserError, check_number
 from workbench.zoo import MODELS as ZOO
 
 EXPLANATION = "host"
-"""Of those in `workbench.edgegossip.paper.calibration`, the one whose GPUs are the data sheets'."""
+"""Name of the fitted constant: GPUs are as fast as their data sheets say, hosts are not known."""
 
 STATED = load_testbed("edgegossip")
 
@@ -51,14 +51,12 @@ class Constants:
     """What is not known of the testbed."""
 
     host_ms: float  # of the host for each sample
-    # of a GPU's advantage over the CPU by the data sheets, the part that it keeps
-    gpu_share: float = 1.0
     intensity: float = 1.0  # factor on all that co-runners use
 
     @classmethod
-    def load(cls, explanation: str = EXPLANATION) -> Constants:
-        """Read the constants that were fitted for an explanation; see `load_constants`."""
-        return cls(**load_constants("edgegossip", explanation))
+    def load(cls) -> Constants:
+        """Read the constants that were fitted."""
+        return cls(**load_constants("edgegossip", EXPLANATION))
 
 
 def kinds(count: int) -> tuple[str, ...]:
@@ -135,12 +133,8 @@ class Testbed:
     def seconds(self, model: str, kind: str) -> tuple[float, float]:
         """Seconds for a sample without contention: the host's, and the processor's or GPU's."""
         assumed, known = self.facts["assumed"], self.facts["kinds"]
-        cpu = known["cpu"]["peak_flops_per_s"]
         work = profile_model(model).forward_flops * (1 + assumed["backward_over_forward"])
-        advantage = known[kind]["peak_flops_per_s"] / cpu
-        if kind != "cpu":
-            advantage *= self.constants.gpu_share
-        rate = cpu * advantage * assumed["sustained_share"]
+        rate = known[kind]["peak_flops_per_s"] * assumed["sustained_share"]
         return self.constants.host_ms / 1e3, work / rate
 
     def predictor(self, model: str, kind: str, stands_for: float = 1.0) -> Predictor:

@@ -1,21 +1,36 @@
-"""Sec. 4.1's models, and Figs. 6 and 8 by the cost model at the paper's size."""
+"""What the cost model tells at the paper's size: Sec. 4.1's models, Figs. 6, 8 and 12.
+
+And what that rests on: how far each assumption moves the speed-up.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from statistics import fmean
+from typing import Any
 
 import altair as alt
 import polars as pl
 
+from workbench.edgegossip.algorithms.balancer import BALANCERS
 from workbench.edgegossip.costs.course import selecting_share, total_s
+from workbench.edgegossip.paper.accuracy import unequal_cpus
+from workbench.edgegossip.paper.calibration import speedups
 from workbench.edgegossip.paper.testbed import (
+    DEPLOYMENTS,
     EPOCHS,
+    IMBALANCES,
+    LOAD_SEED,
     MODELS,
     PLATFORMS,
     RATIOS,
+    STATED,
     UPLINK_MBPS,
+    Constants,
+    Testbed,
     kinds,
     paper_testbed,
     settings,
@@ -26,6 +41,36 @@ from workbench.profiles import profile_model
 from workbench.reproduction.claims import Answer, Cause
 from workbench.reproduction.figure import Figure, at
 from workbench.reproduction.sweep import grid, sweep
+
+# Section 4.1: the models
+
+
+def model_sizes() -> pl.DataFrame:
+    """Parameters of the models and operations of a forward pass (Sec. 4.1)."""
+    profiles = [profile_model(model) for model in MODELS]
+    return pl.DataFrame(
+        {
+            "model": MODELS,
+            "parameters": [round(profile.param_bytes / 4) for profile in profiles],
+            "forward_flops": [profile.forward_flops for profile in profiles],
+        }
+    )
+
+
+def _parameters(models: pl.DataFrame, model: str) -> Answer:
+    return Answer(float(models.filter(model=model)["parameters"].item()), "model of the zoo")
+
+
+MODEL_SIZES = Figure(
+    id="models",
+    compute=model_sizes,
+    answers={
+        "edgegossip.models.lenet5": partial(_parameters, model="lenet5"),
+        "edgegossip.models.alexnet": partial(_parameters, model="alexnet_cifar"),
+    },
+)
+
+# Figure 6: training times
 
 TIMES = {
     "model": pl.String,
@@ -136,6 +181,33 @@ def _slower_than_alexnet(fig6: pl.DataFrame) -> Answer:
     ]
     return Answer(holds, f"{', '.join(texts)} (GoSGD/EdgeGossip, cost model)")
 
+
+FIG6 = Figure(
+    id="fig6",
+    compute=training_times,
+    chart=draw_training_times,
+    answers={
+        "edgegossip.speedup": _speedup,
+        "edgegossip.fig6.lenet_smallest": _lenet_smallest,
+        "edgegossip.fig6.time_grows": _time_grows,
+        "edgegossip.fig6.slower_models": _slower_than_alexnet,
+    },
+    causes={
+        "edgegossip.fig6.time_grows": Cause(
+            "data",
+            "the paper gives neither the numbers of platforms nor who exchanges models with whom; "
+            "with all as peers both methods take longer, and AlexNet gains less",
+        ),
+        "edgegossip.fig6.slower_models": Cause(
+            "data",
+            "the paper gives neither the models' layers for 32 x 32 images nor a rate by kind of "
+            "layer; here seconds are operations at one rate, and SqueezeNet has fewer than AlexNet",
+        ),
+    },
+    at_paper=at(uplink_mbps=UPLINK_MBPS, epochs=EPOCHS),
+)
+
+# Figure 8: what ranking costs
 
 READINGS = ("whole epoch", "at work", "CPU platforms", "one CPU platform")
 """What Fig. 8's percentage may be taken of; the first answers the paper's numbers."""
@@ -255,56 +327,6 @@ def _below_three_percent(fig8: pl.DataFrame) -> Answer:
     return Answer(percent[RATIOS[-1]], f"at ratio {RATIOS[-1]:g}; {others}, cost model")
 
 
-def model_sizes() -> pl.DataFrame:
-    """Parameters of the models and operations of a forward pass (Sec. 4.1)."""
-    profiles = [profile_model(model) for model in MODELS]
-    return pl.DataFrame(
-        {
-            "model": MODELS,
-            "parameters": [round(profile.param_bytes / 4) for profile in profiles],
-            "forward_flops": [profile.forward_flops for profile in profiles],
-        }
-    )
-
-
-def _parameters(models: pl.DataFrame, model: str) -> Answer:
-    return Answer(float(models.filter(model=model)["parameters"].item()), "model of the zoo")
-
-
-MODEL_SIZES = Figure(
-    id="models",
-    compute=model_sizes,
-    answers={
-        "edgegossip.models.lenet5": partial(_parameters, model="lenet5"),
-        "edgegossip.models.alexnet": partial(_parameters, model="alexnet_cifar"),
-    },
-)
-
-FIG6 = Figure(
-    id="fig6",
-    compute=training_times,
-    chart=draw_training_times,
-    answers={
-        "edgegossip.speedup": _speedup,
-        "edgegossip.fig6.lenet_smallest": _lenet_smallest,
-        "edgegossip.fig6.time_grows": _time_grows,
-        "edgegossip.fig6.slower_models": _slower_than_alexnet,
-    },
-    causes={
-        "edgegossip.fig6.time_grows": Cause(
-            "data",
-            "the paper gives neither the numbers of platforms nor who exchanges models with whom; "
-            "with all as peers both methods take longer, and AlexNet gains less",
-        ),
-        "edgegossip.fig6.slower_models": Cause(
-            "data",
-            "the paper gives neither the models' layers for 32 x 32 images nor a rate by kind of "
-            "layer; here seconds are operations at one rate, and SqueezeNet has fewer than AlexNet",
-        ),
-    },
-    at_paper=at(uplink_mbps=UPLINK_MBPS, epochs=EPOCHS),
-)
-
 FIG8 = Figure(
     id="fig8",
     compute=ranking_shares,
@@ -316,3 +338,122 @@ FIG8 = Figure(
         "edgegossip.fig13.ranking_share": _below_three_percent,
     },
 )
+
+# Figure 12: by the algorithm as printed, and by the balancer that counts what ranking takes
+
+BALANCED = dict.fromkeys(("imbalance", "gosgd_s", "literal_s", "with_ranking_s"), pl.Float64)
+
+
+def balanced_times(epochs: int = EPOCHS) -> pl.DataFrame:
+    """Training times of Fig. 12: plain gossip, and EdgeGossip by both balancers.
+
+    A row per imbalance: ``imbalance, gosgd_s, literal_s`` (Alg. 1 to the letter) and
+    ``with_ranking_s`` (the balancer counts what ranking takes).
+    """
+    shared = {"epochs": epochs}
+    return sweep(_balanced, grid(imbalance=IMBALANCES), BALANCED, title="Figure 12", shared=shared)
+
+
+def _balanced(imbalance: float, epochs: int) -> dict[str, float]:
+    case = unequal_cpus(imbalance)
+    deployment = paper_testbed().deployment(case.model, case.platforms, slower=case.slower)
+    seconds = {"gosgd_s": total_s(deployment.course(epochs))}
+    for balancer in BALANCERS:
+        ours = deployment.course(epochs, deployment.aggregating(balancer=balancer))
+        seconds[f"{balancer}_s"] = total_s(ours)
+    return seconds
+
+
+FIG12_TIMES = Figure(id="fig12_times", compute=balanced_times)
+
+# What the constant rests on
+
+NUMBERS = {
+    "points_per_platform": "points on each platform",
+    "backward_over_forward": "backward over forward pass",
+    "sustained_share": "share of the peak sustained",
+    "operations_per_s": "operations/s in aggregating",
+    "overhead_ms": "overhead of a transmission, ms",
+    "window_s": "window of contention, s",
+    "deployments": "platforms of the larger deployments",
+    "uplink_mbps": "uplink, Mbit/s",
+    "epochs": "epochs",
+    "intensity": "co-runners' intensity",
+    "host_ms": "host, ms a sample (fitted)",
+}
+"""Assumptions that are varied by a factor, and the fitted constant."""
+
+_DEALT = {"points_per_platform": None}
+CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
+    "peers of each platform (4)": ("4", {"assumed": {"peers": 4}}),
+    "peers of each platform (all)": ("all", {"assumed": {"peers": None}}),
+    "data dealt out once": ("50,000 in all", {"assumed": _DEALT}),
+    "data dealt out once, all peers": ("50,000 in all", {"assumed": {**_DEALT, "peers": None}}),
+    "co-runners drawn again": (f"seed {LOAD_SEED + 1}", {"seed": LOAD_SEED + 1}),
+    "co-runners drawn a third time": (f"seed {LOAD_SEED + 2}", {"seed": LOAD_SEED + 2}),
+}
+"""Choices made otherwise: value, and the arguments of `_speedups` that it changes."""
+
+VARIED = {
+    "number": pl.String,
+    "factor": pl.Float64,
+    "value": pl.String,
+    **dict.fromkeys(("speedup", "least", "most"), pl.Float64),
+}
+
+
+def sensitivity(processes: int | None = None) -> pl.DataFrame:
+    """Mean speed-up at half and at double what is assumed, and with other choices.
+
+    Everything else stays unchanged, also the fitted constant, which is varied, too. Of the
+    co-runners only their intensity and their draw are: not their pauses, sizes and weights.
+
+    A row per number and factor, and per choice (whose ``factor`` is null): ``number, factor,
+    value`` (as text; of deployments it is several) and ``speedup``, the mean over the settings,
+    with the ``least`` and the ``most`` of them.
+    """
+    points = [*grid(number=NUMBERS, factor=(0.5, 2.0)), *grid(number=CHOICES, factor=[None])]
+    titled = pl.col("number").replace(NUMBERS)
+    return sweep(
+        _gains,
+        points,
+        VARIED,
+        title="Sensitivity",
+        processes=processes,
+        then=lambda frame: frame.with_columns(titled),
+    )
+
+
+def _gains(number: str, factor: float | None) -> dict[str, object]:
+    value, changed = CHOICES[number] if factor is None else _varied(number, factor)
+    gains = _speedups(**changed)
+    return {"value": value, "speedup": fmean(gains), "least": min(gains), "most": max(gains)}
+
+
+def _varied(number: str, factor: float) -> tuple[str, dict[str, Any]]:
+    """Value of a number times a factor, and the arguments of `_speedups` that it changes."""
+    if number == "deployments":
+        larger = tuple(round(factor * count) for count in DEPLOYMENTS[1:])
+        return ", ".join(map(str, larger)), {number: (DEPLOYMENTS[0], *larger)}
+    if number in ("uplink_mbps", "epochs"):
+        value = factor * UPLINK_MBPS if number == "uplink_mbps" else round(factor * EPOCHS)
+        return f"{value:,g}", {number: value}
+    if number in ("intensity", "host_ms"):
+        fitted = Constants.load()
+        constant = factor * (fitted.intensity if number == "intensity" else fitted.host_ms)
+        return f"{constant:g}", {"constants": replace(fitted, **{number: constant})}
+    assumed = factor * STATED["assumed"][number]
+    if number == "points_per_platform":
+        assumed = int(assumed)
+    return f"{assumed:,g}", {"assumed": {number: assumed}}
+
+
+def _speedups(
+    constants: Constants | None = None, assumed: Mapping[str, Any] | None = None, **options: Any
+) -> list[float]:
+    """Speed-ups by setting, with other constants or assumptions; `options` as for `speedups`."""
+    facts = {**STATED, "assumed": {**STATED["assumed"], **(assumed or {})}}
+    return list(speedups(Testbed(constants or Constants.load(), facts), **options).values())
+
+
+SENSITIVITY = Figure(id="sensitivity", compute=sensitivity)

@@ -102,18 +102,17 @@ def trainings(
     title: str,
     cases: Sequence[Case],
     scale: str,
+    seed: int = 1,
+    dataset: str = "auto",
     *,
-    seed: int,
-    dataset: str,
     seeds: int | None = None,
     processes: int | None = None,
     folder: Path | None = None,
-    then: Callable[[pl.DataFrame], pl.DataFrame] = lambda frame: frame,
 ) -> pl.DataFrame:
     """Train each case with EdgeGossip and, once for those of equal times, with GoSGD.
 
     Each case is trained with `seeds` seeds (the scale's number by default) from `seed` on;
-    `dataset` is as for `data_set`, `then` as for `workbench.reproduction.sweep`.
+    `dataset` is as for `data_set`.
 
     A row per evaluated epoch of each training: ``model, learner, dataset, train_samples,
     test_samples, platforms, method`` (``gosgd``, ``edgegossip``), ``technique`` (null of GoSGD),
@@ -146,7 +145,7 @@ def trainings(
         curves = {wanted[number]: curve for (number,), curve in by_number.items()}
         finished = [each for each in asked if each.learnt_as in curves]
         rows = [_about(each, curves[each.learnt_as]) for each in finished]
-        return then(pl.concat([pl.DataFrame(schema=_ABOUT | CURVE), *rows]))
+        return pl.concat([pl.DataFrame(schema=_ABOUT | CURVE), *rows])
 
     return sweep(
         one_curve,
