@@ -68,18 +68,6 @@ class TestSystem:
         assert found.batching.period == 7
         assert found.batching.sizes == (2, 8)
 
-    def test_epochs_are_the_learners(self) -> None:
-        growth = system(Case()).batching.growth
-        assert growth.every_epochs == pytest.approx(0.6 / 0.8)
-        assert growth.warm_up_epochs == pytest.approx(17 * 0.6 / 0.8)
-        assert growth.speed_up_factor == 2
-
-    def test_the_global_batch_grows_by_as_large_a_share_of_it(self) -> None:
-        growth = system(Case()).batching.growth
-        assert growth.warm_up_add == 64 / 4
-        assert growth.warm_up_share == pytest.approx(0.01 * 50_000 / 4 / SAMPLES)
-        assert growth.speed_up_share == 1.0
-
     def test_the_papers_own_learner_changes_nothing_but_timing_and_growth(self) -> None:
         learning = LEARNING._replace(learner=Learner(), timing_period=100)
         found = cast(Any, system_of(Case(), learning, 50_000))

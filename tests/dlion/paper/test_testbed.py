@@ -24,7 +24,6 @@ from workbench.dlion.paper.testbed import (
     Constants,
     Learner,
     Testbed,
-    paper_testbed,
 )
 from workbench.dlion.training import train
 from workbench.profiles import profile_model
@@ -111,31 +110,6 @@ def test_a_smaller_learner_takes_as_long_as_what_it_stands_for(environment: str)
     assert mean_iteration_s(SMALL, environment) == pytest.approx(6 * paper_s, rel=1e-6)
 
 
-@pytest.mark.parametrize("environment", ["hetero_cpu_a", "hetero_sys_a"])
-def test_batches_follow_cores(environment: str) -> None:
-    """24, 12 and 6 cores, two workers each: by the cost model, and as timed in a training."""
-    testbed = paper_testbed()
-    learner = Learner("cipher_small", "cipher")
-    setup = testbed.setup(learner, data(), environment)
-    workload = Workload(CIPHER_BYTES, testbed.sample_s(), setup.host_s, LOCAL_BATCH)
-    found = iteration(setup.network, workload, "dlion").batches
-    assert sum(found) == 6 * LOCAL_BATCH
-    assert min(found[:2]) > LOCAL_BATCH > max(found[4:])
-    assert min(found[:2]) > max(found[2:4]) >= min(found[2:4]) > max(found[4:])
-    trained = train(replace(setup, seconds=None, iterations=1), "dlion")
-    assert tuple(trained.iterations.sort("node")["samples"]) == found
-
-
-def test_bytes_take_as_long_as_the_paper_s() -> None:
-    small, own = (
-        TESTBED.setup(one, data(one.model), "homo_b").network.link(0, 1)
-        for one in (SMALL, Learner())
-    )
-    ratio = profile_model("cipher_small").param_bytes / CIPHER_BYTES
-    rates = [Schedule.of(link.bandwidth_bps).at(0.0) for link in (own, small)]
-    assert rates[1] == pytest.approx(rates[0] * ratio)
-
-
 def test_other_models_take_longer_by_their_operations_and_gpus_a_hundredth() -> None:
     flops = profile_model("mobilenet_v1").forward_flops / profile_model("cipher").forward_flops
     assert TESTBED.sample_s("mobilenet_v1") == pytest.approx(0.005 * flops)
@@ -164,4 +138,3 @@ def test_what_is_given_comes_before_what_is_fitted() -> None:
     assert (setup.seconds, setup.first_weights, setup.seed) == (20, "shared", 4)
     assert setup.sgd.learning_rate == 0.3
     assert TESTBED.setup(SMALL, data(), "homo_a").first_weights == "own"
-    assert Testbed(CONSTANTS, "shared").setup(SMALL, data(), "homo_a").first_weights == "shared"

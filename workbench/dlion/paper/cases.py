@@ -23,6 +23,7 @@ from workbench.dlion.algorithms.max_n import MaxN, PerLinkAddedUp, per_link
 from workbench.dlion.algorithms.system import Batching
 from workbench.dlion.paper.testbed import (
     CANDIDATES,
+    EXPLANATION,
     SECONDS,
     STATED,
     WARM_UP_STEPS,
@@ -234,7 +235,7 @@ def run(
         case.environment,
         seconds=learning.seconds,
         workers=case.workers,
-        first_weights=case.first_weights,
+        first_weights=case.first_weights or EXPLANATION,
         shards=shards,
         seed=case.seed,
         evaluate_every=learning.evaluate_every,

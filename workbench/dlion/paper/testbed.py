@@ -135,7 +135,6 @@ class Testbed:
     __test__ = False  # pytest: not a test case, whatever the name
 
     constants: Constants
-    first_weights: str = EXPLANATION
 
     def sample_s(self, model: str = "cipher", unit: str = "cores") -> float:
         """Seconds to learn from a sample on one core, or, where the `unit` is "GPUs", on one GPU.
@@ -160,7 +159,6 @@ class Testbed:
         *,
         seconds: float = SECONDS,
         workers: int | None = None,
-        first_weights: str | None = None,
         **options: Any,
     ) -> Setup:
         """A training of some of the paper's seconds; `options` are of `Setup`."""
@@ -185,12 +183,11 @@ class Testbed:
             sample_s=sample_s * LOCAL_BATCH / learner.local_batch,
             host_s=constants.host_ms / 1e3,
             stands_for=learner.stands_for,
-            first_weights=first_weights or self.first_weights,
             **options,
         )
 
 
 @lru_cache
 def paper_testbed(explanation: str = EXPLANATION) -> Testbed:
-    """The testbed with the fitted constants."""
-    return Testbed(Constants.load(explanation), explanation)
+    """The testbed with the constants that were fitted for an explanation."""
+    return Testbed(Constants.load(explanation))
