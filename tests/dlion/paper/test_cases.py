@@ -33,7 +33,7 @@ from workbench.dlion.paper.cases import (
 )
 from workbench.dlion.paper.cases import LEARNING as USUAL
 from workbench.dlion.paper.testbed import CANDIDATES, LOCAL_BATCH, Learner
-from workbench.runtime import Crash
+from workbench.runtime import Crash, Restart
 from workbench.training import TrainingError
 from workbench.utils.checks import UserError
 
@@ -43,8 +43,8 @@ LEARNER = Learner("cipher_small", "cipher", stands_for=10.0, local_batch=8)
 LEARNING = Learning(LEARNER, 60, 12, evaluate_every=3, timing_period=7)
 
 
-def given(case: Case, **options: Any) -> tuple[Setup, System, Any]:
-    """What a case trains."""
+def given(case: Case) -> tuple[Setup, System, Any]:
+    """What a case trains, and the options beside it."""
     kept: list[Any] = []
 
     def train(setup: Setup, system: System, **options: Any) -> None:
@@ -52,7 +52,7 @@ def given(case: Case, **options: Any) -> tuple[Setup, System, Any]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cases, "train", train)
-        run(case, LEARNING, **options)
+        run(case, LEARNING)
     return kept[0], kept[1], kept[2]
 
 
@@ -164,6 +164,7 @@ FIELDS: dict[str, tuple[Any, Says]] = {
         lambda setup, _: most_classes(setup) <= most_of_pieces(setup, 2),
     ),
     "workers": (9, lambda setup, _: setup.nodes == 9),
+    "scenario": ("worker 1 crashes", lambda setup, _: setup.patience_s == 200),
 }
 
 
@@ -223,16 +224,14 @@ class TestFields:
         assert len(setup.held) == 9
         assert most_classes(setup) <= most_of_pieces(setup, 2)
 
+    def test_a_worker_that_comes_back(self) -> None:
+        *_, options = given(Case(scenario="and comes back"))
+        assert options == {"faults": (Crash(1, 375.0), Restart(1, 750.0))}
+
     def test_doubling_from_the_beginning(self) -> None:
         _, system, _ = given(Case(growth_epochs=0))
         assert system.batching is not None
         assert doubling(system.batching.growth) == (0, 2.0, epochs_of(1), 0)
-
-    def test_faults_and_patience_get_there(self) -> None:
-        faults = [Crash(1, 5.0)]
-        setup, _, options = given(Case(), faults=faults, patience_s=60.0)
-        assert setup.patience_s == 60
-        assert options == {"faults": (Crash(1, 5.0),)}
 
 
 class Done:

@@ -4,26 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import altair as alt
 import polars as pl
 
 from workbench.dlion.algorithms import COMPARED, SYSTEMS
-from workbench.dlion.paper.cases import (
-    ABOUT,
-    CURVE,
-    MAX_10,
-    SIZES,
-    Case,
-    Learning,
-    Trained,
-    about,
-    curve,
-    run,
-    trained,
-)
+from workbench.dlion.paper.cases import MAX_10, SCENARIOS, SIZES, Case, Trained, trained
 from workbench.dlion.paper.charts import (
     by_workers,
     curves,
@@ -35,10 +21,7 @@ from workbench.dlion.paper.charts import (
 from workbench.dlion.paper.testbed import CANDIDATES as CONSTANTS
 from workbench.dlion.paper.testbed import FIRST_WEIGHTS, paper_testbed
 from workbench.figures import parts
-from workbench.reproduction.scales import Scaled, seeds_from
-from workbench.reproduction.trainings import train_all, with_seeds
-from workbench.runtime import Crash, Fault, LinkDown, Restart
-from workbench.training import TrainingError
+from workbench.reproduction.scales import Scaled
 
 # --- All systems, data that differ from worker to worker, and more workers ------------------------
 
@@ -82,70 +65,27 @@ SCALING = Trained(
 
 # --- What a worker that crashes, one that comes back and a link that fails cost -------------------
 
-SCENARIOS = ("nothing", "worker 1 crashes", "and comes back", "a link fails")
-
-
-def _faults(scenario: str, seconds: float) -> tuple[Fault, ...]:
-    crash = Crash(1, seconds / 4)
-    return {
-        "nothing": (),
-        "worker 1 crashes": (crash,),
-        "and comes back": (crash, Restart(1, seconds / 2)),
-        "a link fails": (LinkDown(0, 1, seconds / 4, seconds / 2),),
-    }[scenario]
-
-
-def _with_faults(*, case: Case, learning: Learning, scenario: str) -> list[dict[str, Any]]:
-    seconds, known = learning.seconds, about(case, learning)
-    patience_s = min(20 * learning.learner.stands_for, seconds / 5)
-    try:
-        done = run(case, learning, faults=_faults(scenario, seconds), patience_s=patience_s)
-    except TrainingError as error:
-        return [{**known, "reason": str(error)}]
-    others = len(done.iterations.filter(pl.col("node") != 1)) / (len(done.weights) - 1)
-    rows = curve(done, seconds, learning.instants)
-    return [{**known, "others": others, **row} for row in rows]
-
-
-def failures(
-    *,
-    scale: str,
-    learning: Learning,
-    usual_seeds: int,
-    seed: int = 1,
-    dataset: str = "auto",
-    seeds: int | None = None,
-    processes: int | None = None,
-    folder: Path | None = None,
-) -> pl.DataFrame:
-    """As `trained`, and ``scenario`` and ``others``: iterations of each other worker at the end."""
-    cases = with_seeds(map(Case, ("baseline", "dlion")), seeds_from(seed, seeds, usual_seeds))
-    points = [
-        {"scenario": scenario, "system": case.system, "seed": case.seed, "case": case}
-        for case, scenario in product(cases, SCENARIOS)
-    ]
-    return train_all(
-        "Failures",
-        _with_faults,
-        points,
-        {"scenario": pl.String, "others": pl.Float64} | ABOUT | CURVE,
-        scale=scale,
-        labels=("system", "seed"),
-        shared={"learning": learning.of(scale, dataset)},
-        processes=processes,
-        folder=folder,
-    )
-
 
 def draw_failures(frame: pl.DataFrame) -> alt.FacetChart:
     """Accuracy over time while a worker or a link fails."""
-    drawn = frame.with_columns(system_title(frame))
+    drawn = frame.with_columns(system_title(frame), pl.col("scenario").fill_null("nothing"))
     lines = curves(drawn, "system", "scenario").properties(height=110)
     title = learnt_title("A worker crashes, a link fails; Homo A", frame, "mean")
-    return parts.facets(lines, "scenario", values(parts.trained(frame)[0], "scenario"), title)
+    return parts.facets(lines, "scenario", values(parts.trained(drawn)[0], "scenario"), title)
 
 
-FAILURES = Trained(id="failures", compute=failures, chart=draw_failures)
+FAILURES = Trained(
+    id="failures",
+    compute=partial(
+        trained,
+        "Failures",
+        [
+            Case(system, scenario=scenario)
+            for system, scenario in product(("baseline", "dlion"), (None, *SCENARIOS))
+        ],
+    ),
+    chart=draw_failures,
+)
 
 # --- What becomes of what is not sent: each the other way round, too ------------------------------
 

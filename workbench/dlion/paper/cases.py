@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -37,12 +37,10 @@ from workbench.reproduction.data import data_set, loaded_once
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled, seeds_from
 from workbench.reproduction.trainings import SEEDS, train_all, with_seeds
+from workbench.runtime import Crash, Fault, LinkDown, Restart
 from workbench.training import TrainingError
 from workbench.utils.checks import UserError, choose
 from workbench.zoo import MODELS as ZOO
-
-if TYPE_CHECKING:
-    from workbench.runtime import Fault
 
 
 class Case(NamedTuple):
@@ -64,6 +62,7 @@ class Case(NamedTuple):
     first_weights: str | None = None
     classes: int | None = None  # that a worker has samples of
     workers: int | None = None
+    scenario: str | None = None  # what fails, of `SCENARIOS`
 
 
 BY_SENTENCE = 90.0
@@ -215,15 +214,26 @@ def _transfer(transfer: Transfer | None, case: Case, learner: Learner) -> Transf
     )
 
 
-def run(
-    case: Case,
-    learning: Learning,
-    *,
-    faults: Iterable[Fault] = (),
-    patience_s: float | None = None,
-) -> TrainedWorkers:
+def _crash(seconds: float) -> Fault:
+    return Crash(1, seconds / 4)
+
+
+SCENARIOS: Mapping[str, Callable[[float], tuple[Fault, ...]]] = {
+    "worker 1 crashes": lambda seconds: (_crash(seconds),),
+    "and comes back": lambda seconds: (_crash(seconds), Restart(1, seconds / 2)),
+    "a link fails": lambda seconds: (LinkDown(0, 1, seconds / 4, seconds / 2),),
+}
+"""What fails in a training of some seconds."""
+
+
+def run(case: Case, learning: Learning) -> TrainedWorkers:
     """Train a case."""
     data, where, shards = learning.data, testbed_of(case), None
+    faults: tuple[Fault, ...] = ()
+    patience_s = None
+    if case.scenario is not None:
+        faults = choose("scenario", case.scenario, SCENARIOS)(learning.seconds)
+        patience_s = min(20 * learning.learner.stands_for, learning.seconds / 5)
     if case.classes is not None:
         workers = case.workers or where.environment(case.environment).workers
         shards = partition.by_class(
@@ -241,7 +251,7 @@ def run(
         evaluate_every=learning.evaluate_every,
         patience_s=patience_s,
     )
-    return train(setup, system_of(case, learning, len(data.y_train)), faults=tuple(faults))
+    return train(setup, system_of(case, learning, len(data.y_train)), faults=faults)
 
 
 # --- Its rows -------------------------------------------------------------------------------------
@@ -267,6 +277,7 @@ ABOUT: dict[str, Any] = {
     "early": pl.Int64,
     **dict.fromkeys(("candidate", "first_weights"), pl.String),
     **dict.fromkeys(("staleness", "classes", "workers"), pl.Int64),
+    "scenario": pl.String,
     **dict.fromkeys(("learner", "timed"), pl.String),
     "stands_for": pl.Float64,
     "dataset": pl.String,
