@@ -11,8 +11,9 @@ from tests.expectations import Stored
 from workbench.edgegossip.paper import accuracy
 from workbench.edgegossip.paper.figures import FIGURES
 from workbench.edgegossip.paper.testbed import RATIOS
-from workbench.edgegossip.paper.trainings import Mean
+from workbench.edgegossip.paper.trainings import signed
 from workbench.reproduction import recordings
+from workbench.reproduction.trainings import Mean
 
 KEPT = Stored("edgegossip", FIGURES)
 STORED, answers, value = KEPT.frames, KEPT.answers, KEPT.value
@@ -459,8 +460,7 @@ def test_the_error_of_a_mean_by_hand() -> None:
     one = Mean.of([1.0, 2.0, 3.0])
     assert one.value == 2.0
     assert one.error == pytest.approx(3**-0.5)
-    assert str(one) == "+2.00 ± 0.58"
-    assert str(Mean.of([-1.0, 1.1])) == "+0.05 ± 1.05 (within noise)"
-    assert str(Mean.of([0.0, 0.0])) == "+0.00 ± 0.00 (a tie)"
-    assert Mean.of([-2.0]) == (-2.0, None)
-    assert str(Mean.of([-2.0])) == "-2.00 (one seed)"
+    assert signed(one) == "+2.00 ± 0.58"
+    assert signed(Mean.of([-1.0, 1.1])) == "+0.05 ± 1.05 (within noise)"
+    assert signed(Mean.of([0.0, 0.0])) == "+0.00 ± 0.00 (a tie)"
+    assert signed(Mean.of([-2.0])) == "-2.00 (one seed)"

@@ -21,11 +21,13 @@ from workbench.edgegossip.paper.cases import Case, source_of
 from workbench.edgegossip.paper.testbed import IMBALANCES, MODELS, PLATFORMS
 from workbench.edgegossip.paper.trainings import final
 from workbench.reproduction import systems
+from workbench.reproduction import trainings as shared_trainings
 from workbench.reproduction.claims import paper_value, tolerance
 from workbench.reproduction.scales import Scaled
 from workbench.reproduction.sweep import ExperimentInterrupted
+from workbench.reproduction.trainings import TRAINED
 
-TRAINED = ("fig5", "fig6_accuracy", "fig12", "fig13", "strategies")
+LEARNT = ("fig5", "fig6_accuracy", "fig12", "fig13", "strategies")
 Frames = dict[str, pl.DataFrame]
 
 
@@ -37,9 +39,9 @@ def stored(smoke: Smoke) -> Frames:
 @pytest.fixture
 def forgotten() -> Iterator[None]:
     """No training was made before, and none is left to other tests."""
-    trainings.TRAINED.clear()
+    TRAINED.clear()
     yield
-    trainings.TRAINED.clear()
+    TRAINED.clear()
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def make_small(figure: str) -> pl.DataFrame:
     return resized(found, **{name: 100 for name in found.sizes if name != "passes"}).frame("smoke")
 
 
-@pytest.mark.parametrize("figure", TRAINED)
+@pytest.mark.parametrize("figure", LEARNT)
 def test_each_training_has_a_plain_one_beside_it(figure: str, stored: Frames) -> None:
     ours = stored[figure].filter(method="edgegossip")
     last = final(stored[figure])
@@ -96,8 +98,8 @@ def test_a_training_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small")
 def test_trainings_in_two_processes_are_those_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = make("fig13")
-    trainings.TRAINED.clear()
-    monkeypatch.setattr(trainings, "processes_at", lambda *_: 2)
+    TRAINED.clear()
+    monkeypatch.setattr(shared_trainings, "processes_at", lambda *_: 2)
     assert make("fig13").equals(alone)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,7 +16,7 @@ from workbench import figures
 from workbench.edgegossip.aggregation import TECHNIQUES, aggregate, operations, timed_aggregate
 from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
 from workbench.edgegossip.aggregation.costs import COUNTED
-from workbench.edgegossip.paper.cases import SEEDS, Case, Learning, data, learning_at, source_of
+from workbench.edgegossip.paper.cases import Case, Learning, data, learning_at, source_of
 from workbench.edgegossip.paper.testbed import MODELS, POINTS, RATIOS, STATED
 from workbench.edgegossip.paper.titles import (
     MODEL_TITLES,
@@ -24,15 +25,21 @@ from workbench.edgegossip.paper.titles import (
     model_title,
     ratio_axis,
 )
-from workbench.edgegossip.paper.trainings import Mean, learnt_data, of_enough_seeds
+from workbench.edgegossip.paper.trainings import of_enough_seeds, signed
 from workbench.figures import parts
 from workbench.reproduction.claims import Answer, Cause
 from workbench.reproduction.data import loaded_once
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled, processes_at, seeds_from
 from workbench.reproduction.sweep import grid, sweep
+from workbench.reproduction.trainings import SEEDS, Mean, learnt_data
 from workbench.training.repeatable import SHUFFLE
 from workbench.zoo import MODELS as ZOO
+
+ONE_FOR = 5.0
+"""Points for each aggregated one in Fig. 3."""
+
+# Timing, for Figures 3a and 7
 
 TIMED: dict[str, Any] = {
     **dict.fromkeys(("model", "dataset"), pl.String),
@@ -43,53 +50,30 @@ TIMED: dict[str, Any] = {
     **dict.fromkeys(("reduce_s", "divide_s", "aggregate_s", "total_s"), pl.Float64),
 }
 
-ONE_FOR = 5.0
-"""Points for each aggregated one in Fig. 3."""
 
-
-def times_by_technique(
-    scale: str, count: int, seed: int = 1, dataset: str = "auto", folder: Path | None = None
+def generation_times(
+    title: str,
+    settings: Mapping[str, Any],
+    *,
+    scale: str,
+    count: int,
+    seed: int = 1,
+    dataset: str = "auto",
+    folder: Path | None = None,
 ) -> pl.DataFrame:
-    """Seconds of the eight ways to aggregate, on this machine (Fig. 3a).
+    """Seconds of the steps of aggregating on this machine, one row after the other.
 
-    Images of AlexNet's input, one point for five. Columns as in `fig7`.
+    A row per model (whose input the images are fitted to), technique and ratio of `settings`:
+    ``model, dataset, points, images, features, technique, ratio, aggregated, reduce_s, divide_s,
+    aggregate_s, total_s``. Where a data set has fewer ``images`` than the `count` of ``points``,
+    the others are means of two of a class.
     """
-    points = grid(model=MODELS[1:2], technique=TECHNIQUES, ratio=[ONE_FOR], count=[count])
-    return _timed(
-        "Figure 3, aggregating", points, scale=scale, seed=seed, dataset=dataset, folder=folder
-    )
-
-
-def times_by_ratio(
-    scale: str, count: int, seed: int = 1, dataset: str = "auto", folder: Path | None = None
-) -> pl.DataFrame:
-    """Seconds of the steps of aggregating, on this machine, by technique and ratio (Fig. 7).
-
-    A row per model (whose input the images are fitted to), technique and ratio: ``model, dataset,
-    points, images, features, technique, ratio, aggregated, reduce_s, divide_s, aggregate_s,
-    total_s``. Where a data set has fewer ``images`` than ``points`` are timed, the others are means
-    of two of a class.
-    """
-    points = grid(model=MODELS[:2], technique=COUNTED, ratio=RATIOS, count=[count])
-    return _timed("Figure 7", points, scale=scale, seed=seed, dataset=dataset, folder=folder)
+    sources = {model: source_of(scale, model, dataset) for model in settings["model"]}
+    shared = {"sources": sources, "seed": seed, "count": count}
+    return sweep(_timed, grid(**settings), TIMED, title=title, shared=shared, folder=folder)
 
 
 def _timed(
-    title: str,
-    points: list[dict[str, Any]],
-    *,
-    scale: str,
-    seed: int,
-    dataset: str,
-    folder: Path | None,
-) -> pl.DataFrame:
-    models = dict.fromkeys(point["model"] for point in points)
-    sources = {model: source_of(scale, model, dataset) for model in models}
-    shared = {"sources": sources, "seed": seed}
-    return sweep(_measured, points, TIMED, title=title, shared=shared, folder=folder)
-
-
-def _measured(
     *,
     model: str,
     technique: str,
@@ -123,13 +107,29 @@ def _images(source: str, model: str, count: int) -> tuple[str, int, FloatArray, 
     x, y = loaded.x_train, loaded.y_train
     order = np.argsort(y, kind="stable")
     of_class = np.split(order, np.flatnonzero(np.diff(y[order])) + 1)
-    parts: list[FloatArray] = [x]
+    blocks: list[FloatArray] = [x]
     for apart in range(1, -(-count // len(y))):
         partner = np.empty_like(order)
         for own in of_class:
             partner[own] = np.roll(own, apart)
-        parts.append((x + x[partner]) / 2)
-    return loaded.name, len(y), np.concatenate(parts)[:count], np.tile(y, len(parts))[:count]
+        blocks.append((x + x[partner]) / 2)
+    return loaded.name, len(y), np.concatenate(blocks)[:count], np.tile(y, len(blocks))[:count]
+
+
+def _points(frame: pl.DataFrame) -> str:
+    points, images = frame.select("points", "images").row(0)
+    return f"{points:,} points" if points == images else f"{points:,} points from {images:,} images"
+
+
+def _points_title(row: Mapping[str, Any]) -> str:
+    """What was aggregated."""
+    images = f"{row['images']:,} {data_title(row['dataset'])}"
+    if row["images"] == row["points"]:
+        return images
+    return f"{row['points']:,} points, {images} and means of two of a class"
+
+
+# Figure 3a: how long each technique takes
 
 
 def draw_by_technique(frame: pl.DataFrame) -> alt.Chart:
@@ -146,23 +146,11 @@ def draw_by_technique(frame: pl.DataFrame) -> alt.Chart:
 def _by_technique(frame: pl.DataFrame, x: alt.X, title: list[str]) -> alt.Chart:
     """A mark for each row of the paper's techniques."""
     named = pl.col("technique").replace_strict(TECHNIQUE_TITLES, default=None)
-    return (
-        alt.Chart(frame.with_columns(named).drop_nulls("technique"))
-        .mark_point(filled=True, size=40, color=figures.PALETTE[1])
-        .encode(
-            y=alt.Y("technique:N", sort=list(TECHNIQUE_TITLES.values()), title=None),
-            x=x,
-        )
-        .properties(height=140, title=title)
+    axis = alt.Y("technique:N", sort=list(TECHNIQUE_TITLES.values()), title=None)
+    marks = alt.Chart(frame.with_columns(named).drop_nulls("technique")).mark_point(
+        filled=True, size=40, color=figures.PALETTE[1]
     )
-
-
-def _points_title(row: Mapping[str, Any]) -> str:
-    """What was aggregated."""
-    images = f"{row['images']:,} {data_title(row['dataset'])}"
-    if row["images"] == row["points"]:
-        return images
-    return f"{row['points']:,} points, {images} and means of two of a class"
+    return marks.encode(y=axis, x=x).properties(height=140, title=title)
 
 
 _SLOW = ("svd_gaussian_mixture", "pca_kmeans", "pca_lsh", "whole_svd_lsh")
@@ -188,71 +176,23 @@ def _slow_techniques(fig3_times: pl.DataFrame) -> Answer | None:
     return Answer(times > 10 and min(slow_s) > max(others_s), detail, timed=True)
 
 
-def _points(frame: pl.DataFrame) -> str:
-    points, images = frame.select("points", "images").row(0)
-    copies = "" if points == images else f" from {images:,} images"
-    return f"{points:,} points{copies}"
+FIG3_TIMES = Figure(
+    id="fig3_times",
+    compute=partial(
+        generation_times,
+        "Figure 3, aggregating",
+        {"model": MODELS[1:2], "technique": TECHNIQUES, "ratio": [ONE_FOR]},
+    ),
+    chart=draw_by_technique,
+    sizes={"count": Scaled(smoke=200, default=2000, paper=12_000)},  # decomposed in full
+    answers={"edgegossip.fig3.slow": _slow_techniques},
+    recorded=True,
+    data=("cifar10",),
+    judged_by_accuracy=False,
+    timings=True,
+)
 
-
-STEP_TITLES = {"reduce_s": "reduce", "divide_s": "divide", "aggregate_s": "means"}
-
-
-def draw_by_ratio(frame: pl.DataFrame) -> alt.FacetChart:
-    """Seconds of the steps of aggregating, by technique and ratio."""
-    row = frame.row(0, named=True)
-    drawn = frame.unpivot(
-        on=list(STEP_TITLES),
-        index=["model", "technique", "ratio"],
-        variable_name="step",
-        value_name="seconds",
-    ).with_columns(
-        pl.col("step").replace_strict(STEP_TITLES),
-        panel=pl.format(
-            "{}: {}",
-            pl.col("model").replace_strict(MODEL_TITLES),
-            pl.col("technique").replace_strict(TECHNIQUE_TITLES).str.split(" + ").list.first(),
-        ),
-    )
-    bars = (
-        alt.Chart(drawn)
-        .mark_bar()
-        .encode(
-            x=ratio_axis(),
-            y=alt.Y("seconds:Q", title="seconds"),
-            color=parts.colour("step", list(STEP_TITLES.values())),
-        )
-        .properties(height=100)
-    )
-    title = [
-        "Time to aggregate images of the model's size",
-        f"{_points_title(row)}, timed",
-    ]
-    panels = drawn["panel"].unique(maintain_order=True).to_list()
-    return parts.facets(bars, "panel", panels, title).resolve_scale(y="independent")
-
-
-def _kmeans_dominates(fig7: pl.DataFrame) -> Answer:
-    parts = fig7.filter(pl.col("technique").is_in(("svd_kmeans", "hash_kmeans")))
-    share = (100 * parts["divide_s"] / parts["total_s"]).to_list()
-    falls = all(
-        part.sort("ratio")["total_s"].diff().drop_nulls().lt(0).all()
-        for _, part in parts.group_by("model", "technique")
-    )
-    also = "falls" if falls else "does not always fall"
-    detail = (
-        f"{min(share):.0f} to {max(share):.0f} % of the time, which {also} with the ratio; "
-        f"{_points(fig7)}"
-    )
-    return Answer(min(share) > 50 and falls, detail, timed=True)
-
-
-def _isvd_dominates(fig7: pl.DataFrame) -> Answer:
-    parts = fig7.filter(technique="incremental_svd_lsh")
-    share = (100 * parts["reduce_s"] / parts["total_s"]).to_list()
-    return Answer(
-        min(share) > 50, f"{min(share):.0f} to {max(share):.0f} % of the time", timed=True
-    )
-
+# Figure 3b: what is learnt from aggregated points alone
 
 TAUGHT: dict[str, Any] = {
     **dict.fromkeys(("technique", "learner", "dataset"), pl.String),
@@ -343,40 +283,12 @@ def _lowest_technique(fig3: pl.DataFrame) -> Answer:
     in_seeds = top1.select(pl.col(_LOWEST) < pl.min_horizontal(pl.exclude(_LOWEST))).to_series()
     apart = Mean.of((100 * (top1[second] - top1[lowest])).to_list())
     detail = (
-        f"lowest {lowest} by {apart} points; {_LOWEST} in {in_seeds.sum()} of {len(top1)} seeds; "
-        f"{learnt_data(fig3)}"
+        f"lowest {lowest} by {signed(apart)} points; {_LOWEST} in {in_seeds.sum()} of {len(top1)} "
+        f"seeds; {learnt_data(fig3)}"
     )
     beyond_noise = apart.error is not None and apart.value > apart.error
     return Answer(in_seeds.all() or (lowest == _LOWEST and beyond_noise), detail)
 
-
-def operations_per_second(measured: pl.DataFrame) -> pl.DataFrame:
-    """Operations of reducing and dividing as Table 3 counts them, beside `fig7`'s seconds.
-
-    A row per model, technique, ratio and step: ``model, technique, ratio, step, operations,
-    seconds`` and ``operations_per_s`` of the two; null where a step takes no time.
-    """
-    rows = []
-    for row in measured.iter_rows(named=True):
-        counted = operations(row["technique"], row["points"], row["features"], row["ratio"])
-        about = {name: row[name] for name in ("model", "technique", "ratio")}
-        for step, count in zip(("reduce", "divide"), counted, strict=True):
-            rows.append({**about, "step": step, "operations": count, "seconds": row[f"{step}_s"]})
-    rate = pl.when(pl.col("seconds") > 0).then(pl.col("operations") / pl.col("seconds"))
-    return pl.DataFrame(rows).with_columns(operations_per_s=rate)
-
-
-FIG3_TIMES = Figure(
-    id="fig3_times",
-    compute=times_by_technique,
-    chart=draw_by_technique,
-    sizes={"count": Scaled(smoke=200, default=2000, paper=12_000)},  # decomposed in full
-    answers={"edgegossip.fig3.slow": _slow_techniques},
-    recorded=True,
-    data=("cifar10",),
-    judged_by_accuracy=False,
-    timings=True,
-)
 
 FIG3 = Figure(
     id="fig3",
@@ -399,9 +311,84 @@ FIG3 = Figure(
     data=("mnist",),
 )
 
+# Figure 7 and Table 3: how long each step takes
+
+STEP_TITLES = {"reduce_s": "reduce", "divide_s": "divide", "aggregate_s": "means"}
+
+
+def draw_by_ratio(frame: pl.DataFrame) -> alt.FacetChart:
+    """Seconds of the steps of aggregating, by technique and ratio."""
+    technique = pl.col("technique").replace_strict(TECHNIQUE_TITLES).str.split(" + ").list.first()
+    drawn = frame.unpivot(
+        on=list(STEP_TITLES),
+        index=["model", "technique", "ratio"],
+        variable_name="step",
+        value_name="seconds",
+    ).with_columns(
+        pl.col("step").replace_strict(STEP_TITLES),
+        panel=pl.format("{}: {}", pl.col("model").replace_strict(MODEL_TITLES), technique),
+    )
+    bars = (
+        alt.Chart(drawn)
+        .mark_bar()
+        .encode(
+            x=ratio_axis(),
+            y=alt.Y("seconds:Q", title="seconds"),
+            color=parts.colour("step", list(STEP_TITLES.values())),
+        )
+        .properties(height=100)
+    )
+    points = _points_title(frame.row(0, named=True))
+    title = ["Time to aggregate images of the model's size", f"{points}, timed"]
+    panels = drawn["panel"].unique(maintain_order=True).to_list()
+    return parts.facets(bars, "panel", panels, title).resolve_scale(y="independent")
+
+
+def _kmeans_dominates(fig7: pl.DataFrame) -> Answer:
+    by_kmeans = fig7.filter(pl.col("technique").is_in(("svd_kmeans", "hash_kmeans")))
+    share = (100 * by_kmeans["divide_s"] / by_kmeans["total_s"]).to_list()
+    falls = all(
+        part.sort("ratio")["total_s"].diff().drop_nulls().lt(0).all()
+        for _, part in by_kmeans.group_by("model", "technique")
+    )
+    also = "falls" if falls else "does not always fall"
+    detail = (
+        f"{min(share):.0f} to {max(share):.0f} % of the time, which {also} with the ratio; "
+        f"{_points(fig7)}"
+    )
+    return Answer(min(share) > 50 and falls, detail, timed=True)
+
+
+def _isvd_dominates(fig7: pl.DataFrame) -> Answer:
+    by_isvd = fig7.filter(technique="incremental_svd_lsh")
+    share = (100 * by_isvd["reduce_s"] / by_isvd["total_s"]).to_list()
+    detail = f"{min(share):.0f} to {max(share):.0f} % of the time"
+    return Answer(min(share) > 50, detail, timed=True)
+
+
+def operations_per_second(measured: pl.DataFrame) -> pl.DataFrame:
+    """Operations of reducing and dividing as Table 3 counts them, beside `fig7`'s seconds.
+
+    A row per model, technique, ratio and step: ``model, technique, ratio, step, operations,
+    seconds`` and ``operations_per_s`` of the two; null where a step takes no time.
+    """
+    rows = []
+    for row in measured.iter_rows(named=True):
+        counted = operations(row["technique"], row["points"], row["features"], row["ratio"])
+        about = {name: row[name] for name in ("model", "technique", "ratio")}
+        for step, count in zip(("reduce", "divide"), counted, strict=True):
+            rows.append({**about, "step": step, "operations": count, "seconds": row[f"{step}_s"]})
+    rate = pl.when(pl.col("seconds") > 0).then(pl.col("operations") / pl.col("seconds"))
+    return pl.DataFrame(rows).with_columns(operations_per_s=rate)
+
+
 FIG7 = Figure(
     id="fig7",
-    compute=times_by_ratio,
+    compute=partial(
+        generation_times,
+        "Figure 7",
+        {"model": MODELS[:2], "technique": COUNTED, "ratio": RATIOS},
+    ),
     chart=draw_by_ratio,
     sizes={"count": Scaled(smoke=300, default=6000, paper=POINTS)},
     answers={

@@ -104,9 +104,6 @@ LEARNING = Scaled(
 IMAGENET, IMAGENET_POINTS = "imagenet8", 1_281_167
 """AlexNet's second data set (Sec. 4.1), learnt from as a whole at scale ``paper``."""
 
-SEEDS = Scaled(smoke=1, default=1, paper=3)
-"""Trainings of each kind."""
-
 
 @loaded_once
 def data(source: str, samples: int | None, test_samples: int | None) -> Dataset:

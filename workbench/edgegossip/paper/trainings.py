@@ -5,19 +5,14 @@ Times are virtual seconds of the paper's size, which are the cost model's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import wraps
+from collections.abc import Sequence
 from itertools import product
-from math import sqrt
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
 from workbench.edgegossip.paper.cases import (
-    SEEDS,
     Case,
     Learning,
     curve,
@@ -27,11 +22,10 @@ from workbench.edgegossip.paper.cases import (
     train,
 )
 from workbench.profiles import profile_model
-from workbench.reproduction.claims import Answer, tolerance
-from workbench.reproduction.points import Rows
-from workbench.reproduction.scales import processes_at, seeds_from
-from workbench.reproduction.sweep import sweep, whole
-from workbench.training import TrainingError
+from workbench.reproduction.claims import tolerance
+from workbench.reproduction.scales import seeds_from
+from workbench.reproduction.sweep import whole
+from workbench.reproduction.trainings import SEEDS, Mean, of_whole_seeds, train_all
 from workbench.utils.checks import check_name
 
 if TYPE_CHECKING:
@@ -61,10 +55,6 @@ class Training(NamedTuple):
         """Order of lengths: operations, and whether all points are kept."""
         operations = profile_model(self.learning.learner).forward_flops * self.learning.epochs
         return operations, self.method == "gosgd"
-
-
-TRAINED: dict[str, Rows] = {}
-"""Rows of trainings of this process, which several figures share, by their calls."""
 
 
 def one_curve(
@@ -147,16 +137,15 @@ def trainings(
         rows = [_about(each, curves[each.learnt_as]) for each in finished]
         return pl.concat([pl.DataFrame(schema=_ABOUT | CURVE), *rows])
 
-    return sweep(
+    return train_all(
+        title,
         one_curve,
         points,
         {"number": pl.Int64} | CURVE,
-        title=title,
+        scale=scale,
         labels=("model", "method", "seed", "number"),
-        processes=processes_at(scale, processes),
+        processes=processes,
         folder=folder,
-        cache=TRAINED,
-        failures=TrainingError,
         then=of_all_cases,
     )
 
@@ -288,8 +277,7 @@ def seconds_to_accuracy(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
     )
 
 
-ENOUGH = 3
-"""Fewer trainings say nothing about accuracy."""
+of_enough_seeds = of_whole_seeds(3)  # fewer trainings say nothing about accuracy
 
 ROUNDING = 1e-9  # sums of equal accuracies may differ in their last bits
 
@@ -297,56 +285,10 @@ SIMILAR, SLIGHT = 1 + tolerance("x", 1.0), tolerance("percentage points", 0.0)
 """Times within this factor are similar; accuracies within these points differ slightly."""
 
 
-class Mean(NamedTuple):
-    """A mean over seeds, and its standard error; None of a single seed."""
-
-    value: float
-    error: float | None
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Mean:
-        """Mean of differences, one for each seed."""
-        error = stdev(values) / sqrt(len(values)) if len(values) > 1 else None
-        return cls(fmean(values), error)
-
-    def __str__(self) -> str:
-        """To a hundredth, and whether chance alone may have made it."""
-        shown = f"{self.value:+.2f}"
-        if self.error is None:
-            return f"{shown} (one seed)"
-        noise = " (within noise)" if ROUNDING < abs(self.value) < self.error else ""
-        return f"{shown} ± {self.error:.2f}{' (a tie)' if abs(self.value) <= ROUNDING else noise}"
-
-
-def of_enough_seeds(answer: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
-    """Answer by the seeds in which every training ended well, if enough; say which are missing."""
-
-    @wraps(answer)
-    def answered(*frames: pl.DataFrame) -> Answer | None:
-        seeds = [set(frame["seed"]) for frame in frames]
-        failed = {
-            seed
-            for frame in frames
-            if "reason" in frame.columns
-            for seed in frame.drop_nulls("reason")["seed"]
-        }
-        whole = set.intersection(*seeds) - failed
-        if len(whole) < ENOUGH:
-            made: Answer | None = Answer(not_run=f"takes {ENOUGH} seeds")
-        else:
-            made = answer(*(frame.filter(pl.col("seed").is_in(whole)) for frame in frames))
-        missing = sorted(set.union(*seeds) - whole)
-        if not missing or made is None:
-            return made
-        without = f"without seed {', '.join(map(str, missing))}, where trainings are missing"
-        if made.not_run:
-            return replace(made, not_run=f"{made.not_run}; here {without}")
-        return replace(made, detail=f"{made.detail}, {without}")
-
-    return answered
-
-
-def learnt_data(frame: pl.DataFrame) -> str:
-    """What was learnt from."""
-    each = frame.select("train_samples", "dataset").unique(maintain_order=True).iter_rows()
-    return " and ".join(f"{count:,} samples of {name}" for count, name in each)
+def signed(mean: Mean) -> str:
+    """Write a mean difference to a hundredth, and whether chance alone may have made it."""
+    shown = f"{mean.value:+.2f}"
+    if mean.error is None:
+        return f"{shown} (one seed)"
+    noise = " (within noise)" if ROUNDING < abs(mean.value) < mean.error else ""
+    return f"{shown} ± {mean.error:.2f}{' (a tie)' if abs(mean.value) <= ROUNDING else noise}"
