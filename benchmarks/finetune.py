@@ -86,7 +86,7 @@ def of_gossip(model: nn.Module, data: Dataset) -> Trained[Any]:
     shards = partition.by_size(data.y_train, [1] * NODES, seed=0)
     setup = decentralised.GossipSetup(
         *(model, data, shards, full_mesh(NODES, Link(20e6))),
-        mixing=decentralised.ring(NODES),
+        exchange=decentralised.Gossip(decentralised.ring(NODES)),
         batch_size=BATCH // 4,
         epochs=EPOCHS,
         sgd=SGD,
@@ -109,7 +109,7 @@ def of_dlion(model: nn.Module, data: Dataset, *, system: str) -> Trained[Any]:
         cluster=full_mesh(NODES, Link(20e6)),
         local_batch=BATCH // 4,
         epochs=EPOCHS,
-        sgd=PLAIN if dlion.SYSTEMS[system].exchange_models is None else SGD,
+        sgd=PLAIN if system in dlion.SYSTEMS else SGD,
         evaluate_every=64,
     )
     return dlion.train(setup, system, trace=True)

@@ -59,7 +59,7 @@ def setup_of(nodes: int) -> GossipSetup:
         DIGITS,
         [rng.choice(count, STEPS * BATCH, replace=False) for _ in range(nodes)],
         full_mesh(nodes, Link(100e6, 0.001)),
-        mixing=decentralised.metropolis_hastings(decentralised.complete(nodes)),
+        exchange=decentralised.Gossip(decentralised.complete(nodes)),
         batch_size=BATCH,
         epochs=ROUNDS,
         evaluate_every=ROUNDS,

@@ -43,7 +43,7 @@ def train_decentralised() -> list[np.ndarray]:
         data,
         shards=partition.by_size(data.y_train, [1, 1], seed=0),
         cluster=full_mesh(2, Link(20e6)),
-        mixing=decentralised.metropolis_hastings(decentralised.ring(2)),
+        exchange=decentralised.Gossip(decentralised.ring(2)),
         batch_size=8,
         epochs=1,
         sgd=SGD,

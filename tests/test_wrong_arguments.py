@@ -18,10 +18,7 @@ from tests.hiertrain.costs.test_problem import good
 from tests.hiertrain.strategies import any_problem
 from tests.olpb.training.test_train import POOL, made_samples, small
 from workbench import decentralised, dynacomm, edgegossip, hiertrain, olpb
-from workbench.decentralised.model_exchange.choco_sgd import ChocoSgd
-from workbench.decentralised.model_exchange.diloco import DiLoCo
-from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd
-from workbench.decentralised.model_exchange.noloco import NoLoCo
+from workbench.decentralised import ChocoSgd, DiLoCo, MoshpitSgd, NoLoCo
 from workbench.dlion import (
     ENVIRONMENTS,
     Batching,
@@ -102,12 +99,14 @@ MORE: dict[Made, list[dict[str, Any]]] = {
     ],
     TopK: [{"share": 0}, {"share": 2}, {"momentum": 1}],
     MaxN: [{"n": 101}],
-    DiLoCo: [{"every": 0}, {"outer": 0.7}],
-    NoLoCo: [{"every": 0}, {"rate": 0}, {"momentum": 1}, {"consensus_rate": -0.1}],
+    DiLoCo: [{"period": 0}, {"outer": 0.7}],
+    NoLoCo: [{"period": 0}, {"rate": 0}, {"momentum": 1}, {"consensus_rate": -0.1}],
     ChocoSgd: [{"share": 0}, {"share": 2}, {"consensus_rate": 0}],
-    MoshpitSgd: [{"every": 0}, {"dimensions": 0}],
+    MoshpitSgd: [{"period": 0}, {"dimensions": 0}],
     edgegossip.Contention: [{"core": 1.01}],
-    edgegossip.EdgeGossip: [{"ratio": 0.5}, {"stands_for": 0.0}, {"hops": 0}, {"failed_share": 2}],
+    edgegossip.EdgeGossip: [
+        *({"ratio": 0.5}, {"stands_for": 0.0}, {"coordinator": -1}, {"failed_share": 2})
+    ],
     edgegossip.Setup: [{"uplink_bps": 0}, {"batch_size": 0}],
     Problem: [{"batch": 0}],
     Chain: [{"batch": 0}, {"bits": 0}, {"gradient_bits": 24}],
@@ -116,13 +115,6 @@ MORE: dict[Made, list[dict[str, Any]]] = {
     System: [
         {"generate_partial_gradients": None},
         {"generate_partial_gradients": int},
-        {"exchange_models": DiLoCo()},  # beside gradients
-        {"generate_partial_gradients": None, "exchange_models": DiLoCo},
-        {
-            "generate_partial_gradients": None,
-            "exchange_models": DiLoCo(),
-            "synch_training": Bounded(),
-        },
         {"synch_training": Bounded},
         {"synch_training": None},
     ],

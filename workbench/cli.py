@@ -36,7 +36,7 @@ WRONG_INPUT = 2
 """Exit status when the user gave something that cannot be."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
-HOOKS = ("select", "generate_partial_gradients", "exchange_models")
+HOOKS = ("select", "generate_partial_gradients")
 """Methods whose docstring describes an algorithm object; the first that it has counts."""
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import networkx as nx
 import numpy as np
 import torch
 
-from workbench import datasets, decentralised
+from workbench import datasets
 from workbench.clusters import Cluster, Link, Node, graph
 from workbench.datasets import partition
-from workbench.decentralised import EverySample, GossipSetup, Trained, View
+from workbench.decentralised import EverySample, GoSgd, Gossip, GossipSetup, Mixing, Trained, View
 from workbench.decentralised.learner import PeerLearner
 from workbench.decentralised.selecting import Batches
-from workbench.decentralised.setup import Gossip
-from workbench.decentralised.training import GossipPrograms
+from workbench.decentralised.training import EpochPrograms
 from workbench.runtime import Fault, simulate
 from workbench.training import fixed_threads
 
@@ -40,14 +39,20 @@ def epochwise(
     of: nx.Graph, *, speeds: Sequence[float] | None = None, **changes: Any
 ) -> GossipSetup:
     """One exchange an epoch along the graph's edges, Metropolis-Hastings weights."""
-    return setup(of, speeds, mixing=decentralised.metropolis_hastings(of), **changes)
+    return setup(of, speeds, exchange=Gossip(of), **changes)
+
+
+def mixing_of(of: GossipSetup) -> Mixing:
+    """The weights of a setup's gossip."""
+    assert isinstance(of.exchange, Gossip)
+    return of.exchange.mixing
 
 
 def gosgd(
     of: nx.Graph, probability: float, *, speeds: Sequence[float] | None = None, **changes: Any
 ) -> GossipSetup:
     """GoSGD along the graph's edges."""
-    return setup(of, speeds, probability=probability, **changes)
+    return setup(of, speeds, exchange=GoSgd(probability), **changes)
 
 
 def setup(of: nx.Graph, speeds: Sequence[float] | None, **changes: Any) -> GossipSetup:
@@ -78,7 +83,7 @@ def models(trained: Trained[Any]) -> np.ndarray:
     return np.stack([weights.double().numpy() for weights in trained.weights])
 
 
-def learners(built: GossipPrograms) -> list[PeerLearner]:
+def learners(built: EpochPrograms) -> list[PeerLearner]:
     """What the nodes learn with."""
     programs: list[Any] = built.programs
     return [program.state.value for program in programs]
@@ -105,14 +110,11 @@ class Watching:
     views: dict[tuple[int, int], View]
     seconds: float = 0.0
 
-    def fitted(self, setup: Gossip) -> Self:
+    def fitted(self, setup: Any) -> Watching:
         return self
 
     def begin(self, node: int) -> int:
         return 0
-
-    def report(self, state: int, epoch: int, view: View) -> tuple[int, int]:
-        return view.node, epoch
 
     def step(self, state: int, epoch: int, view: View) -> tuple[int, Batches, float]:
         assert state == epoch - 1

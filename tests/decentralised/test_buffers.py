@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
-from tests.decentralised.model_exchange import runs
+from tests.decentralised.exchanges import runs
 from tests.decentralised.setups import epochwise, gosgd, learners
 from workbench import decentralised, training
-from workbench.decentralised import GossipSetup
-from workbench.decentralised.model_exchange.ad_psgd import AdPsgd
-from workbench.decentralised.model_exchange.choco_sgd import ChocoSgd
-from workbench.decentralised.model_exchange.diloco import DiLoCo
-from workbench.decentralised.model_exchange.gosgd import GoSgd, Share, WeightedModel
-from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd
-from workbench.decentralised.model_exchange.noloco import NoLoCo
+from workbench.decentralised import (
+    AdPsgd,
+    ChocoSgd,
+    DiLoCo,
+    GoSgd,
+    GossipSetup,
+    MoshpitSgd,
+    NoLoCo,
+)
+from workbench.decentralised.exchanges.gosgd import WeightedModel
 from workbench.runtime import Crash
 from workbench.training.batches import Draw
 
@@ -50,12 +53,12 @@ def test_an_exchange_of_all_with_all_takes_the_mean() -> None:
 
 def test_gosgd_merges_by_weights() -> None:
     learner = trained(gosgd(decentralised.complete(2), 0.0))[0]
-    node: Any = SimpleNamespace(learner=learner, context=None, heartbeat=None)
-    source: Any = SimpleNamespace(hear=lambda reports: None)
-    peers, own = GoSgd(node, source, 0.5, Share(0.3)), learner.buffers()
+    worker: Any = Mock(nodes=2, learner=learner)
+    exchange, own = GoSgd(0.5)(worker), learner.buffers()
+    exchange.alpha = 0.3
     other = {name: tensor + 1 for name, tensor in own.items()}
-    peers.share.inbox.append(WeightedModel(0.1, learner.snapshot(), {}, other))
-    peers.merge()
+    exchange.arrived.append(WeightedModel(0.1, 1, learner.snapshot(), other))
+    exchange.merge()
     found = learner.buffers()
     torch.testing.assert_close(found["2.running_mean"], own["2.running_mean"] + 0.25)
     assert found["2.num_batches_tracked"] == own["2.num_batches_tracked"]
@@ -87,7 +90,7 @@ def test_exchanges_by_iterations_take_the_mean_of_all_that_exchange(
         runs.setup(workers, iterations=iterations, speeds=[1, 0.01, 0.5][:workers]),
         model=normalised,
     )
-    built = of.programs(runs.system(exchange))
+    built = of.programs(exchange)
     training.run(built)
     draws = [Draw(of.held[node], of.seed, node, 0) for node in range(workers)]
     means, variances = np.zeros((workers, 64)), np.ones((workers, 64))
@@ -109,7 +112,7 @@ def test_exchanges_by_iterations_take_the_mean_of_all_that_exchange(
 
 def test_one_that_is_gone_is_left_out_of_the_mean() -> None:
     of = replace(runs.setup(4, iterations=12, patience_s=0.3), model=normalised)
-    built = of.programs(runs.system(DiLoCo(4)))
+    built = of.programs(DiLoCo(4))
     run = training.run(built, training.RunOptions(faults=[Crash(2, 0.5)])).run
     found = [run.learnt[node].buffers["1.running_mean"] for node in range(4)]
     assert torch.equal(found[0], found[1])

@@ -10,13 +10,15 @@ import pytest
 
 from tests.dlion.trainings import DIGITS, RATE, setup
 from workbench import decentralised, training
-from workbench.decentralised import EverySample, GossipSetup
-from workbench.decentralised.selecting import Epochs
+from workbench.decentralised import EverySample, GoSgd, GossipSetup, Step, Worker
+from workbench.decentralised.epochs import Epochs
+from workbench.decentralised.loop import run
+from workbench.decentralised.recorder import Iteration
 from workbench.dlion import Bounded, System, asynchronous
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.programs.batch_sizes import BatchSizes
-from workbench.dlion.programs.program import Exchange, WorkerProgram
-from workbench.dlion.programs.worker import Worker
+from workbench.dlion.programs.gradients import GradientExchange
+from workbench.dlion.programs.program import WorkerProgram
 from workbench.training import Sgd
 
 
@@ -27,26 +29,39 @@ def nothing(gradient: Any, links: Any) -> dict[int, Any]:
 def chosen(system: System, **changes: Any) -> Any:
     """A system of gradients whose workers learn from epochs that are chosen."""
     of = setup(1.0, 1.0, 0.5, epochs=2, first_weights="shared", **changes)
+    by_epochs = GossipSetup(
+        of.model, DIGITS, of.held, of.network, exchange=GoSgd(0.0), batch_size=8, epochs=2,
+        sample_s=of.sample_s,
+    )  # fmt: skip
     with training.fixed_threads():
         made = of.programs(system)
 
     class Chosen(WorkerProgram):
         async def __call__(self, context: Any) -> Any:
             self.worker = worker = Worker(self.job, self.state, context)
-            return await worker.run(
-                Epochs(worker, EverySample(of.seed)), Exchange(worker, BatchSizes(worker))
-            )
+            exchange = GradientExchange(worker, system, BatchSizes(worker))
+            worker.synchronisation = exchange.may_begin
+            return await run(worker, Recorded(worker, by_epochs, EverySample(of.seed)), exchange)
 
     programs: list[Any] = made.programs
-    own: list[Any] = [Chosen(made.job, program.state) for program in programs]
+    own: list[Any] = [Chosen(made.job, system, program.state) for program in programs]
     return of, training.run(replace(made, programs=own))
+
+
+class Recorded(Epochs):
+    """Epochs whose steps are recorded as iterations."""
+
+    async def after_step(self, step: Step, samples: int) -> None:
+        await super().after_step(step, samples)
+        context = self._worker.context
+        context.record(Iteration(step.iteration, samples, 3 * samples, step.loss, 0))
 
 
 def test_gradients_of_chosen_epochs_without_an_exchange_are_those_of_nodes_alone() -> None:
     """A gradient is weighed by one over the workers, so that the rate is as many times larger."""
     of, found = chosen(System("alone", nothing, asynchronous), sgd=Sgd(3 * RATE))
     alone = GossipSetup(
-        of.model, DIGITS, of.held, of.network, probability=0.0, batch_size=8, epochs=2,
+        of.model, DIGITS, of.held, of.network, exchange=GoSgd(0.0), batch_size=8, epochs=2,
         sample_s=of.sample_s, sgd=Sgd(RATE),
     )  # fmt: skip
     expected = decentralised.train(alone)

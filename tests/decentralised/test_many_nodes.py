@@ -23,7 +23,7 @@ def setup_of(nodes: int, epochs: int = 1) -> GossipSetup:
     graph = decentralised.random_regular(nodes, 3)
     shards = [np.arange(3 * node, 3 * node + 4) % 96 for node in range(nodes)]
     return GossipSetup(
-        "lenet5", DIGITS, shards, cluster(graph), mixing=decentralised.metropolis_hastings(graph),
+        "lenet5", DIGITS, shards, cluster(graph), exchange=decentralised.Gossip(graph),
         batch_size=4, epochs=epochs, sample_s=0.01, evaluate_every=epochs,
     )  # fmt: skip
 

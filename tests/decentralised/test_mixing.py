@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,7 @@ from tests.oracles import gossip as oracle
 from tests.refusals import refusals
 from workbench import decentralised
 from workbench.decentralised import GRAPHS, Mixing, MixingError, metropolis_hastings
-from workbench.decentralised.mixing import as_mixing, diameter, fault_diameter, hops
+from workbench.decentralised.mixing import as_mixing
 from workbench.decentralised.topologies import nearest
 
 
@@ -181,36 +180,3 @@ test_degree_refused = refusals(
     {"degree": 2},
     {"degree": {"7 nodes with .* peers": [3, 7, 1, -1], r"degree is 2\.5": [2.5]}},
 )
-
-
-class TestHops:
-    """How far news travels, against networkx."""
-
-    @given(graph=graphs())
-    def test_ways_are_the_shortest(self, graph: nx.Graph) -> None:
-        mixing = metropolis_hastings(graph)
-        lengths = dict(nx.all_pairs_shortest_path_length(graph))
-        expected = [[lengths[i].get(j, math.inf) for j in sorted(graph)] for i in sorted(graph)]
-        assert hops(mixing).tolist() == expected
-        assert diameter(mixing) == max(map(max, expected))
-
-    @given(graph=graphs())
-    def test_without_any_one_node_or_link_news_comes_in_time(self, graph: nx.Graph) -> None:
-        """Wherever it still comes at all, however a way had to change."""
-        nodes, links = set(graph), set(graph.edges)
-        left = [graph, *(graph.subgraph(nodes - {gone}) for gone in nodes)]
-        left += [graph.edge_subgraph(links - {gone}) for gone in links]
-        longest = max(
-            length
-            for one in left
-            for _, found in nx.all_pairs_shortest_path_length(one)
-            for length in found.values()
-        )
-        assert fault_diameter(metropolis_hastings(graph)) == longest
-
-    def test_one_way_links_lead_one_way(self) -> None:
-        """Each takes of the next one's model: news of the next is near, of the one before far."""
-        mixing = Mixing(0.5 * np.eye(4) + 0.5 * np.roll(np.eye(4), 1, axis=1))
-        assert hops(mixing)[0].tolist() == [0, 1, 2, 3]
-        assert hops(mixing)[1].tolist() == [3, 0, 1, 2]
-        assert diameter(mixing) == 3

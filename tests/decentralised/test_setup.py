@@ -12,10 +12,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.decentralised.setups import epochwise
+from tests.decentralised.setups import epochwise, mixing_of
 from workbench import datasets, decentralised, dlion
 from workbench.clusters import Cluster, Link, MissingLinkError, Node
-from workbench.decentralised import EverySample, GossipSetup, View
+from workbench.decentralised import DiLoCo, EverySample, GoSgd, Gossip, GossipSetup, View
 from workbench.decentralised.recorder import Spread
 from workbench.utils.checks import UnknownNameError
 
@@ -30,15 +30,13 @@ GOOD = epochwise(decentralised.ring(4))
         ({"shards": [np.arange(0)] * 4}, "shard of node 0"),
         ({"shards": [np.arange(200)] * 4}, "indices from 0 to 199"),
         ({"shards": [np.ones(3)] * 4}, "shard of node 0 is of float64; give integers"),
-        ({"mixing": None}, "either mixing"),
-        ({"probability": 0.5}, "either mixing"),
-        ({"mixing": None, "probability": 1.5}, r"probability is 1\.5"),
-        ({"mixing": decentralised.ring(3)}, "for 3 nodes, not for 4"),
+        ({"exchange": decentralised.ring(4)}, "give one such as decentralised.Gossip"),
+        ({"exchange": Gossip(decentralised.ring(3))}, "for 3 nodes, not for 4"),
+        ({"exchange": DiLoCo()}, "no link leads from node0 to node2"),
         ({"sample_s": [1.0, 2.0]}, "sample_s has 2 numbers for 4 nodes"),
         ({"flops_per_s": [1.0, 2.0, math.inf, 1.0]}, "flops_per_s"),
         ({"flops_per_s": None}, "flops_per_s is None; give one number for all nodes"),
         ({"sample_s": ["a"] * 4}, "sample_s is"),
-        ({"mixing": np.full((4, 4), 0.3)}, "sum to 1.2, not to 1"),
         *(({"sample_s": numbers}, "where order counts; give") for numbers in ({0.5, 0.25}, {0: 1})),
         *(({"shards": shards}, "where order counts; give") for shards in ({(0, 1)}, {(0, 1): 1})),
     ],
@@ -92,21 +90,20 @@ def test_a_fast_node_has_short_batches() -> None:
 
 
 def test_links_and_names_are_looked_up_first() -> None:
-    complete = decentralised.metropolis_hastings(decentralised.complete(4))
     with pytest.raises(MissingLinkError, match="from node0 to node2"):
-        replace(GOOD, mixing=complete)
+        replace(GOOD, exchange=Gossip(decentralised.complete(4)))
     with pytest.raises(UnknownNameError, match="lenet5"):
         replace(GOOD, model="lenet")
     apart = Cluster([Node("one"), Node("other")])
     with pytest.raises(ValueError, match="to nobody"):
-        replace(GOOD, cluster=apart, shards=GOOD.held[:2], mixing=None, probability=0.5)
+        replace(GOOD, cluster=apart, shards=GOOD.held[:2], exchange=GoSgd(0.5))
 
 
 @given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=3), batch_size=st.integers(1, 12))
 def test_every_sample_is_learnt_from_once_an_epoch(sizes: list[int], batch_size: int) -> None:
     for node, size in enumerate(sizes):
         shard = np.arange(100, 100 + size)
-        view: Any = View(node, 0.0, None, None, shard, batch_size, 0, None, {})  # type: ignore[arg-type]
+        view: Any = View(node, 0.0, None, None, shard, batch_size, 0)  # type: ignore[arg-type]
         orders = []
         for epoch in (1, 2):
             _, batches, cost_s = EverySample(1).step(None, epoch, view)
@@ -134,6 +131,29 @@ def test_spread_is_the_distance_from_the_mean(values: list[list[float]], offset:
     assert spread.error == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize("options", [{"probability": 1.5}, {"probability": "a"}])
+def test_probabilities_are_between_0_and_1(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="probability is"):
+        GoSgd(**options)
+
+
+def test_weights_that_do_not_sum_to_1_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"sum to 1.2, not to 1"):
+        Gossip(np.full((4, 4), 0.3))
+
+
+def test_gossip_along_all_links_is_the_default() -> None:
+    assert (
+        mixing_of(replace(GOOD, exchange=None)).matrix.tolist() == mixing_of(GOOD).matrix.tolist()
+    )
+
+
+def test_rounds_take_as_many_batches_of_each_node() -> None:
+    full = epochwise(decentralised.complete(3), shards=[np.arange(8), np.arange(8), np.arange(9)])
+    with pytest.raises(ValueError, match="from 1 to 2 batches an epoch, but DiLoCo needs as many"):
+        replace(full, exchange=DiLoCo())
+
+
 def test_anything_but_a_selecting_is_refused() -> None:
     with pytest.raises(TypeError, match=r"selecting is 'x'; give a decentralised.Selecting"):
         decentralised.train(GOOD, "x")  # type: ignore[arg-type]
@@ -144,7 +164,7 @@ def test_tables_have_the_nodes_names() -> None:
     nodes = [Node("laptop"), Node("pi")]
     where = Cluster(nodes, {("laptop", "pi"): Link(1e9), ("pi", "laptop"): Link(1e9)})
     shards = [np.arange(10), np.arange(10, 20)]
-    gossip = GossipSetup("lenet5", digits, shards, where, mixing=decentralised.ring(2))
+    gossip = GossipSetup("lenet5", digits, shards, where)
     found = dlion.train(dlion.Setup("lenet5", digits, cluster=where, iterations=2, local_batch=5))
     epochs = [decentralised.train(gossip).epochs, found.epochs]
     for table in (*epochs, found.iterations, found.evaluations):

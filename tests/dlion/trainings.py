@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from workbench import datasets
 from workbench.clusters import Cluster, Link, Node, full_mesh
+from workbench.decentralised import EXCHANGES, MakeExchange
 from workbench.dlion import Batching, Growth, Setup, System, Trained
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.training import Sgd
@@ -21,8 +22,6 @@ DIGITS = datasets.load("digits").limit(train=96, test=16)
 SAMPLE_S = 0.001
 RATE = 0.1
 CONSTANT = Growth(warm_up_add=0, speed_up_factor=1.0)
-EXCHANGING = {name: one for name, one in SYSTEMS.items() if one.exchange_models is None}
-"""Systems that exchange gradients."""
 
 
 def linear() -> torch.nn.Module:
@@ -51,15 +50,22 @@ def setup(*speeds: float, mbps: float = 10.0, **changes: Any) -> Setup:
 
 
 def often(system: System | str) -> System:
-    """The same system, what it does now and then every few iterations."""
+    """The same system, with what it does now and then every few iterations."""
     of = SYSTEMS[system] if isinstance(system, str) else system
-    rounds: Any = of.exchange_models
     return replace(
         of,
-        exchange_models=replace(rounds, every=3) if hasattr(rounds, "every") else rounds,
         batching=of.batching and replace(of.batching, period=4),
         transfer=of.transfer and replace(of.transfer, period=4),
     )
+
+
+def any_often(name: str) -> System | MakeExchange:
+    """As `often`, of a system or an exchange of models."""
+    if name in SYSTEMS:
+        return often(name)
+    exchange = EXCHANGES[name]
+    rounds: Any = exchange
+    return replace(rounds, period=3) if hasattr(exchange, "period") else exchange
 
 
 def batching(weighting: str = "dynamic", **changes: Any) -> Batching:

@@ -45,7 +45,7 @@ def test_without_selecting_it_is_the_gossip_of_the_same_nodes() -> None:
     gossip = GossipSetup(
         "lenet5", DIGITS, partition.by_size(DIGITS.y_train, [1, 1, 1], seed=3),
         cluster(who, 1e8, 0.01), batch_size=8,
-        mixing=decentralised.metropolis_hastings(decentralised.complete(3)), seed=3,
+        exchange=decentralised.Gossip(decentralised.complete(3)), seed=3,
         sample_s=[0.01, 0.02, 0.04],
     )  # fmt: skip
     found, expected = decentralised.train(setup), decentralised.train(gossip)
@@ -58,8 +58,9 @@ def test_without_selecting_it_is_the_gossip_of_the_same_nodes() -> None:
 def test_a_model_of_ones_own_on_a_graph_or_matrix() -> None:
     ring = decentralised.ring(4)
     matrix = decentralised.metropolis_hastings(ring).matrix
+    who = platforms(0.01, 0.01, 0.02, 0.02)
     runs = [
-        train(Setup(model, DIGITS, platforms(0.01, 0.01, 0.02, 0.02), mixing=mixing, epochs=3))  # type: ignore[arg-type]
+        train(Setup(model, DIGITS, who, exchange=decentralised.Gossip(mixing), epochs=3))
         for model, mixing in (
             (linear, ring),
             (initialise(linear, 0), matrix),
@@ -110,7 +111,10 @@ test_setup_refused = refusals(
             r"a platform is 'pi'; give an edgegossip\.Platform": [["pi"]],
             "there are no platforms": [[]],
         },
-        "mixing": {"mixing is for 3 nodes, not for 2": [decentralised.ring(3)]},
+        "exchange": {
+            "mixing is for 3 nodes, not for 2": [decentralised.Gossip(decentralised.ring(3))],
+            r"give one such as decentralised\.Gossip": [decentralised.ring(2)],
+        },
         "shards": {"1 shards for a cluster of 2 nodes": [[np.arange(9)]]},
         "cluster": {
             "platforms are p0, p1, the cluster's nodes p.*; give as many, in the same": [

@@ -31,6 +31,40 @@ def plain_end_s(
     return ready_s
 
 
+def balanced_end_s(
+    learnt: Sequence[Sequence[int]],
+    sample_s: Sequence[float],
+    exchange_s: float,
+    reach: int | None = None,
+) -> list[float]:
+    """When each platform has finished the last epoch, platform 0 being the balancer's.
+
+    `learnt` has the samples of each epoch, by platform. Before an epoch all report to the balancer,
+    which answers when it has heard all. A link carries first in, first out; a report and an answer
+    take no time on it, a model `exchange_s`.
+    """
+    count = len(sample_s)
+    platforms = range(count)
+    free_s = [[0.0 for _ in platforms] for _ in platforms]  # of the link from one to another
+    ready_s = [0.0 for _ in platforms]
+    for samples in learnt:
+        decided_s = ready_s[0]
+        for i in range(1, count):
+            decided_s = max(decided_s, ready_s[i], free_s[i][0])
+        done_s = []
+        for i in platforms:
+            started_s = decided_s if i == 0 else max(decided_s, free_s[0][i])
+            done_s.append(started_s + samples[i] * sample_s[i])
+        ready_s = list(done_s)
+        for i in platforms:
+            for j in platforms:
+                steps = min((i - j) % count, (j - i) % count)
+                if i != j and (reach is None or steps <= reach):
+                    free_s[i][j] = max(free_s[i][j], done_s[i]) + exchange_s
+                    ready_s[j] = max(ready_s[j], free_s[i][j])
+    return ready_s
+
+
 def balanced_ratios(points: Sequence[int], sample_s: Sequence[float]) -> list[float]:
     """Share of its points that each platform keeps so that all learn as long as the fastest."""
     fastest_s = None

@@ -106,7 +106,7 @@ ALONE: dict[str, Callable[..., Trained[Any]]] = {
         tiers(model, data, **how), "device", "edge", "cloud"
     ),
     "decentralised": lambda model, data, **how: decentralised.train(
-        gossip(model, data, 1, mixing=[[1.0]], **how)
+        gossip(model, data, 1, exchange=decentralised.Gossip([[1.0]]), **how)
     ),
     "edgegossip": lambda model, data, **how: edgegossip.train(
         platforms(model, data, 1, **how), strategy(data)
@@ -122,8 +122,14 @@ MIXED = hiertrain.Hybrid(("edge", "device", "cloud"), 2, 4, 3, 2, 3)
 SEVERAL: dict[str, Callable[..., tuple[Any, Any]]] = {
     "dynacomm": lambda *of, **how: (servers(*of, workers=2, servers=2, **how), "dynacomm"),
     "hiertrain": lambda *of, **how: (tiers(*of, **how), MIXED),
-    "mixing": lambda model, data, **how: (gossip(model, data, 3, mixing=RING, **how), None),
-    "gosgd": lambda model, data, **how: (gossip(model, data, 3, probability=0.5, **how), None),
+    "mixing": lambda model, data, **how: (
+        gossip(model, data, 3, exchange=decentralised.Gossip(RING), **how),
+        None,
+    ),
+    "gosgd": lambda model, data, **how: (
+        gossip(model, data, 3, exchange=decentralised.GoSgd(0.5), **how),
+        None,
+    ),
     "edgegossip": lambda model, data, **how: (
         platforms(model, data, 3, **how),
         edgegossip.EdgeGossip(strategy=strategy(data)),
@@ -132,7 +138,8 @@ SEVERAL: dict[str, Callable[..., tuple[Any, Any]]] = {
     "dpb": lambda *of, **how: (pool(*of, modules=3, **how), "dpb"),
 } | {
     name: lambda model, data, name=name, **how: (workers(model, data, 3, **how), name)
-    for name in dlion.SYSTEMS
+    for name in (*dlion.SYSTEMS, *decentralised.EXCHANGES)
+    if name != "gosgd"
 }
 """Of a model and a data set, as setup and how: by several machines."""
 

@@ -71,7 +71,8 @@ SYSTEMS = {
         partial(hiertrain.train, policy=Hybrid(("edge", "device", "cloud"), 1, 3, 10, 8, 14)),
     ),
     "decentralised": System(
-        gossip(**OF_TWO, mixing=decentralised.ring(2), batch_size=32), decentralised.train
+        gossip(**OF_TWO, exchange=decentralised.Gossip(decentralised.ring(2)), batch_size=32),
+        decentralised.train,
     ),
     "edgegossip": System(platforms(**OF_LENET, nodes=2, batch_size=32), edgegossip.train),
     "dlion": System(workers(**OF_TWO, local_batch=8, evaluate_every=6, sgd=Sgd(0.02)), dlion.train),
@@ -134,7 +135,7 @@ def finished(name: str, threads: int | None = None, **changes: Any) -> Trained[A
         return dlion.train(setup, threads=threads)
     gossip = replace(SYSTEMS["decentralised"].setup, patience_s=1.0, epochs=3, **changes)
     if name == "models by chance":
-        gossip = replace(gossip, mixing=None, probability=0.5)
+        gossip = replace(gossip, exchange=decentralised.GoSgd(0.5))
     return decentralised.train(gossip, **back)
 
 

@@ -30,9 +30,7 @@ from tests.training.systems import (
 )
 from workbench import dlion, dynacomm, hiertrain
 from workbench.clusters import Link, full_mesh
-from workbench.decentralised.model_exchange.diloco import DiLoCo
-from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd
-from workbench.decentralised.model_exchange.noloco import NoLoCo
+from workbench.decentralised import DiLoCo, MakeExchange, MoshpitSgd, NoLoCo
 from workbench.hiertrain import Hybrid
 from workbench.profiles import profile_model
 from workbench.training import (
@@ -112,11 +110,11 @@ class Detached(nn.Module):
 
 
 SELECTING = ("ako", "choco_sgd")  # whose choice depends on how many values there are
-ROUNDS: dict[str, Any] = {
-    "diloco": DiLoCo(every=2),
-    "local_sgd": DiLoCo(every=2, outer=Sgd(1.0)),
-    "noloco": NoLoCo(every=2),
-    "moshpit_sgd": MoshpitSgd(every=2),
+ROUNDS: dict[str, MakeExchange] = {
+    "diloco": DiLoCo(period=2),
+    "local_sgd": DiLoCo(period=2, outer=Sgd(1.0)),
+    "noloco": NoLoCo(period=2),
+    "moshpit_sgd": MoshpitSgd(period=2),
 }
 
 
@@ -124,7 +122,7 @@ ROUNDS: dict[str, Any] = {
 def test_several_learn_as_if_what_is_frozen_had_no_gradient(system: str) -> None:
     module = frozen("not the middle")
     other = Detached(module)
-    how = dlion.System("Rounds", exchange_models=ROUNDS[system]) if system in ROUNDS else None
+    how = ROUNDS.get(system)
     found, expected = (
         each(train_several(system, one, DATA, how, epochs=2, sgd=PLAIN).weights)
         for one in (module, other)

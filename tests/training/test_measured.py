@@ -42,8 +42,10 @@ def hiertrain_hybrid() -> tuple[Any, Any]:
 
 def gossip() -> tuple[Any, Any]:
     """With batch normalisation, whose buffers come back, too."""
-    mixing = decentralised.ring(2)
-    of = systems.gossip("resnet20_cifar", COLOURED, 2, FAST, mixing=mixing, batch_size=8, epochs=2)
+    mixing = decentralised.Gossip(decentralised.ring(2))
+    of = systems.gossip(
+        "resnet20_cifar", COLOURED, 2, FAST, exchange=mixing, batch_size=8, epochs=2
+    )
     return of, None
 
 

@@ -48,7 +48,8 @@ class Heartbeat:
         self.sent: dict[str, int] = {}  # as in a `Beat`
 
     def start(self) -> None:
-        """Send from now on."""
+        """Send from now on, and count silence from now on."""
+        self._heard_s = dict.fromkeys(self.sources, self._context.now_s())
         if self._patience_s < math.inf and self._targets:
             self._context.spawn(self._send())
 
@@ -83,8 +84,8 @@ class Heartbeat:
         self._newest[peer][topic] = max(turn, self.newest(peer, topic))
 
     def newest(self, peer: int, topic: str) -> int:
-        """Newest turn of which a peer has sent all; -1 before any."""
-        return self._newest[peer].get(topic, -1)
+        """Newest turn of which a peer has sent all; -1 before any, and of who is not heard."""
+        return self._newest.get(peer, {}).get(topic, -1)
 
     def has_answered(self, peer: int, asked_s: float) -> bool:
         """Whether an answer to what a peer was sent by then has arrived, or is lost."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.runtime import Synchronized
 from workbench.training import (
     CLASSES,
     Evaluation,
@@ -23,7 +22,6 @@ from workbench.training import (
     set_buffers,
 )
 from workbench.training.repeatable import STEP, derive
-from workbench.training.setup import may_run_in_parallel
 from workbench.training.trained import DivergedError
 
 if TYPE_CHECKING:
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 
     from workbench.datasets import Dataset
     from workbench.decentralised.gradient_exchange.part import Part
-    from workbench.decentralised.setup import PeerSetup
 
     Updates = Sequence[tuple[Part, float]]
 
@@ -62,10 +59,11 @@ class PeerLearner:
         self.steps, self._restarts = 0, restarts
         self._loss_sum, self._samples = 0.0, 0
 
-    def learn(self, batch: NDArray[np.int64]) -> None:
-        """Take a step along the gradient of a batch."""
-        self.gradient(batch)
+    def learn(self, batch: NDArray[np.int64], updates: Updates = ()) -> float:
+        """Take a step along the gradient of a batch; parameters as for `gradient`."""
+        loss = self.gradient(batch, updates)
         self.step()
+        return loss
 
     def gradient(self, batch: NDArray[np.int64], updates: Updates = ()) -> float:
         """Add peers' gradients to the model, then compute that of a batch; return the mean loss."""
@@ -168,17 +166,3 @@ class PeerLearner:
             if tensor.is_floating_point()
         }
         self.adopt(total, own[1] | mixed)
-
-
-def learners_of(setup: PeerSetup, models: Sequence[FlatModel]) -> list[Synchronized[PeerLearner]]:
-    """Each node's learner, with a copy of its model; steps of several may run beside each other."""
-    parallel = may_run_in_parallel(setup, models[0])
-    given = setup.dataset, setup.sgd
-    options: Any = {"parallel": parallel, "objective": setup.objective}
-    return [
-        Synchronized(
-            PeerLearner(node, setup.seed, flat.replica(), flat.parameters, *given, name, **options),
-            parallel=parallel,
-        )
-        for node, (name, flat) in enumerate(zip(setup.network.names, models, strict=True))
-    ]

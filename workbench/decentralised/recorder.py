@@ -66,7 +66,7 @@ class Arrival(NamedTuple):
     topic: str
     iteration: int
     values: int
-    size_bytes: int
+    size_bytes: float
 
 
 class Evaluated(NamedTuple):
@@ -139,7 +139,7 @@ class PeerRecorder:
                 self.evaluate(at_s, node, *value)
             case Arrival():
                 who = (value.source, self.names[value.source], node, name)
-                self.transfers.append((at_s, *who, *value[1:]))
+                self.transfers.append((at_s, *who, *value[1:-1], int(value.size_bytes)))
 
     def _end_epoch(self, node: int, end: EpochEnd) -> None:
         name, evaluation = self.names[node], end.evaluation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,14 +14,18 @@ from numpy.typing import NDArray
 
 from workbench import training
 from workbench.datasets import partition
-from workbench.decentralised.mixing import Mixing, as_mixing
+from workbench.decentralised.exchange import MakeExchange
+from workbench.decentralised.exchanges.gossip import Gossip
+from workbench.decentralised.learner import PeerLearner
+from workbench.decentralised.worker import Job
 from workbench.profiles import LayerTimes
+from workbench.runtime import Synchronized
 from workbench.training import Sgd
+from workbench.training.setup import may_run_in_parallel
 from workbench.utils.checks import (
     ABOVE_ZERO,
     UserError,
     at_least,
-    check_number,
     listed,
     optional,
 )
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from workbench.datasets import Dataset
     from workbench.profiles import ModelProfile
     from workbench.runtime import Fault
+    from workbench.training import FlatModel
 
 MOST_PATIENCES = 1000  # in a batch: more, and a run does little else than send heartbeats
 
@@ -73,8 +79,13 @@ class PeerSetup(training.Setup, ABC):
         """The machines and links."""
 
     @property
+    @abstractmethod
+    def seconds_per_sample(self) -> tuple[float, ...]:
+        """Seconds to learn from a sample at speed 1, by node."""
+
+    @property
     def nodes(self) -> int:
-        """How many there are."""
+        """Number of nodes."""
         return len(self.network)
 
     @cached_property
@@ -88,6 +99,41 @@ class PeerSetup(training.Setup, ABC):
     def samples(self) -> int:
         """Training samples of all nodes together, those of an epoch."""
         return sum(map(len, self.held))
+
+    def learners(self, models: Sequence[FlatModel]) -> list[Synchronized[PeerLearner]]:
+        """Each node's learner, with a copy of its model; steps may run beside each other."""
+        parallel = may_run_in_parallel(self, models[0])
+        return [
+            Synchronized(
+                PeerLearner(
+                    node,
+                    self.seed,
+                    flat.replica(),
+                    flat.parameters,
+                    self.dataset,
+                    self.sgd,
+                    name,
+                    parallel=parallel,
+                    objective=self.objective,
+                ),
+                parallel=parallel,
+            )
+            for node, (name, flat) in enumerate(zip(self.network.names, models, strict=True))
+        ]
+
+    def job(self, **options: Any) -> Job:
+        """What all workers of a training know; `options` are of `Job`."""
+        return Job(
+            network=self.network,
+            shards=self.held,
+            epoch_samples=self.samples,
+            seed=self.seed,
+            sample_s=self.seconds_per_sample,
+            learning_rate=self.sgd.learning_rate,
+            evaluate_every=self.evaluate_every,
+            patience_s=math.inf if self.patience_s is None else self.patience_s,
+            **options,
+        )
 
     def check_faults(self, faults: Sequence[Fault], how: object) -> None:
         """Refuse those that lose something, if nodes wait for ever."""
@@ -109,30 +155,36 @@ class PeerSetup(training.Setup, ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Gossip(PeerSetup):
-    """A training by exchanges of models with peers; each system's says who computes how fast.
+class EpochSetup(PeerSetup, ABC):
+    """A training without a server by epochs.
 
     Attributes
     ----------
-    mixing
-        Weights of one exchange an epoch, for which every node waits; or None. A doubly stochastic
-        matrix is made a `Mixing`, and so is a graph, with Metropolis-Hastings weights.
-    probability
-        With which a node sends its model after a step, as GoSGD does; or None. Give one of the two.
+    exchange
+        What nodes exchange: `Gossip`, `GoSgd`, `DiLoCo` and others of `EXCHANGES`, or one's own
+        `MakeExchange`. None is `Gossip` along all links of the cluster.
     batch_size
         Of each node.
     evaluate_every
         Epochs from one evaluation on the test samples to the next; the last is always evaluated.
     """
 
-    mixing: Mixing | None = field(default=None, kw_only=True)
-    probability: float | None = field(default=None, kw_only=True)
+    exchange: MakeExchange | None = field(default=None, kw_only=True)
     batch_size: int = field(default=64, kw_only=True, metadata=at_least(1))
     sgd: Sgd = field(default_factory=lambda: Sgd(0.01, momentum=0.9), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_exchange()
+        if self.exchange is None:
+            object.__setattr__(self, "exchange", Gossip.along_links(self.network))
+        exchange = check_exchange(self.exchange, self.network)
+        if exchange.in_lockstep:
+            batches = {-(-len(shard) // self.batch_size) for shard in self.held}
+            if len(batches) > 1:
+                raise UserError(
+                    f"nodes have from {min(batches)} to {max(batches)} batches an epoch, but "
+                    f"{type(exchange).__name__} needs as many of each; give shards of equal sizes"
+                )
         if self.patience_s is not None:
             batches_s = [
                 min(self.batch_size, len(shard)) * sample_s / max(node.speed_over_time.values)
@@ -142,36 +194,20 @@ class Gossip(PeerSetup):
             ]
             self._check_patience(min(batches_s))
 
-    @property
-    @abstractmethod
-    def seconds_per_sample(self) -> tuple[float, ...]:
-        """Seconds to learn from a sample at speed 1, by node."""
-
     @abstractmethod
     def programs(self, how: Any = None) -> training.Programs[training.Trained[tuple[Tensor, ...]]]:
         """Programs of the nodes, and what they learn with; `how` says from which samples."""
 
-    def _check_exchange(self) -> None:
-        if (self.mixing is None) == (self.probability is None):
-            raise UserError(
-                "give either mixing, for one exchange an epoch, or probability, for GoSGD"
-            )
-        if self.mixing is not None:
-            mixing = as_mixing(self.mixing)
-            object.__setattr__(self, "mixing", mixing)
-            if len(mixing) != self.nodes:
-                raise UserError(f"mixing is for {len(mixing)} nodes, not for {self.nodes}")
-            for node in range(self.nodes):
-                for target in mixing.targets(node):
-                    self.network.link(node, target)
-            return
-        probability = check_number("probability", self.probability)
-        if not 0 <= probability <= 1:
-            raise UserError(f"probability is {probability}; it must be between 0 and 1")
-        object.__setattr__(self, "probability", probability)
-        for node, name in enumerate(self.network.names):
-            if self.nodes > 1 and not self.network.targets(node):
-                raise UserError(f"no link leads from {name}, so it could send its model to nobody")
+
+def check_exchange(exchange: object, cluster: Cluster) -> MakeExchange:
+    """Refuse anything but an exchange that can run on a cluster."""
+    if not isinstance(exchange, MakeExchange):
+        raise UserError(
+            f"exchange is {exchange!r}; give one such as decentralised.Gossip(ring(8)), GoSgd(0.1) "
+            "or DiLoCo(period=50)"
+        )
+    exchange.check(cluster)
+    return exchange
 
 
 def sample_seconds(

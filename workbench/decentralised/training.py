@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from workbench import training
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
-from workbench.decentralised.learner import PeerLearner, learners_of
-from workbench.decentralised.model_exchange.epochwise import Epochwise
-from workbench.decentralised.model_exchange.gosgd import GoSgd, Share
-from workbench.decentralised.node import Node, PeerJob
+from workbench.decentralised.epochs import Epochs
+from workbench.decentralised.learner import PeerLearner
+from workbench.decentralised.loop import run
 from workbench.decentralised.recorder import PeerRecorder
-from workbench.decentralised.selecting import Epochs, EverySample, Selecting, view_of
-from workbench.decentralised.setup import Gossip, sample_seconds
+from workbench.decentralised.selecting import EverySample, Selecting, Selector, view_of
+from workbench.decentralised.setup import EpochSetup, sample_seconds
+from workbench.decentralised.worker import Job, Worker
 from workbench.runtime import Fault, Run, Synchronized
 from workbench.training import RunOptions, Standing, Trained, TrainingError
 from workbench.utils.checks import ABOVE_ZERO, UserError, is_number, listed
@@ -28,6 +28,7 @@ from workbench.utils.checks import ABOVE_ZERO, UserError, is_number, listed
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from workbench.decentralised.exchange import Exchange
     from workbench.runtime import Context
     from workbench.runtime.progress import Progress
 
@@ -35,15 +36,15 @@ __all__ = ["GossipSetup", "Trained", "TrainingError", "train"]
 
 
 @dataclass(frozen=True, eq=False)
-class GossipSetup(Gossip):
+class GossipSetup(EpochSetup):
     """Who learns what from which samples, and how models are exchanged.
 
     Attributes
     ----------
     model, dataset, objective, outputs, epochs, sgd, seed, parallel
         As for `workbench.training.Setup`. Only parameters are exchanged, no velocities.
-    shards, patience_s, mixing, probability, batch_size, evaluate_every
-        As for `PeerSetup` and `Gossip`.
+    shards, patience_s, exchange, batch_size, evaluate_every
+        As for `PeerSetup` and `EpochSetup`.
     cluster
         A node for each shard, linked with its peers.
     sample_s
@@ -56,9 +57,9 @@ class GossipSetup(Gossip):
     ------
     ValueError
         What no training takes; numbers out of range; not a node for each shard, or a shard of
-        samples that are not there; both or neither of mixing and probability.
+        samples that are not there; an exchange that does not fit the cluster.
     workbench.clusters.MissingLinkError
-        No link leads to a node from one of whose model it takes a part.
+        The exchange needs a link that the cluster lacks.
     """
 
     shards: Sequence[NDArray[np.int64]] | None = field()
@@ -91,9 +92,9 @@ class GossipSetup(Gossip):
         }
         return tuple(sample_s[rate] for rate in rates)
 
-    def programs(self, how: Selecting[Any] | None = None) -> GossipPrograms:
+    def programs(self, how: Selecting | None = None) -> EpochPrograms:
         """Programs of the nodes, and what they learn with; `how` and errors as for `train`."""
-        return gossip_programs(self, how)
+        return epoch_programs(self, how)
 
     def _each(self, name: str) -> tuple[float, ...]:
         """A number for each node, of one for all or as many as nodes."""
@@ -112,46 +113,38 @@ class GossipSetup(Gossip):
 
 
 @dataclass(eq=False)
-class GossipProgram:
-    """The program of a node, its model and its weight in GoSGD.
+class EpochProgram:
+    """The program of a node and its model; it returns what its exchange does at the end."""
 
-    It returns what its exchange does at the end: see `Epochwise` and `GoSgd`.
-    """
-
-    job: PeerJob
-    selecting: Selecting[Any]
+    job: Job
+    setup: EpochSetup
+    selector: Selector[Any]
     state: Synchronized[PeerLearner]
-    share: Share
+    exchange: Exchange | None = None  # since the node (re)started
 
     async def __call__(self, context: Context) -> Any:
         """Learn until all epochs are over."""
-        setup, at, job = self.job.setup, context.node, self.job
-        assert isinstance(setup, Gossip)
-        if (mixing := setup.mixing) is not None:
-            node = Node(job, self.state, context, mixing.targets(at), mixing.sources(at))
-            epochs = Epochs(node, self.selecting)
-            return await node.run(epochs, Epochwise(node, epochs, mixing))
-        assert setup.probability is not None
-        sources = [source for source, target in setup.network.links if target == at]
-        node = Node(job, self.state, context, context.peers, sources)
-        epochs = Epochs(node, self.selecting)
-        return await node.run(epochs, GoSgd(node, epochs, setup.probability, self.share))
+        worker = Worker(self.job, self.state, context)
+        assert self.setup.exchange is not None
+        source = Epochs(worker, self.setup, self.selector)
+        self.exchange = self.setup.exchange(worker)
+        return await run(worker, source, self.exchange)
 
     def learnt(self) -> Tensor:
-        """The parameters."""
+        """Return the parameters."""
         return self.state.value.flat.parameters
 
     def warm_up(self) -> None:
         """Choose the first batches, and compute the gradient of one."""
         learner = self.state.value
-        first = view_of(self.job, learner, now_s=0.0, last=None, reports={})
-        _, batches, _ = self.selecting.step(self.selecting.begin(learner.node), 1, first)
+        state = self.selector.begin(learner.node)
+        _, batches, _ = self.selector.step(state, 1, view_of(self.setup, learner))
         if batches:
             learner.try_out(batches[0])
 
 
 @dataclass(frozen=True, eq=False)
-class GossipPrograms(training.Programs["Trained[tuple[Tensor, ...]]"]):
+class EpochPrograms(training.Programs["Trained[tuple[Tensor, ...]]"]):
     """Programs of the nodes, and rows of what they record; `first` are the first parameters."""
 
     first: Tensor
@@ -179,8 +172,8 @@ class GossipPrograms(training.Programs["Trained[tuple[Tensor, ...]]"]):
 
 
 def train(
-    setup: Gossip,
-    selecting: Selecting[Any] | None = None,
+    setup: EpochSetup,
+    selecting: Selecting | None = None,
     *,
     faults: Iterable[Fault] = (),
     trace: bool = False,
@@ -218,21 +211,19 @@ def train(
     TrainingError
         As for `training.run`.
     """
-    if not isinstance(setup, Gossip):
+    if not isinstance(setup, EpochSetup):
         raise TypeError(f"setup is {setup!r}; give a GossipSetup, as in GossipSetup('lenet5', ...)")
     return training.train(setup, selecting, RunOptions(faults, trace, progress, threads))
 
 
-def gossip_programs(setup: Gossip, selecting: Selecting[Any] | None) -> GossipPrograms:
+def epoch_programs(setup: EpochSetup, selecting: Selecting | None) -> EpochPrograms:
     """Programs of the nodes, and what they learn with."""
-    if selecting is not None and not (hasattr(selecting, "fitted") and hasattr(selecting, "step")):
+    if not (selecting is None or hasattr(selecting, "fitted")):
         raise TypeError(f"selecting is {selecting!r}; give a decentralised.Selecting, or None")
     chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
     flat = setup.flat()
-    job = PeerJob(
-        setup=setup,
+    job = setup.job(
         batch_size=setup.batch_size,
-        sample_s=setup.seconds_per_sample,
         tensor_bytes=tuple(
             float(prod(shape) * flat.layout.item_bytes)
             for layer in flat.layout.tensors
@@ -240,8 +231,8 @@ def gossip_programs(setup: Gossip, selecting: Selecting[Any] | None) -> GossipPr
         ),
     )
     programs = [
-        GossipProgram(job, chosen, learner, Share(1 / setup.nodes))
-        for learner in learners_of(setup, [flat] * setup.nodes)
+        EpochProgram(job, setup, chosen, learner)
+        for learner in setup.learners([flat] * setup.nodes)
     ]
     recorder = PeerRecorder(setup.network.names, setup.objective)
-    return GossipPrograms(setup, setup.network, [*programs], flat.parameters, recorder)
+    return EpochPrograms(setup, setup.network, [*programs], flat.parameters, recorder)

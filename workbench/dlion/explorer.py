@@ -29,8 +29,7 @@ LAN_MBPS: float = STATED["machines"]["lan_mbps"]
 PARTS = {
     "host_s": "host",
     "compute_s": "samples",
-    "transfer_s": "links",
-    "idle_s": "idle",
+    "wait_s": "waiting",
     "rare_s": "timing batches",
 }
 
@@ -102,8 +101,8 @@ def workload_of(setting: Setting) -> Workload:
     )
 
 
-ROUNDS = 8
-"""Rounds of a dry run, so that a slider answers at once."""
+ROUNDS, BASELINE_ROUNDS = 12, 4
+"""Rounds of dry runs, so that a slider answers at once."""
 
 
 def table(setting: Setting) -> pl.DataFrame:
@@ -131,7 +130,7 @@ def draw(setting: Setting) -> dict[str, Any]:
     cluster, workload = cluster_of(setting), workload_of(setting)
     system = replace(SYSTEMS[setting.system], transfer=None)
     one = iteration(cluster, workload, system, rounds=ROUNDS)
-    baseline = iteration(cluster, workload, "baseline", rounds=ROUNDS)
+    baseline = iteration(cluster, workload, "baseline", rounds=BASELINE_ROUNDS)
     heading = [
         f"{system.title}: {max(one.iteration_s):.3g} s an iteration",
         f"{three_digits(one.samples_per_s)} samples a second (cost model)",

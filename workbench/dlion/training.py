@@ -24,15 +24,16 @@ from numpy.typing import NDArray
 from workbench import training
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
-from workbench.decentralised.learner import learners_of
+from workbench.decentralised.exchange import MakeExchange
+from workbench.decentralised.exchanges import EXCHANGES
 from workbench.decentralised.recorder import PeerRecorder
-from workbench.decentralised.setup import PeerSetup, sample_seconds
+from workbench.decentralised.setup import PeerSetup, check_exchange, sample_seconds
+from workbench.decentralised.worker import Job
 from workbench.dlion.algorithms import SYSTEMS, System
 from workbench.dlion.algorithms.global_batch import CONSTANT, GlobalBatch, Growth, step
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
 from workbench.dlion.programs.program import WorkerModel, WorkerProgram
-from workbench.dlion.programs.worker import WorkerJob
 from workbench.runtime import DeadlockError, Fault, Run, SimulationError
 from workbench.training import RunOptions, Sgd, Standing, TrainingError, evaluate, get_buffers
 from workbench.training.flat_model import set_buffers
@@ -127,7 +128,7 @@ class Setup(PeerSetup):
         check_name("first_weights", self.first_weights, FIRST)
         if self.patience_s is not None:
             fastest = max(max(node.speed_over_time.values) for node in self.network.nodes)
-            batch_s = self.host_s + self.local_batch * self.seconds_per_sample / fastest
+            batch_s = self.host_s + self.local_batch * self.seconds_per_sample[0] / fastest
             self._check_patience(batch_s * self.stands_for)
         if self.local_batch > (available := len(self.dataset.y_train)):
             raise UserError(
@@ -162,11 +163,12 @@ class Setup(PeerSetup):
         return cluster
 
     @property
-    def seconds_per_sample(self) -> float:
-        """Seconds to learn from a sample at speed 1."""
-        if self.sample_s is not None:
-            return self.sample_s
-        return sample_seconds(self.profile, self.flops_per_s, self.backward_over_forward)
+    def seconds_per_sample(self) -> tuple[float, ...]:
+        """Seconds to learn from a sample at speed 1, by worker."""
+        seconds = self.sample_s
+        if seconds is None:
+            seconds = sample_seconds(self.profile, self.flops_per_s, self.backward_over_forward)
+        return (seconds,) * self.nodes
 
     def last_iteration(self, growth: Growth) -> float:
         """The last iteration of every worker; infinite if seconds end the run."""
@@ -179,34 +181,33 @@ class Setup(PeerSetup):
             state, iterations = step(state, growth, self.samples), iterations + 1
         return iterations
 
-    def programs(self, how: str | System = "dlion") -> WorkerPrograms:
+    def programs(self, how: str | System | MakeExchange = "dlion") -> WorkerPrograms:
         """Programs of the workers; `how` and errors as for `train`."""
-        system = choose("system", how, SYSTEMS) if isinstance(how, str) else how
-        check_kind("system", system, System, "the name of one of SYSTEMS, or a System")
-        if system.exchange_models is None and self.sgd != Sgd(self.sgd.learning_rate):
+        how = system_or_exchange(how)
+        batching = how.batching if isinstance(how, System) else None
+        if isinstance(how, MakeExchange):
+            check_exchange(how, self.network)
+        elif self.sgd != Sgd(self.sgd.learning_rate):
             raise UserError(
-                f"{system.title} applies peers' gradients as they arrive, by their learning rate "
+                f"{how.title} applies peers' gradients as they arrive, by their learning rate "
                 f"alone; give sgd=Sgd({self.sgd.learning_rate:g}) without momentum or decay"
             )
-        if system.batching is not None and max(system.batching.sizes) > self.samples:
+        if batching is not None and max(batching.sizes) > self.samples:
             raise UserError(
-                f"batching times batches of {max(system.batching.sizes)} samples, but the workers "
+                f"batching times batches of {max(batching.sizes)} samples, but the workers "
                 f"hold {self.samples}; give Batching(sizes=...) with smaller ones"
             )
         models = self._first_models()
         tensors = models[0].layout.tensor_slices.values()
-        growth = CONSTANT if system.batching is None else system.batching.growth
-        job = WorkerJob(
-            setup=self,
-            system=system,
+        growth = CONSTANT if batching is None else batching.growth
+        job = self.job(
             batch_size=self.local_batch,
-            sample_s=(self.seconds_per_sample,) * self.nodes,
             host_s=self.host_s,
-            stands_for=self.stands_for,
+            iteration_factor=self.stands_for,
             variables=tuple(tensor for tensor in tensors if tensor.stop > tensor.start),
             last_iteration=self.last_iteration(growth),
         )
-        programs = [WorkerProgram(job, learner) for learner in learners_of(self, models)]
+        programs = [WorkerProgram(job, how, learner) for learner in self.learners(models)]
         recorder = PeerRecorder(self.network.names, self.objective)
         return WorkerPrograms(self, self.network, [*programs], job, models, recorder)
 
@@ -254,7 +255,7 @@ class WorkerPrograms(training.Programs[Trained]):
     """Programs of the workers with these first `models`, and rows of what they record."""
 
     setup: Setup
-    job: WorkerJob
+    job: Job
     models: Sequence[FlatModel]
     recorder: PeerRecorder
 
@@ -351,9 +352,22 @@ def _epochs(
     )
 
 
+def system_or_exchange(how: str | System | MakeExchange) -> System | MakeExchange:
+    """Return a system that exchanges gradients, or an exchange of models, by name or as it is."""
+    if isinstance(how, str):
+        named: dict[str, System | MakeExchange] = {**SYSTEMS, **EXCHANGES}
+        return choose("system", how, named)
+    if not isinstance(how, System | MakeExchange):
+        raise TypeError(
+            f"system is {how!r}; give the name of one of SYSTEMS or EXCHANGES, a System, or an "
+            "exchange such as decentralised.DiLoCo()"
+        )
+    return how
+
+
 def train(
     setup: Setup,
-    system: str | System = "dlion",
+    system: str | System | MakeExchange = "dlion",
     *,
     faults: Iterable[Fault] = (),
     trace: bool = False,
@@ -368,7 +382,8 @@ def train(
         What to train, where, for how long.
     system
         Name in `SYSTEMS`, or a `System` of one's own; ``dataclasses.replace(SYSTEMS["dlion"],
-        transfer=None)`` is DLion without a technique.
+        transfer=None)`` is DLion without a technique. Or an exchange of models, by its name in
+        `workbench.decentralised.EXCHANGES` or as it is, such as ``DiLoCo(period=50)``.
     faults, trace, progress, threads
         As for `training.RunOptions`. Faults that lose something need `patience_s`.
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from workbench import decentralised, training
+from workbench import training
 from workbench.clusters.cluster import check_cluster
 from workbench.decentralised import Selecting, Trained, TrainingError
-from workbench.decentralised.setup import Gossip
-from workbench.decentralised.training import GossipPrograms, gossip_programs
+from workbench.decentralised.setup import EpochSetup
+from workbench.decentralised.training import EpochPrograms, epoch_programs
 from workbench.edgegossip.costs import platforms as kinds
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.programs.trainer import EdgeGossip
@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Setup", "Trained", "TrainingError", "train"]
 
-OPTIONS = [field.name for field in fields(EdgeGossip) if field.init and field.name != "strategy"]
+FITTED = ("strategy", "platforms", "shards", "seed")
+OPTIONS = [field.name for field in fields(EdgeGossip) if field.name not in FITTED]
 
 
 @dataclass(frozen=True, eq=False)
-class Setup(Gossip):
+class Setup(EpochSetup):
     """A training on unequal platforms.
 
     Attributes
@@ -50,11 +51,8 @@ class Setup(Gossip):
         As for `workbench.training.Setup`.
     platforms
         Who learns: how fast each is, and what co-runs with it.
-    shards, patience_s, batch_size, evaluate_every
+    shards, patience_s, exchange, batch_size, evaluate_every
         As for `workbench.decentralised.GossipSetup`.
-    mixing
-        Who exchanges models with whom: a graph, a doubly stochastic matrix or a
-        `decentralised.Mixing`; None for all with all.
     uplink_bps, overhead_s
         What each platform sends with, shared among its peers, and seconds of each transmission.
     cluster
@@ -76,8 +74,6 @@ class Setup(Gossip):
             if not isinstance(platform, Platform):
                 raise UserError(f"a platform is {platform!r}; give an edgegossip.Platform")
         object.__setattr__(self, "platforms", platforms)
-        if self.mixing is None and self.probability is None:
-            object.__setattr__(self, "mixing", decentralised.complete(len(platforms)))
         super().__post_init__()
 
     @cached_property
@@ -106,9 +102,9 @@ class Setup(Gossip):
         """Seconds to learn from a sample at speed 1, by platform."""
         return tuple(platform.sample_s for platform in self.platforms)
 
-    def programs(self, how: Selecting[Any] | None = None) -> GossipPrograms:
+    def programs(self, how: Selecting | None = None) -> EpochPrograms:
         """Programs of the platforms: plain gossip's, or with an `EdgeGossip` its own."""
-        return gossip_programs(self, how)
+        return epoch_programs(self, how)
 
 
 def train(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from workbench.decentralised.exchanges import EXCHANGES
 from workbench.dlion.algorithms import ALGORITHMS as DLION
 from workbench.dynacomm.algorithms import ALGORITHMS as DYNACOMM
 from workbench.edgegossip.algorithms import ALGORITHMS as EDGEGOSSIP
@@ -35,6 +36,7 @@ ALGORITHMS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
     "edgegossip": EDGEGOSSIP,
     "dlion": DLION,
     "olpb": OLPB,
+    "decentralised": {"exchanges of models, for any training without a server": EXCHANGES},
 }
 """Registries of each system, by what they hold."""
 

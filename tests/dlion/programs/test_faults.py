@@ -10,9 +10,10 @@ import polars as pl
 import pytest
 import torch
 
-from tests.dlion.trainings import DIGITS, EXCHANGING, SAMPLE_S, batching, mesh, often, setup
+from tests.dlion.trainings import DIGITS, SAMPLE_S, any_often, batching, mesh, setup
 from tests.long import usually
 from workbench import training
+from workbench.decentralised import EXCHANGES
 from workbench.dlion import Setup, System, Trained, TrainingError, Transfer, asynchronous, train
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.baseline import whole
@@ -32,7 +33,8 @@ FAULTS: dict[str, list[Fault]] = {
     "links down for good": [LinkDown(0, 1, 0.03), LinkDown(2, 1, 0.03)],
     "lossy": [Lossy(0, 1, 0.5), Lossy(1, 2, 0.3), Lossy(2, 0, 0.9)],
 }
-each_system = pytest.mark.parametrize("name", usually(("baseline", "dlion"), EXCHANGING))
+EVERY = (*SYSTEMS, *EXCHANGES)
+each_system = pytest.mark.parametrize("name", usually(("baseline", "dlion"), EVERY))
 
 
 def faulty(**changes: Any) -> Setup:
@@ -64,17 +66,17 @@ def check(found: Trained, faults: list[Fault], waits: int) -> None:
 @each_system
 @pytest.mark.parametrize("kind", FAULTS)
 def test_all_that_are_left_finish(name: str, kind: str) -> None:
-    system = often(name)
+    system = any_often(name)
     found = train(faulty(), system, faults=FAULTS[kind])
-    check(found, FAULTS[kind], waits=1 if system.batching is None else 2)
+    check(found, FAULTS[kind], waits=2 if name == "dlion" else 1)
 
 
-@pytest.mark.parametrize("name", usually(("baseline", "gaia", "diloco", "ad_psgd"), SYSTEMS))
+@pytest.mark.parametrize("name", usually(("baseline", "gaia", "diloco", "ad_psgd"), EVERY))
 def test_a_time_limit_changes_nothing_where_peers_are_slow_but_live(name: str) -> None:
     """The slowest takes eight times the patience for a gradient."""
     of = setup(1.0, 0.5, 0.02, iterations=8)
-    without = train(of, often(name))
-    limited = train(replace(of, patience_s=0.05), often(name))
+    without = train(of, any_often(name))
+    limited = train(replace(of, patience_s=0.05), any_often(name))
     assert np.array_equal(limited.weights, without.weights)
     assert limited.transfers.equals(without.transfers)
     assert limited.run.end_s == without.run.end_s
@@ -96,13 +98,13 @@ def test_a_time_limit_above_one_and_a_half_transfers_loses_no_gradient(
     assert limited.transfers.equals(without.transfers)
 
 
-@pytest.mark.parametrize("name", usually(("baseline", "gaia", "ad_psgd"), SYSTEMS))
+@pytest.mark.parametrize("name", usually(("baseline", "gaia", "ad_psgd"), EVERY))
 @pytest.mark.parametrize("before_s", [0.0005, 0.02])
 @pytest.mark.parametrize("links", [((0, 1), (1, 0)), ((0, 1),), ((2, 0), (2, 1))])
 def test_an_outage_at_the_end_ends_no_later_than_a_few_patiences(
     name: str, before_s: float, links: tuple[tuple[int, int], ...]
 ) -> None:
-    of, system = faulty(iterations=8), often(name)
+    of, system = faulty(iterations=8), any_often(name)
     end_s = train(of, system).run.end_s
     faults = [LinkDown(*link, end_s - before_s, end_s + 0.5 * PATIENCE_S) for link in links]
     found = train(of, system, faults=faults)
@@ -122,7 +124,7 @@ def test_an_answer_that_is_lost_is_not_waited_for() -> None:
 def test_who_is_back_goes_on_in_its_peers_iteration(name: str) -> None:
     crash_s, back_s = 0.12, 0.25
     found = train(
-        faulty(iterations=40), often(name), faults=[Crash(1, crash_s), Restart(1, back_s)]
+        faulty(iterations=40), any_often(name), faults=[Crash(1, crash_s), Restart(1, back_s)]
     )
     rows = found.iterations
     peers = rows.filter(pl.col("node") != 1, pl.col("at_s") <= back_s)
@@ -176,7 +178,7 @@ def test_drawn_faults(name: str, seed: int) -> None:
         link_down_every_s=1.0,
     )  # fmt: skip
     assert {type(one) for one in faults} >= {Crash, Restart}
-    found = train(of, often(name), faults=faults)
+    found = train(of, any_often(name), faults=faults)
     assert found.run.ended == "done"
     assert found.run.results == dict.fromkeys(range(3), 30)
 

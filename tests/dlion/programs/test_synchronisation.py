@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from tests.dlion.trainings import EXCHANGING, SAMPLE_S, batching, often, setup, starts
+from tests.dlion.trainings import SAMPLE_S, batching, often, setup, starts
 from tests.long import usually
 from workbench.dlion import Bounded, Links, System, synchronous, train
 from workbench.dlion.algorithms import SYSTEMS
@@ -66,7 +66,7 @@ def test_a_part_for_one_peer_alone() -> None:
     assert last.iteration_s == pytest.approx(8 * SAMPLE_S)
 
 
-@pytest.mark.parametrize("name", usually(("gaia", "dlion"), EXCHANGING))
+@pytest.mark.parametrize("name", usually(("gaia", "dlion"), SYSTEMS))
 def test_all_bytes_arrive_and_are_recorded(name: str) -> None:
     found = train(setup(1, 1, 0.5, mbps=0.5), often(name))
     assert found.run.ended == "done"

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.dlion.trainings import RATE, SAMPLE_S, setup
-from workbench.decentralised.model_exchange.diloco import DiLoCo
+from workbench.decentralised import DiLoCo, Exchange, MakeExchange, Step, Worker
 from workbench.dlion import (
     SYSTEMS,
     Batching,
     System,
     TrainingError,
-    asynchronous,
     synchronous,
     train,
 )
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.costs.iteration import Workload, iteration
+from workbench.runtime import ProgramError
 from workbench.training import Sgd
 from workbench.utils.checks import UnknownNameError
 
@@ -31,7 +31,7 @@ from workbench.utils.checks import UnknownNameError
 def test_no_system() -> None:
     with pytest.raises(UnknownNameError, match=r"system 'dlio'. Did you mean 'dlion'"):
         train(setup(), "dlio")
-    with pytest.raises(TypeError, match="system is 5; give the name of one of SYSTEMS, or a Sys"):
+    with pytest.raises(TypeError, match="system is 5; give the name of one of SYSTEMS or"):
         train(setup(), 5)  # type: ignore[arg-type]
 
 
@@ -98,37 +98,50 @@ def test_one_that_never_lets_go_is_said_to_wait() -> None:
         train(setup(), some)
 
 
+class Waiting(Exchange):
+    """A worker that waits for what nobody sends."""
+
+    async def after_step(self, step: Step) -> None:
+        await self.worker.receive("nothing", math.inf)
+
+
+class Waits(MakeExchange):
+    def __call__(self, worker: Worker) -> Exchange:
+        return Waiting(worker)
+
+
 def test_other_deadlocks_are_reported_whole() -> None:
-    class Waits:
-        def __init__(self, peer: Any) -> None:
-            self.peer = peer
-
-        async def learnt(self, iteration: int) -> None:
-            await self.peer.receive("nothing", iteration, self.peer.there)
-
     with pytest.raises(TrainingError, match=r"deadlock: .*\n.*worker0"):
-        train(setup(), System("mine", exchange_models=Waits))
+        train(setup(), Waits())
 
 
-class TestExchangesOfModels:
-    """Rounds of several iterations: nobody waits for models in between."""
+def test_rounds_of_models_are_longer_than_a_bound() -> None:
+    found = train(setup(iterations=20), DiLoCo(period=8))
+    assert found.run.results == dict.fromkeys(range(3), 20)
+    assert set(found.transfers["iteration"]) == {8, 16}
 
-    def test_rounds_longer_than_a_bound(self) -> None:
-        own = System("mine", exchange_models=DiLoCo(every=8))
-        assert own.synch_training is asynchronous
-        found = train(setup(iterations=20), own)
-        assert found.run.results == dict.fromkeys(range(3), 20)
-        assert set(found.transfers["iteration"]) == {8, 16}
 
-    def test_in_place_of_gradients(self) -> None:
-        of = SYSTEMS["max10"]
-        found = replace(of, generate_partial_gradients=None, exchange_models=DiLoCo(every=8))
-        assert found.synch_training is asynchronous
+@pytest.mark.parametrize("how", [5, DiLoCo, lambda worker: None])
+def test_what_is_neither_system_nor_exchange_is_refused(how: Any) -> None:
+    with pytest.raises(TypeError, match=r"system is .*; give the name of one of SYSTEMS or EXCH"):
+        train(setup(), how)
 
-    @pytest.mark.parametrize("part", [None, 5, SimpleNamespace(learnt=print)])
-    def test_what_takes_no_step_is_refused(self, part: Any) -> None:
-        with pytest.raises(TrainingError, match=r"exchange_models of mine returned .*async def"):
-            train(setup(), System("mine", exchange_models=lambda peer: part))
+
+def test_misspelt_method_of_a_program_fails() -> None:
+    """Also in a dry run: nothing stands in for what a program calls."""
+
+    class Misspelt(Exchange):
+        async def after_step(self, step: Step) -> None:
+            self.worker.sned_arrays(0, "weights", 1)  # type: ignore[attr-defined]
+
+    class Makes(MakeExchange):
+        def __call__(self, worker: Worker) -> Exchange:
+            return Misspelt(worker)
+
+    with pytest.raises(TrainingError, match="no attribute 'sned_arrays'"):
+        train(setup(), Makes())
+    with pytest.raises(ProgramError, match="no attribute 'sned_arrays'"):
+        iteration(setup().network, Workload(1e3, SAMPLE_S), Makes())
 
 
 def test_batches_of_more_than_there_is_are_not_timed() -> None:

@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 import torch
 
-from tests.dlion.trainings import DIGITS, EXCHANGING, linear, often, setup
+from tests.dlion.trainings import DIGITS, linear, often, setup
 from tests.long import usually
 from workbench import dlion
-from workbench.dlion import TrainingError, train
+from workbench.dlion import SYSTEMS, TrainingError, train
 from workbench.training import Sgd
 
 
-@pytest.mark.parametrize("name", usually(("ako", "dlion"), EXCHANGING))
+@pytest.mark.parametrize("name", usually(("ako", "dlion"), SYSTEMS))
 def test_every_system_learns_the_same_bits_on_any_number_of_threads(name: str) -> None:
     found, same = (
         train(setup(1, 2, 0.5, mbps=1.0), often(name), threads=threads) for threads in (1, 2)

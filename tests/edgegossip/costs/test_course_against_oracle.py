@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from tests.edgegossip.strategies import platforms
 from tests.long import usually
-from tests.oracles.edgegossip_course import balanced_ratios, plain_end_s
+from tests.oracles.edgegossip_course import balanced_end_s, balanced_ratios, plain_end_s
 from tests.refusals import refusals
 from workbench import datasets, decentralised, edgegossip
 from workbench.decentralised import Trained
 from workbench.decentralised.topologies import nearest
 from workbench.edgegossip.aggregation.costs import generation_s
 from workbench.edgegossip.costs.course import Aggregating, Epoch, course, selecting_share, total_s
-from workbench.edgegossip.costs.platforms import Platform, exchange_s
-from workbench.edgegossip.paper.cases import Case, Learning, deployed, options, setup, train
-from workbench.edgegossip.prediction.predictor import Predictor
+from workbench.edgegossip.costs.platforms import Load, Platform, exchange_s
+from workbench.edgegossip.paper.cases import Case, Learning, deployed, setup, train
+from workbench.edgegossip.prediction.predictor import Contention, Predictor
 from workbench.profiles import profile_model
 
 LEARNING = Learning("lenet5", "digits", 240, 20, epochs=3, batch_size=16, evaluate_every=100)
@@ -53,6 +53,22 @@ def test_plain_gossip_is_the_oracles(
     ends = [one.end_s for one in rows if one.epoch == epochs]
     assert ends == pytest.approx(plain_end_s(points, sample_s, epochs, transfer_s, reach))
     assert all(one.wait_s >= -1e-9 for one in rows)
+
+
+@pytest.mark.parametrize("reach", [None, 1, 2])
+@given(speeds, st.integers(1, 4), st.floats(0, 2), st.data())
+def test_balanced_gossip_is_the_oracles(
+    reach: int | None, sample_s: list[float], epochs: int, transfer_s: float, data: st.DataObject
+) -> None:
+    """Of equal ratios in each epoch, since nothing changes; ranking takes no time."""
+    points = [data.draw(st.integers(1, 500)) for _ in sample_s]
+    peers, adds = None if reach is None else 2 * reach, Aggregating(math.inf, balancer="literal")
+    rows = course(platforms(*sample_s), points, epochs, transfer_s, adds, peers=peers)
+    learnt = [[row.samples for row in rows if row.epoch == at + 1] for at in range(epochs)]
+    ratios = balanced_ratios(points, sample_s) * epochs
+    assert [row.ratio for row in rows] == pytest.approx(ratios)
+    ends_s = [row.end_s for row in rows if row.epoch == epochs]
+    assert ends_s == pytest.approx(balanced_end_s(learnt, sample_s, transfer_s, reach))
 
 
 @given(speeds)
@@ -113,15 +129,14 @@ def test_simulated_edgegossip_takes_what_the_model_says(strategy: str, of: Case)
     usually(["incremental_svd_lsh"], ["svd_kmeans", "incremental_svd_lsh", "hash_kmeans"]),
 )
 @pytest.mark.parametrize("peers", [2, 4, None])
-def test_reports_from_afar_are_simulated_as_the_model_says(
-    technique: str, peers: int | None
-) -> None:
-    """Over more epochs than the farthest of nine platforms is away; platforms of one's own."""
+def test_a_balanced_ring_is_simulated_as_the_model_says(technique: str, peers: int | None) -> None:
+    """Peers are the nearest on a ring, the balancer hears all; platforms of one's own."""
+    exchange = None if peers is None else decentralised.Gossip(nearest(9, peers))
     who = platforms(*(0.01 * (1 + at % 4) for at in range(9)))
     digits = datasets.load("digits").limit(train=540, test=20).fitted((1, 28, 28))
     made = edgegossip.Setup(
-        "lenet5", digits, who, mixing=None if peers is None else nearest(9, peers), epochs=6,
-        batch_size=16, uplink_bps=1e7, overhead_s=0.01, evaluate_every=100, seed=3,
+        "lenet5", digits, who, exchange=exchange, epochs=6, batch_size=16,
+        uplink_bps=1e7, overhead_s=0.01, evaluate_every=100, seed=3,
     )  # fmt: skip
     shards = made.held
     assert all(len(np.unique(digits.y_train[shard])) == 10 for shard in shards)
@@ -134,21 +149,22 @@ def test_reports_from_afar_are_simulated_as_the_model_says(
     assert_simulated(rows, trained)
 
 
-def test_a_model_waits_for_the_one_before_on_a_slow_network() -> None:
-    """An epoch of few points is over before the last model is through."""
-    case, learning = Case("alexnet_cifar", 8, ratio=5.0), LEARNING._replace(epochs=3)
-    one = replace(deployed(case, 240), uplink_bps=1e8)
-    made = setup(case, learning)
-    network = one.cluster(profile_model("lenet5").param_bytes)
-    trained = edgegossip.train(replace(made, cluster=network), **options(case, learning))
-    rows = one.course(3, one.aggregating(ratio=5.0))
-    ends_s = {(row.epoch, row.node): row.end_s - row.wait_s for row in rows}
-    assert any(
-        ends_s[epoch, node] < ends_s[epoch - 1, node] + one.exchange_s
-        for epoch, node in ends_s
-        if epoch > 1
-    )
-    assert_simulated(rows, trained)
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_model_waits_for_the_one_before_only_without_a_balancer(plain: bool) -> None:
+    """A platform is slow at first: its next epoch is over before its first model is through.
+
+    The balancer, in contrast, hears all when all models are through.
+    """
+    loaded = Load((0.0, 0.8), (Contention(1.0, 1.0, 1.0), Contention()))
+    quick, slow = platforms(0.01, 0.01)
+    who, data = [quick, replace(slow, load=loaded)], datasets.load("digits").limit(40, 8)
+    of = edgegossip.Setup(linear, data, who, epochs=4, batch_size=8, uplink_bps=1e6, overhead_s=0.5)
+    each_s = exchange_s(1, 4 * 650, 1e6, 0.5)
+    rows = course(who, [20] * 2, 4, each_s, None if plain else Aggregating(math.inf))
+    done_s = [row.end_s - row.wait_s for row in rows if row.node == 1]
+    assert (min(np.diff(done_s)) < each_s) == plain
+    how = None if plain else edgegossip.EdgeGossip(strategy="random_points")
+    assert_simulated(rows, decentralised.train(of, how))
 
 
 def test_sharing_an_uplink_takes_as_long_as_all_transfers_together() -> None:

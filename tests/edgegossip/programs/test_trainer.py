@@ -15,7 +15,7 @@ from workbench.datasets import partition
 from workbench.decentralised import Trained, TrainingError
 from workbench.edgegossip import Setup
 from workbench.edgegossip.algorithms.effects import point_losses
-from workbench.edgegossip.programs.trainer import EdgeGossip
+from workbench.edgegossip.programs.trainer import EdgeGossip, PlatformSelector
 from workbench.runtime import Crash, Restart, SlowDown
 from workbench.training import initialise
 from workbench.training.trained import DivergedError
@@ -23,7 +23,7 @@ from workbench.training.trained import DivergedError
 DIGITS = datasets.load("digits").limit(train=240, test=40, seed=1).fitted((1, 28, 28))
 
 
-def given(slower: list[float], **changes: Any) -> tuple[Setup, EdgeGossip]:
+def given(slower: list[float], **changes: Any) -> tuple[Setup, PlatformSelector]:
     """A training of digits on platforms so many times slower than the fastest."""
     count = len(slower)
     of_training: dict[str, Any] = {
@@ -66,8 +66,8 @@ def test_shuffled_the_highest_ranked_are_learnt_from_and_no_more_than_asked(
 ) -> None:
     """The first of the ranking, a third of 120; the paper's algorithm adds the rest of a batch."""
     training, ours = given([1, 3], balancer="literal")
-    ranked = replace(ours, order="ranked").fitted(training)
-    view = replace(first_view(training, 1), batch_size=batch_size)
+    ranked = replace(ours.options, order="ranked").fitted(training)
+    view = replace(first_view(training, ours, 1), batch_size=batch_size)
     chosen = [one.step(one.begin(1), 1, view)[1] for one in (ours, ranked)]
     shuffled, whole = (np.concatenate(batches) for batches in chosen)
     assert len(shuffled) == 40 < len(whole)
@@ -80,7 +80,7 @@ def test_shuffled_the_highest_ranked_are_learnt_from_and_no_more_than_asked(
 
 def test_ranked_batches_hold_the_subsets_of_largest_loss_first() -> None:
     training, ours = given([1, 3], order="ranked")
-    view = first_view(training, 1)
+    view = first_view(training, ours, 1)
     state, batches, _ = ours.step(ours.begin(1), 1, view)
     made = state.aggregation
     assert made is not None
@@ -90,20 +90,19 @@ def test_ranked_batches_hold_the_subsets_of_largest_loss_first() -> None:
     assert order == sorted(order, reverse=True)
 
 
-def first_view(training: Setup, node: int) -> decentralised.View:
-    """What a node knows before the first epoch; its peers have reported."""
-    ours, flat = EdgeGossip().fitted(training), learners(training.programs())[node].flat
-    shard = training.held[node]
-    alone = decentralised.View(node, 0.0, flat, training, shard, 16, 0.01, None, {})
+def first_view(training: Setup, ours: PlatformSelector, node: int) -> decentralised.View:
+    """What a node knows before the first epoch, when all have reported."""
+    flat = learners(training.programs())[node].flat
+    view = decentralised.View(node, 0.0, flat, training, training.held[node], 16, 0.01)
     reports = {
-        at: ours.report(ours.begin(at), 0, replace(alone, node=at)) for at in range(training.nodes)
+        at: ours.report(ours.begin(at), replace(view, node=at))[1] for at in range(training.nodes)
     }
-    return replace(alone, reports=reports)
+    return replace(view, decision=ours.decide(reports))
 
 
 def test_costs_are_those_of_the_stated_model() -> None:
     training, ours = given([1, 3], operations_per_s=1e6, stands_for=2.0)
-    view = first_view(training, 1)
+    view = first_view(training, ours, 1)
     state, _, first_s = ours.step(ours.begin(1), 1, view)
     _, _, later_s = ours.step(state, 1, view)
     assert state.aggregation is not None
@@ -111,7 +110,9 @@ def test_costs_are_those_of_the_stated_model() -> None:
     # Table 3: N d^1.5 of the SVD, and d' M e N of k-means with d' = 11, e = 20; N counts twice.
     operations = 240 * 784**1.5 + 11 * (240 / 10) * 20 * 240
     assert first_s - later_s == pytest.approx(operations / 1e6)
-    _, _, wider_s = replace(ours, features=3072).fitted(training).step(ours.begin(1), 1, view)
+    _, _, wider_s = (
+        replace(ours.options, features=3072).fitted(training).step(ours.begin(1), 1, view)
+    )
     assert wider_s - first_s == pytest.approx(240 * (3072**1.5 - 784**1.5) / 1e6)
 
 
@@ -120,7 +121,7 @@ def test_costs_are_those_of_the_stated_model() -> None:
 )
 def test_strategies_pay_for_what_they_need(strategy: str, evaluated: int) -> None:
     training, ours = given([1, 3], strategy=strategy)
-    view = first_view(training, 1)
+    view = first_view(training, ours, 1)
     state, _, first_s = ours.step(ours.begin(1), 1, view)
     _, _, later_s = ours.step(state, 1, view)
     assert later_s == pytest.approx(evaluated * 0.01 / 3)
@@ -202,8 +203,8 @@ def test_a_shard_too_small_for_one_aggregated_point_is_refused() -> None:
 
 @pytest.mark.parametrize("strategy", ["random_subsets", "random_points", "importance"])
 def test_what_is_drawn_is_another_each_epoch(strategy: str) -> None:
-    training, ours = given([1, 3], strategy=strategy, hops=2)
-    view = first_view(training, 1)
+    training, ours = given([1, 3], strategy=strategy)
+    view = first_view(training, ours, 1)
     state, first, _ = ours.step(ours.begin(1), 1, view)
     again, other = (
         np.sort(np.concatenate(ours.step(state, epoch, view)[1])).tolist() for epoch in (1, 2)
@@ -214,7 +215,7 @@ def test_what_is_drawn_is_another_each_epoch(strategy: str) -> None:
 def test_divergence_is_told_as_such() -> None:
     """Of a model whose losses are no numbers when points are ranked."""
     training, ours = given([1, 3])
-    view = first_view(training, 1)
+    view = first_view(training, ours, 1)
     view.flat.parameters.fill_(torch.nan)
     with pytest.raises(DivergedError, match="nan of a point that p1 ranks before epoch 1"):
         ours.step(ours.begin(1), 1, view)

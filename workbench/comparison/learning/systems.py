@@ -18,13 +18,11 @@ from workbench import decentralised, dlion, edgegossip
 from workbench.comparison.learning.task import PER_EPOCH
 from workbench.comparison.learning.trial import Trial, finished, own_models
 from workbench.comparison.methods import fedavg, rounds
-from workbench.decentralised.topologies import ring
+from workbench.decentralised import EXCHANGES, GoSgd, Gossip, MakeExchange, ring
 from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.edgegossip.programs.trainer import has_means
 
 if TYPE_CHECKING:
-    import networkx as nx
-
     from workbench.training import Trained
 
 UNSLOWED = Predictor("linear", 1, 1.0, 1.0, (0.0, 0.0, 0.0), baseline_s=1.0)
@@ -39,8 +37,8 @@ def train(trial: Trial) -> pl.DataFrame:
     return TRAININGS[trial.method.name](trial)
 
 
-def of_dlion(trial: Trial, system: dlion.System) -> pl.DataFrame:
-    """Train by DLion, or by a system that its paper compares it with."""
+def of_peers(trial: Trial, how: dlion.System | MakeExchange) -> pl.DataFrame:
+    """Train by a system that exchanges gradients, such as DLion, or by an exchange of models."""
     problem, nodes = trial.task.problem, trial.nodes
     own_s = [problem.batch_s(node) for node in nodes]
     batch, workers = problem.batch_size, len(nodes)
@@ -51,12 +49,12 @@ def of_dlion(trial: Trial, system: dlion.System) -> pl.DataFrame:
         sample_s=min(own_s) / batch,
         local_batch=batch,
         shards=trial.shards,
-        sgd=trial.task.sgd(workers if system.exchange_models is None else 1),
+        sgd=trial.task.sgd(workers if isinstance(how, dlion.System) else 1),
         first_weights="shared",
         evaluate_every=max(1, round(per_epoch / PER_EPOCH)),
         patience_s=trial.patience_s,
     )
-    trained = trial.train(setup, system)
+    trained = trial.train(setup, how)
     return own_models(
         trial,
         _evaluations(trial, trained.evaluations, "at_s", "node", "loss"),
@@ -65,19 +63,14 @@ def of_dlion(trial: Trial, system: dlion.System) -> pl.DataFrame:
     )
 
 
-def of_gossip(
-    trial: Trial,
-    topology: Callable[[int], nx.Graph[int]] | None = None,
-    probability: float | None = None,
-) -> pl.DataFrame:
-    """Train by gossip on a topology once an epoch, or by GoSGD, which sends with a probability."""
+def of_gossip(trial: Trial, exchange: Callable[[int], MakeExchange]) -> pl.DataFrame:
+    """Train by epochs with an exchange of models, which is made for the number of nodes."""
     setup = decentralised.GossipSetup(
         **trial.shared(),
         **_exchange(trial),
         cluster=trial.cluster(trial.nodes),
         sample_s=_sample_s(trial),
-        mixing=None if topology is None else topology(len(trial.nodes)),
-        probability=probability,
+        exchange=exchange(len(trial.nodes)),
     )
     return _of_epochs(trial, trial.train(setup, None))
 
@@ -97,7 +90,7 @@ def of_edgegossip(trial: Trial) -> pl.DataFrame:
         **_exchange(trial),
         platforms=platforms,
         cluster=cluster,
-        mixing=ring(len(trial.nodes)),
+        exchange=Gossip(ring(len(trial.nodes))),
     )
     how = edgegossip.EdgeGossip(
         strategy="accuracy_aware" if has_means(setup.dataset) else "importance",
@@ -162,10 +155,12 @@ def _of_epochs(trial: Trial, trained: Trained[Any]) -> pl.DataFrame:
     )
 
 
+PEERS: dict[str, dlion.System | MakeExchange] = {**EXCHANGES, **dlion.SYSTEMS}
+
 TRAININGS: Mapping[str, Callable[[Trial], pl.DataFrame]] = {
-    **{name: partial(of_dlion, system=system) for name, system in dlion.SYSTEMS.items()},
-    "gossip": partial(of_gossip, topology=ring),
-    "gosgd": partial(of_gossip, probability=rounds.GOSGD_PROBABILITY),
+    **{name: partial(of_peers, how=how) for name, how in PEERS.items()},
+    "gossip": partial(of_gossip, exchange=lambda nodes: Gossip(ring(nodes))),
+    "gosgd": partial(of_gossip, exchange=lambda nodes: GoSgd(rounds.GOSGD_PROBABILITY)),
     "edgegossip": of_edgegossip,
     "fedavg": of_fedavg,
 }

@@ -1,4 +1,4 @@
-"""DLion, and the systems that its paper compares it with: peers without a server."""
+"""Peers without a server: DLion and other systems of gradients, and exchanges of models."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 from workbench.comparison.cost import Cost, within_links
 from workbench.comparison.methods.method import AVERAGES, EQUAL, Method, Plan
 from workbench.comparison.problem import Problem, UnusableError
+from workbench.decentralised import EXCHANGES
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.costs.iteration import Workload, iteration
 
@@ -97,10 +98,11 @@ def plan(problem: Problem, system: str) -> Plan:
 METHODS = tuple(
     Method(
         name=name,
-        system="DLion",
+        system="DLion" if name in SYSTEMS else "model exchange",
         update=UPDATES.get(name, AVERAGES),
         survives=True,
         planner=partial(plan, system=name),
     )
-    for name in SYSTEMS
+    for name in (*SYSTEMS, *EXCHANGES)
+    if name != "gosgd"  # a method of its own
 )

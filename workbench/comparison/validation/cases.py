@@ -23,7 +23,7 @@ from workbench import datasets, dlion, dynacomm, edgegossip, hiertrain, training
 from workbench.clusters import Cluster, Link, Node, full_mesh, load_constants
 from workbench.comparison.methods.rounds import peer
 from workbench.datasets import Dataset, partition
-from workbench.decentralised import GossipSetup, complete, metropolis_hastings, ring
+from workbench.decentralised import Gossip, GossipSetup, complete, ring
 from workbench.dlion.costs.environments import ENVIRONMENTS, STATED
 from workbench.dlion.costs.iteration import Workload, first_iterations
 from workbench.dynacomm.training import Planned
@@ -271,7 +271,7 @@ def of_gossip(mbps: float, nodes: int, *, shared: bool = False, overhead_s: floa
         samples,
         partition.by_size(samples.y_train, [1] * nodes, seed=0),
         full_mesh(machines, Link(mbps * 1e6, overhead_s)),
-        mixing=metropolis_hastings(graph),
+        exchange=Gossip(graph),
         batch_size=16,
         epochs=epochs,
         flops_per_s=1e9,
@@ -410,7 +410,7 @@ def _of_dlion(system: str, setting: str, setup: dlion.Setup) -> Case:
 
     def predict() -> float:
         workload = Workload(
-            setup.profile.param_bytes, setup.seconds_per_sample, setup.host_s, setup.local_batch
+            setup.profile.param_bytes, setup.seconds_per_sample[0], setup.host_s, setup.local_batch
         )
         about: dict[str, Any] = {"seed": setup.seed, "samples": setup.samples}
         done = first_iterations(setup.network, workload, system, iterations, **about)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -139,11 +139,12 @@ class Leftover:
         return part
 
 
+@dataclass(frozen=True)
 class Accumulated:
     """Send all peers what a rule selects of all that was not sent yet; the rest adds up."""
 
-    def __init__(self, rule: Callable[[Gradient], NDArray[np.bool_]]) -> None:
-        self.rule, self.left = rule, Leftover()
+    rule: Callable[[Gradient], NDArray[np.bool_]]
+    left: Leftover = field(default_factory=Leftover, compare=False, repr=False)
 
     def __call__(self, gradient: Gradient, links: Links) -> Parts:
         """Add the gradient, and send the values that the rule selects."""

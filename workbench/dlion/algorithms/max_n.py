@@ -9,7 +9,7 @@ Deviation: the text says "greater than or equal to N % of the maximum", its exam
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -140,14 +140,17 @@ class PerLinkAddedUp:
         return parts
 
 
+@dataclass(frozen=True)
 class MaxN:
     """Max N: send the values within N % of each variable's largest, by the same N on all links.
 
     What is not sent is forgotten; `Accumulated(MaxN(n).selected)` adds it up until it is sent.
     """
 
-    def __init__(self, n: float) -> None:
-        self.n = _check_n(n)
+    n: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", _check_n(self.n))
 
     def selected(self, gradient: Gradient) -> NDArray[np.bool_]:
         """Which values are sent, flat."""

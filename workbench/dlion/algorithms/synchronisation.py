@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from workbench.decentralised.worker import Progress, Synchronisation, asynchronous
 from workbench.utils.checks import at_least, check_fields
 
-
-@dataclass(eq=False)
-class Progress:
-    """What a worker knows of its own progress and its peers'.
-
-    `undelivered` counts own messages of which the receiver has not said that they arrived, only for
-    systems that are ``acknowledged``.
-    """
-
-    iteration: int = 0  # the last one that it has computed; 0 before the first
-    newest: dict[int, int] = field(default_factory=dict)  # of which something came, by peer there
-    undelivered: int = 0
-
-
-Synchronisation = Callable[[Progress], bool]
+__all__ = [
+    "BOUNDED",
+    "MUST",
+    "Bounded",
+    "Progress",
+    "Synchronisation",
+    "asynchronous",
+    "delivered",
+    "synchronous",
+]
 
 MUST = "synch_training must allow the next iteration once everything has arrived"
 
@@ -29,12 +24,6 @@ MUST = "synch_training must allow the next iteration once everything has arrived
 def synchronous(progress: Progress) -> bool:
     """Wait for what all peers have to send of this iteration."""
     return all(newest >= progress.iteration for newest in progress.newest.values())
-
-
-def asynchronous(progress: Progress) -> bool:
-    """Never wait."""
-    del progress
-    return True
 
 
 def delivered(progress: Progress) -> bool:

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from workbench.decentralised.gradient_exchange.gradient import PartialGradients
-from workbench.decentralised.model_exchange.peer import ModelExchange
 from workbench.dlion.algorithms.global_batch import DOUBLING, Growth
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
-from workbench.dlion.algorithms.synchronisation import BOUNDED, Synchronisation, asynchronous
+from workbench.dlion.algorithms.synchronisation import BOUNDED, Synchronisation
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
 from workbench.utils.checks import (
     UserError,
@@ -53,38 +52,28 @@ class System:
         For charts.
     generate_partial_gradients
         Which parts of a gradient go to which peer: a function; or, to remember something, a class
-        or an instance that is called, of which every worker has its own. None sends no gradients.
+        or an instance that is called, of which every worker has its own.
     synch_training
-        Whether the next iteration may begin. By default `Bounded` for gradients; exchanges of
-        models wait by themselves, where their algorithms do.
+        Whether the next iteration may begin.
     acknowledged
         Whether peers say when something arrived.
     batching
         None: all learn from equally many samples in every iteration.
     transfer
         None: no weights are transferred.
-    exchange_models
-        In place of gradients: makes a worker's part in an exchange of models, a `ModelExchange`,
-        from a `Peer`.
     """
 
     title: str
-    generate_partial_gradients: PartialGradients | Callable[[], PartialGradients] | None = None
+    generate_partial_gradients: PartialGradients | Callable[[], PartialGradients]
     synch_training: Synchronisation = BOUNDED
     acknowledged: bool = False
     batching: Batching | None = None
     transfer: Transfer | None = None
-    exchange_models: Callable[..., ModelExchange] | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.title, str) and self.title):
             raise UserError(f"title is {self.title!r}; give the system a name")
         check_truth("acknowledged", self.acknowledged)
-        if (self.generate_partial_gradients is None) == (self.exchange_models is None):
-            raise UserError(
-                f"{self.title} needs one of generate_partial_gradients, for gradients, and "
-                "exchange_models, for models"
-            )
         self._check_hooks()
         if self.batching is not None:
             check_kind("batching", self.batching, Batching, "a Batching, or None")
@@ -92,16 +81,11 @@ class System:
             check_kind("transfer", self.transfer, Transfer, "a Transfer, or None")
 
     def _check_hooks(self) -> None:
-        gradients, models = self.generate_partial_gradients, self.exchange_models
-        if gradients is not None and not (callable(gradients) and _makes(gradients, "__call__")):
+        gradients = self.generate_partial_gradients
+        if not (callable(gradients) and _can_be_called(gradients)):
             raise UserError(
                 f"generate_partial_gradients of {self.title} is {gradients!r}; give a function, or "
                 "a class with __call__"
-            )
-        if models is not None and not (callable(models) and _makes(models, "learnt")):
-            raise UserError(
-                f"exchange_models of {self.title} is {models!r}; give what makes a worker's part "
-                "from its peer, such as DiLoCo(every=50)"
             )
         waits = self.synch_training
         if not callable(waits) or isinstance(waits, type):
@@ -109,15 +93,8 @@ class System:
                 f"synch_training of {self.title} is {waits!r}; give a function of a Progress, such "
                 "as Bounded(5)"
             )
-        if models is not None and waits is BOUNDED:  # the default
-            object.__setattr__(self, "synch_training", asynchronous)
-        elif models is not None and waits is not asynchronous:
-            raise UserError(
-                f"synch_training of {self.title} is {waits!r}, but models do not come in every "
-                "iteration, and exchange_models waits by itself; leave synch_training out"
-            )
 
 
-def _makes(hook: object, method: str) -> bool:
-    """Whether instances have this method, of what is a class."""
-    return not isinstance(hook, type) or any(method in vars(one) for one in hook.__mro__)
+def _can_be_called(hook: object) -> bool:
+    """Whether a function, or the instances of a class, can be called."""
+    return not isinstance(hook, type) or any("__call__" in vars(one) for one in hook.__mro__)

@@ -1,9 +1,9 @@
-"""What an iteration of each system takes, without learning: seconds by part, bytes by link.
+"""An iteration of each system, without learning: seconds by part, bytes by link.
 
 Capacities are those of one instant, batches as large as at the start. The workers' programs run
 dry (`dry_run`), so times are those of a simulated training of the same seed wherever sizes do not
-depend on what is learnt: Baseline, Hop and Ako, and all systems that exchange models. Top-k's are,
-if the model has one weight variable. Of the others they are estimates:
+depend on what is learnt: Baseline, Hop and Ako, and all exchanges of models. Top-k's are, if the
+model has one weight variable. Of the others they are estimates:
 
 - Gaia and Max 10 send a share of the bytes that is a constant from trainings
   (``data/calibration/dlion_shares.toml``), or the `share` that is given.
@@ -13,66 +13,49 @@ if the model has one weight variable. Of the others they are estimates:
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
-from workbench.dlion.algorithms import SYSTEMS
-from workbench.dlion.algorithms.synchronisation import Progress
+from workbench.decentralised.exchange import MakeExchange
+from workbench.dlion.algorithms.synchronisation import Progress, asynchronous
 from workbench.dlion.algorithms.system import System
-from workbench.dlion.costs.dry_run import DryRun
-from workbench.utils.checks import (
-    ABOVE_ZERO,
-    NOT_NEGATIVE,
-    UserError,
-    at_least,
-    check_fields,
-    check_kind,
-    check_number,
-    check_whole,
-    choose,
-)
+from workbench.dlion.costs.dry_run import DryRun, Workload
+from workbench.dlion.training import system_or_exchange
+from workbench.runtime import Trace
+from workbench.utils.checks import UserError, check_kind, check_number, check_whole
+
+__all__ = ["ROUNDS", "Iteration", "LinkBytes", "Workload", "first_iterations", "iteration"]
 
 LinkBytes = dict[tuple[int, int], float]
 """(source, target) -> bytes."""
 
 ROUNDS = 30
-"""Rounds of a dry run until a course that has not repeated is averaged as it is."""
+"""Rounds of a dry run, of which the second half is averaged."""
 
-COMPARED_EVERY = 10
-"""Iterations from one comparison of losses to the next in the dry run of direct transfers."""
+LATER = 6
+"""Iterations that a dry run goes on for, so that what was sent arrives."""
 
-ROUNDS_A_BEST = 5
-"""Rounds for each worker that is the best in that dry run: fewer are quicker, and less exact."""
+MOST_UNUSED = 100
+"""Iterations of the slowest worker until which links are waited for that carry nothing yet."""
 
-MOST_AHEAD = 100
-"""Iterations ahead of the last worker up to which is looked whether a system bounds them."""
+PERIODS = 4
+"""Rounds that are averaged, at most, of exchanges with a `period`, which take many iterations."""
 
-
-@dataclass(frozen=True)
-class Workload:
-    """What is learnt, in sizes."""
-
-    # Of the model, and of a whole gradient.
-    model_bytes: float = field(metadata=ABOVE_ZERO)
-    # That learning from a sample takes at a speed of 1.
-    sample_s: float = field(metadata=ABOVE_ZERO)
-    # Of every iteration whatever its batch and speed.
-    host_s: float = field(default=0.0, metadata=NOT_NEGATIVE)
-    # Samples of a worker; where batching is dynamic, their mean.
-    local_batch: int = field(default=32, metadata=at_least(1))
-
-    def __post_init__(self) -> None:
-        check_fields(self)
+COMPARED_AT, BESTS = 7, 3
+"""Iteration of the comparison of losses in a dry run of direct transfers, and workers that are the
+best, one in each such run."""
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """An iteration of a long training, as a mean; a number for each worker.
+    """Mean iteration of a long training; a number for each worker.
 
     Attributes
     ----------
@@ -80,32 +63,27 @@ class Iteration:
         Samples in each worker's batch.
     host_s, compute_s
         Seconds that the host and the samples take.
-    transfer_s, idle_s
-        Seconds of waiting: while links from or to the worker carry something, and while none does.
+    wait_s
+        Seconds of waiting, for what others send or for their links.
     rare_s
         Share of what comes once in many iterations: timed batches, and the best worker's weights,
-        which delay the gradients behind them; all workers are taken to be the best as often.
+        which delay the gradients behind them.
     iteration_s
         The sum of these.
     link_bytes
         (source, target) -> bytes in an iteration of the source; without pairs that send nothing.
     link_messages
-        How many messages carry them: less than 1 where most iterations send none.
-    repeats
-        Whether the course of events repeats, to a ten-thousandth of its times; if not, times are
-        means over some iterations.
+        Messages that carry them: less than 1 where most iterations send none.
     """
 
     batches: tuple[int, ...]
     host_s: tuple[float, ...]
     compute_s: tuple[float, ...]
-    transfer_s: tuple[float, ...]
-    idle_s: tuple[float, ...]
+    wait_s: tuple[float, ...]
     rare_s: tuple[float, ...]
     iteration_s: tuple[float, ...]
     link_bytes: LinkBytes
     link_messages: dict[tuple[int, int], float]
-    repeats: bool
 
     @property
     def samples_per_s(self) -> float:
@@ -123,31 +101,31 @@ class Iteration:
 def iteration(
     cluster: Cluster,
     workload: Workload,
-    system: str | System,
+    system: str | System | MakeExchange,
     *,
     at_s: float = 0.0,
     share: float | None = None,
     seed: int = 0,
     rounds: int = ROUNDS,
 ) -> Iteration:
-    """Predict an iteration of a system; it takes some milliseconds to a few hundred.
+    """Predict an iteration of a system: the mean over the second half of a dry run.
 
     Parameters
     ----------
     cluster
         Workers and links, such as ``ENVIRONMENTS["homo_b"].cluster()``.
     system
-        Name in `SYSTEMS`, or a `System`.
+        Name in `SYSTEMS` or `decentralised.EXCHANGES`, a `System`, or an exchange of models.
     at_s
-        When: capacities stay what they are then.
+        Time of the capacities, which stay what they are then.
     share
         Share of a gradient's bytes that goes to everyone, in place of what the system selects. None
         takes the one that was measured of the system, if there is one.
     seed
         Of drawn partners, as in a training of that seed.
     rounds
-        How often something is sent, at most, until the mean is taken. Fewer are quicker, and less
-        exact where the course does not repeat before.
+        Rounds of the dry run; a round is an iteration, or as many as an exchange's `period`. Fewer
+        are quicker, and less exact.
 
     Raises
     ------
@@ -157,118 +135,114 @@ def iteration(
     workbench.utils.checks.UnknownNameError, workbench.clusters.MissingLinkError
         No such system; no link between two workers.
     """
-    chosen = _checked(cluster, workload, system, at_s=at_s, share=share, seed=seed)
-    check_whole("rounds", rounds, 2)
+    how = _checked(cluster, workload, system, at_s=at_s, share=share, seed=seed)
+    period = getattr(how, "period", 1) if isinstance(how, MakeExchange) else 1
+    half = check_whole("rounds", rounds, 2) // 2 * period
+    if period > 1:
+        half = period * max(2, min(rounds // 2, PERIODS))
     options: dict[str, Any] = {"at_s": at_s, "share": share, "seed": seed}
-    with closing(DryRun(cluster, workload, replace(chosen, transfer=None), **options)) as run:
-        if chosen.exchange_models is None and run.asynchronous:
-            windows, repeats = run.measured(rounds), False
-        else:
-            windows, repeats = run.settle(rounds)
-    own_s, batching, transfer = run.own_s, chosen.batching, chosen.transfer
-    workers = range(len(own_s))
-    link_bytes, link_messages = run.link_bytes(windows), run.link_messages(windows)
-    iteration_s = [
-        (began_s[last] - began_s[first]) / (last - first)
-        for began_s, (first, last) in zip(run.began_s, windows, strict=True)
+    plain = replace(how, transfer=None) if isinstance(how, System) else how
+    workers = range(len(cluster))
+    windows = [(half, 2 * half)] * len(cluster)
+    with closing(DryRun(cluster, workload, plain, **options)) as run:
+        if isinstance(how, System) and how.synch_training is asynchronous:
+            # What workers send that never wait depends on links, which they know once used.
+            run.run_until_links_are_used(MOST_UNUSED)
+            first = [max(1, one) for one in run.done]
+            run.run(min(run.done) + half + LATER)
+            windows = [(one, done - LATER) for one, done in zip(first, run.done, strict=True)]
+        trace = run.run(2 * half + LATER).trace
+    assert trace is not None
+    batches = {node: samples for _, node, _, samples in run.iterations}
+    own_s = [
+        workload.host_s
+        + batches[node] * workload.sample_s / cluster.nodes[node].speed_over_time.at(at_s)
+        for node in workers
     ]
-    if not chosen.synch_training(Progress(10**9, dict.fromkeys(workers[1:], 0))):
-        # Nobody gets ever further ahead of another: in the long run all are as slow as the last,
-        # and no queue grows, which a dry run shows only once queues are full.
-        least_s = 0.0 if repeats else run.least_s(link_bytes)
-        iteration_s = [max(least_s, *iteration_s)] * len(own_s)
-    transfers_s, idles_s = [], []
-    for worker in workers:
-        carried_s, idle_s = run.waiting_s(worker, *windows[worker])
-        part = carried_s / (carried_s + idle_s) if carried_s else 0.0
-        wait_s = max(0.0, iteration_s[worker] - own_s[worker])
-        transfers_s.append(part * wait_s)
-        idles_s.append(wait_s - transfers_s[-1])
+    begun_s = [[one - workload.host_s for one in steps] for steps in _steps(trace, cluster.names)]
+    iteration_s = [
+        (each[last] - each[first]) / (last - first)
+        for each, (first, last) in zip(begun_s, windows, strict=True)
+    ]
+    if isinstance(how, System) and not how.synch_training(
+        Progress(10**9, dict.fromkeys(workers[1:], 0))
+    ):  # nobody gets ever further ahead of another: in the long run all are as slow as the last
+        iteration_s = [max(iteration_s)] * len(iteration_s)
+    waits_s = [max(0.0, each - own) for each, own in zip(iteration_s, own_s, strict=True)]
+    link_bytes, link_messages = _sent(run, windows)
     rare_s = 0.0
-    if batching is not None:
-        rare_s += min(began_s[0] for began_s in run.began_s) / batching.period
-    if transfer is not None:
-        weights_s, weights = _weights(run, chosen, max(iteration_s), rounds, options)
-        rare_s += weights_s
-        for pair, size in weights.items():
-            link_bytes[pair] = link_bytes.get(pair, 0.0) + size
-            link_messages[pair] = link_messages.get(pair, 0.0) + size / workload.model_bytes
+    if isinstance(how, System) and how.batching is not None:
+        rare_s += min(each[0] for each in begun_s) / how.batching.period
+    if isinstance(how, System) and how.transfer is not None:
+        rare_s += _best_weights_s(cluster, workload, how, max(iteration_s), options)
+        share_of_each = 1 / len(cluster) / how.transfer.period
+        for pair in link_bytes:  # all workers are taken to be the best as often
+            link_bytes[pair] += workload.model_bytes * share_of_each
+            link_messages[pair] += share_of_each
     return Iteration(
-        batches=run.batches,
-        host_s=(workload.host_s,) * len(own_s),
-        compute_s=tuple(one - workload.host_s for one in own_s),
-        transfer_s=tuple(transfers_s),
-        idle_s=tuple(idles_s),
-        rare_s=(rare_s,) * len(own_s),
-        iteration_s=tuple(
-            max(one, own) + rare_s for one, own in zip(iteration_s, own_s, strict=True)
-        ),
+        batches=tuple(batches[node] for node in workers),
+        host_s=(workload.host_s,) * len(cluster),
+        compute_s=tuple(own - workload.host_s for own in own_s),
+        wait_s=tuple(waits_s),
+        rare_s=(rare_s,) * len(cluster),
+        iteration_s=tuple(own + wait + rare_s for own, wait in zip(own_s, waits_s, strict=True)),
         link_bytes=link_bytes,
         link_messages=link_messages,
-        repeats=repeats,
     )
 
 
-def _weights(
-    before: DryRun,
+def _steps(trace: Trace, names: Sequence[str]) -> list[list[float]]:
+    """Seconds in which each worker began its iterations, without those that time batches."""
+    learning = trace.frame.filter(lane="learn").sort("start_s", maintain_order=True)
+    last = learning.group_by("node", "label", maintain_order=True).agg(pl.col("start_s").last())
+    by_node = last.partition_by("node", as_dict=True)
+    return [by_node[(name,)]["start_s"].to_list() for name in names]
+
+
+def _sent(
+    run: DryRun, windows: Sequence[tuple[int, int]]
+) -> tuple[LinkBytes, dict[tuple[int, int], float]]:
+    """Mean bytes, and messages, on each link in an iteration of its sender."""
+    sizes: LinkBytes = defaultdict(float)
+    counts: dict[tuple[int, int], float] = defaultdict(float)
+    for source, target, at, size_bytes in run.arrivals:
+        first, last = windows[source]
+        if first < at <= last:
+            sizes[source, target] += size_bytes / (last - first)
+            counts[source, target] += 1 / (last - first)
+    return dict(sorted(sizes.items())), dict(sorted(counts.items()))
+
+
+def _best_weights_s(
+    cluster: Cluster,
+    workload: Workload,
     system: System,
     iteration_s: float,
-    rounds: int,
     options: dict[str, Any],
-) -> tuple[float, LinkBytes]:
-    """Seconds and bytes of direct transfers of weights, an iteration's share.
+) -> float:
+    """Seconds by which direct transfers of the best weights prolong an iteration, as a mean.
 
-    All workers are the best equally often. Of those that would hold the others up, a dry run has
-    some, `rounds` over `ROUNDS_A_BEST`, be the best in turn: those whose weights take longest. The
-    others count by what they take longer than the others may go on without them.
+    In a dry run each one of some workers, evenly spread, is the best once.
     """
     assert system.transfer is not None
-    transfer, workers = system.transfer, range(before.workers)
-    size, receivers = before.workload.model_bytes, dict[int, list[int]]()
-    for best in workers:
-        losses = {node: float((node - best) % len(workers)) for node in workers}
-        receivers[best] = [node for node in workers if transfer.asks(node, losses)]
-    share = 1 / len(workers) / transfer.period
-    sent = {(best, node): size * share for best in workers for node in receivers[best]}
-    ahead_s = iteration_s * _most_ahead(system, len(workers))
-    late_s = {
-        best: before.least_s({(best, node): size for node in nodes}) - ahead_s
-        for best, nodes in receivers.items()
-    }
-    order = sorted((best for best in workers if late_s[best] > 0), key=lambda one: -late_s[one])
-    chosen = order[: max(1, rounds // ROUNDS_A_BEST)]
-    if not chosen:
-        return 0.0, sent
-    every = COMPARED_EVERY
-    often = replace(transfer, period=every, losses=1, early_until=0)
-    last = every * (len(chosen) + 1)
-    with closing(
-        DryRun(
-            before.cluster,
-            before.workload,
-            replace(system, transfer=often),
-            best=lambda iteration: chosen[(iteration // every - 1) % len(chosen)],
-            **options,
-        )
-    ) as run:
-        run.run_to(last + 1)
-    taken_s = max(each[last] - each[every] for each in run.began_s)
-    waits_s = max(0.0, taken_s - every * len(chosen) * iteration_s)
-    whole_s = waits_s * sum(late_s[one] for one in order) / sum(late_s[one] for one in chosen)
-    return whole_s * share, sent
-
-
-def _most_ahead(system: System, workers: int) -> int:
-    """Iterations that a worker may be ahead of the last, at most `MOST_AHEAD`."""
-    may_begin, last = system.synch_training, dict.fromkeys(range(1, workers), 0)
-    within = (one for one in range(MOST_AHEAD) if not may_begin(Progress(one + 1, dict(last))))
-    return next(within, MOST_AHEAD)
+    once = replace(system.transfer, period=COMPARED_AT, losses=1, early_until=0)
+    count, waits_s = min(BESTS, len(cluster)), 0.0
+    for best in (place * len(cluster) // count for place in range(count)):
+        known = {COMPARED_AT: best}
+        how = replace(system, transfer=once)
+        with closing(DryRun(cluster, workload, how, best=known, **options)) as run:
+            trace = run.run(2 * COMPARED_AT).trace
+        assert trace is not None
+        steps = _steps(trace, cluster.names)
+        taken_s = max(each[2 * COMPARED_AT - 1] - each[COMPARED_AT - 1] for each in steps)
+        waits_s += max(0.0, taken_s - COMPARED_AT * iteration_s)
+    return waits_s / count / system.transfer.period
 
 
 def first_iterations(
     cluster: Cluster,
     workload: Workload,
-    system: str | System,
+    system: str | System | MakeExchange,
     iterations: int,
     *,
     at_s: float = 0.0,
@@ -282,28 +256,26 @@ def first_iterations(
     timed and weights transferred when the system does it; the best worker is drawn. With
     `samples`, those of an epoch, global batches grow.
     """
-    chosen = _checked(cluster, workload, system, at_s=at_s, share=share, seed=seed)
+    how = _checked(cluster, workload, system, at_s=at_s, share=share, seed=seed)
     count = check_whole("iterations", iterations, 1)
     epoch = 0 if samples is None else check_whole("samples", samples, 1)
     options: dict[str, Any] = {"at_s": at_s, "share": share, "seed": seed, "samples": epoch}
-    run = DryRun(cluster, workload, chosen, last_iteration=count, **options)
-    with closing(run):
+    with closing(DryRun(cluster, workload, how, last_iteration=count, **options)) as run:
         run.run()
     schema = {"at_s": pl.Float64, **dict.fromkeys(("node", "iteration", "samples"), pl.Int64)}
-    return pl.DataFrame(run.done, schema=schema, orient="row")
+    return pl.DataFrame(run.iterations, schema=schema, orient="row")
 
 
 def _checked(
     cluster: Cluster,
     workload: Workload,
-    system: str | System,
+    system: str | System | MakeExchange,
     *,
     at_s: float,
     share: float | None,
     seed: int,
-) -> System:
-    chosen = choose("system", system, SYSTEMS) if isinstance(system, str) else system
-    check_kind("system", chosen, System, "the name of one of SYSTEMS, or a System")
+) -> System | MakeExchange:
+    how = system_or_exchange(system)
     check_kind("workload", workload, Workload, "a Workload, as in Workload(5e6, 0.01)")
     if len(check_cluster(cluster)) < 2:
         raise UserError("the cluster has one worker; an exchange takes at least two")
@@ -312,4 +284,4 @@ def _checked(
         raise UserError(f"at_s is {at_s}; give a time of at least 0 s")
     if share is not None and not 0 < check_number("share", share) <= 1:
         raise UserError(f"share is {share}; give that of a gradient's bytes, up to 1")
-    return chosen
+    return how

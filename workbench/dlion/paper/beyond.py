@@ -8,6 +8,7 @@ from itertools import product
 import altair as alt
 import polars as pl
 
+from workbench.decentralised.exchanges import EXCHANGES
 from workbench.dlion.algorithms import COMPARED, SYSTEMS
 from workbench.dlion.paper.cases import MAX_10, SCENARIOS, SIZES, Case, Trained, trained
 from workbench.dlion.paper.charts import (
@@ -33,12 +34,15 @@ def draw_all_systems(frame: pl.DataFrame) -> alt.FacetChart:
     return panels("data", "system", "All systems in Hetero SYS A", drawn)
 
 
+EVERY = (*SYSTEMS, *(name for name in EXCHANGES if name != "gosgd"))
+"""Systems that exchange gradients, then exchanges of models."""
+
 ALL_SYSTEMS = Trained(
     id="all_systems",
     compute=partial(
         trained,
         "All systems",
-        [Case(name, "hetero_sys_a", classes=few) for name, few in product(SYSTEMS, (None, 2))],
+        [Case(name, "hetero_sys_a", classes=few) for name, few in product(EVERY, (None, 2))],
     ),
     chart=draw_all_systems,
 )

@@ -12,6 +12,8 @@ import polars as pl
 
 from workbench import datasets
 from workbench.datasets import Dataset, partition
+from workbench.decentralised.exchange import MakeExchange
+from workbench.decentralised.exchanges import EXCHANGES
 from workbench.decentralised.gradient_exchange.gradient import Accumulated
 from workbench.dlion.algorithms import SYSTEMS, System
 from workbench.dlion.algorithms.ako import Blocks
@@ -251,7 +253,12 @@ def run(case: Case, learning: Learning) -> TrainedWorkers:
         evaluate_every=learning.evaluate_every,
         patience_s=patience_s,
     )
-    return train(setup, system_of(case, learning, len(data.y_train)), faults=faults)
+    how: System | MakeExchange
+    if case.system in EXCHANGES:
+        how = EXCHANGES[case.system]
+    else:
+        how = system_of(case, learning, len(data.y_train))
+    return train(setup, how, faults=faults)
 
 
 # --- Its rows -------------------------------------------------------------------------------------

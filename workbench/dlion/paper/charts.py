@@ -9,6 +9,7 @@ import altair as alt
 import polars as pl
 
 from workbench import datasets, figures
+from workbench.decentralised.exchanges import TITLES
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.costs.environments import ENVIRONMENTS
 from workbench.dlion.paper.accuracy import Counting, final, target_of
@@ -16,7 +17,7 @@ from workbench.dlion.paper.cases import BY_SENTENCE
 from workbench.figures import parts
 from workbench.reproduction.trainings import mean_of_all, seconds_to
 
-SYSTEM_TITLES = {name: system.title for name, system in SYSTEMS.items()}
+SYSTEM_TITLES = {name: system.title for name, system in SYSTEMS.items()} | TITLES
 ENVIRONMENT_TITLES = {name: where.title for name, where in ENVIRONMENTS.items()}
 LEARNER_TITLES = {
     "cipher": "Cipher",

@@ -205,7 +205,7 @@ def predicted(
     setup = paper_testbed().setup(learner, learning.data, environment, seconds=1e9)
     setup = replace(setup, seconds=None, iterations=iterations, evaluate_every=iterations)
     model_bytes = profile_model(learner.model).param_bytes
-    workload = Workload(model_bytes, setup.seconds_per_sample, setup.host_s, setup.local_batch)
+    workload = Workload(model_bytes, setup.seconds_per_sample[0], setup.host_s, setup.local_batch)
     second_half = pl.col("iteration") >= iterations // 2
 
     def mean_s(rows: pl.DataFrame) -> float:

@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from workbench.decentralised.recorder import Evaluated, Iteration
 from workbench.dlion.algorithms.global_batch import CONSTANT, GlobalBatch, step
 from workbench.dlion.algorithms.local_batch import of_those_there, relative_power
+from workbench.training.batches import Draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from workbench.decentralised.exchange import Exchange, Step
     from workbench.decentralised.learner import PeerLearner
-    from workbench.dlion.programs.worker import Worker
+    from workbench.decentralised.worker import Worker
+    from workbench.dlion.algorithms.system import Batching
     from workbench.runtime import Message
 
 
@@ -36,16 +40,22 @@ class State(NamedTuple):
 
 
 class BatchSizes:
-    """A worker's source: samples of its own, as many as the controllers of batch sizes say."""
+    """A worker's source: samples of its own, as many as the controllers of batch sizes say.
+
+    `samples` and `global_batch` are those of its present batch, and of all workers' together.
+    """
 
     epoch_over = False
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker, self._batching = worker, worker.job.system.batching
-        self._growth = CONSTANT if self._batching is None else self._batching.growth
-        self._data_samples = worker.job.setup.samples
+    def __init__(self, worker: Worker, batching: Batching | None = None) -> None:
+        self._worker, self._batching, job = worker, batching, worker.job
+        self._growth = CONSTANT if batching is None else batching.growth
+        self._data_samples = job.epoch_samples
         self._heard: defaultdict[int, dict[int, float]] = defaultdict(dict)
-        self.state = State(GlobalBatch(worker.global_batch), {})
+        shard, restarts = job.shards[worker.node], worker.context.restarts
+        self._draw = Draw(shard, job.seed, worker.node, restarts)
+        self.samples, self.global_batch = job.batch_size, job.batch_size * worker.nodes
+        self._state = State(GlobalBatch(self.global_batch), {})
 
     def start(self) -> None:
         """Listen to the others."""
@@ -64,29 +74,48 @@ class BatchSizes:
 
     async def next(self) -> NDArray[np.int64]:
         """Draw a batch of the size that the workers agree on."""
-        worker = self._worker
-        worker.look_around()
-        worker.samples, worker.global_batch = await self._sizes()
-        return worker.draw.take(worker.samples)
+        self._worker.update_alive()
+        self.samples, self.global_batch = await self._sizes()
+        return self._draw.take(self.samples)
 
     async def _sizes(self) -> tuple[int, int]:
-        """Of the worker's next batch, and of the global one."""
-        worker, batching, size = self._worker, self._batching, self.state.controller.size
+        """Sizes of the worker's next batch, and of the global one."""
+        worker, batching, size = self._worker, self._batching, self._state.controller.size
         if batching is None:
             return worker.job.batch_size, size
         iteration = worker.progress.iteration + 1
-        due = not iteration % batching.period and self.state.timed_in < iteration
-        if due or self.state.timed_for != size:
-            power = self.state.power | await self._ask(iteration)
-            self.state = State(self.state.controller, power, iteration, size)
-        known, least = self.state.power, min(self.state.power.values())
-        there = {node: known.get(node, least) for node in (worker.node, *worker.there)}
-        return of_those_there(size, there, worker.node), size
+        due = not iteration % batching.period and self._state.timed_in < iteration
+        if due or self._state.timed_for != size:
+            power = self._state.power | await self._ask(iteration)
+            self._state = State(self._state.controller, power, iteration, size)
+        known, least = self._state.power, min(self._state.power.values())
+        alive = {node: known.get(node, least) for node in (worker.node, *worker.alive)}
+        return of_those_there(size, alive, worker.node), size
 
-    def learnt(self, samples: int) -> None:
-        """Count an iteration."""
-        controller = step(self.state.controller, self._growth, self._data_samples)
-        self.state = self.state._replace(controller=controller)
+    async def after_step(self, step_: Step, samples: int) -> None:
+        """Count and record an iteration, and evaluate where it is due."""
+        worker, iteration = self._worker, step_.iteration
+        controller = step(self._state.controller, self._growth, self._data_samples)
+        self._state = self._state._replace(controller=controller)
+        restarts = worker.context.restarts
+        worker.context.record(
+            Iteration(iteration, samples, self.global_batch, step_.loss, restarts)
+        )
+        last = worker.job.last_iteration
+        if iteration < last and worker.job.evaluates(iteration, last):
+            worker.context.record(Evaluated(iteration, await worker.evaluate()))
+
+    async def after_epoch(self, exchange: Exchange) -> None:
+        """Count no epochs."""
+
+    def state(self) -> State:
+        """State of the controllers."""
+        return self._state
+
+    async def resume(self, state: State | None) -> None:
+        """Go on with a peer's controllers."""
+        if state is not None:
+            self._state = state
 
     async def _ask(self, iteration: int) -> dict[int, float]:
         """Measure, and wait for what the others have measured in the same iteration."""
@@ -97,7 +126,7 @@ class BatchSizes:
         worker.tell("power", (iteration, heard[worker.node]))
         await worker.until(
             lambda: all(
-                peer in heard or worker.has_sent(peer, "power", iteration) for peer in worker.there
+                peer in heard or worker.has_sent(peer, "power", iteration) for peer in worker.alive
             )
         )
         for old in [one for one in self._heard if one <= iteration]:
@@ -107,7 +136,7 @@ class BatchSizes:
     async def _measure(self) -> float:
         assert self._batching is not None
         worker, batching = self._worker, self._batching
-        shard, seconds = worker.job.setup.held[worker.node], []
+        shard, seconds = worker.job.shards[worker.node], []
         for size in batching.sizes:
             began_s = worker.context.now_s()
             await worker.timed(_try_out(np.resize(shard, size).copy()), size, self.label)

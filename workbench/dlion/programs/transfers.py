@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from workbench.decentralised.node import Checkpoint
+    from torch import Tensor
+
+    from workbench.decentralised.worker import Worker
     from workbench.dlion.algorithms.knowledge_transfer import Transfer
-    from workbench.dlion.programs.worker import Worker
     from workbench.runtime import Message
+
+
+class Weights(NamedTuple):
+    """The best worker's model on its way."""
+
+    iteration: int
+    parameters: Tensor
+    buffers: dict[str, Tensor]
 
 
 class Transfers:
@@ -28,7 +37,7 @@ class Transfers:
         self._worker.on("request", self._hand_over)
         self._worker.on("weights", self._merge)
 
-    def learnt(self, iteration: int, loss: float) -> None:
+    def after_step(self, iteration: int, loss: float) -> None:
         """Note an iteration's loss; where losses are compared, tell the others."""
         self._latest.append(loss)
         if self._transfer.is_due(iteration):
@@ -56,7 +65,7 @@ class Transfers:
     def _is_complete(self, iteration: int) -> bool:
         worker, losses = self._worker, self._losses[iteration]
         return worker.node in losses and all(
-            peer in losses or worker.has_sent(peer, "loss", iteration) for peer in worker.there
+            peer in losses or worker.has_sent(peer, "loss", iteration) for peer in worker.alive
         )
 
     def settled(self) -> bool:
@@ -64,19 +73,21 @@ class Transfers:
         worker, has_answered = self._worker, self._worker.heartbeat.has_answered
         own = [iteration for iteration, losses in self._losses.items() if worker.node in losses]
         return all(map(self._is_complete, own)) and not any(
-            peer in worker.there and not has_answered(peer, asked_s)
+            peer in worker.alive and not has_answered(peer, asked_s)
             for peer, asked_s in self._asked
         )
 
     def _hand_over(self, message: Message) -> None:
-        best = self._worker.checkpoint(self._worker.progress.iteration)
-        self._worker.send(message.sender, "weights", best, best.parameters.nbytes)
+        worker = self._worker
+        learner = worker.up_to_date
+        best = Weights(worker.progress.iteration, learner.snapshot(), learner.buffers())
+        worker.send(message.sender, "weights", best, best.parameters.nbytes)
 
     def _merge(self, message: Message) -> None:
-        best: Checkpoint = message.payload
+        best: Weights = message.payload
         asked = next((one for one in self._asked if one[0] == message.sender), None)
         if asked is not None:
             self._asked.remove(asked)
         learner = self._worker.up_to_date
         learner.merge(best.parameters, best.buffers, self._transfer.share)
-        self._worker.heard(message, best.at, len(best.parameters))
+        self._worker.heard(message, best.iteration, len(best.parameters))

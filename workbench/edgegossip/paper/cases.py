@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from workbench import datasets, decentralised
 from workbench.datasets import Dataset, partition
-from workbench.decentralised.topologies import nearest
+from workbench.decentralised import Gossip, nearest
 from workbench.edgegossip import training as edgegossip
 from workbench.edgegossip.costs.course import Epoch
 from workbench.edgegossip.paper.testbed import (
@@ -166,7 +166,7 @@ def setup(case: Case, learning: Learning, *, patience_s: float | None = None) ->
         loaded.fitted(ZOO[learning.learner].input_shape),
         deployment.platforms,
         shards=shards(loaded.y_train, case.nodes, case.seed),
-        mixing=nearest(case.nodes, deployment.peers) if deployment.peers else None,
+        exchange=Gossip(nearest(case.nodes, deployment.peers)) if deployment.peers else None,
         cluster=deployment.cluster(profile_model(learning.learner).param_bytes),
         batch_size=learning.batch_size,
         epochs=learning.epochs,

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from workbench.decentralised.exchange import Exchange, MakeExchange, Step
+from workbench.decentralised.exchanges.collectives import copied
 from workbench.decentralised.gradient_exchange.part import largest
-from workbench.decentralised.model_exchange.peer import copied
 from workbench.utils.checks import SHARE, check_fields
 
 if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Values
-    from workbench.decentralised.model_exchange.peer import Peer
+    from workbench.decentralised.worker import Worker
 
 
 @dataclass(frozen=True)
-class ChocoSgd:
+class ChocoSgd(MakeExchange):
     """CHOCO-SGD: publishes the largest changes of the model, and moves towards the peers' copies.
 
     The paper tunes `consensus_rate` (gamma), less for a smaller share.
@@ -37,39 +38,47 @@ class ChocoSgd:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def __call__(self, peer: Peer) -> Copies:
+    def __call__(self, worker: Worker) -> Copies:
         """Begin at a worker."""
-        return Copies(self, peer)
+        return Copies(self, worker)
 
 
-class Copies:
+class Copies(Exchange):
     """A worker's copies of what all have published."""
 
-    def __init__(self, options: ChocoSgd, peer: Peer) -> None:
-        self.options, self.peer = options, peer
+    takes_step = True
+
+    def __init__(self, options: ChocoSgd, worker: Worker) -> None:
+        super().__init__(worker)
+        self.options = options
         self.copies: dict[int, Values] = {}
         self.asked: set[int] = set()  # peers that need all that this worker has published
-        peer.on("missing", lambda sender, turn, arrays: self.asked.add(sender))
 
-    async def learnt(self, iteration: int) -> None:
+    async def begin(self) -> None:
+        """Note who misses something."""
+        await super().begin()
+        self.worker.on_arrays("missing", lambda sender, turn, arrays: self.asked.add(sender))
+
+    async def after_step(self, step: Step) -> None:
         """Take the step, publish what has changed most, and mix."""
-        peer, copies = self.peer, self.copies
-        peer.step()
+        worker, copies, iteration = self.worker, self.copies, step.iteration
+        worker.learner.step()
         if not copies:
-            known = [peer.node] if (late := iteration > 1) else range(peer.nodes)
-            copies.update({node: np.zeros_like(peer.weights) for node in known})
-            self.asked.update(peer.there if late else ())
-        change, own = peer.weights - copies[peer.node], copies[peer.node]
+            known = [worker.node] if (late := iteration > 1) else range(worker.nodes)
+            copies.update({node: np.zeros_like(worker.weights) for node in known})
+            self.asked.update(worker.alive if late else ())
+        change, own = worker.weights - copies[worker.node], copies[worker.node]
         at = largest(change, self.options.share).astype(np.int32)
         sparse = (copied(at), copied(change[at]))
         own[at] += change[at]
-        for to in peer.there:
-            peer.send(to, "change", iteration, *((copied(own),) if to in self.asked else sparse))
+        for to in worker.alive:
+            published = (copied(own),) if to in self.asked else sparse
+            worker.send_arrays(to, "change", iteration, *published)
             if to not in copies:
-                peer.send(to, "missing", iteration)
+                worker.send_arrays(to, "missing", iteration)
         self.asked.clear()
-        arrived = await peer.receive("change", iteration, peer.there)
-        for node in copies.keys() - {peer.node, *arrived}:
+        arrived = await worker.receive_arrays("change", iteration, worker.alive)
+        for node in copies.keys() - {worker.node, *arrived}:
             del copies[node]
         for node, (*places, values) in arrived.items():
             if not places:
@@ -77,4 +86,4 @@ class Copies:
             elif node in copies:
                 copies[node][places[0]] += values
         pull = np.mean(list(copies.values()), axis=0) - own
-        peer.weights[:] += self.options.consensus_rate * pull
+        worker.weights[:] += self.options.consensus_rate * pull

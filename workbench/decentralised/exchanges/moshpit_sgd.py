@@ -20,29 +20,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.decentralised.model_exchange.peer import all_gather
+from workbench.decentralised.exchange import Exchange, MakeExchange, Step
+from workbench.decentralised.exchanges.collectives import all_gather
 from workbench.utils.checks import at_least, check_fields
 
 if TYPE_CHECKING:
-    from workbench.decentralised.model_exchange.peer import Peer
+    from workbench.decentralised.worker import Worker
 
 
 @dataclass(frozen=True)
-class MoshpitSgd:
+class MoshpitSgd(MakeExchange):
     """Moshpit SGD: averages in the lines of a grid of workers, along another axis in each round.
 
-    A round follows `every` local steps; the grid has `dimensions`.
+    A round follows `period` local steps; the grid has `dimensions`.
     """
 
-    every: int = field(default=50, metadata=at_least(1))
+    period: int = field(default=50, metadata=at_least(1))
     dimensions: int = field(default=2, metadata=at_least(1))
 
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def __call__(self, peer: Peer) -> Rounds:
+    def __call__(self, worker: Worker) -> Rounds:
         """Begin at a worker."""
-        return Rounds(self, peer)
+        return Rounds(self, worker)
 
 
 def line(node: int, nodes: int, dimensions: int, axis: int) -> list[int]:
@@ -53,20 +54,23 @@ def line(node: int, nodes: int, dimensions: int, axis: int) -> list[int]:
     return [one for one in range(first, first + side * step, step) if one < nodes]
 
 
-class Rounds:
+class Rounds(Exchange):
     """A worker's rounds."""
 
-    def __init__(self, options: MoshpitSgd, peer: Peer) -> None:
-        self.options, self.peer = options, peer
+    takes_step = True
 
-    async def learnt(self, iteration: int) -> None:
+    def __init__(self, options: MoshpitSgd, worker: Worker) -> None:
+        super().__init__(worker)
+        self.options = options
+
+    async def after_step(self, step: Step) -> None:
         """Take the local step; at the end of a round, average along its axis."""
-        peer, options = self.peer, self.options
-        peer.step()
-        if iteration % options.every:
+        worker, options, iteration = self.worker, self.options, step.iteration
+        worker.learner.step()
+        if iteration % options.period:
             return
-        axis = (iteration // options.every - 1) % options.dimensions
-        group = {*line(peer.node, peer.nodes, options.dimensions, axis)}
-        others = sorted(group & {*peer.there})
-        models = [own for (own,) in await all_gather(peer, others, iteration, peer.weights)]
-        peer.weights[:] = np.mean(models, axis=0)
+        axis = (iteration // options.period - 1) % options.dimensions
+        group = {*line(worker.node, worker.nodes, options.dimensions, axis)}
+        others = sorted(group & {*worker.alive})
+        models = [own for (own,) in await all_gather(worker, others, iteration, worker.weights)]
+        worker.weights[:] = np.mean(models, axis=0)

@@ -16,45 +16,52 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.decentralised.model_exchange.peer import copied
+from workbench.decentralised.exchange import Exchange, MakeExchange, Step
+from workbench.decentralised.exchanges.collectives import copied
 
 if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Values
-    from workbench.decentralised.model_exchange.peer import Arrays, Peer
+    from workbench.decentralised.worker import Arrays, Worker
 
 
 @dataclass(frozen=True)
-class AdPsgd:
+class AdPsgd(MakeExchange):
     """AD-PSGD: averages with one random peer at a time, without waiting for the others."""
 
-    def __call__(self, peer: Peer) -> Averaging:
+    in_lockstep = False
+
+    def __call__(self, worker: Worker) -> Averaging:
         """Begin at a worker."""
-        return Averaging(peer)
+        return Averaging(worker)
 
 
-class Averaging:
+class Averaging(Exchange):
     """A worker that averages with one random peer an iteration."""
 
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
-        peer.on("ask", self._answer)
+    takes_step = True
 
-    async def learnt(self, iteration: int) -> None:
+    async def begin(self) -> None:
+        """Answer whoever asks for the model."""
+        await super().begin()
+        self.worker.on_arrays("ask", self._answer)
+
+    async def after_step(self, step: Step) -> None:
         """Average with a random peer, then take the step."""
-        peer, there = self.peer, self.peer.there
-        if there:
-            chosen = there[int(peer.random.integers(len(there)))]
-            sent = copied(peer.weights)
-            peer.ask(chosen, "ask", iteration, sent)
-            for (answer,) in (await peer.receive("answer", iteration, [chosen])).values():
+        worker, peers, iteration = self.worker, self.worker.alive, step.iteration
+        if peers:
+            chosen = peers[int(worker.random.integers(len(peers)))]
+            sent = copied(worker.weights)
+            worker.ask(chosen, "ask", iteration, sent)
+            answers = await worker.receive_arrays("answer", iteration, [chosen])
+            for (answer,) in answers.values():
                 self._approach(answer, sent)
-        peer.step()
+        worker.learner.step()
 
     def _answer(self, sender: int, turn: int, arrays: Arrays) -> None:
-        own = copied(self.peer.weights)
-        self.peer.send(sender, "answer", turn, own)
+        own = copied(self.worker.weights)
+        self.worker.send_arrays(sender, "answer", turn, own)
         self._approach(arrays[0], own)
 
     def _approach(self, other: Values, own: Values) -> None:
         """Add half of what two models differ by."""
-        self.peer.weights[:] += (other - own) / 2
+        self.worker.weights[:] += (other - own) / 2

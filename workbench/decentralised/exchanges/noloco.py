@@ -1,6 +1,6 @@
 """NoLoCo (Kolehmainen et al. 2025, arXiv 2506.10911): DiLoCo's rounds, averaged in random pairs.
 
-After `every` steps of its own, a worker and its partner of this round exchange weights and slow
+After `period` steps of its own, a worker and its partner of this round exchange weights and slow
 weights phi. With their outer gradients G, old slow weights less own weights, and n = 2 each takes
 
     delta <- alpha * delta - beta / n * sum_j G_j - gamma * (phi - 1/n * sum_j phi_j)
@@ -21,22 +21,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.decentralised.model_exchange.peer import all_gather, partner
+from workbench.decentralised.exchange import Exchange, MakeExchange, Step
+from workbench.decentralised.exchanges.collectives import all_gather, partner
 from workbench.utils.checks import ABOVE_ZERO, BELOW_ONE, NOT_NEGATIVE, at_least, check_fields
 
 if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Values
-    from workbench.decentralised.model_exchange.peer import Peer
+    from workbench.decentralised.worker import Worker
 
 
 @dataclass(frozen=True)
-class NoLoCo:
+class NoLoCo(MakeExchange):
     """NoLoCo: rounds of local steps, as DiLoCo's, then an average with one random partner.
 
     `rate`, `momentum` and `consensus_rate` are beta, alpha and gamma.
     """
 
-    every: int = field(default=50, metadata=at_least(1))
+    period: int = field(default=50, metadata=at_least(1))
     rate: float = field(default=0.7, metadata=ABOVE_ZERO)
     momentum: float = field(default=0.5, metadata=BELOW_ONE)
     consensus_rate: float = field(default=0.7, metadata=NOT_NEGATIVE)
@@ -44,32 +45,35 @@ class NoLoCo:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def __call__(self, peer: Peer) -> PairedSteps:
+    def __call__(self, worker: Worker) -> PairedSteps:
         """Begin at a worker."""
-        return PairedSteps(self, peer)
+        return PairedSteps(self, worker)
 
 
-class PairedSteps:
+class PairedSteps(Exchange):
     """A worker's slow weights, and its rounds."""
 
-    def __init__(self, options: NoLoCo, peer: Peer) -> None:
-        self.options, self.peer = options, peer
+    takes_step = True
+
+    def __init__(self, options: NoLoCo, worker: Worker) -> None:
+        super().__init__(worker)
+        self.options = options
         self.slow: Values | None = None
         self.delta: Values | None = None
 
-    async def learnt(self, iteration: int) -> None:
+    async def after_step(self, step: Step) -> None:
         """Take the local step; at the end of a round, average with the partner."""
-        peer, options = self.peer, self.options
+        worker, options, iteration = self.worker, self.options, step.iteration
         if self.slow is None or self.delta is None:
-            self.slow, self.delta = peer.weights.copy(), np.zeros_like(peer.weights)
-        peer.step()
-        if iteration % options.every:
+            self.slow, self.delta = worker.weights.copy(), np.zeros_like(worker.weights)
+        worker.learner.step()
+        if iteration % options.period:
             return
-        paired = partner(peer.seed, iteration, peer.node, peer.nodes)
-        others = [paired] if paired in peer.there else []
-        pair = await all_gather(peer, others, iteration, peer.weights, self.slow)
+        paired = partner(worker.job.seed, iteration, worker.node, worker.nodes)
+        others = [paired] if paired in worker.alive else []
+        pair = await all_gather(worker, others, iteration, worker.weights, self.slow)
         weights, slow = (np.mean(arrays, axis=0) for arrays in zip(*pair, strict=True))
         self.delta = options.momentum * self.delta - options.rate * (slow - weights)
         self.delta -= options.consensus_rate * (self.slow - slow)
         self.slow = self.slow + self.delta
-        peer.weights[:] = self.slow
+        worker.weights[:] = self.slow

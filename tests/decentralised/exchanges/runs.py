@@ -1,4 +1,4 @@
-"""Small runs of exchanges by iterations: softmax regression on some digits."""
+"""Small runs of exchanges by iterations: softmax regression on some digits, in double precision."""
 
 from __future__ import annotations
 
@@ -11,21 +11,30 @@ import torch
 from tests.oracles import model_exchange as oracle
 from workbench import datasets, dlion
 from workbench.clusters import Link, Node, full_mesh
-from workbench.dlion import Setup, System
-from workbench.dlion.algorithms.synchronisation import asynchronous
+from workbench.decentralised import MakeExchange
+from workbench.dlion import Setup
 from workbench.training import Sgd
 from workbench.training.batches import Draw
 
 DIGITS = datasets.load("digits").limit(train=240, test=32)
 VALUES = 650
-MODEL_BYTES = 4 * VALUES
+VALUE_BYTES = 8
+MODEL_BYTES = VALUE_BYTES * VALUES
 LINK = Link(8 * MODEL_BYTES / 0.02)  # a model takes a fiftieth of a second
 SAMPLE_S = 0.01
 RATE = 0.1
 
 
-def regression() -> torch.nn.Module:
-    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+class Regression(torch.nn.Module):
+    """In double precision, so that loops in plain Python come to the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(64, 10, dtype=torch.float64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.linear(x.double().flatten(1))
+        return scores
 
 
 def setup(workers: int, *, speeds: Sequence[float] | None = None, **changes: Any) -> Setup:
@@ -38,15 +47,11 @@ def setup(workers: int, *, speeds: Sequence[float] | None = None, **changes: Any
         "sgd": Sgd(RATE),
         "seed": 3,
     }
-    return Setup(regression, DIGITS, **{**given, **changes})
+    return Setup(Regression, DIGITS, **{**given, **changes})
 
 
-def system(exchange: Any) -> System:
-    return System("Exchange", exchange_models=exchange, synch_training=asynchronous)
-
-
-def train(of: Setup, exchange: Any, **options: Any) -> dlion.Trained:
-    return dlion.train(of, system(exchange), **options)
+def train(of: Setup, exchange: MakeExchange, **options: Any) -> dlion.Trained:
+    return dlion.train(of, exchange, **options)
 
 
 def first(of: Setup) -> list[list[float]]:

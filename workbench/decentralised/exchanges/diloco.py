@@ -1,6 +1,6 @@
 """DiLoCo (Douillard et al. 2023, arXiv 2311.08105, Alg. 1), and with it local SGD.
 
-A worker takes `every` (H) steps of its own. Then the outer gradient, the mean over workers of old
+A worker takes `period` (H) steps of its own. Then the outer gradient, the mean over workers of old
 global weights less own weights, moves the global weights by a step of SGD with Nesterov momentum,
 and all go on from them. With an outer rate of 1 and no momentum the new weights are the mean: local
 SGD (Stich 2019, arXiv 1805.09767).
@@ -17,58 +17,62 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from workbench.decentralised.model_exchange.peer import all_reduce
+from workbench.decentralised.exchange import Exchange, MakeExchange, Step
+from workbench.decentralised.exchanges.collectives import all_reduce
 from workbench.training import Sgd
 from workbench.utils.checks import at_least, check_fields, check_kind
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from workbench.decentralised.model_exchange.peer import Peer
+    from workbench.decentralised.worker import Worker
 
 NESTEROV = Sgd(0.7, momentum=0.9, nesterov=True)
 """The paper's outer optimiser."""
 
 
 @dataclass(frozen=True)
-class DiLoCo:
+class DiLoCo(MakeExchange):
     """DiLoCo: rounds of local steps, then an outer step to the mean; local SGD takes the mean.
 
-    A round has `every` local steps, and one of `outer`.
+    A round has `period` local steps, and one of `outer`.
     """
 
-    every: int = field(default=50, metadata=at_least(1))
+    period: int = field(default=50, metadata=at_least(1))
     outer: Sgd = NESTEROV
 
     def __post_init__(self) -> None:
         check_fields(self)
         check_kind("outer", self.outer, Sgd, "an Sgd, as in Sgd(0.7, momentum=0.9, nesterov=True)")
 
-    def __call__(self, peer: Peer) -> OuterSteps:
+    def __call__(self, worker: Worker) -> OuterSteps:
         """Begin at a worker."""
-        return OuterSteps(self, peer)
+        return OuterSteps(self, worker)
 
 
-class OuterSteps:
+class OuterSteps(Exchange):
     """A worker's copy of the global weights, and its rounds."""
 
-    def __init__(self, options: DiLoCo, peer: Peer) -> None:
-        self.options, self.peer = options, peer
+    takes_step = True
+
+    def __init__(self, options: DiLoCo, worker: Worker) -> None:
+        super().__init__(worker)
+        self.options = options
         self.slow: Tensor | None = None  # the global weights
         self.velocity: Tensor | None = None
 
-    async def learnt(self, iteration: int) -> None:
+    async def after_step(self, step: Step) -> None:
         """Take the local step; at the end of a round, the outer one."""
         import torch
 
-        peer, outer = self.peer, self.options.outer
+        worker, outer = self.worker, self.options.outer
         if self.slow is None or self.velocity is None:
-            self.slow = torch.from_numpy(peer.weights.copy())
+            self.slow = torch.from_numpy(worker.weights.copy())
             self.velocity = outer.start(self.slow)
-        peer.step()
-        if iteration % self.options.every:
+        worker.learner.step()
+        if step.iteration % self.options.period:
             return
-        mean = await all_reduce(peer, iteration, peer.weights)
+        mean = await all_reduce(worker, step.iteration, worker.weights)
         gradient = self.slow - torch.from_numpy(mean)
         outer.step(self.slow, gradient, self.velocity)
-        peer.weights[:] = self.slow.numpy()
+        worker.weights[:] = self.slow.numpy()

@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.decentralised.model_exchange.runs import (
+from tests.decentralised.exchanges.runs import (
     MODEL_BYTES,
     RATE,
+    VALUE_BYTES,
     VALUES,
     batches,
     first,
@@ -18,10 +19,10 @@ from tests.decentralised.model_exchange.runs import (
     train,
 )
 from tests.oracles import model_exchange as oracle
-from workbench.decentralised.model_exchange.diloco import NESTEROV, DiLoCo
-from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd, line
-from workbench.decentralised.model_exchange.noloco import NoLoCo
-from workbench.decentralised.model_exchange.peer import partner
+from workbench.decentralised.exchanges.collectives import partner
+from workbench.decentralised.exchanges.diloco import NESTEROV, DiLoCo
+from workbench.decentralised.exchanges.moshpit_sgd import MoshpitSgd, line
+from workbench.decentralised.exchanges.noloco import NoLoCo
 from workbench.runtime import Crash
 from workbench.training import Sgd
 
@@ -55,7 +56,7 @@ def test_diloco(outer: Sgd, momentum: float) -> None:
     found = train(of, DiLoCo(4, outer))
     workers = [oracle.Inner(one, RATE, momentum) for one in first(of)]
     expected = oracle.diloco(workers, batches(of, 13), 4, outer.learning_rate, outer.momentum)
-    np.testing.assert_allclose(found.weights, expected, atol=2e-5)
+    np.testing.assert_allclose(found.weights, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("nodes", [4, 5])
@@ -66,7 +67,7 @@ def test_noloco(nodes: int, first_weights: str) -> None:
     paired = [pairs(of.seed, turn, nodes) for turn in (3, 6, 9, 12)]
     workers = [oracle.Inner(one, RATE) for one in first(of)]
     expected = oracle.noloco(workers, batches(of, 12), paired, (0.4, 0.6, 0.8))
-    np.testing.assert_allclose(found.weights, expected, atol=2e-5)
+    np.testing.assert_allclose(found.weights, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("nodes", GROUPS)
@@ -76,7 +77,7 @@ def test_moshpit_sgd(nodes: int) -> None:
     found = train(of, MoshpitSgd(2))
     workers = [oracle.Inner(one, RATE) for one in first(of)]
     expected = oracle.grouped(workers, batches(of, 11), GROUPS[nodes], 2)
-    np.testing.assert_allclose(found.weights, expected, atol=2e-5)
+    np.testing.assert_allclose(found.weights, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 4])
@@ -140,7 +141,7 @@ def test_each_worker_sends_its_part_of_an_all_reduce(nodes: int) -> None:
     edges = [VALUES * node // nodes for node in range(nodes + 1)]
     shares = [end - begin for begin, end in pairwise(edges)]
     sent = transfers.group_by("source").agg(pl.col("bytes").sum()).sort("source")["bytes"]
-    assert sent.to_list() == [4 * (VALUES - own + (nodes - 1) * own) for own in shares]
+    assert sent.to_list() == [VALUE_BYTES * (VALUES - own + (nodes - 1) * own) for own in shares]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""What workers exchange, and when: one protocol for models and gradients, steps and epochs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import permutations
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+if TYPE_CHECKING:
+    from workbench.clusters import Cluster
+    from workbench.decentralised.gradient_exchange.part import Part
+    from workbench.decentralised.worker import Worker
+
+
+class Step(NamedTuple):
+    """A step of a worker, whose gradient is there."""
+
+    iteration: int  # from 1
+    loss: float  # mean over the batch, before the step
+    seconds: float  # of computing the gradient, waiting for a core included
+
+
+class Exchange:
+    """A worker's part in an exchange; this one exchanges nothing."""
+
+    takes_step: ClassVar[bool] = False
+    """Whether `after_step` takes the step of the gradient; if not, the worker does before it."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+
+    async def begin(self) -> None:
+        """Listen to the others; by default to their arrays."""
+        self.worker.listen_to_arrays()
+
+    def before_step(self) -> Sequence[tuple[Part, float]]:
+        """Bring the model up to date; return gradients to add to it, each with its factor."""
+        return ()
+
+    async def after_step(self, step: Step) -> None:
+        """Exchange what is due behind a step."""
+
+    async def after_epoch(self, epoch: int) -> int:
+        """Exchange what is due behind an epoch; return the epoch that the worker has reached.
+
+        That is a later one where the others have gone on without it.
+        """
+        return epoch
+
+    async def drain(self) -> Any:
+        """Serve the others until they need nothing more; return the program's result.
+
+        By default until all have finished or are gone; the result is the last iteration.
+        """
+        await self.worker.until_all_are_done()
+        return self.worker.progress.iteration
+
+    def state(self) -> Any:
+        """What a worker that rejoins needs beside the model."""
+        return None
+
+    def resume(self, state: Any) -> None:
+        """Go on after a restart with a peer's `state`; None where no peer has answered."""
+
+
+class MakeExchange(ABC):
+    """Options of an exchange, which make every worker's part in it."""
+
+    in_lockstep: ClassVar[bool] = True
+    """Whether workers wait for each other by the number of their steps."""
+
+    @abstractmethod
+    def __call__(self, worker: Worker) -> Exchange:
+        """Make a worker's part."""
+
+    def check(self, cluster: Cluster) -> None:
+        """Refuse a cluster on which it cannot run; by default, links must join all nodes."""
+        for pair in permutations(range(len(cluster)), 2):
+            cluster.link(*pair)

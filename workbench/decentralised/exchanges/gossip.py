@@ -1,0 +1,148 @@
+"""Gossip: one exchange an epoch under a mixing matrix, everyone waiting for the slowest.
+
+As EdgeGossip's paper runs GoSGD (Han et al. 2021, Sec. 2.1): a node learns from its samples for an
+epoch, sends its parameters to the peers that the matrix names, receives theirs, and goes on from
+the weighted sum.
+
+Deviation: failures, which the paper leaves open. A peer that is silent for `patience_s` is left out
+of the average, the weights of the others renormalised (`Mixing.weights`), until it is heard again;
+so is a model that a link has lost. A node whose peers have gone on without it joins their epoch;
+one that has crashed first fetches a peer's model and epoch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import networkx as nx
+
+from workbench.decentralised.exchange import Exchange, MakeExchange
+from workbench.decentralised.mixing import Mixing, as_mixing
+from workbench.runtime import Message
+from workbench.utils.checks import UserError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from torch import Tensor
+
+    from workbench.clusters import Cluster
+    from workbench.decentralised.worker import Worker
+
+
+@dataclass(frozen=True)
+class Gossip(MakeExchange):
+    """Gossip: one exchange an epoch, for which every node waits.
+
+    `mixing` has the weights: a graph, which is given Metropolis-Hastings weights, a doubly
+    stochastic matrix, or a `Mixing`, as which it is kept.
+    """
+
+    mixing: Mixing
+
+    in_lockstep = False
+
+    def __init__(self, mixing: Any) -> None:
+        object.__setattr__(self, "mixing", as_mixing(mixing))
+
+    def __call__(self, worker: Worker) -> Models:
+        """Begin at a worker."""
+        return Models(self.mixing, worker)
+
+    def check(self, cluster: Cluster) -> None:
+        """Refuse a cluster of another size, or without a link that the mixing needs."""
+        if len(self.mixing) != len(cluster):
+            raise UserError(f"mixing is for {len(self.mixing)} nodes, not for {len(cluster)}")
+        for node in range(len(cluster)):
+            for target in self.mixing.targets(node):
+                cluster.link(node, target)
+
+    @classmethod
+    def along_links(cls, cluster: Cluster) -> Gossip:
+        """Gossip along all of a cluster's links, by Metropolis-Hastings weights."""
+        graph = nx.Graph()
+        graph.add_nodes_from(range(len(cluster)))
+        graph.add_edges_from(cluster.links)
+        return cls(graph)
+
+
+class Model(NamedTuple):
+    """A model on its way, behind an epoch."""
+
+    epoch: int
+    parameters: Tensor
+    buffers: Mapping[str, Tensor]  # weigh nothing on the links
+
+
+class Models(Exchange):
+    """A worker's part in the exchanges with its sources and targets in the mixing.
+
+    The program returns the last epoch whose exchange it took part in.
+    """
+
+    def __init__(self, mixing: Mixing, worker: Worker) -> None:
+        super().__init__(worker)
+        self.mixing, self.last = mixing, 0
+        self.sources, self.targets = mixing.sources(worker.node), mixing.targets(worker.node)
+        self._arrived: defaultdict[int, dict[int, Model]] = defaultdict(dict)
+
+    async def begin(self) -> None:
+        """Keep the models that come."""
+        self.worker.on("model", self._keep)
+
+    def _keep(self, message: Message) -> None:
+        model: Model = message.payload
+        self.worker.heartbeat.note(message.sender, "model", model.epoch)
+        self._arrived[model.epoch][message.sender] = model
+
+    async def after_epoch(self, epoch: int) -> int:
+        """Exchange models, and mix; the epoch is that of peers that have gone on without it."""
+        worker, newest = self.worker, self.worker.heartbeat.newest
+        both_ways = [peer for peer in self.sources if peer in self.targets]
+        epoch = max([epoch, *(newest(peer, "model") for peer in both_ways)])
+        self._send(epoch)
+        await worker.until(
+            lambda: all(
+                newest(peer, "model") >= epoch or not worker.is_alive(peer) for peer in self.sources
+            )
+        )
+        for old in [one for one in self._arrived if one < epoch]:
+            del self._arrived[old]
+        arrived = self._arrived.pop(epoch, {})
+        models = {peer: (model.parameters, model.buffers) for peer, model in arrived.items()}
+        worker.learner.mix(self.mixing.weights(worker.node, models), models)
+        self.last = epoch
+        return epoch
+
+    def _send(self, epoch: int) -> None:
+        worker = self.worker
+        if self.targets:
+            learner = worker.learner
+            model = Model(epoch, learner.snapshot(), learner.buffers())
+            message = worker.model_message("model", model)
+            for peer in self.targets:
+                worker.context.send(peer, message)
+        worker.heartbeat.sent["model"] = epoch
+
+    def state(self) -> int:
+        """The last epoch whose exchange it took part in."""
+        return self.last
+
+    def resume(self, state: int | None) -> None:
+        """Let the others wait for no model of epochs that a peer has finished."""
+        if state is not None:
+            self.worker.heartbeat.sent["model"] = state
+
+    async def drain(self) -> int:
+        """Where somebody is gone, wait for it to come back and fetch the model."""
+        worker = self.worker
+        if worker.patience_s < math.inf:
+            worker.heartbeat.sent["done"] = 1
+            worker.tell("done", to=worker.context.peers)
+            if not all(map(worker.is_alive, self.sources)):
+                await worker.context.sleep(worker.patience_s)
+        return self.last

@@ -1,0 +1,135 @@
+"""The loop of a training without a server, for all sources, exchanges and synchronisation rules.
+
+What a worker learns from is its `Source`, what it exchanges its `Exchange`, and when it may begin
+the next iteration says its `Synchronisation`.
+
+Deviation: restarts, which papers leave open. A worker that restarts fetches a peer's model, and
+goes on where that one is; if no peer answers, it begins with the first model.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from workbench.decentralised.exchange import Exchange, Step
+from workbench.decentralised.learner import PeerLearner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import Tensor
+
+    from workbench.decentralised.worker import Batch, Worker
+    from workbench.runtime import Message
+
+
+class Checkpoint(NamedTuple):
+    """What a worker that rejoins goes on with."""
+
+    iteration: int
+    parameters: Tensor
+    buffers: Mapping[str, Tensor]  # weigh nothing on the links, as in `workbench.training`
+    source: Any  # state of the sender's source
+    exchange: Any  # and of its exchange
+
+
+class Source(Protocol):
+    """What a worker learns from."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the worker has finished."""
+
+    @property
+    def label(self) -> str:
+        """Name of the next batch in the trace."""
+
+    @property
+    def epoch_over(self) -> bool:
+        """Whether the latest batch was the last of an epoch."""
+
+    def start(self) -> None:
+        """Listen to the others."""
+
+    async def next(self) -> Batch | None:
+        """Choose the next batch; None in an epoch without any."""
+
+    async def after_step(self, step: Step, samples: int) -> None:
+        """Count a step, and record it."""
+
+    async def after_epoch(self, exchange: Exchange) -> None:
+        """Exchange at the end of an epoch, and record it."""
+
+    def state(self) -> Any:
+        """Where the source is, for a worker that rejoins."""
+
+    async def resume(self, state: Any) -> None:
+        """Go on where a peer's source was; None where no peer has answered."""
+
+
+async def run(worker: Worker, source: Source, exchange: Exchange) -> Any:
+    """Learn until the source is over; return what `Exchange.drain` does."""
+    await _begin(worker, source, exchange)
+    context, progress = worker.context, worker.progress
+    while not source.over:
+        batch = await source.next()
+        if batch is not None:
+            began_s, work = context.now_s(), partial(_work, exchange, batch)
+            times = worker.job.iteration_factor
+            loss = await worker.timed(work, len(batch), source.label, times)
+            progress.iteration = iteration = progress.iteration + 1
+            step = Step(iteration, loss, context.now_s() - began_s)
+            await exchange.after_step(step)
+            await source.after_step(step, len(batch))
+            worker.heartbeat.sent["iteration"] = iteration
+            worker.held_back = True
+            await worker.until(lambda: worker.synchronisation(progress))
+            worker.held_back = False
+        if source.epoch_over:
+            await source.after_epoch(exchange)
+    return await exchange.drain()
+
+
+async def _begin(worker: Worker, source: Source, exchange: Exchange) -> None:
+    """Listen, send heartbeats; after a restart, fetch a checkpoint first."""
+    checkpoint, restarts = None, worker.context.restarts
+    if restarts:
+        checkpoint = await _rejoin(worker)
+        exchange.resume(None if checkpoint is None else checkpoint.exchange)
+    if checkpoint is not None:
+        worker.resume(checkpoint.iteration)
+    worker.listen()
+    worker.on("fetch", partial(_send_checkpoint, worker, source, exchange))
+    source.start()
+    await exchange.begin()
+    if restarts:
+        await source.resume(None if checkpoint is None else checkpoint.source)
+
+
+def _work(exchange: Exchange, batch: Batch) -> Callable[[PeerLearner], float]:
+    """Return what is computed on a batch, with all that has arrived by now."""
+    method = PeerLearner.gradient if exchange.takes_step else PeerLearner.learn
+    return partial(method, batch=batch, updates=exchange.before_step())
+
+
+async def _rejoin(worker: Worker) -> Checkpoint | None:
+    """Ask peers with links both ways for a checkpoint, one after the other."""
+    for peer in worker.context.peers:
+        if peer not in worker.heartbeat.sources:
+            continue
+        worker.tell("fetch", to=peer)
+        message = await worker.receive("checkpoint", worker.patience_s, peer)
+        if message is not None:
+            checkpoint: Checkpoint = message.payload
+            worker.learner.adopt(checkpoint.parameters, checkpoint.buffers)
+            return checkpoint
+    return None
+
+
+def _send_checkpoint(worker: Worker, source: Source, exchange: Exchange, message: Message) -> None:
+    state = exchange.state()  # which may bring the model up to date
+    learner = worker.up_to_date
+    model = learner.snapshot(), learner.buffers()
+    checkpoint = Checkpoint(worker.progress.iteration, *model, source.state(), state)
+    worker.context.send(message.sender, worker.model_message("checkpoint", checkpoint))

@@ -1,1 +1,0 @@
-"""Nodes exchange models: an exchange an epoch under a mixing matrix, or GoSGD as published."""

@@ -1,0 +1,375 @@
+"""A worker among its peers: its model, who is alive, what it sends and waits for.
+
+Deviation: failures, which papers leave open. With `patience_s` nobody waits for what is lost, and a
+peer that is silent for so long counts as gone until it is heard again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.decentralised.heartbeat import Heartbeat
+from workbench.decentralised.learner import PeerLearner
+from workbench.decentralised.recorder import Arrival
+from workbench.runtime import Message, Synchronized
+from workbench.training import average_buffers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from workbench.clusters import Cluster
+    from workbench.decentralised.gradient_exchange.part import Part, Values
+    from workbench.runtime import Context
+    from workbench.training import Evaluation
+
+    Batch = NDArray[np.int64]
+    Arrays = tuple[Values, ...]
+    Buffers = Mapping[str, Tensor]
+
+ARRAYS = "model"
+"""Topic of messages that carry arrays."""
+
+
+@dataclass(eq=False)
+class Progress:
+    """What a worker knows of its own progress and its peers'.
+
+    `undelivered` counts own messages of which the receiver has not said that they arrived, only for
+    systems that are ``acknowledged``.
+    """
+
+    iteration: int = 0  # the last one that it has computed; 0 before the first
+    newest: dict[int, int] = field(default_factory=dict)  # of which something came, by alive peer
+    undelivered: int = 0
+
+
+Synchronisation = Callable[[Progress], bool]
+"""Whether a worker may begin its next iteration."""
+
+
+def asynchronous(progress: Progress) -> bool:
+    """Never wait."""
+    del progress
+    return True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Job:
+    """A training job: what all workers of a run know."""
+
+    network: Cluster
+    shards: Sequence[NDArray[np.int64]]  # training samples of each node
+    epoch_samples: int  # of all nodes together
+    seed: int
+    batch_size: int  # at first
+    sample_s: Sequence[float]  # seconds of learning from a sample at speed 1, by node
+    learning_rate: float
+    evaluate_every: int  # epochs or iterations
+    patience_s: float = math.inf  # of silence, after which a peer counts as gone
+    tensor_bytes: tuple[float, ...] = ()  # of a model on the links, if tensors count there
+    host_s: float = 0.0  # of every iteration
+    iteration_factor: float = 1.0  # iterations of a longer training that each one stands for
+    variables: tuple[slice, ...] = ()  # of the flat vector
+    last_iteration: float = math.inf
+
+    def evaluates(self, at: int, last: float) -> bool:
+        """Whether models are evaluated at the end of an epoch or iteration."""
+        return not at % self.evaluate_every or at == last
+
+
+class Worker:
+    """A worker from its start, or restart, to its crash or end.
+
+    Attributes
+    ----------
+    node, nodes
+        Its index, and the number of nodes.
+    learner
+        Model and optimiser, once the pending computation is done.
+    random
+        The node's own generator.
+    progress
+        Its own and its peers'.
+    inbox
+        Peers' gradients that are not added yet, each with its factor.
+    held_back
+        Whether `synchronisation` does not allow the next iteration yet.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        state: Synchronized[PeerLearner],
+        context: Context,
+        synchronisation: Synchronisation = asynchronous,
+    ) -> None:
+        self.job, self._state, self.context, self.node = job, state, context, context.node
+        self.nodes, self.random = len(job.network), context.random
+        self.synchronisation = synchronisation
+        self.patience_s = job.patience_s
+        if context.restarts:  # a crash loses what a node holds
+            self.learner.begin(context.restarts)
+        links = job.network.links
+        heard = [source for source, target in links if target == self.node]
+        self.heartbeat = Heartbeat(context, self.patience_s, context.peers, heard)
+        self.progress = Progress(newest=dict.fromkeys(context.peers, 0))
+        self.inbox: list[tuple[Part, float]] = []
+        self.held_back = False
+        self._waiting = False
+        # Arrays that have arrived, by topic and turn, then by sender.
+        self._arrived: defaultdict[tuple[str, int], dict[int, tuple[Arrays, Buffers]]]
+        self._arrived = defaultdict(dict)
+        self._over: dict[str, int] = {}  # newest turn of each topic that nobody waits for any more
+        self._asked_s: dict[tuple[int, int], float] = {}  # by peer and turn
+        self._acts: dict[str, Callable[[int, int, Arrays], None]] = {}
+
+    def listen(self) -> None:
+        """Send and receive heartbeats from now on."""
+        self.heartbeat.start()
+        if self.patience_s < math.inf:
+            self.on("heartbeat", self.heartbeat.take)
+        self.on("done", lambda message: self.heartbeat.note(message.sender, "done", 1))
+
+    def resume(self, iteration: int) -> None:
+        """Go on in an iteration, as if all peers were there."""
+        self.progress.iteration = self.heartbeat.sent["iteration"] = iteration
+        self.progress.newest = dict.fromkeys(self.context.peers, iteration)
+
+    # --- The model ------------------------------------------------------------------------------
+
+    @property
+    def learner(self) -> PeerLearner:
+        """Model and optimiser, once the pending computation is done."""
+        return self._state.value
+
+    @property
+    def up_to_date(self) -> PeerLearner:
+        """The same, with all gradients that have arrived."""
+        learner = self.learner
+        learner.add(self.take_inbox())
+        return learner
+
+    @property
+    def weights(self) -> Values:
+        """Parameters, flat; may be written to."""
+        weights: Values = self.learner.flat.parameters.numpy()
+        return weights
+
+    def take_inbox(self) -> tuple[tuple[Part, float], ...]:
+        """Empty the inbox."""
+        taken = tuple(self.inbox)
+        self.inbox.clear()
+        return taken
+
+    async def timed(
+        self,
+        begin: Callable[[], Callable[[PeerLearner], Any]],
+        samples: int,
+        label: str,
+        times: float = 1.0,
+    ) -> Any:
+        """Compute something on a batch of this size, in the seconds of this many iterations.
+
+        `begin` is called where the computation begins, and returns it.
+        """
+        job = self.job
+        if job.host_s:
+            await self.context.sleep(job.host_s * times)
+        return await self.context.compute(
+            begin(),
+            cost_s=samples * job.sample_s[self.node] * times,
+            lane="learn",
+            label=label,
+            on=self._state,
+        )
+
+    async def evaluate(self) -> Evaluation:
+        """Evaluate the model, which takes no virtual time and leaves no trace."""
+        evaluate = partial(PeerLearner.evaluate, updates=self.take_inbox())
+        return await self.context.compute(evaluate, cost_s=0.0, lane="", on=self._state)
+
+    # --- Messages -------------------------------------------------------------------------------
+
+    def on(self, topic: str, act: Callable[[Message], None]) -> None:
+        """Have every message of a topic handled as it arrives."""
+        self.context.spawn(self._serve(topic, act))
+
+    async def _serve(self, topic: str, act: Callable[[Message], None]) -> None:
+        while True:
+            message = await self.context.receive(topic)
+            self.heartbeat.hear(message.sender)
+            act(message)
+            if self._waiting:
+                self._waiting = False
+                self.context.send(self.node, Message(self.node, "wake", control=True))
+
+    async def until(self, met: Callable[[], bool]) -> None:
+        """Wait until something holds, for as long as an alive peer may bring it about.
+
+        Where messages may be lost, a peer is alive until it was silent for the patience; and once
+        all have only waited for `heartbeat.QUIET` times as long, nobody brings it about.
+        """
+        heartbeat = self.heartbeat
+        heartbeat.wait(waits=True)
+        self.update_alive()
+        while not met():
+            left_s = min(heartbeat.next_gone_s(heartbeat.sources), heartbeat.quiet_s())
+            if self.patience_s < math.inf and not left_s:
+                break
+            self._waiting = True
+            await self.receive("wake", left_s or math.inf)
+            self._waiting = False
+            self.update_alive()
+        heartbeat.wait(waits=False)
+
+    async def until_all_are_done(self) -> None:
+        """Tell the others that this worker has finished, and wait for all that are alive."""
+        heartbeat = self.heartbeat
+        heartbeat.sent["done"] = 1  # in case that all messages are lost
+        self.tell("done", to=self.context.peers)
+        await self.until(
+            lambda: all(
+                heartbeat.newest(peer, "done") > 0
+                for peer in heartbeat.sources
+                if self.is_alive(peer)
+            )
+        )
+
+    async def receive(
+        self, topic: str, within_s: float, sender: int | None = None
+    ) -> Message | None:
+        """Wait for a message; None if none comes in time."""
+        timeout_s = None if within_s == math.inf else within_s
+        with contextlib.suppress(TimeoutError):
+            return await self.context.receive(topic, sender=sender, timeout_s=timeout_s)
+        return None
+
+    def is_alive(self, peer: int) -> bool:
+        """Whether a peer that is heard directly has not been silent for the patience."""
+        return self.heartbeat.left_s(peer) > 0
+
+    def update_alive(self) -> None:
+        """Find out which peers are gone, and which are back."""
+        if self.patience_s < math.inf:
+            newest, now = self.progress.newest, self.progress.iteration
+            self.progress.newest = {
+                peer: max(newest.get(peer, now), self.heartbeat.newest(peer, "iteration"))
+                for peer in self.context.peers
+                if peer not in self.heartbeat.sources or self.is_alive(peer)
+            }
+
+    @property
+    def alive(self) -> tuple[int, ...]:
+        """Peers that are not gone, ascending."""
+        return tuple(self.progress.newest)
+
+    def heard(self, message: Message, iteration: int, values: int) -> None:
+        """Note and record what a peer has sent in one of its iterations."""
+        newest, sender = self.progress.newest, message.sender
+        if sender in newest:
+            newest[sender] = max(iteration, newest[sender])
+        size_bytes = message.size_bytes
+        self.context.record(Arrival(sender, message.topic, iteration, values, size_bytes))
+
+    def has_sent(self, peer: int, topic: str, iteration: int) -> bool:
+        """Whether all that a peer sends of a topic in an iteration has arrived, or is lost."""
+        newest = self.heartbeat.newest
+        if newest(peer, "done") > 0:
+            return True
+        return max(newest(peer, topic), newest(peer, "iteration")) >= iteration
+
+    def tell(
+        self, topic: str, payload: Any = None, to: int | Collection[int] | None = None
+    ) -> None:
+        """Send a few numbers to a peer, to several, or to all that are alive."""
+        message = Message(self.node, topic, payload, control=True)
+        for peer in self.alive if to is None else [to] if isinstance(to, int) else to:
+            self.context.send(peer, message)
+
+    def send(self, to: int, topic: str, payload: Any, size_bytes: float) -> None:
+        """Send a peer something that has a size."""
+        self.context.send(to, Message(self.node, topic, payload, size_bytes))
+
+    def model_message(self, topic: str, payload: Any) -> Message:
+        """Make a message of a model's size."""
+        sizes = self.job.tensor_bytes
+        size_bytes = sum(sizes) if sizes else self.learner.flat.parameters.nbytes
+        return Message(self.node, topic, payload, size_bytes, sizes)
+
+    # --- Arrays, by topic and turn --------------------------------------------------------------
+
+    def send_arrays(self, to: int, topic: str, turn: int, *arrays: Values) -> None:
+        """Send arrays, which nobody may change any more; the link carries their bytes.
+
+        A turn is an iteration; what is of one topic and turn is sent to all peers at once.
+
+        Deviation: papers on these exchanges are silent on what batch normalisation averages. It
+        travels with all arrays, weighs nothing on the links, and of what comes together with its
+        own a node takes the mean; counters stay.
+        """
+        self.heartbeat.sent[topic] = turn
+        size_bytes = sum(array.nbytes for array in arrays) * self.job.iteration_factor
+        buffers = self.learner.buffers() if arrays else {}
+        self.send(to, ARRAYS, (topic, turn, arrays, buffers), size_bytes)
+
+    def ask(self, to: int, topic: str, turn: int, *arrays: Values) -> None:
+        """Send arrays that the peer answers as soon as they arrive, whatever it does then."""
+        self._asked_s[to, turn] = self.context.now_s()
+        self.send_arrays(to, topic, turn, *arrays)
+
+    async def receive_arrays(
+        self, topic: str, turn: int, senders: Collection[int]
+    ) -> Mapping[int, Arrays]:
+        """Wait for the arrays of this topic and turn, of all senders that are alive.
+
+        Turns ascend: what comes when its turn is over is dropped.
+        """
+        arrived = self._arrived[topic, turn]
+
+        def may_come(peer: int) -> bool:
+            asked_s = self._asked_s.get((peer, turn))
+            if asked_s is None:
+                return not self.has_sent(peer, topic, turn)
+            return not self.heartbeat.has_answered(peer, asked_s)
+
+        await self.until(
+            lambda: not any(map(may_come, {*senders} & {*self.alive} - arrived.keys()))
+        )
+        del self._arrived[topic, turn]
+        self._average({sender: buffers for sender, (_, buffers) in arrived.items()})
+        self._over[topic] = turn
+        self._asked_s.clear()
+        return {sender: arrived[sender][0] for sender in sorted(arrived)}
+
+    def listen_to_arrays(self) -> None:
+        """Take in the arrays that come, from now on."""
+        self.on(ARRAYS, self._take_arrays)
+
+    def on_arrays(self, topic: str, act: Callable[[int, int, Arrays], None]) -> None:
+        """Have a function of sender, turn and arrays called as soon as some of a topic arrive."""
+        self._acts[topic] = act
+
+    def _take_arrays(self, message: Message) -> None:
+        topic, turn, arrays, buffers = message.payload
+        self.heard(message, turn, sum(array.size for array in arrays))
+        act = self._acts.get(topic)
+        if act is not None:
+            act(message.sender, turn, arrays)
+            self._average({message.sender: buffers})
+        elif turn > self._over.get(topic, 0):
+            self._arrived[topic, turn][message.sender] = arrays, buffers
+
+    def _average(self, arrived: Mapping[int, Buffers]) -> None:
+        """Take the mean of the own buffers and those that came, in the order of nodes."""
+        if came := {sender: buffers for sender, buffers in arrived.items() if buffers}:
+            of_all = {self.node: self.learner.buffers(), **came}
+            self.learner.take_buffers(average_buffers([of_all[node] for node in sorted(of_all)]))
