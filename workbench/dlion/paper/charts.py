@@ -47,9 +47,9 @@ def system_title(frame: pl.DataFrame) -> pl.Expr:
     if frame.filter(system="max10")["n"].n_unique() > 1:
         name = (
             pl.when(pl.col("n") == BY_SENTENCE)
-            .then(pl.lit("Max 10 by the sentence"))
+            .then(pl.lit("Max 10, sentence"))
             .when(system="max10")
-            .then(pl.lit("Max 10 by the examples"))
+            .then(pl.lit("Max 10, examples"))
             .otherwise(name)
         )
     return (
