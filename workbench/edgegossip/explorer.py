@@ -13,6 +13,7 @@ from workbench import figures
 from workbench.edgegossip.costs.course import Aggregating, Epoch, total_s
 from workbench.edgegossip.costs.platforms import Load
 from workbench.edgegossip.paper.testbed import (
+    BATCH_SIZE,
     PLATFORMS,
     RATIO,
     STATED,
@@ -51,6 +52,7 @@ class Setting(Parameters):
     bandwidth_mbps: Annotated[float, Slider(100, 40_000, scale="log", label="bandwidth")] = (
         UPLINK_MBPS
     )
+    batch_size: Annotated[int, Slider(1, 4096, scale="log", step=2)] = BATCH_SIZE
     load: Annotated[
         float,
         Parameter("that co-runners use on CPU platforms", "of all cores", low=0, high=1),
@@ -64,11 +66,12 @@ SHARED = Shared(
     "shows as wait; below, what share of its points each platform learns from.",
     {
         "model": tuple(MODEL_TITLES),
-        "platforms": (2, PLATFORMS, 8, 12),
+        "platforms": (2, PLATFORMS, 12),
         "imbalance": (1.0, 2.0, 4.0, 10.0),
-        "aggregation_ratio": (2.0, 5.0, RATIO, 20.0, 50.0),
+        "aggregation_ratio": (5.0, RATIO, 20.0),
         "bandwidth_mbps": (100.0, 1000.0, UPLINK_MBPS, 40_000.0),
-        "load": (0.0, 0.3, 0.6, 0.9),
+        "batch_size": (16, BATCH_SIZE, 1024),
+        "load": (0.0, 0.3, 0.9),
     },
 )
 
@@ -79,8 +82,8 @@ PHASES = ("learn", "wait", "rank")  # each keeps its colour, whichever of them a
 def draw(setting: Setting) -> dict[str, Any]:
     """One epoch of plain gossip, the same with EdgeGossip, and what each platform keeps.
 
-    The epoch is one in which points are aggregated already, each platform knows how fast all others
-    are, and each waits for its peers. By the cost model.
+    The epoch is one in which points are aggregated already and each platform waits for its peers.
+    Whole batches are learnt from, as in Algorithm 2. By the cost model.
     """
     model = setting.model
     deployment, plain, ours = _epochs(setting)
@@ -115,8 +118,16 @@ def _epochs(setting: Setting) -> tuple[Deployment, list[Epoch], list[Epoch]]:
     slower = [
         setting.imbalance if at < (count + 1) // 2 and at % 2 == 0 else 1.0 for at in range(count)
     ]
+    # What is counted are batches: so a platform learns from whole ones, and waits for the last.
+    batch = setting.batch_size
     quiet = paper_testbed().deployment(
-        setting.model, count, uplink_mbps=setting.bandwidth_mbps, slower=slower, until_s=0.0
+        setting.model,
+        count,
+        points=max(1, round(STATED["assumed"]["points_per_platform"] / batch)),
+        uplink_mbps=setting.bandwidth_mbps,
+        slower=slower,
+        until_s=0.0,
+        stands_for=batch,
     )
     busy = Load((0.0,), (Contention(core=setting.load),))
     loaded = (
@@ -124,8 +135,12 @@ def _epochs(setting: Setting) -> tuple[Deployment, list[Epoch], list[Epoch]]:
         for kind, each in zip(kinds(count), quiet.platforms, strict=True)
     )
     deployment = replace(quiet, platforms=tuple(loaded))
+    # A batch has `batch` times as many aggregated points as a point, each as much faster to rank.
     adds = Aggregating(
-        setting.aggregation_ratio, (), forward_share(), STATED["assumed"]["window_s"]
+        setting.aggregation_ratio / batch,
+        (),
+        forward_share() / batch,
+        STATED["assumed"]["window_s"],
     )
     return deployment, deployment.course(1), deployment.course(1, adds)
 
@@ -146,7 +161,9 @@ def _spans(node: str, lane: str, epoch: Epoch) -> list[Span]:
 
 def _kept(deployment: Deployment, epochs: Sequence[Epoch]) -> alt.LayerChart:
     names = [deployment.platforms[epoch.node].name for epoch in epochs]
-    percents = [100 * epoch.ratio for epoch in epochs]
+    percents = [
+        100 * epoch.samples / count for epoch, count in zip(epochs, deployment.points, strict=True)
+    ]
     texts = [f"{percent:.3g} %" for percent in percents]
     table = pl.DataFrame({"platform": names, "percent": percents, "text": texts})
     base = alt.Chart().encode(

@@ -38,6 +38,7 @@ IMBALANCES = (1.0, 3.0, 5.0)
 """How many times slower two of four platforms are in Fig. 12."""
 
 POINTS: int = STATED["training"]["points"]
+BATCH_SIZE: int = STATED["training"]["batch_size"]
 PLATFORMS = DEPLOYMENTS[0]
 UPLINK_MBPS: float = STATED["assumed"]["uplink_mbps"]
 RATIO: float = STATED["aggregation"]["ratio"]
