@@ -48,14 +48,12 @@ def test_a_constant_a_little_aside_misses_on_either_side() -> None:
     assert more < wanted - 0.03
 
 
-def test_with_all_as_peers_both_take_longer_and_alexnet_gains_less() -> None:
-    """What the cause of a missed claim says: communication grows, as Sec. 4.2 has it."""
+def test_with_all_as_peers_alexnet_gains_less_on_larger_deployments() -> None:
+    """What the notebook says of another explanation; the paper has it gain more."""
     facts = {**STATED, "assumed": STATED["assumed"] | {"peers": None}}
-    plain_s, ours_s = [], []
+    gains = []
     for platforms in (8, 20):
         one = Testbed(STORED, facts).deployment("alexnet_cifar", platforms)
-        plain_s.append(total_s(one.course(EPOCHS)))
-        ours_s.append(total_s(one.course(EPOCHS, one.aggregating())))
-    assert plain_s[1] > plain_s[0]
-    assert ours_s[1] > ours_s[0]
-    assert plain_s[1] / ours_s[1] < plain_s[0] / ours_s[0]
+        ours = one.course(EPOCHS, one.aggregating())
+        gains.append(total_s(one.course(EPOCHS)) / total_s(ours))
+    assert gains[1] < gains[0]

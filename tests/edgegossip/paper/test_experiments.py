@@ -18,7 +18,7 @@ from workbench.edgegossip.aggregation.reducers import single_svd
 from workbench.edgegossip.algorithms import STRATEGIES
 from workbench.edgegossip.paper import accuracy, aggregating, cases, times, trainings
 from workbench.edgegossip.paper.cases import Case, source_of
-from workbench.edgegossip.paper.testbed import IMBALANCES, MODELS, PLATFORMS
+from workbench.edgegossip.paper.testbed import IMBALANCES, MODELS
 from workbench.edgegossip.paper.trainings import final
 from workbench.reproduction import systems
 from workbench.reproduction import trainings as shared_trainings
@@ -199,19 +199,12 @@ def test_strategies_are_all_there(stored: Frames) -> None:
     assert found.filter(order="ranked")["strategy"].to_list() == ["accuracy_aware"]
 
 
-def test_on_larger_deployments_gosgd_takes_longer_and_alexnet_gains_more(stored: Frames) -> None:
-    """As Fig. 6 has it; EdgeGossip's own time stays, where the paper's grows (see the notebook)."""
+def test_on_larger_deployments_alexnet_gains_more_and_lenet_less(stored: Frames) -> None:
+    """What the notebook says beside Fig. 6."""
     frame = stored["fig6"].sort("platforms")
-    for model in MODELS[:2]:
-        of_model = frame.filter(model=model)
-        assert of_model["gosgd_s"].is_sorted()
-        assert of_model["gosgd_s"][-1] > 1.05 * of_model["gosgd_s"][0]
-        larger = of_model.filter(pl.col("platforms") > PLATFORMS)["edgegossip_s"]
-        assert max(larger) / min(larger) < 1.05
-    gains = frame.filter(model="alexnet_cifar")["speedup"]
-    assert gains.is_sorted()
-    steps = gains.diff().drop_nulls().to_list()
-    assert steps == sorted(steps, reverse=True)  # it levels off
+    for model, gains in (("alexnet_cifar", 1), ("lenet5", -1)):
+        speedups = frame.filter(model=model)["speedup"].to_list()
+        assert all(gains * (larger - speedups[0]) > 0 for larger in speedups[1:])
 
 
 def test_the_balancer_that_counts_ranking_keeps_its_pace(stored: Frames) -> None:

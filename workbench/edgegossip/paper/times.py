@@ -193,11 +193,6 @@ FIG6 = Figure(
         "edgegossip.fig6.slower_models": _slower_than_alexnet,
     },
     causes={
-        "edgegossip.fig6.time_grows": Cause(
-            "data",
-            "the paper gives neither the numbers of platforms nor who exchanges models with whom; "
-            "with all as peers both methods take longer, and AlexNet gains less",
-        ),
         "edgegossip.fig6.slower_models": Cause(
             "data",
             "the paper gives neither the models' layers for 32 x 32 images nor a rate by kind of "
