@@ -5,9 +5,10 @@ all platforms report. Reports and decisions are a few numbers, and cost no bytes
 they queue behind models.
 
 Deviation: failures, which the paper leaves open. Nodes that are silent for `patience_s` are left
-out of a decision; while the coordinator is silent, the others go on with its newest decision, and
-one that restarts has none. Reports are repeated as often as heartbeats, and answered, so that
-nobody waits for a lost message, and a restarted coordinator soon knows them all.
+out of a decision; while the coordinator is silent, the others go on with its newest decision, as
+does one that restarts, by the peer whose model it fetches. Reports are repeated as often as
+heartbeats, and answered, so that nobody waits for a lost message, and a restarted coordinator soon
+knows them all.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Coordination:
         # Each with its epoch; 0 before the first.
         self._own: tuple[int, Any] = 0, None  # the node's newest report
         self._reports: dict[int, tuple[int, Any]] = {}  # at the coordinator, the newest by node
-        self._newest: tuple[int, Any] = 0, None  # decision; None at a restarted coordinator
+        self.newest: tuple[int, Any] = 0, None  # decision that the node knows
 
     @classmethod
     def of(cls, worker: Worker, selector: object) -> Coordination | None:
@@ -71,8 +72,8 @@ class Coordination:
             return await self._decide(epoch, report)
         self._own = epoch, report
         worker.tell("report", self._own, to=coordinator)
-        await worker.until(lambda: self._newest[0] >= epoch or not worker.is_alive(coordinator))
-        return self._newest[1]
+        await worker.until(lambda: self.newest[0] >= epoch or not worker.is_alive(coordinator))
+        return self.newest[1]
 
     async def _repeat(self) -> None:
         while True:
@@ -84,7 +85,7 @@ class Coordination:
         """Gather the reports of all nodes that are alive, and tell them the decision."""
         worker, reports = self._worker, self._reports
         reports[worker.node] = epoch, report
-        self._newest = epoch - 1, self._newest[1]  # earlier epochs get no decision of their own
+        self.newest = epoch - 1, self.newest[1]  # earlier epochs get no decision of their own
         await worker.until(
             lambda: all(
                 (node in reports and reports[node][0] >= epoch) or not worker.is_alive(node)
@@ -93,16 +94,16 @@ class Coordination:
         )
         alive = {worker.node, *filter(worker.is_alive, worker.heartbeat.sources)}
         decision = self._by.decide({node: reports[node][1] for node in sorted(alive & {*reports})})
-        self._newest = epoch, decision
-        worker.tell("decision", self._newest, to=worker.context.peers)
+        self.newest = epoch, decision
+        worker.tell("decision", self.newest, to=worker.context.peers)
         return decision
 
     def _take_report(self, message: Message) -> None:
         self._reports[message.sender] = message.payload
-        if message.payload[0] <= self._newest[0]:  # repeated, or from a node that is behind
-            self._worker.tell("decision", self._newest, to=message.sender)
+        if message.payload[0] <= self.newest[0]:  # repeated, or from a node that is behind
+            self._worker.tell("decision", self.newest, to=message.sender)
 
     def _take_decision(self, message: Message) -> None:
         epoch, decision = message.payload
-        if epoch > self._newest[0]:
-            self._newest = epoch, self._newest[1] if decision is None else decision
+        if epoch > self.newest[0]:
+            self.newest = epoch, self.newest[1] if decision is None else decision

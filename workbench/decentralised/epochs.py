@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Epochs:
-    """A source of epochs, whose batches a `Selecting` chooses."""
+    """A source of epochs, whose batches a `Selector` chooses."""
 
     def __init__(self, worker: Worker, setup: EpochSetup, selector: Selector[Any]) -> None:
         self._worker, self._selector, self._setup = worker, selector, setup
@@ -84,24 +84,28 @@ class Epochs:
         """Count a batch."""
         self._samples += samples
         if not self._left:
-            self._last = LastEpoch(self._samples, self._began_s, self._began_s + step.seconds)
-            self._last = self._last._replace(ended_s=self._worker.context.now_s())
+            now_s = self._worker.context.now_s()
+            self._last = LastEpoch(self._samples, self._began_s, now_s)
 
     async def after_epoch(self, exchange: Exchange) -> None:
         """Exchange, and record the epoch."""
         self._epoch = await exchange.after_epoch(self._epoch)
         await self._record()
 
-    def state(self) -> int:
-        """The present epoch; one more than the last, where all are over."""
-        return self._recorded + 1
+    def state(self) -> tuple[int, Any]:
+        """The last epoch that is over, and the newest decision of a coordinator."""
+        newest = None if self._coordination is None else self._coordination.newest
+        return self._recorded, newest
 
-    async def resume(self, state: int | None) -> None:
+    async def resume(self, state: tuple[int, Any] | None) -> None:
         """Go on with the epoch in which a peer is, or record the last if that one has finished."""
-        if state is not None:
-            self._epoch = self._recorded = state - 1
-            if self.over:
-                await self._record()
+        if state is None:
+            return
+        self._epoch = self._recorded = state[0]
+        if self._coordination is not None:
+            self._coordination.newest = state[1]
+        if self.over:
+            await self._record()
 
     async def _record(self) -> None:
         """Record the epoch's end."""

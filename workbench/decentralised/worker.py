@@ -295,9 +295,11 @@ class Worker:
         for peer in self.alive if to is None else [to] if isinstance(to, int) else to:
             self.context.send(peer, message)
 
-    def send(self, to: int, topic: str, payload: Any, size_bytes: float) -> None:
-        """Send a peer something that has a size."""
-        self.context.send(to, Message(self.node, topic, payload, size_bytes))
+    def send(
+        self, to: int, topic: str, payload: Any, size_bytes: float, tensors: Sequence[float] = ()
+    ) -> None:
+        """Send a peer something that has a size, or several tensors, whose sizes sum to it."""
+        self.context.send(to, Message(self.node, topic, payload, size_bytes, tuple(tensors)))
 
     def model_message(self, topic: str, payload: Any) -> Message:
         """Make a message of a model's size."""

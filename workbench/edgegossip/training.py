@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Setup", "Trained", "TrainingError", "train"]
 
-FITTED = ("strategy", "platforms", "shards", "seed")
-OPTIONS = [field.name for field in fields(EdgeGossip) if field.name not in FITTED]
+OPTIONS = [field.name for field in fields(EdgeGossip) if field.name != "strategy"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.dlion.trainings import SAMPLE_S, batching, often, setup, starts
 from tests.long import usually
+from workbench.clusters import Link, Node, full_mesh
 from workbench.dlion import Bounded, Links, System, synchronous, train
 from workbench.dlion.algorithms import SYSTEMS
 
@@ -92,3 +93,10 @@ def test_power_is_measured_by_all_at_once() -> None:
             for node in range(3)
         )
         assert all(starts_s[node, iteration] >= slowest_s for node in range(3))
+
+
+def test_gradients_travel_by_weight_variable() -> None:
+    """Each of the two, weights and biases, pays for itself on a link (Sec. 4.2)."""
+    cluster = full_mesh([Node("a"), Node("b")], Link(1e12, tensor_s=0.25))
+    rows = train(setup(cluster=cluster, iterations=3), "baseline").iterations.filter(node=0)
+    assert rows["at_s"].diff().drop_nulls().to_list() == pytest.approx([0.5 + 8 * SAMPLE_S] * 2)

@@ -99,7 +99,9 @@ class GradientExchange(Exchange):
             if part is None:  # the peer may wait for this iteration
                 worker.tell("gradient", update, to=peer)
             else:
-                worker.send(peer, "gradient", update, part.size_bytes * times)
+                # Weight variables travel one by one (Sec. 4.2).
+                sizes = [piece.size_bytes * times for piece in part.pieces]
+                worker.send(peer, "gradient", update, part.size_bytes * times, sizes)
             if self._system.acknowledged:
                 self._unanswered[peer] = iteration, worker.context.now_s()
         self._count_undelivered()
