@@ -24,6 +24,7 @@ from workbench.reproduction.points import Rows
 from workbench.reproduction.scales import Scaled, processes_at
 from workbench.reproduction.sweep import Measure, Point, sweep
 from workbench.training import TrainingError
+from workbench.utils.numbers import counted
 
 SEEDS = Scaled(smoke=1, default=1, paper=3)
 """Trainings of each case, usually."""
@@ -205,7 +206,7 @@ def of_whole_seeds(least: int = 1) -> Callable[[Answering], Answering]:
             }
             whole = set.intersection(*seeds) - failed
             if len(whole) < least:
-                made: Answer | None = Answer(not_run=f"takes {least} seeds")
+                made: Answer | None = Answer(not_run=f"takes {counted(least, 'seed')}")
             else:
                 kept = pl.col("seed").is_in(whole)
                 cut = (

@@ -127,7 +127,7 @@ class TestGains:
         assert found.ours == pytest.approx(50)
         assert "without seed 2, where trainings are missing" in found.detail
         found = answers(fig11=frame(row(at_s=None, reason="diverged")))["fig11.homo_a.ako"]
-        assert found.not_run.startswith("takes 1 seeds; here without seed 1")
+        assert found.not_run.startswith("takes 1 seed; here without seed 1")
 
     def test_hop_that_waited_in_every_iteration_is_left_out(self) -> None:
         """What was recorded then says of no bound."""
