@@ -11,9 +11,7 @@ from tests.expectations import Stored
 from workbench.edgegossip.paper import accuracy
 from workbench.edgegossip.paper.figures import FIGURES
 from workbench.edgegossip.paper.testbed import RATIOS
-from workbench.edgegossip.paper.trainings import signed
 from workbench.reproduction import recordings
-from workbench.reproduction.trainings import Mean
 
 KEPT = Stored("edgegossip", FIGURES)
 STORED, answers, value = KEPT.frames, KEPT.answers, KEPT.value
@@ -455,13 +453,3 @@ def test_parameters_are_the_zoos() -> None:
 def test_missing_frames_leave_claims_out() -> None:
     assert "edgegossip.speedup" not in answers({"fig8": STORED["fig8"]})
     assert "edgegossip.accuracy_loss" not in answers({"fig5": trained("fig5")})
-
-
-def test_the_error_of_a_mean_by_hand() -> None:
-    one = Mean.of([1.0, 2.0, 3.0])
-    assert one.value == 2.0
-    assert one.error == pytest.approx(3**-0.5)
-    assert signed(one) == "+2.00 ± 0.58"
-    assert signed(Mean.of([-1.0, 1.1])) == "+0.05 ± 1.05 (within noise)"
-    assert signed(Mean.of([0.0, 0.0])) == "+0.00 ± 0.00 (a tie)"
-    assert signed(Mean.of([-2.0])) == "-2.00 (one seed)"

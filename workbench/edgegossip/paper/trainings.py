@@ -25,7 +25,7 @@ from workbench.profiles import profile_model
 from workbench.reproduction.claims import tolerance
 from workbench.reproduction.scales import seeds_from
 from workbench.reproduction.sweep import whole
-from workbench.reproduction.trainings import SEEDS, Mean, of_whole_seeds, train_all
+from workbench.reproduction.trainings import SEEDS, of_whole_seeds, train_all
 from workbench.utils.checks import check_name
 
 if TYPE_CHECKING:
@@ -279,16 +279,5 @@ def seconds_to_accuracy(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
 
 of_enough_seeds = of_whole_seeds(3)  # fewer trainings say nothing about accuracy
 
-ROUNDING = 1e-9  # sums of equal accuracies may differ in their last bits
-
 SIMILAR, SLIGHT = 1 + tolerance("x", 1.0), tolerance("percentage points", 0.0)
 """Times within this factor are similar; accuracies within these points differ slightly."""
-
-
-def signed(mean: Mean) -> str:
-    """Write a mean difference to a hundredth, and whether chance alone may have made it."""
-    shown = f"{mean.value:+.2f}"
-    if mean.error is None:
-        return f"{shown} (one seed)"
-    noise = " (within noise)" if ROUNDING < abs(mean.value) < mean.error else ""
-    return f"{shown} ± {mean.error:.2f}{' (a tie)' if abs(mean.value) <= ROUNDING else noise}"
