@@ -65,20 +65,6 @@ def test_means_and_their_errors() -> None:
     assert Mean.of([1.0]).spread("x") == "one seed"
 
 
-@pytest.mark.parametrize(
-    ("values", "shown"),
-    [
-        ([0.5], "+0.50 (one seed)"),
-        ([1.0, 2.0, 3.0], "+2.00 ± 0.58"),
-        ([-1.0, 2.0], "+0.50 ± 1.50 (within noise)"),
-        ([-1e-12, 1e-12], "+0.00 ± 0.00 (a tie)"),
-        ([-1.0, 1.0], "+0.00 ± 1.00 (a tie)"),
-    ],
-)
-def test_a_difference_in_words(values: list[float], shown: str) -> None:
-    assert str(Mean.of(values)) == shown
-
-
 def test_means_by_a_column() -> None:
     rows = pl.DataFrame({"system": ["b", "a", "a"], "seed": [1, 1, 2], "top1": [0.6, 0.2, 0.4]})
     means = Means.by(rows, "system")

@@ -33,10 +33,6 @@ TRAINED: dict[str, Rows] = {}
 """Rows of trainings of this process, which several figures share, by their calls."""
 
 
-ROUNDING = 1e-9
-"""Sums of equal accuracies may differ by so little."""
-
-
 class Seeded(Protocol):
     """A case: a NamedTuple with a field ``seed``."""
 
@@ -97,16 +93,6 @@ class Mean(NamedTuple):
         """Mean of a number that each seed has."""
         error = stdev(values) / sqrt(len(values)) if len(values) > 1 else None
         return cls(fmean(values), error, len(values))
-
-    def __str__(self) -> str:
-        """A difference to a hundredth, and whether chance alone may have made it."""
-        shown = f"{self.value:+.2f}"
-        if self.error is None:
-            return f"{shown} (one seed)"
-        if abs(self.value) <= ROUNDING:
-            return f"{shown} ± {self.error:.2f} (a tie)"
-        noise = " (within noise)" if abs(self.value) < self.error else ""
-        return f"{shown} ± {self.error:.2f}{noise}"
 
     def spread(self, unit: str = "points") -> str:
         """The error in words: ``± 1.2 points (3 seeds)``."""
