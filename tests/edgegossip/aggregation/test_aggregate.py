@@ -142,11 +142,10 @@ def test_a_technique_of_ones_own() -> None:
     def two(x: NDArray[Any], parts: int, seed: int) -> NDArray[np.int64]:
         return np.where(x[:, 0] > 0, 7, 3)
 
-    pair = (lambda x, ratio, seed: x[:, :1], two)
-    for technique in (pair, Technique(*pair)):
-        made = aggregate([[-1.0, 0.0], [2.0, 0.0], [3.0, 1.0]], [5, 5, 5], technique, 1)
-        assert made.members.tolist() == [0, 1, 1]
-        np.testing.assert_array_equal(made.points, [[-1, 0], [2.5, 0.5]])
+    technique = Technique(lambda x, ratio, seed: x[:, :1], two)
+    made = aggregate([[-1.0, 0.0], [2.0, 0.0], [3.0, 1.0]], [5, 5, 5], technique, 1)
+    assert made.members.tolist() == [0, 1, 1]
+    np.testing.assert_array_equal(made.points, [[-1, 0], [2.5, 0.5]])
 
 
 def test_clusters_of_several_classes_make_no_more_subsets() -> None:
@@ -175,13 +174,13 @@ test_refused = refusals(
         "y": {"one class for each of the 4 points": [Y[:3]], "whole numbers": [Y + 0.5]},
         "technique": {
             r"Did you mean 'svd_kmeans'\?.*pca_lsh": ["svd_kmean"],
-            r"give a name .*, or a pair of functions": [None, 5, ("svd_kmeans",), ("a", "b")],
+            r"give a name .*, or a Technique": [None, 5, ("svd_kmeans",)],
             "the reducer made": [
-                (lambda x, ratio, seed: x[:2], lsh),
-                (lambda x, ratio, seed: x + np.nan, lsh),
+                Technique(lambda x, ratio, seed: x[:2], lsh),
+                Technique(lambda x, ratio, seed: x + np.nan, lsh),
             ],
             "the divider gave": [
-                (lambda x, ratio, seed: x, lambda x, parts, seed: np.zeros(1, np.int64))
+                Technique(lambda x, ratio, seed: x, lambda x, parts, seed: np.zeros(1, np.int64))
             ],
         },
         "ratio": {

@@ -16,7 +16,6 @@ from workbench.edgegossip.aggregation.aggregation import (
     check_ratio,
 )
 from workbench.edgegossip.aggregation.dividers import Divider
-from workbench.edgegossip.aggregation.reducers import Reducer
 from workbench.edgegossip.aggregation.techniques import TECHNIQUES, Technique
 from workbench.training.repeatable import derive
 from workbench.utils.checks import UserError, check_whole, choose
@@ -45,7 +44,7 @@ class AggregationTimes:
 def aggregate(
     x: ArrayLike,
     y: ArrayLike,
-    technique: str | Technique | tuple[Reducer, Divider] = "svd_kmeans",
+    technique: str | Technique = "svd_kmeans",
     ratio: float = 10,
     seed: int = 0,
 ) -> Aggregation:
@@ -64,7 +63,7 @@ def aggregate(
     y
         Their classes, (N,), whole numbers.
     technique
-        A name in `TECHNIQUES`; or a reducer and a divider of your own, as a pair or a `Technique`.
+        A name in `TECHNIQUES`; or a `Technique` of a reducer and a divider of your own.
     ratio
         Original points for each aggregated one, from 1 to N.
     seed
@@ -82,7 +81,7 @@ def aggregate(
 def timed_aggregate(
     x: ArrayLike,
     y: ArrayLike,
-    technique: str | Technique | tuple[Reducer, Divider] = "svd_kmeans",
+    technique: str | Technique = "svd_kmeans",
     ratio: float = 10,
     seed: int = 0,
 ) -> tuple[Aggregation, AggregationTimes]:
@@ -118,11 +117,8 @@ def _technique(technique: object) -> Technique:
         return choose("technique", technique, TECHNIQUES)
     if isinstance(technique, Technique):
         return technique
-    if isinstance(technique, tuple) and len(technique) == 2 and all(map(callable, technique)):
-        return Technique(*technique)
     raise UserError(
-        f"technique is {technique!r}; give a name ({', '.join(TECHNIQUES)}), or a pair of "
-        "functions, a reducer and a divider"
+        f"technique is {technique!r}; give a name ({', '.join(TECHNIQUES)}), or a Technique"
     )
 
 
