@@ -11,7 +11,9 @@ from tests.expectations import Stored
 from workbench.edgegossip.paper import accuracy
 from workbench.edgegossip.paper.figures import FIGURES
 from workbench.edgegossip.paper.testbed import RATIOS
+from workbench.edgegossip.paper.trainings import signed
 from workbench.reproduction import recordings
+from workbench.reproduction.trainings import Mean
 
 KEPT = Stored("edgegossip", FIGURES)
 STORED, answers, value = KEPT.frames, KEPT.answers, KEPT.value
@@ -453,3 +455,16 @@ def test_parameters_are_the_zoos() -> None:
 def test_missing_frames_leave_claims_out() -> None:
     assert "edgegossip.speedup" not in answers({"fig8": STORED["fig8"]})
     assert "edgegossip.accuracy_loss" not in answers({"fig5": trained("fig5")})
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([-2.0], "-2.00 (one seed)"),
+        ([1.0, 2.0, 3.0], "+2.00 ± 0.58"),
+        ([-1.0, 1.1], "+0.05 ± 1.05 (within noise)"),
+        ([0.0, 0.0], "+0.00 ± 0.00 (a tie)"),
+    ],
+)
+def test_a_difference_in_words(values: list[float], shown: str) -> None:
+    assert signed(Mean.of(values)) == shown

@@ -35,6 +35,7 @@ from workbench.edgegossip.paper.titles import (
 )
 from workbench.edgegossip.paper.trainings import (
     CURVE,
+    ROUNDING,
     SIMILAR,
     SLIGHT,
     Training,
@@ -43,13 +44,14 @@ from workbench.edgegossip.paper.trainings import (
     of_enough_seeds,
     one_curve,
     seconds_until,
+    signed,
     trainings,
 )
 from workbench.figures import parts
 from workbench.reproduction.claims import Answer, Cause, paper_value
 from workbench.reproduction.figure import Figure, JointClaims
 from workbench.reproduction.scales import Scaled
-from workbench.reproduction.trainings import ROUNDING, Mean, learnt_data, train_all
+from workbench.reproduction.trainings import Mean, learnt_data, train_all
 from workbench.runtime import Crash, Restart, SlowDown
 from workbench.utils.checks import check_whole
 
@@ -197,7 +199,7 @@ def _accuracy_loss(fig5: pl.DataFrame, fig6_accuracy: pl.DataFrame) -> Answer:
     near = lost.error is not None and abs(bar - lost.value) < lost.error
     settings = last.select("model", "platforms").n_unique()
     models = last["model"].unique(maintain_order=True)
-    detail = f"{lost}, {len(by_seed)} seeds, {settings} settings, {learnt_data(both)}"
+    detail = f"{signed(lost)}, {len(by_seed)} seeds, {settings} settings, {learnt_data(both)}"
     detail = f"{detail}; bar within the error" if near else detail
     whole = len(models) == len(MODELS)
     caveat = "" if whole else f"by {', '.join(models)} alone, in its own times"
@@ -255,7 +257,7 @@ def _unbalanced(fig12: pl.DataFrame) -> Answer | None:
     slightly = all(0 < mean.value <= SLIGHT for mean in lost)
     detail = (
         f"GoSGD {'grows' if grows else 'does not grow'} in every seed, ours x {longest:.2f} with "
-        f"ranking balanced; lost {', '.join(map(str, lost))}"
+        f"ranking balanced; lost {', '.join(map(signed, lost))}"
     )
     caveat = "by our balancer alone, which counts what ranking takes; not by Algorithm 1 as printed"
     return Answer(grows and longest <= SIMILAR and slightly, detail, caveat=caveat)
@@ -316,7 +318,7 @@ def _ratios(fig13: pl.DataFrame) -> Answer | None:
     less = all(more < fewer for fewer, more in pairwise(ranking_s))
     cost = Mean.of((100 * (by_ratio[0]["top1"] - by_ratio[-1]["top1"])).to_list())
     seconds = ", ".join(f"{each:.3g}" for each in ranking_s)
-    detail = f"{cost} points less at 20; ranking {seconds} s by the cost model"
+    detail = f"{signed(cost)} points less at 20; ranking {seconds} s by the cost model"
     return Answer(less and -ROUNDING <= cost.value <= SLIGHT, detail)
 
 
@@ -403,7 +405,7 @@ def _literal(strategies: pl.DataFrame) -> Answer:
     last = final(strategies).filter(order="ranked")
     lost = Mean.of(last["lost_points"].to_list())
     percent = 100 * fmean(last["top1"])
-    about = f"{percent:.1f} % at the end, {lost} points below GoSGD"
+    about = f"{percent:.1f} % at the end, {signed(lost)} points below GoSGD"
     return Answer(lost.value <= SLIGHT, f"{about}; {learnt_data(strategies)}")
 
 

@@ -25,7 +25,7 @@ from workbench.edgegossip.paper.titles import (
     model_title,
     ratio_axis,
 )
-from workbench.edgegossip.paper.trainings import of_enough_seeds
+from workbench.edgegossip.paper.trainings import of_enough_seeds, signed
 from workbench.figures import parts
 from workbench.reproduction.claims import Answer, Cause
 from workbench.reproduction.data import loaded_once
@@ -283,7 +283,7 @@ def _lowest_technique(fig3: pl.DataFrame) -> Answer:
     in_seeds = top1.select(pl.col(_LOWEST) < pl.min_horizontal(pl.exclude(_LOWEST))).to_series()
     apart = Mean.of((100 * (top1[second] - top1[lowest])).to_list())
     detail = (
-        f"lowest {lowest} by {apart} points; {_LOWEST} in {in_seeds.sum()} of {len(top1)} "
+        f"lowest {lowest} by {signed(apart)} points; {_LOWEST} in {in_seeds.sum()} of {len(top1)} "
         f"seeds; {learnt_data(fig3)}"
     )
     beyond_noise = apart.error is not None and apart.value > apart.error

@@ -25,7 +25,7 @@ from workbench.profiles import profile_model
 from workbench.reproduction.claims import tolerance
 from workbench.reproduction.scales import seeds_from
 from workbench.reproduction.sweep import whole
-from workbench.reproduction.trainings import SEEDS, of_whole_seeds, train_all
+from workbench.reproduction.trainings import SEEDS, Mean, of_whole_seeds, train_all
 from workbench.utils.checks import check_name
 
 if TYPE_CHECKING:
@@ -281,3 +281,15 @@ of_enough_seeds = of_whole_seeds(3)  # fewer trainings say nothing about accurac
 
 SIMILAR, SLIGHT = 1 + tolerance("x", 1.0), tolerance("percentage points", 0.0)
 """Times within this factor are similar; accuracies within these points differ slightly."""
+
+ROUNDING = 1e-9  # sums of equal accuracies may differ in their last bits
+
+
+def signed(mean: Mean) -> str:
+    """Write a mean difference to a hundredth, and whether chance alone may have made it."""
+    shown = f"{mean.value:+.2f}"
+    if mean.error is None:
+        return f"{shown} (one seed)"
+    if abs(mean.value) <= ROUNDING:
+        return f"{shown} ± {mean.error:.2f} (a tie)"
+    return f"{shown} ± {mean.error:.2f}{' (within noise)' if abs(mean.value) < mean.error else ''}"
