@@ -165,8 +165,8 @@ def mean_of_all(values: Iterable[float | None]) -> float | None:
 
 def learnt_data(frame: pl.DataFrame) -> str:
     """Write what was learnt from: ``10,000 samples of cifar10_10k``."""
-    each = frame.select("train_samples", "dataset").unique(maintain_order=True).drop_nulls()
-    return " and ".join(f"{count:,} samples of {name}" for count, name in each.iter_rows())
+    sets = frame.select("train_samples", "dataset").unique(maintain_order=True).drop_nulls()
+    return " and ".join(f"{count:,} samples of {name}" for count, name in sets.iter_rows())
 
 
 Answering = Callable[..., Answer | None]
@@ -182,7 +182,7 @@ def of_whole_seeds(least: int = 1) -> Callable[[Answering], Answering]:
     def decorated(answer: Answering) -> Answering:
         @wraps(answer)
         def answered(*arguments: Any, **options: Any) -> Answer | None:
-            frames = [each for each in arguments if isinstance(each, pl.DataFrame)]
+            frames = [value for value in arguments if isinstance(value, pl.DataFrame)]
             seeds = [set(frame["seed"]) for frame in frames]
             failed = {
                 seed
@@ -196,8 +196,8 @@ def of_whole_seeds(least: int = 1) -> Callable[[Answering], Answering]:
             else:
                 kept = pl.col("seed").is_in(whole)
                 cut = (
-                    each.filter(kept) if isinstance(each, pl.DataFrame) else each
-                    for each in arguments
+                    value.filter(kept) if isinstance(value, pl.DataFrame) else value
+                    for value in arguments
                 )
                 try:
                     made = answer(*cut, **options)

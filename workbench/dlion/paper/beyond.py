@@ -117,7 +117,7 @@ NOT_SENT = Trained(
 # --- Constants that are not stated, and whose first weights the workers begin with ----------------
 
 
-_IN_USE = next(name for name, one in CONSTANTS.items() if one == paper_testbed().constants)
+_IN_USE = next(name for name in CONSTANTS if CONSTANTS[name] == paper_testbed().constants)
 OWN, SHARED = FIRST_WEIGHTS
 
 

@@ -52,15 +52,15 @@ def differences(candidates: pl.DataFrame, name: str, first_weights: str) -> dict
 
 def recorded(candidates: pl.DataFrame, first_weights: str) -> dict[str, dict[str, float]]:
     """The differences of each candidate that was trained with as many systems as any."""
-    found = {name: differences(candidates, name, first_weights) for name in CANDIDATES}
-    most = max(map(len, found.values()))
-    return {name: off for name, off in found.items() if off and len(off) == most}
+    each_off = {name: differences(candidates, name, first_weights) for name in CANDIDATES}
+    most = max(map(len, each_off.values()))
+    return {name: off for name, off in each_off.items() if off and len(off) == most}
 
 
 def pick(candidates: pl.DataFrame, first_weights: str) -> str:
     """The recorded candidate with the least sum of squared differences."""
-    found = recorded(candidates, first_weights)
-    return min(found, key=lambda name: sum(percent**2 for percent in found[name].values()))
+    trained = recorded(candidates, first_weights)
+    return min(trained, key=lambda name: sum(percent**2 for percent in trained[name].values()))
 
 
 def to_toml(candidates: pl.DataFrame) -> str:
@@ -69,19 +69,19 @@ def to_toml(candidates: pl.DataFrame) -> str:
     residuals: dict[str, Mapping[str, object]] = {}
     picked: set[str] = set()
     for first in FIRST_WEIGHTS:
-        found = recorded(candidates, first)
+        trained = recorded(candidates, first)
         chosen = asdict(CANDIDATES[pick(candidates, first)])
-        tried = [asdict(CANDIDATES[name]) for name in found]
-        differing = {name for name in chosen if len({one[name] for one in tried}) > 1}
+        tried = [asdict(CANDIDATES[name]) for name in trained]
+        differing = {name for name in chosen if len({values[name] for values in tried}) > 1}
         how = dict.fromkeys(BY_HAND, "fitted by hand") | dict.fromkeys(differing, "fitted: picked")
         tables[f"constants.{first}"] = _commented(chosen, how)
         picked |= differing
-        for name, off in found.items():
+        for name, off in trained.items():
             heading = f'residuals.{first}."{name}"'
             residuals[f"{heading}  # percent, ours minus the paper's; fitted"] = {
-                f"dlion.fig11.homo_a.{system}": f"{one:.1f}" for system, one in off.items()
+                f"dlion.fig11.homo_a.{system}": f"{percent:.1f}" for system, percent in off.items()
             }
-    pair = next(one for one in CANDIDATES.values() if one.links == "pair")
+    pair = next(reading for reading in CANDIDATES.values() if reading.links == "pair")
     by_hand = dict.fromkeys(BY_HAND, "by hand") | {"links": "the other reading of Table 3"}
     tables["constants.pair"] = _commented(asdict(pair), by_hand)
     return calibration_toml(
@@ -113,10 +113,10 @@ shared ones; and, with own ones, links that each have Table 3's Mbit/s to themse
 
 def main() -> None:
     """Pick, write the file and print it."""
-    found = recordings.load("dlion", "candidates")
-    if found is None:
+    recording = recordings.load("dlion", "candidates")
+    if recording is None:
         raise SystemExit("no candidates are recorded; `workbench record dlion candidates` does so")
-    text = to_toml(found.frame)
+    text = to_toml(recording.frame)
     write_calibration("dlion", text)
     print(text)
 

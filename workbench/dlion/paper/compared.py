@@ -45,13 +45,13 @@ def gain(
     environments: Sequence[str], system: str, frame: pl.DataFrame, *, counting: Counting = final
 ) -> Answer | None:
     """DLion's gain over a system, of Fig. 13 the mean over environments."""
-    found = gains(frame, environments, system, counting)
-    if not found:
+    by_seed = gains(frame, environments, system, counting)
+    if not by_seed:
         return None
     rows = counting(frame).filter(pl.col("environment").is_in(environments))
     top1 = Means.by(rows, "system")
-    detail = f"{top1.percents('dlion', system)}, gain {Mean.of(found).spread()}"
-    return Answer.over_seeds(found, detail)
+    detail = f"{top1.percents('dlion', system)}, gain {Mean.of(by_seed).spread()}"
+    return Answer.over_seeds(by_seed, detail)
 
 
 @by_trainings
@@ -124,7 +124,7 @@ def _deviation(fig17: pl.DataFrame) -> Answer | None:
     for (where,), part in final(fig17).group_by("environment", maintain_order=True):
         apart = Means.by(part, "system", "top1_sd")
         known = [name for name in order if name in apart]
-        holds = holds and all(apart[one] < apart[other] for one, other in pairwise(known))
+        holds = holds and all(apart[less] < apart[more] for less, more in pairwise(known))
         if holds and len(known) < len(order):
             return None
         points = slashed(f"{100 * apart[name]:.2f}" for name in known)
@@ -204,9 +204,9 @@ def _figure(
     number: int, cases: Sequence[Case], environments: Sequence[str], **declared: Any
 ) -> Figure:
     """A figure of the paper: systems in environments."""
-    each = [case._replace(environment=where) for where, case in product(environments, cases)]
+    placed = [case._replace(environment=where) for where, case in product(environments, cases)]
     drawn = partial(panels, "environment", "system", "Accuracy after the same virtual time")
-    compute = partial(trained, f"Figure {number}", each)
+    compute = partial(trained, f"Figure {number}", placed)
     return Learnt(id=f"fig{number}", compute=compute, **{"chart": drawn, **declared})
 
 

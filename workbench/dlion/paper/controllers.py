@@ -51,7 +51,7 @@ def batches(*, where: Environment, learning: Learning, seed: int, grows: bool) -
         (pl.col("samples", "global_batch") * factor).cast(pl.Int64),
         stands_for=pl.lit(learner.stands_for),
     )
-    cores = [Schedule.of(each) for each in where.cores]
+    cores = [Schedule.of(worker) for worker in where.cores]
     return [{**row, "cores": cores[row["node"]].at(row["at_s"])} for row in rows.to_dicts()]
 
 
@@ -61,7 +61,7 @@ def links(*, where: Environment, learning: Learning, seed: int, grows: bool) -> 
     whole_bytes = profile_model(learner.model).param_bytes * learner.stands_for
     sent = _trained(where, learning, seed, grows).transfers.filter(topic="gradient")
     rows = sent.with_columns(percent=100 * pl.col("bytes") / whole_bytes)
-    mbps = [Schedule.of(each) for each in where.mbps]
+    mbps = [Schedule.of(worker) for worker in where.mbps]
     return [{**row, "mbps": mbps[row["target"]].at(row["at_s"])} for row in rows.to_dicts()]
 
 
@@ -169,10 +169,10 @@ def _local_batches(fig6: pl.DataFrame, fig19: pl.DataFrame) -> Answer:
     if max(fig19["iteration"]) < LEAST_ITERATIONS:
         return Answer(not_run="takes iterations with each number of cores, as at default scale")
     both = pl.concat([fig6.with_columns(of=pl.lit(6)), fig19.with_columns(of=pl.lit(19))])
-    each = both.group_by("of", "iteration").agg(
+    iterations = both.group_by("of", "iteration").agg(
         pl.col("samples", "cores").sort_by("node"), pl.col("global_batch").max(), pl.len()
     )
-    whole = each.filter(pl.col("len") == both["node"].n_unique()).sort("of", "iteration")
+    whole = iterations.filter(pl.col("len") == both["node"].n_unique()).sort("of", "iteration")
     sums = whole["samples"].list.sum()
     off = sum(abs(a - b) for a, b in zip(sums, whole["global_batch"], strict=True))
     here = pl.struct("of", "cores")
@@ -208,9 +208,9 @@ def _proportional(fig20: pl.DataFrame) -> Answer:
     sizes = dict(fig20.group_by("mbps").agg(pl.col("percent").median()).sort("mbps").iter_rows())
     if len(sizes) < 2:
         return Answer(not_run="takes iterations at each bandwidth, as at default scale")
-    each = [percent / mbps for mbps, percent in sizes.items()]
+    ratios = [percent / mbps for mbps, percent in sizes.items()]
     shown = ", ".join(f"{mbps:.0f} Mbit/s {percent:.1f} %" for mbps, percent in sizes.items())
-    return Answer(max(each) <= PROPORTIONAL * min(each), f"of the whole gradient: {shown}")
+    return Answer(max(ratios) <= PROPORTIONAL * min(ratios), f"of the whole gradient: {shown}")
 
 
 # --- Figures --------------------------------------------------------------------------------------

@@ -124,23 +124,23 @@ def _period(fig9: pl.DataFrame) -> Answer | None:
     """Whether the usual period reaches the target sooner than a shorter and a longer one."""
     frame = _periods(fig9).filter(_ALL_ALONG).sort("period", nulls_last=False)
     target = target_of(frame)
-    found = {
+    seconds = {
         setting: mean_of_all(seconds_to(part, target).values())
         for (setting,), part in frame.group_by("setting", maintain_order=True)
     }
     middle = f"every {USUAL.period}"
-    if middle not in found or len(found) < 3:
+    if middle not in seconds or len(seconds) < 3:
         return None
-    middle_s = found.pop(middle)
-    others = [seconds for seconds in found.values() if seconds is not None]
-    holds = middle_s is not None and all(middle_s < seconds for seconds in others)
-    shown = seconds_text({middle: middle_s, **found}.values())
-    return Answer(holds, f"until {100 * target:.0f} %: {shown}, {slashed((middle, *found))}")
+    middle_s = seconds.pop(middle)
+    others = [at_s for at_s in seconds.values() if at_s is not None]
+    holds = middle_s is not None and all(middle_s < at_s for at_s in others)
+    shown = seconds_text({middle: middle_s, **seconds}.values())
+    return Answer(holds, f"until {100 * target:.0f} %: {shown}, {slashed((middle, *seconds))}")
 
 
 def seconds_text(seconds: Iterable[float | None]) -> str:
     """``900/never s``."""
-    shown = ("never" if each is None else f"{each:.0f}" for each in seconds)
+    shown = ("never" if at_s is None else f"{at_s:.0f}" for at_s in seconds)
     return f"{slashed(shown)} s"
 
 
@@ -286,8 +286,8 @@ def draw_techniques(frame: pl.DataFrame) -> alt.FacetChart:
 
 def _combinations(*environments: str) -> list[Case]:
     """All eight of the three techniques; None is all three."""
-    each = ("batching", "links", "transfer")
-    some = [chosen for count in range(len(each)) for chosen in combinations(each, count)]
+    techniques = ("batching", "links", "transfer")
+    some = [chosen for count in range(3) for chosen in combinations(techniques, count)]
     both = product(environments, [*some, None])
     return [Case(environment=where, techniques=chosen) for where, chosen in both]
 

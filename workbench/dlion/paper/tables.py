@@ -76,8 +76,8 @@ def statements(hook: Callable[..., Any]) -> int:
 
 
 def _lines(system: str, hook: str, table1: pl.DataFrame) -> Answer | None:
-    found = table1.filter(system=system, hook=hook)
-    return None if found.is_empty() else Answer(float(found["statements"][0]), "statements")
+    row = table1.filter(system=system, hook=hook)
+    return None if row.is_empty() else Answer(float(row["statements"][0]), "statements")
 
 
 TABLE1 = Figure(
@@ -129,9 +129,9 @@ def table3(end_s: float = 1500.0) -> pl.DataFrame:
 def by_phase(table: pl.DataFrame) -> pl.DataFrame:
     """Table 3 as it is printed: a row per environment and phase, a column per worker."""
     cores, mbps = (pl.col(name).cast(pl.Int64) for name in ("cores", "mbps"))
-    each = pl.format("{} {}, {} Mbit/s", cores, "unit", mbps)
-    return table.with_columns(each=each, worker=pl.format("worker {}", "node")).pivot(
-        "worker", index=["environment", "from_s", "to_s"], values="each"
+    has = pl.format("{} {}, {} Mbit/s", cores, "unit", mbps)
+    return table.with_columns(has=has, worker=pl.format("worker {}", "node")).pivot(
+        "worker", index=["environment", "from_s", "to_s"], values="has"
     )
 
 
@@ -164,7 +164,7 @@ ZOO_NAMES = {"cipher": "cipher", "mobilenet": "mobilenet_v1"}
 def models() -> pl.DataFrame:
     """Megabytes and layers with weights of both models."""
     profiles = {name: profile_model(model) for name, model in ZOO_NAMES.items()}
-    rows = [(name, one.param_bytes / 1e6, len(one.layers)) for name, one in profiles.items()]
+    rows = [(name, own.param_bytes / 1e6, len(own.layers)) for name, own in profiles.items()]
     schema = {"model": pl.String, "mbytes": pl.Float64, "layers": pl.Int64}
     return pl.DataFrame(rows, schema, orient="row")
 

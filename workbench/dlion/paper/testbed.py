@@ -148,8 +148,8 @@ class Testbed:
 
     def environment(self, name: str | Environment, workers: int | None = None) -> Environment:
         """An environment by name, with another number of workers if asked."""
-        found = choose("environment", name, ENVIRONMENTS) if isinstance(name, str) else name
-        return found if workers is None or workers == found.workers else found.of(workers)
+        where = choose("environment", name, ENVIRONMENTS) if isinstance(name, str) else name
+        return where if workers is None or workers == where.workers else where.of(workers)
 
     def setup(
         self,
