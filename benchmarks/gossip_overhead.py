@@ -107,7 +107,7 @@ def bare(setup: GossipSetup) -> Seconds:
         dealt = []
         for node, learner in enumerate(learners):
             shard = setup.held[node]
-            view = View(node, 0, learner.flat, setup, shard, setup.batch_size, 0, None, {})
+            view = View(node, 0, learner.flat, setup, shard, setup.batch_size, 0)
             dealt.append(selecting.step(None, epoch, view)[1])
         for batches in zip(*dealt, strict=True):
             for learner, batch in zip(learners, batches, strict=True):

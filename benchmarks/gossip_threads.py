@@ -83,7 +83,7 @@ def bare_s(setup: GossipSetup) -> float:
             dealt = []
             for node, learner in enumerate(learners):
                 shard = setup.held[node]
-                view = View(node, 0, learner.flat, setup, shard, BATCH, 0, None, {})
+                view = View(node, 0, learner.flat, setup, shard, BATCH, 0)
                 dealt.append(selecting.step(None, epoch, view)[1])
             for batches in zip(*dealt, strict=True):
                 for learner, batch in zip(learners, batches, strict=True):

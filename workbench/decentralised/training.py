@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,7 @@ class GossipSetup(EpochSetup):
         """The cluster."""
         return self.cluster
 
-    @property
+    @cached_property
     def seconds_per_sample(self) -> tuple[float, ...]:
         """Seconds to learn from a sample at speed 1, by node."""
         if self.sample_s is not None:

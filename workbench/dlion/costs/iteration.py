@@ -48,7 +48,7 @@ MOST_UNUSED = 100
 PERIODS = 4
 """Rounds that are averaged, at most, of exchanges with a `period`, which take many iterations."""
 
-COMPARED_AT, BESTS = 7, 3
+COMPARED_AT, BESTS = 6, 3
 """Iteration of the comparison of losses in a dry run of direct transfers, and workers that are the
 best, one in each such run."""
 
