@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from workbench.decentralised.model_exchange.peer import PAIRS
 
 from tests.event_loop import in_event_loop
 from tests.other_process import printed
@@ -13,6 +12,7 @@ from tests.runtime import busy
 from workbench.clusters import Cluster, Link, Node
 from workbench.datasets.dataset import LIMIT
 from workbench.datasets.partition import PARTITION
+from workbench.decentralised.exchanges.collectives import PAIRS
 from workbench.runtime import Context, Crash, draw_faults, simulate
 from workbench.runtime.faults import Purpose, stream
 from workbench.training import repeatable
