@@ -30,6 +30,10 @@ GOOD = epochwise(decentralised.ring(4))
         ({"shards": [np.arange(0)] * 4}, "shard of node 0"),
         ({"shards": [np.arange(200)] * 4}, "indices from 0 to 199"),
         ({"shards": [np.ones(3)] * 4}, "shard of node 0 is of float64; give integers"),
+        (
+            {"shards": [[0, [1]]] * 4},
+            r"shards is \[\[0, \[1\]\], .*; give the indices of each",
+        ),
         ({"exchange": decentralised.ring(4)}, "give one such as decentralised.Gossip"),
         ({"exchange": Gossip(decentralised.ring(3))}, "for 3 nodes, not for 4"),
         ({"exchange": DiLoCo()}, "no link leads from node0 to node2"),

@@ -415,6 +415,16 @@ test_other_types_refused = refusals(
     },
     TypeError,
 )
+test_share_of_models_refused = refusals(
+    iteration,
+    {**GOOD, "system": "diloco"},
+    {"share": {"share is 0.5, but DiLoCo sends no gradients; leave it out": [0.5]}},
+)
+test_workload_refused = refusals(
+    Workload,
+    {"model_bytes": 1e3, "sample_s": 1.0},
+    {"local_batch": {"local_batch is 1000000000000; it must be at most 1e": [10**12]}},
+)
 test_first_iterations_refused = refusals(
     first_iterations, {**GOOD, "iterations": 1}, {"iterations": {"iterations is 0": [0]}}
 )

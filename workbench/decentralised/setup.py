@@ -229,7 +229,11 @@ def _check_shards(shards: object, nodes: int, dataset: Dataset) -> tuple[NDArray
         "give the indices of each node's samples, such as "
         "partition.by_size(dataset.y_train, [1] * nodes, seed=0)"
     )
-    arrays = tuple(map(np.asarray, listed("shards", shards, instead)))
+    in_order = listed("shards", shards, instead)
+    try:
+        arrays = tuple(map(np.asarray, in_order))
+    except ValueError:  # of a shard whose rows differ in length
+        raise UserError(f"shards is {shards!r}; {instead}") from None
     if len(arrays) != nodes:
         raise UserError(f"{len(arrays)} shards for a cluster of {nodes} nodes; each node needs one")
     count = len(dataset.y_train)

@@ -301,10 +301,10 @@ class Worker:
         """Send a peer something that has a size, or several tensors, whose sizes sum to it."""
         self.context.send(to, Message(self.node, topic, payload, size_bytes, tuple(tensors)))
 
-    def model_message(self, topic: str, payload: Any) -> Message:
-        """Make a message of a model's size."""
-        sizes = self.job.tensor_bytes
-        size_bytes = sum(sizes) if sizes else self.learner.flat.parameters.nbytes
+    def model_message(self, topic: str, payload: Any, times: float = 1.0) -> Message:
+        """Make a message of this many times a model's size."""
+        sizes = tuple(size_bytes * times for size_bytes in self.job.tensor_bytes)
+        size_bytes = sum(sizes) if sizes else self.learner.flat.parameters.nbytes * times
         return Message(self.node, topic, payload, size_bytes, sizes)
 
     # --- Arrays, by topic and turn --------------------------------------------------------------

@@ -26,6 +26,7 @@ from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.exchange import MakeExchange
 from workbench.decentralised.exchanges import EXCHANGES
+from workbench.decentralised.exchanges.gossip import Gossip
 from workbench.decentralised.recorder import PeerRecorder
 from workbench.decentralised.setup import PeerSetup, check_exchange, sample_seconds
 from workbench.decentralised.worker import Job
@@ -361,6 +362,11 @@ def system_or_exchange(how: str | System | MakeExchange) -> System | MakeExchang
         raise TypeError(
             f"system is {how!r}; give the name of one of SYSTEMS or EXCHANGES, a System, or an "
             "exchange such as decentralised.DiLoCo()"
+        )
+    if isinstance(how, Gossip):
+        raise UserError(
+            "Gossip exchanges models at the end of an epoch, but workers go by iterations here; "
+            "give it to decentralised.GossipSetup, or an exchange such as DiLoCo() or GoSgd(0.1)"
         )
     return how
 

@@ -78,6 +78,18 @@ def test_it_runs_by_epochs_too(name: str) -> None:
     assert found.epochs.filter(epoch=3)["top1"].min() > 0.4  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("name", OFTEN)
+def test_messages_of_an_iteration_that_stands_for_several_are_as_many_times_as_large(
+    name: str,
+) -> None:
+    plain, larger = (
+        train(setup(3, iterations=6, stands_for=times), OFTEN[name]).transfers["bytes"]
+        for times in (1.0, 3.0)
+    )
+    assert len(plain) > 0
+    assert set(larger) == set(3 * plain)
+
+
 @every_exchange
 @pytest.mark.parametrize("workers", [1, 5])
 def test_repeatable_on_any_number_of_threads(name: str, workers: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.dlion.trainings import RATE, SAMPLE_S, setup
-from workbench.decentralised import DiLoCo, Exchange, MakeExchange, Step, Worker
+from workbench.decentralised import DiLoCo, Exchange, Gossip, MakeExchange, Step, Worker, complete
 from workbench.dlion import (
     SYSTEMS,
     Batching,
@@ -125,6 +125,14 @@ def test_rounds_of_models_are_longer_than_a_bound() -> None:
 def test_what_is_neither_system_nor_exchange_is_refused(how: Any) -> None:
     with pytest.raises(TypeError, match=r"system is .*; give the name of one of SYSTEMS or EXCH"):
         train(setup(), how)
+
+
+def test_gossip_takes_epochs() -> None:
+    gossip, message = Gossip(complete(3)), "Gossip exchanges models at the end of an epoch"
+    with pytest.raises(ValueError, match=message):
+        train(setup(), gossip)
+    with pytest.raises(ValueError, match=message):
+        iteration(setup().network, Workload(1e3, SAMPLE_S), gossip)
 
 
 def test_misspelt_method_of_a_program_fails() -> None:

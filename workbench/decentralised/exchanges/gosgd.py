@@ -108,7 +108,8 @@ class WeightedModels(Exchange):
         learner = worker.learner
         self.alpha /= 2
         model = WeightedModel(self.alpha, step.iteration, learner.snapshot(), learner.buffers())
-        worker.context.send(peer, worker.model_message("model", model))
+        times = worker.job.iteration_factor
+        worker.context.send(peer, worker.model_message("model", model, times))
 
     async def after_epoch(self, epoch: int) -> int:
         """Merge what has arrived."""

@@ -55,6 +55,8 @@ SHARES: Mapping[str, float] = load_calibration("dlion_shares")["shares"]
 
 NEVER = 10**9  # iterations
 
+MOST_SAMPLES = 10**6  # of a worker's batch: a dry run numbers them
+
 STUCK = 300
 """Iterations of the quickest worker, in the time of one of the slowest, until which that one must
 have begun another."""
@@ -71,7 +73,7 @@ class Workload:
     # Of every iteration whatever its batch and speed.
     host_s: float = field(default=0.0, metadata=NOT_NEGATIVE)
     # Samples of a worker; where batching is dynamic, their mean.
-    local_batch: int = field(default=32, metadata=at_least(1))
+    local_batch: int = field(default=32, metadata=at_least(1, MOST_SAMPLES))
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -24,6 +24,7 @@ import polars as pl
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.exchange import MakeExchange
+from workbench.decentralised.setup import check_exchange
 from workbench.dlion.algorithms.synchronisation import Progress, asynchronous
 from workbench.dlion.algorithms.system import System
 from workbench.dlion.costs.dry_run import DryRun, Workload
@@ -284,4 +285,10 @@ def _checked(
         raise UserError(f"at_s is {at_s}; give a time of at least 0 s")
     if share is not None and not 0 < check_number("share", share) <= 1:
         raise UserError(f"share is {share}; give that of a gradient's bytes, up to 1")
+    if isinstance(how, MakeExchange):
+        check_exchange(how, cluster)
+        if share is not None:
+            raise UserError(
+                f"share is {share}, but {type(how).__name__} sends no gradients; leave it out"
+            )
     return how
