@@ -99,7 +99,7 @@ def test_links_and_names_are_looked_up_first() -> None:
     with pytest.raises(UnknownNameError, match="lenet5"):
         replace(GOOD, model="lenet")
     apart = Cluster([Node("one"), Node("other")])
-    with pytest.raises(ValueError, match="to nobody"):
+    with pytest.raises(ValueError, match="no link leads from one; give it one"):
         replace(GOOD, cluster=apart, shards=GOOD.held[:2], exchange=GoSgd(0.5))
 
 

@@ -130,9 +130,9 @@ def _members(context: Context, group: Iterable[int] | None) -> list[int]:
 
 
 def _places(vector: NDArray[Any], members: list[int], chunks: int) -> dict[tuple[int, int], slice]:
-    """Which values each member averages in each chunk; sizes differ by one value at most."""
+    """Values that each member averages in each chunk; numbers differ by one at most."""
     if vector.ndim != 1:
-        raise UserError(f"a vector of shape {vector.shape} is averaged; give one dimension")
+        raise UserError(f"own is of shape {vector.shape}; give a vector, of one dimension")
     count = len(members) * chunks
     edges = [len(vector) * number // count for number in range(count + 1)]
     keys = [(node, chunk) for node in members for chunk in range(chunks)]

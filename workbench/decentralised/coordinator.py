@@ -1,12 +1,11 @@
-"""A coordinator, which before each epoch gathers a report of every node and decides for all.
+"""A coordinator: before each epoch it gathers a report of every node, and decides for all.
 
-EdgeGossip's balancer is one (Han et al. 2021, Fig. 2, Alg. 1): it runs before each epoch on what
-all platforms report. Reports and decisions are a few numbers, and cost no bytes on the links, where
-they queue behind models.
+EdgeGossip's balancer is one (Han et al. 2021, Fig. 2, Alg. 1). Reports and decisions are a few
+numbers, and cost no bytes on the links, where they queue behind models.
 
 Deviation: failures, which the paper leaves open. Nodes that are silent for `patience_s` are left
-out of a decision; while the coordinator is silent, the others go on with its newest decision, as
-does one that restarts, by the peer whose model it fetches. Reports are repeated as often as
+out of a decision; while the coordinator is silent, the others go on with its newest decision, which
+a node that restarts fetches with a peer's model. Reports are repeated as often as
 heartbeats, and answered, so that nobody waits for a lost message, and a restarted coordinator soon
 knows them all.
 """
@@ -29,12 +28,12 @@ State = TypeVar("State")
 
 @runtime_checkable
 class Coordinated(Protocol[State]):
-    """A `Selector` for which a coordinator decides before each epoch has these, too."""
+    """A `Selector` with a coordinator, which decides for all nodes before each epoch."""
 
     coordinator: int  # the node
 
     def report(self, state: State, view: View) -> tuple[State, Any]:
-        """Next state of a node, and what it reports."""
+        """Next state of a node, and its report."""
 
     def decide(self, reports: Mapping[int, Any]) -> Any:
         """Decide for all nodes by the reports of those that are alive."""
@@ -48,12 +47,7 @@ class Coordination:
         # Each with its epoch; 0 before the first.
         self._own: tuple[int, Any] = 0, None  # the node's newest report
         self._reports: dict[int, tuple[int, Any]] = {}  # at the coordinator, the newest by node
-        self.newest: tuple[int, Any] = 0, None  # decision that the node knows
-
-    @classmethod
-    def of(cls, worker: Worker, selector: object) -> Coordination | None:
-        """The coordination that a `Selector` asks for, if it does."""
-        return cls(worker, selector) if isinstance(selector, Coordinated) else None
+        self.newest: tuple[int, Any] = 0, None  # decision known to the node
 
     def start(self) -> None:
         """Listen to reports at the coordinator, elsewhere to decisions."""

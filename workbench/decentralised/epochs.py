@@ -1,4 +1,4 @@
-"""A worker that learns from epochs, whose batches a `Selector` chooses."""
+"""Learning by epochs: a `Selector` chooses the batches of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.decentralised.coordinator import Coordination
+from workbench.decentralised.coordinator import Coordinated, Coordination
 from workbench.decentralised.recorder import EpochEnd
 from workbench.decentralised.selecting import EverySample, LastEpoch, View, view_of
 
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 
 class Epochs:
-    """A source of epochs, whose batches a `Selector` chooses."""
+    """A source of batches by epochs, chosen by a `Selector`."""
 
     def __init__(self, worker: Worker, setup: EpochSetup, selector: Selector[Any]) -> None:
         self._worker, self._selector, self._setup = worker, selector, setup
         self._state = selector.begin(worker.node)
-        self._coordination = Coordination.of(worker, selector)
+        self._coordination = (
+            Coordination(worker, selector) if isinstance(selector, Coordinated) else None
+        )
         self._last: LastEpoch | None = None
-        self._epoch, self._recorded = 0, 0  # the present one, from 1, and the last that is over
+        self._epoch, self._recorded = 0, 0  # the present one, from 1; the last one that is over
         self._left: list[NDArray[np.int64]] = []  # the next one last
         self._began_s, self._samples = 0.0, 0
 
@@ -48,7 +50,7 @@ class Epochs:
         return not self._left
 
     def start(self) -> None:
-        """Listen to the reports of the others, where this node coordinates them."""
+        """Listen to reports or decisions, where a coordinator decides."""
         if self._coordination is not None:
             self._coordination.start()
 
@@ -93,12 +95,12 @@ class Epochs:
         await self._record()
 
     def state(self) -> tuple[int, Any]:
-        """The last epoch that is over, and the newest decision of a coordinator."""
+        """The last epoch that is over, and a coordinator's newest decision."""
         newest = None if self._coordination is None else self._coordination.newest
         return self._recorded, newest
 
     async def resume(self, state: tuple[int, Any] | None) -> None:
-        """Go on with the epoch in which a peer is, or record the last if that one has finished."""
+        """Go on with a peer's epoch; if that one has finished, record the last."""
         if state is None:
             return
         self._epoch = self._recorded = state[0]

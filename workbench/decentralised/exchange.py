@@ -1,4 +1,4 @@
-"""What workers exchange, and when: one protocol for models and gradients, steps and epochs."""
+"""Exchanges between workers: one protocol for models and gradients, after steps and epochs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Step(NamedTuple):
-    """A step of a worker, whose gradient is there."""
+    """A step of a worker: its gradient is computed."""
 
     iteration: int  # from 1
     loss: float  # mean over the batch, before the step
-    seconds: float  # of computing the gradient, waiting for a core included
+    seconds: float  # to compute the gradient, waiting for a core included
 
 
 class Exchange:
@@ -39,12 +39,12 @@ class Exchange:
         return ()
 
     async def after_step(self, step: Step) -> None:
-        """Exchange what is due behind a step."""
+        """Exchange what is due after a step."""
 
     async def after_epoch(self, epoch: int) -> int:
-        """Exchange what is due behind an epoch; return the epoch that the worker has reached.
+        """Exchange what is due after an epoch; return the epoch that the worker has reached.
 
-        That is a later one where the others have gone on without it.
+        It is a later one where the others have gone on without it.
         """
         return epoch
 
@@ -57,7 +57,7 @@ class Exchange:
         return self.worker.progress.iteration
 
     def state(self) -> Any:
-        """What a worker that rejoins needs beside the model."""
+        """Return what a worker that rejoins needs beside the model."""
         return None
 
     def resume(self, state: Any) -> None:

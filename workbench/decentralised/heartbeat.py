@@ -16,7 +16,7 @@ QUIET = 3  # times patience_s: when all have only waited for so long, nothing co
 
 
 class Beat(NamedTuple):
-    """What a heartbeat carries."""
+    """Content of a heartbeat."""
 
     sent: Mapping[str, int]  # by topic, the newest turn of which all was sent
     at_s: float  # when it was sent
@@ -25,7 +25,7 @@ class Beat(NamedTuple):
 
 
 class Heartbeat:
-    """Heartbeats that a node sends and receives; none where nothing gets lost.
+    """Heartbeats that a node sends and receives, if messages may get lost.
 
     A heartbeat follows on its link what was sent before it: what it says was sent has arrived by
     then, or is lost. What a peer answers at once has, too, when its heartbeat answers a later one.
@@ -75,7 +75,7 @@ class Heartbeat:
         self._active_s = max(self._active_s, beat.active_s)
 
     def hear(self, peer: int) -> None:
-        """Note that something of a peer has come just now."""
+        """Note that a message of a peer has come just now."""
         if peer in self._heard_s:
             self._heard_s[peer] = self._context.now_s()
 
@@ -84,7 +84,7 @@ class Heartbeat:
         self._newest[peer][topic] = max(turn, self.newest(peer, topic))
 
     def newest(self, peer: int, topic: str) -> int:
-        """Newest turn of which a peer has sent all; -1 before any, and of who is not heard."""
+        """Newest turn of which a peer has sent all; -1 before any, or if it is not heard."""
         return self._newest.get(peer, {}).get(topic, -1)
 
     def has_answered(self, peer: int, asked_s: float) -> bool:
@@ -99,9 +99,9 @@ class Heartbeat:
         """Seconds until a silent peer counts as gone; 0 once it does."""
         return max(0.0, self._heard_s[peer] + self._patience_s - self._context.now_s())
 
-    def next_gone_s(self, peers: Iterable[int]) -> float:
-        """Seconds until the next of these peers counts as gone; 0 once all do."""
-        return min(filter(None, map(self.left_s, peers)), default=0.0)
+    def next_gone_s(self) -> float:
+        """Seconds until the next source counts as gone; 0 once all do."""
+        return min(filter(None, map(self.left_s, self.sources)), default=0.0)
 
     def quiet_s(self) -> float:
         """Seconds until nothing comes any more, if all only wait; 0 once it does not."""

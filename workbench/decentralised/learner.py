@@ -1,4 +1,4 @@
-"""A node's side of the learning: true gradients, steps of its own, other models taken over."""
+"""A node's learning: true gradients, steps of its own, merging of other models."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class PeerLearner:
     """One node's model and optimiser."""
 
     node: int
-    seed: int  # of the run; with `node`, of what the model draws (dropout)
+    seed: int  # of the run; with `node` it seeds what the model draws (dropout)
     flat: FlatModel  # a vector of its own, which no message refers to
     first: Tensor  # first parameters
     dataset: Dataset
     sgd: Sgd
-    name: str = "a node"  # of the node, for errors
+    name: str = "a node"  # the node's, for errors
     parallel: bool = False  # steps run beside other nodes', so that the model must draw nothing
     objective: Objective = CLASSES
 
@@ -94,7 +94,7 @@ class PeerLearner:
                 part.add_to(flat, factor)
 
     def try_out(self, batch: NDArray[np.int64]) -> None:
-        """Compute the gradient of a batch for the time that it takes; the model stays."""
+        """Compute the gradient of a batch, only for the time that it takes; the model stays."""
         buffers = self.buffers()
         self._gradient_step(batch)
         set_buffers(self.flat.module, buffers)
@@ -125,7 +125,7 @@ class PeerLearner:
         set_buffers(self.flat.module, self.buffers() | taken)
 
     def adopt(self, parameters: Tensor, buffers: Mapping[str, Tensor]) -> None:
-        """Become another's model."""
+        """Take over another node's model."""
         self.flat.parameters.copy_(parameters)
         set_buffers(self.flat.module, buffers)
 
@@ -151,7 +151,7 @@ class PeerLearner:
     ) -> None:
         """Become a weighted sum, added up in the order of `weights`, the own model included.
 
-        Buffers are summed up as in `merge`.
+        Buffers are averaged as in `merge`.
         """
         import torch
 

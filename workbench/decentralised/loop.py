@@ -1,10 +1,10 @@
 """The loop of a training without a server, for all sources, exchanges and synchronisation rules.
 
-What a worker learns from is its `Source`, what it exchanges its `Exchange`, and when it may begin
-the next iteration says its `Synchronisation`.
+A worker has a `Source` of batches and an `Exchange`; its `Synchronisation` says when it may begin
+the next iteration.
 
 Deviation: restarts, which papers leave open. A worker that restarts fetches a peer's model, and
-goes on where that one is; if no peer answers, it begins with the first model.
+goes on from its progress; if no peer answers, it begins with the first model.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 class Checkpoint(NamedTuple):
-    """What a worker that rejoins goes on with."""
+    """Model and progress from which a worker that rejoins goes on."""
 
     iteration: int
     parameters: Tensor
     buffers: Mapping[str, Tensor]  # weigh nothing on the links, as in `workbench.training`
     source: Any  # state of the sender's source
-    exchange: Any  # and of its exchange
+    exchange: Any  # state of its exchange
 
 
 class Source(Protocol):
-    """What a worker learns from."""
+    """A source of batches."""
 
     @property
     def over(self) -> bool:
@@ -62,10 +62,10 @@ class Source(Protocol):
         """Exchange at the end of an epoch, and record it."""
 
     def state(self) -> Any:
-        """Where the source is, for a worker that rejoins."""
+        """State of the source, for a worker that rejoins."""
 
     async def resume(self, state: Any) -> None:
-        """Go on where a peer's source was; None where no peer has answered."""
+        """Go on from the state of a peer's source; None where no peer has answered."""
 
 
 async def run(worker: Worker, source: Source, exchange: Exchange) -> Any:
@@ -108,7 +108,7 @@ async def _begin(worker: Worker, source: Source, exchange: Exchange) -> None:
 
 
 def _work(exchange: Exchange, batch: Batch) -> Callable[[PeerLearner], float]:
-    """Return what is computed on a batch, with all that has arrived by now."""
+    """Return the computation on a batch, with all gradients that have arrived by now."""
     method = PeerLearner.gradient if exchange.takes_step else PeerLearner.learn
     return partial(method, batch=batch, updates=exchange.before_step())
 

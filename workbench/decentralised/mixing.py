@@ -1,4 +1,4 @@
-"""How much of whose model a node takes over in an exchange."""
+"""Mixing matrices: the weights of all models in an exchange."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.utils.checks import UserError
 if TYPE_CHECKING:
     import networkx as nx
 
-TOLERANCE = 1e-9  # of sums of weights, far above their rounding and far below what matters
+TOLERANCE = 1e-9  # for sums of weights, far above their rounding and far below what matters
 
 
 class MixingError(UserError):

@@ -1,4 +1,4 @@
-"""What is recorded of a run: iterations, epochs, what arrived, how far models are apart."""
+"""Records of a run: iterations, epochs, arrivals, the distance between models."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Iteration(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """What has arrived, by the iteration of its sender."""
+    """A message that has arrived, with the iteration of its sender."""
 
     source: int
     topic: str
@@ -178,7 +178,7 @@ class PeerRecorder:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of what evaluations hold beside the loss."""
+        """Names of the metrics that evaluations hold beside the loss."""
         return metrics_of_each(self.objective)
 
     def _measured(self, evaluation: Evaluation) -> list[float]:

@@ -38,7 +38,7 @@ class LastEpoch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What a node knows when it chooses."""
+    """Knowledge of a node when it chooses."""
 
     node: int
     now_s: float  # virtual seconds since the run began
@@ -57,7 +57,7 @@ class View:
 
 
 def view_of(setup: EpochSetup, learner: PeerLearner, now_s: float = 0.0, **known: Any) -> View:
-    """What a node knows."""
+    """Return the view of a node; `known` are other fields of `View`."""
     node = learner.node
     sizes = setup.batch_size, setup.seconds_per_sample[node]
     return View(node, now_s, learner.flat, setup, setup.held[node], *sizes, **known)
@@ -67,14 +67,14 @@ class Selecting(Protocol):
     """Options of a selection, which make a `Selector` for a training."""
 
     def fitted(self, setup: Any) -> Selector[Any]:
-        """Return what selects in a training of this setup, or refuse the setup."""
+        """Return the selector for a training of this setup, or refuse the setup."""
 
 
 class Selector(Protocol[State]):
-    """Chooses what each node learns from, state in and state out.
+    """Chooses the samples that each node learns from, state in and state out.
 
-    A node that restarts begins again with `begin`. One that is a `coordinator.Coordinated`, too, is
-    told before each epoch what a coordinator decides.
+    A node that restarts begins again with `begin`. If the selector is `Coordinated`, too, each view
+    has the decision of a coordinator.
     """
 
     def begin(self, node: int) -> State:

@@ -1,4 +1,4 @@
-"""What trainings without a server share: who learns from which samples, how long to wait."""
+"""The base of all setups of trainings without a server: shards, patience, exchange."""
 
 from __future__ import annotations
 
@@ -44,18 +44,9 @@ MOST_PATIENCES = 1000  # in a batch: more, and a run does little else than send 
 
 @dataclass(frozen=True, eq=False)
 class PeerSetup(training.Setup, ABC):
-    """A training without a server; each system's has its own `network`.
+    """A training without a server, with attributes as for `GossipSetup`.
 
-    Attributes
-    ----------
-    shards
-        Indices of the training samples of each node; see `workbench.datasets.partition`. They may
-        overlap. None deals out as many each at random.
-    patience_s
-        Seconds of silence after which a peer counts as gone. Heartbeats come three times as often,
-        behind what their link carries, so it must exceed one and a half times the transfer of a
-        model (in NoLoCo, of two) on the slowest link; it is at least a thousandth of the shortest
-        batch. None waits for ever: only for runs in which nothing gets lost.
+    Each system's setup has its own `network`.
     """
 
     shards: Sequence[NDArray[np.int64]] | None = field(default=None, kw_only=True)
@@ -122,7 +113,7 @@ class PeerSetup(training.Setup, ABC):
         ]
 
     def job(self, **options: Any) -> Job:
-        """What all workers of a training know; `options` are of `Job`."""
+        """Make the job that all workers share; `options` are its other fields."""
         return Job(
             network=self.network,
             shards=self.held,
@@ -136,7 +127,7 @@ class PeerSetup(training.Setup, ABC):
         )
 
     def check_faults(self, faults: Sequence[Fault], how: object) -> None:
-        """Refuse those that lose something, if nodes wait for ever."""
+        """Refuse faults that lose something, if nodes wait for ever."""
         if self.patience_s is None and self.nodes > 1:
             training.check_losing_nothing(
                 faults, "give patience_s=..., the seconds after which a silent peer counts as gone"
@@ -156,18 +147,7 @@ class PeerSetup(training.Setup, ABC):
 
 @dataclass(frozen=True, eq=False)
 class EpochSetup(PeerSetup, ABC):
-    """A training without a server by epochs.
-
-    Attributes
-    ----------
-    exchange
-        What nodes exchange: `Gossip`, `GoSgd`, `DiLoCo` and others of `EXCHANGES`, or one's own
-        `MakeExchange`. None is `Gossip` along all links of the cluster.
-    batch_size
-        Of each node.
-    evaluate_every
-        Epochs from one evaluation on the test samples to the next; the last is always evaluated.
-    """
+    """A training without a server by epochs, with attributes as for `GossipSetup`."""
 
     exchange: MakeExchange | None = field(default=None, kw_only=True)
     batch_size: int = field(default=64, kw_only=True, metadata=at_least(1))
@@ -196,15 +176,15 @@ class EpochSetup(PeerSetup, ABC):
 
     @abstractmethod
     def programs(self, how: Any = None) -> training.Programs[training.Trained[tuple[Tensor, ...]]]:
-        """Programs of the nodes, and what they learn with; `how` says from which samples."""
+        """Programs of the nodes; `how` selects their samples."""
 
 
 def check_exchange(exchange: object, cluster: Cluster) -> MakeExchange:
     """Refuse anything but an exchange that can run on a cluster."""
     if not isinstance(exchange, MakeExchange):
         raise UserError(
-            f"exchange is {exchange!r}; give one such as decentralised.Gossip(ring(8)), GoSgd(0.1) "
-            "or DiLoCo(period=50)"
+            f"exchange is {exchange!r}; give one such as decentralised.Gossip(ring(8)), "
+            "GoSgd(0.1), DiLoCo(period=50) or decentralised.EXCHANGES['noloco']"
         )
     exchange.check(cluster)
     return exchange

@@ -1,4 +1,4 @@
-"""Who exchanges models with whom: networkx graphs whose nodes are 0 to n-1.
+"""Graphs of peers that exchange models: networkx graphs whose nodes are 0 to n-1.
 
 ``clusters.graph(n, ring(n).edges, link)`` links the same nodes.
 """

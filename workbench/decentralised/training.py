@@ -1,4 +1,4 @@
-"""Trains a model on nodes that exchange it with their peers: true learning, virtual time."""
+"""Training on nodes that exchange models with their peers: true learning, virtual time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from workbench.decentralised.setup import EpochSetup, sample_seconds
 from workbench.decentralised.worker import Job, Worker
 from workbench.runtime import Fault, Run, Synchronized
 from workbench.training import RunOptions, Standing, Trained, TrainingError
-from workbench.utils.checks import ABOVE_ZERO, UserError, is_number, listed
+from workbench.utils.checks import ABOVE_ZERO, UserError, check_kind, is_number, listed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,27 +38,42 @@ __all__ = ["GossipSetup", "Trained", "TrainingError", "train"]
 
 @dataclass(frozen=True, eq=False)
 class GossipSetup(EpochSetup):
-    """Who learns what from which samples, and how models are exchanged.
+    """A training by epochs on nodes that exchange models with their peers.
 
     Attributes
     ----------
     model, dataset, objective, outputs, epochs, sgd, seed, parallel
         As for `workbench.training.Setup`. Only parameters are exchanged, no velocities.
-    shards, patience_s, exchange, batch_size, evaluate_every
-        As for `PeerSetup` and `EpochSetup`.
+    shards
+        Indices of the training samples of each node; see `workbench.datasets.partition`. They may
+        overlap. None deals equally many out to each at random.
     cluster
         A node for each shard, linked with its peers.
+    exchange
+        `Gossip`, `GoSgd`, `DiLoCo` and others, such as ``EXCHANGES["noloco"]``, or one's own
+        `MakeExchange`. None is `Gossip` along all links of the cluster.
+    batch_size
+        Samples in each node's batch.
+    evaluate_every
+        Epochs from one evaluation on the test samples to the next; the last is always evaluated.
+    patience_s
+        Seconds of silence after which a peer counts as gone. Heartbeats come three times as often,
+        behind what their link carries, so it must exceed one and a half times the transfer of a
+        model (in NoLoCo, of two) on the slowest link; it is at least a thousandth of the shortest
+        batch. None waits for ever: only for runs in which nothing gets lost.
     sample_s
         Seconds that learning from a sample takes at a node's speed of 1: for all, or for each
         node. None derives it from `flops_per_s`.
-    flops_per_s, backward_over_forward
-        What nodes sustain, all or each, and their time backward over forward.
+    flops_per_s
+        FLOPs a second that a node sustains at a speed of 1: for all, or for each node.
+    backward_over_forward
+        Seconds of a backward pass over those of a forward pass.
 
     Raises
     ------
     ValueError
-        What no training takes; numbers out of range; not a node for each shard, or a shard of
-        samples that are not there; an exchange that does not fit the cluster.
+        As for `workbench.training.Setup`; numbers out of range; not a node for each shard, or a
+        shard with indices beyond the samples; an exchange that does not fit the cluster.
     workbench.clusters.MissingLinkError
         The exchange needs a link that the cluster lacks.
     """
@@ -94,11 +109,11 @@ class GossipSetup(EpochSetup):
         return tuple(sample_s[rate] for rate in rates)
 
     def programs(self, how: Selecting | None = None) -> EpochPrograms:
-        """Programs of the nodes, and what they learn with; `how` and errors as for `train`."""
+        """Programs of the nodes; `how` selects their samples, as `selecting` of `train`."""
         return epoch_programs(self, how)
 
     def _each(self, name: str) -> tuple[float, ...]:
-        """A number for each node, of one for all or as many as nodes."""
+        """A number for each node, from one for all or one for each."""
         value, instead = getattr(self, name), "give one number for all nodes, or one for each"
         numbers = [value] * self.nodes if is_number(value) else listed(name, value, instead)
         if not all(map(is_number, numbers)):
@@ -115,7 +130,7 @@ class GossipSetup(EpochSetup):
 
 @dataclass(eq=False)
 class EpochProgram:
-    """The program of a node and its model; it returns what its exchange does at the end."""
+    """The program of a node and its model; it returns what `Exchange.drain` does."""
 
     job: Job
     setup: EpochSetup
@@ -156,7 +171,7 @@ class EpochPrograms(training.Programs["Trained[tuple[Tensor, ...]]"]):
         self.recorder.observe(at_s, node, value)
 
     def standing(self) -> Standing:
-        """By the epochs of all nodes; the loss is that of the last one noted."""
+        """Progress in epochs of all nodes, with the loss of the latest."""
         planned = self.setup.epochs * len(self.cluster)
         done = len(self.recorder.rows)
         losses = []
@@ -186,12 +201,19 @@ def train(
     Parameters
     ----------
     setup
-        Who learns what, and how models are exchanged.
+        Model, data, cluster and exchange, such as a `GossipSetup`.
     selecting
-        Chooses what each node learns from in each epoch; all samples by default.
-    faults, trace, progress, threads
-        As for `training.RunOptions`. Which steps run beside each other, with the same bits for any
-        number of threads, says ``parallel`` of the setup.
+        Chooses the samples of each node in each epoch; all by default.
+    faults
+        Faults of `workbench.runtime`, such as ``Crash("node3", 0.5)``. Those that lose something
+        need `patience_s` in the setup.
+    trace
+        Whether to record what ran when, as ``trained.run.trace``.
+    progress
+        True to show epochs, virtual time and loss; or a function, as for `runtime.simulate`.
+    threads
+        Steps of different nodes that run at once, by default one on each core; the results have the
+        same bits for any number. See ``parallel`` of the setup.
 
     Returns
     -------
@@ -212,13 +234,13 @@ def train(
     TrainingError
         As for `training.run`.
     """
-    if not isinstance(setup, EpochSetup):
-        raise TypeError(f"setup is {setup!r}; give a GossipSetup, as in GossipSetup('lenet5', ...)")
+    instead = "a GossipSetup, as in GossipSetup('lenet5', ...)"
+    check_kind("setup", setup, EpochSetup, instead)  # type: ignore[type-abstract]
     return training.train(setup, selecting, RunOptions(faults, trace, progress, threads))
 
 
 def epoch_programs(setup: EpochSetup, selecting: Selecting | None) -> EpochPrograms:
-    """Programs of the nodes, and what they learn with."""
+    """Programs of the nodes, which learn from the samples that `selecting` chooses."""
     if not (selecting is None or hasattr(selecting, "fitted")):
         raise TypeError(f"selecting is {selecting!r}; give a decentralised.Selecting, or None")
     chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)

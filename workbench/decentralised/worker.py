@@ -41,14 +41,14 @@ ARRAYS = "model"
 
 @dataclass(eq=False)
 class Progress:
-    """What a worker knows of its own progress and its peers'.
+    """Progress of a worker and, as far as it knows, of its peers.
 
-    `undelivered` counts own messages of which the receiver has not said that they arrived, only for
-    systems that are ``acknowledged``.
+    `undelivered` counts own messages that no receiver has acknowledged yet, only for systems that
+    are ``acknowledged``.
     """
 
-    iteration: int = 0  # the last one that it has computed; 0 before the first
-    newest: dict[int, int] = field(default_factory=dict)  # of which something came, by alive peer
+    iteration: int = 0  # the last one computed; 0 before the first
+    newest: dict[int, int] = field(default_factory=dict)  # iteration last heard of, by alive peer
     undelivered: int = 0
 
 
@@ -68,17 +68,17 @@ class Job:
 
     network: Cluster
     shards: Sequence[NDArray[np.int64]]  # training samples of each node
-    epoch_samples: int  # of all nodes together
+    epoch_samples: int  # all nodes together
     seed: int
     batch_size: int  # at first
     sample_s: Sequence[float]  # seconds of learning from a sample at speed 1, by node
     learning_rate: float
     evaluate_every: int  # epochs or iterations
-    patience_s: float = math.inf  # of silence, after which a peer counts as gone
-    tensor_bytes: tuple[float, ...] = ()  # of a model on the links, if tensors count there
-    host_s: float = 0.0  # of every iteration
+    patience_s: float = math.inf  # silence after which a peer counts as gone
+    tensor_bytes: tuple[float, ...] = ()  # a model's tensors on the links, if they count one by one
+    host_s: float = 0.0  # in every iteration
     iteration_factor: float = 1.0  # iterations of a longer training that each one stands for
-    variables: tuple[slice, ...] = ()  # of the flat vector
+    variables: tuple[slice, ...] = ()  # slices of the flat vector
     last_iteration: float = math.inf
 
     def evaluates(self, at: int, last: float) -> bool:
@@ -98,7 +98,7 @@ class Worker:
     random
         The node's own generator.
     progress
-        Its own and its peers'.
+        Its own progress and its peers'.
     inbox
         Peers' gradients that are not added yet, each with its factor.
     held_back
@@ -153,7 +153,7 @@ class Worker:
 
     @property
     def up_to_date(self) -> PeerLearner:
-        """The same, with all gradients that have arrived."""
+        """Model and optimiser, with all gradients that have arrived."""
         learner = self.learner
         learner.add(self.take_inbox())
         return learner
@@ -165,7 +165,7 @@ class Worker:
         return weights
 
     def take_inbox(self) -> tuple[tuple[Part, float], ...]:
-        """Empty the inbox."""
+        """Empty the inbox, and return what it held."""
         taken = tuple(self.inbox)
         self.inbox.clear()
         return taken
@@ -177,9 +177,9 @@ class Worker:
         label: str,
         times: float = 1.0,
     ) -> Any:
-        """Compute something on a batch of this size, in the seconds of this many iterations.
+        """Compute something on a batch of this size, in the seconds of `times` iterations.
 
-        `begin` is called where the computation begins, and returns it.
+        `begin` is called when the computation begins, and returns it.
         """
         job = self.job
         if job.host_s:
@@ -200,7 +200,7 @@ class Worker:
     # --- Messages -------------------------------------------------------------------------------
 
     def on(self, topic: str, act: Callable[[Message], None]) -> None:
-        """Have every message of a topic handled as it arrives."""
+        """Handle every message of a topic as it arrives."""
         self.context.spawn(self._serve(topic, act))
 
     async def _serve(self, topic: str, act: Callable[[Message], None]) -> None:
@@ -213,16 +213,16 @@ class Worker:
                 self.context.send(self.node, Message(self.node, "wake", control=True))
 
     async def until(self, met: Callable[[], bool]) -> None:
-        """Wait until something holds, for as long as an alive peer may bring it about.
+        """Wait until a condition is met, for as long as an alive peer may meet it.
 
         Where messages may be lost, a peer is alive until it was silent for the patience; and once
-        all have only waited for `heartbeat.QUIET` times as long, nobody brings it about.
+        all have only waited for `heartbeat.QUIET` times as long, nobody meets it any more.
         """
         heartbeat = self.heartbeat
         heartbeat.wait(waits=True)
         self.update_alive()
         while not met():
-            left_s = min(heartbeat.next_gone_s(heartbeat.sources), heartbeat.quiet_s())
+            left_s = min(heartbeat.next_gone_s(), heartbeat.quiet_s())
             if self.patience_s < math.inf and not left_s:
                 break
             self._waiting = True
@@ -312,11 +312,11 @@ class Worker:
     def send_arrays(self, to: int, topic: str, turn: int, *arrays: Values) -> None:
         """Send arrays, which nobody may change any more; the link carries their bytes.
 
-        A turn is an iteration; what is of one topic and turn is sent to all peers at once.
+        A turn is an iteration; arrays of one topic and turn are sent to all peers at once.
 
-        Deviation: papers on these exchanges are silent on what batch normalisation averages. It
-        travels with all arrays, weighs nothing on the links, and of what comes together with its
-        own a node takes the mean; counters stay.
+        Deviation: papers on these exchanges are silent on what batch normalisation averages. Its
+        buffers travel with all arrays and weigh nothing on the links; a node takes the mean of its
+        own and those that arrive together. Counters stay.
         """
         self.heartbeat.sent[topic] = turn
         size_bytes = sum(array.nbytes for array in arrays) * self.job.iteration_factor
@@ -324,7 +324,7 @@ class Worker:
         self.send(to, ARRAYS, (topic, turn, arrays, buffers), size_bytes)
 
     def ask(self, to: int, topic: str, turn: int, *arrays: Values) -> None:
-        """Send arrays that the peer answers as soon as they arrive, whatever it does then."""
+        """Send arrays that the peer answers as soon as they arrive, even while it computes."""
         self._asked_s[to, turn] = self.context.now_s()
         self.send_arrays(to, topic, turn, *arrays)
 
@@ -357,7 +357,7 @@ class Worker:
         self.on(ARRAYS, self._take_arrays)
 
     def on_arrays(self, topic: str, act: Callable[[int, int, Arrays], None]) -> None:
-        """Have a function of sender, turn and arrays called as soon as some of a topic arrive."""
+        """Call a function of sender, turn and arrays whenever some of a topic arrive."""
         self._acts[topic] = act
 
     def _take_arrays(self, message: Message) -> None:

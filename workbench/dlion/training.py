@@ -1,4 +1,4 @@
-"""Trains a model on workers in micro-clouds: true learning, virtual time.
+"""Training on workers in micro-clouds: true learning, virtual time.
 
 >>> from workbench import datasets
 >>> from workbench.dlion import Setup, train
@@ -82,7 +82,7 @@ class Setup(PeerSetup):
         Gradients are applied as they arrive, so with systems that exchange gradients it has a
         learning rate alone.
     shards
-        As for `PeerSetup`. A sample that several workers hold counts as several.
+        As for `workbench.decentralised.GossipSetup`. A sample of several workers counts as several.
     first_weights
         ``"own"``: each worker draws its own; ``"shared"``: all begin with the same, as they do in
         any case with those that a module brings. See the Deviation of
@@ -93,7 +93,7 @@ class Setup(PeerSetup):
     host_s
         Seconds of every iteration whatever its batch and cores.
     flops_per_s, backward_over_forward
-        What speed 1 sustains, and its time backward over forward.
+        FLOPs a second at a speed of 1; seconds of a backward pass over those of a forward pass.
     stands_for
         Iterations of a longer training for each of this one: computing a gradient and what is sent
         in every iteration take as many times as long; timing batches and transferring the best
@@ -102,12 +102,13 @@ class Setup(PeerSetup):
         Iterations from one evaluation on the test samples to the next; at the end all are
         evaluated.
     patience_s
-        As for `PeerSetup`.
+        As for `workbench.decentralised.GossipSetup`.
 
     Raises
     ------
     ValueError
-        What no training takes; numbers out of range; both or neither of environment and cluster.
+        As for `workbench.training.Setup`; numbers out of range; both or neither of environment and
+        cluster.
     """
 
     environment: str | Environment | None = None
@@ -183,7 +184,7 @@ class Setup(PeerSetup):
         return iterations
 
     def programs(self, how: str | System | MakeExchange = "dlion") -> WorkerPrograms:
-        """Programs of the workers; `how` and errors as for `train`."""
+        """Programs of the workers; `how` as `system` of `train`, with its errors."""
         how = system_or_exchange(how)
         batching = how.batching if isinstance(how, System) else None
         if isinstance(how, MakeExchange):
@@ -234,16 +235,17 @@ class Trained(training.Trained[NDArray[np.float32]]):
         ``name``, ``at_s``, ``loss`` (mean over its samples), metrics, such as ``top1`` (of its
         newest evaluation by then; null before any), ``samples`` that it learnt from, ``restarts``.
     weights
-        Of all workers at the end, (workers, parameters).
+        Weights of all workers at the end, (workers, parameters).
     evaluations
-        ``at_s, node, name, iteration``, the metrics and ``loss``, on the test samples.
+        A row for each: ``at_s, node, name, iteration``, the metrics and ``loss``, on the test
+        samples.
     iterations
-        ``at_s, node, name, iteration, samples`` (the local batch), ``global_batch, loss,
-        restarts``.
+        A row for each of a worker: ``at_s, node, name, iteration, samples`` (the local batch),
+        ``global_batch, loss, restarts``.
     transfers
-        What arrived: ``at_s``, ``source`` and ``target`` with ``source_name`` and ``target_name``,
-        ``topic`` (``gradient``, ``weights``, ``model``), ``iteration`` of the sender, ``values``
-        and ``bytes``.
+        Messages that arrived: ``at_s``, ``source`` and ``target`` with ``source_name`` and
+        ``target_name``, ``topic`` (``gradient``, ``weights``, ``model``), ``iteration`` of the
+        sender, ``values`` and ``bytes``.
     """
 
     evaluations: pl.DataFrame
@@ -266,11 +268,11 @@ class WorkerPrograms(training.Programs[Trained]):
 
     @property
     def until_s(self) -> float | None:
-        """As the setup says."""
+        """Virtual seconds of the run, if the setup limits them."""
         return self.setup.seconds
 
     def standing(self) -> Standing:
-        """By the iterations of all workers, or by the seconds that are over."""
+        """Progress in iterations of all workers, or in the seconds that are over."""
         rows, setup = self.recorder.iterations, self.setup
         losses, now_s = [], 0.0
         if rows:
@@ -286,7 +288,7 @@ class WorkerPrograms(training.Programs[Trained]):
         return Standing(len(rows), planned, min(percent, 100), tuple(losses), what)
 
     def failed(self, error: SimulationError) -> TrainingError:
-        """As of any training; where `synch_training` is why all wait, it says so."""
+        """Error of a failed run; where all wait because of `synch_training`, it says so."""
         models, names = error.run.learnt, self.cluster.names
         nodes = [node for node in models if models[node].held_back]
         if isinstance(error, DeadlockError) and nodes:
@@ -297,7 +299,7 @@ class WorkerPrograms(training.Programs[Trained]):
         return super().failed(error)
 
     def trained(self, run: Run) -> Trained:
-        """What was done, with an evaluation of every worker at the end."""
+        """Results of a run, with an evaluation of every worker at its end."""
         models = [run.learnt.get(node) or self._first(node) for node in range(len(self.cluster))]
         if run.ended in ("done", "stopped"):
             self._evaluate(run.end_s, models)
@@ -327,7 +329,7 @@ class WorkerPrograms(training.Programs[Trained]):
 def _epochs(
     iterations: pl.DataFrame, evaluations: pl.DataFrame, samples: int, metrics: Sequence[str]
 ) -> pl.DataFrame:
-    """Epochs by the samples of the global batches, which are the same for all workers."""
+    """Rows of epochs, which are counted by the global batches: the same for all workers."""
     batches = iterations.group_by("iteration").agg(pl.col("global_batch").max()).sort("iteration")
     learnt = batches.select("iteration", after=pl.col("global_batch").cum_sum())
     rows = iterations.join(learnt, on="iteration", how="left", maintain_order="left").with_columns(
@@ -391,7 +393,7 @@ def train(
         transfer=None)`` is DLion without a technique. Or an exchange of models, by its name in
         `workbench.decentralised.EXCHANGES` or as it is, such as ``DiLoCo(period=50)``.
     faults, trace, progress, threads
-        As for `training.RunOptions`. Faults that lose something need `patience_s`.
+        As for `workbench.decentralised.train`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Trains a model on unequal platforms: true learning, virtual time.
+"""Training on unequal platforms: true learning, virtual time.
 
 >>> from workbench import datasets
 >>> from workbench.edgegossip import Platform, Predictor, Setup, train
@@ -49,11 +49,12 @@ class Setup(EpochSetup):
     model, dataset, objective, outputs, epochs, sgd, seed, parallel
         As for `workbench.training.Setup`.
     platforms
-        Who learns: how fast each is, and what co-runs with it.
+        A `Platform` for each node: how fast it is, and what co-runs with it.
     shards, patience_s, exchange, batch_size, evaluate_every
-        As for `workbench.decentralised.GossipSetup`.
+        As for `workbench.decentralised.GossipSetup`. With EdgeGossip, nodes learn from unequal
+        numbers of samples, which `Gossip`, `GoSgd` and `AdPsgd` allow.
     uplink_bps, overhead_s
-        What each platform sends with, shared among its peers, and seconds of each transmission.
+        Bit/s that a platform sends, shared among its peers, and seconds of each transmission.
     cluster
         Nodes and links of one's own, in place of all platforms linked so; a platform that its load
         or `slower` slows needs a node of its `speed`.
@@ -65,7 +66,7 @@ class Setup(EpochSetup):
     cluster: Cluster | None = None
 
     def __post_init__(self) -> None:
-        instead = "give edgegossip.Platforms, one for each node"
+        instead = "give a list with an edgegossip.Platform for each node"
         platforms = listed("platforms", self.platforms, instead)
         if not platforms:
             raise UserError("there are no platforms; give at least one")
@@ -102,7 +103,7 @@ class Setup(EpochSetup):
         return tuple(platform.sample_s for platform in self.platforms)
 
     def programs(self, how: Selecting | None = None) -> EpochPrograms:
-        """Programs of the platforms: plain gossip's, or with an `EdgeGossip` its own."""
+        """Programs of the platforms: plain gossip's, or those of `how`, an `EdgeGossip`."""
         return epoch_programs(self, how)
 
 
@@ -121,13 +122,13 @@ def train(
     Parameters
     ----------
     setup
-        What to train, on what. ``decentralised.train(setup)`` is plain gossip beside it.
+        Model, data and platforms. ``decentralised.train(setup)`` is plain gossip on them.
     strategy
         Name in `STRATEGIES`.
     faults, trace, progress, threads
-        As for `workbench.decentralised.train`. Faults that lose something need `patience_s`.
+        As for `workbench.decentralised.train`.
     **options
-        Of `EdgeGossip`: ``technique``, ``ratio``, ``on_failures`` and others.
+        Fields of `EdgeGossip`: ``technique``, ``ratio``, ``on_failures`` and others.
 
     Returns
     -------

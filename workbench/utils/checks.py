@@ -213,15 +213,21 @@ def listed(name: str, value: Any, instead: str) -> tuple[Any, ...]:
         raise UserError(f"{name} is {value!r}, where order counts; {instead}")
     several = isinstance(value, Iterable) and getattr(value, "ndim", None) != 0
     if not several or isinstance(value, str | bytes):
-        raise UserError(f"{name} is {value!r}; {instead}")
+        raise UserError(f"{name} is {_shown(value)}; {instead}")
     return tuple(value)
 
 
 def check_kind(what: str, value: object, kind: type[T], instead: str) -> T:
     """Return an object of this class; the TypeError reads "`what` is 5; give `instead`"."""
     if not isinstance(value, kind):
-        raise TypeError(f"{what} is {value!r}; give {instead}")
+        raise TypeError(f"{what} is {_shown(value)}; give {instead}")
     return value
+
+
+def _shown(value: object, most: int = 200) -> str:
+    """Return the value as text, or its class where that is long."""
+    text, kind = repr(value), type(value)
+    return text if len(text) <= most else f"a {kind.__module__}.{kind.__qualname__}"
 
 
 def check_layers(name: str, values: object, columns: int | None = None) -> NDArray[np.float64]:

@@ -34,7 +34,7 @@ class Trial:
     Attributes
     ----------
     faults, patience_s
-        Faults, and the seconds that peers wait for a message; see `decentralised.PeerSetup`.
+        Faults, and the seconds that peers wait for a message; see `decentralised.GossipSetup`.
     """
 
     task: Task

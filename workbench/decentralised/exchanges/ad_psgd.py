@@ -31,7 +31,7 @@ class AdPsgd(MakeExchange):
     in_lockstep = False
 
     def __call__(self, worker: Worker) -> Averaging:
-        """Begin at a worker."""
+        """Make a worker's part."""
         return Averaging(worker)
 
 

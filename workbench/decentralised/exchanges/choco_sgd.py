@@ -39,7 +39,7 @@ class ChocoSgd(MakeExchange):
         check_fields(self)
 
     def __call__(self, worker: Worker) -> Copies:
-        """Begin at a worker."""
+        """Make a worker's part."""
         return Copies(self, worker)
 
 

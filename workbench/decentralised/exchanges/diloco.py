@@ -35,7 +35,12 @@ NESTEROV = Sgd(0.7, momentum=0.9, nesterov=True)
 class DiLoCo(MakeExchange):
     """DiLoCo: rounds of local steps, then an outer step to the mean; local SGD takes the mean.
 
-    A round has `period` local steps, and one of `outer`.
+    Attributes
+    ----------
+    period
+        Local steps of a round; a training of fewer steps exchanges nothing.
+    outer
+        Optimiser of the outer step; ``Sgd(1.0)`` makes it local SGD.
     """
 
     period: int = field(default=50, metadata=at_least(1))
@@ -46,7 +51,7 @@ class DiLoCo(MakeExchange):
         check_kind("outer", self.outer, Sgd, "an Sgd, as in Sgd(0.7, momentum=0.9, nesterov=True)")
 
     def __call__(self, worker: Worker) -> OuterSteps:
-        """Begin at a worker."""
+        """Make a worker's part."""
         return OuterSteps(self, worker)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GoSgd(MakeExchange):
-    """GoSGD: with a probability, sends the model to a random peer behind a step."""
+    """GoSGD: after a step, sends the model to a random peer, with a `probability`."""
 
     in_lockstep = False
 
@@ -43,14 +43,16 @@ class GoSgd(MakeExchange):
         check_fields(self)
 
     def __call__(self, worker: Worker) -> WeightedModels:
-        """Begin at a worker."""
+        """Make a worker's part."""
         return WeightedModels(self, worker)
 
     def check(self, cluster: Cluster) -> None:
         """Refuse a cluster with a node from which no link leads."""
         for node, name in enumerate(cluster.names):
             if len(cluster) > 1 and not cluster.targets(node):
-                raise UserError(f"no link leads from {name}, so it could send its model to nobody")
+                raise UserError(
+                    f"no link leads from {name}; give it one, to send its model to a peer"
+                )
 
 
 class WeightedModel(NamedTuple):

@@ -1,6 +1,6 @@
 """Gossip: one exchange an epoch under a mixing matrix, everyone waiting for the slowest.
 
-As EdgeGossip's paper runs GoSGD (Han et al. 2021, Sec. 2.1): a node learns from its samples for an
+EdgeGossip's paper runs GoSGD so (Han et al. 2021, Sec. 2.1): a node learns from its samples for an
 epoch, sends its parameters to the peers that the matrix names, receives theirs, and goes on from
 the weighted sum.
 
@@ -38,8 +38,11 @@ if TYPE_CHECKING:
 class Gossip(MakeExchange):
     """Gossip: one exchange an epoch, for which every node waits.
 
-    `mixing` has the weights: a graph, which is given Metropolis-Hastings weights, a doubly
-    stochastic matrix, or a `Mixing`, as which it is kept.
+    Attributes
+    ----------
+    mixing
+        Weights of the models: a graph such as ``ring(8)``, which gets Metropolis-Hastings weights;
+        a doubly stochastic matrix; or a `Mixing`. It is kept as a `Mixing`.
     """
 
     mixing: Mixing
@@ -50,13 +53,17 @@ class Gossip(MakeExchange):
         object.__setattr__(self, "mixing", as_mixing(mixing))
 
     def __call__(self, worker: Worker) -> Models:
-        """Begin at a worker."""
+        """Make a worker's part."""
         return Models(self.mixing, worker)
 
     def check(self, cluster: Cluster) -> None:
         """Refuse a cluster of another size, or without a link that the mixing needs."""
         if len(self.mixing) != len(cluster):
-            raise UserError(f"mixing is for {len(self.mixing)} nodes, not for {len(cluster)}")
+            count = len(cluster)
+            raise UserError(
+                f"mixing is for {len(self.mixing)} nodes, not for {count}; give a graph of {count} "
+                f"nodes, such as Gossip(ring({count}))"
+            )
         for node in range(len(cluster)):
             for target in self.mixing.targets(node):
                 cluster.link(node, target)
@@ -71,7 +78,7 @@ class Gossip(MakeExchange):
 
 
 class Model(NamedTuple):
-    """A model on its way, behind an epoch."""
+    """A model in flight, of the end of an epoch."""
 
     epoch: int
     parameters: Tensor
@@ -138,7 +145,7 @@ class Models(Exchange):
             self.worker.heartbeat.sent["model"] = state
 
     async def drain(self) -> int:
-        """Where somebody is gone, wait for it to come back and fetch the model."""
+        """Wait for peers that are gone to come back and fetch the model."""
         worker = self.worker
         if worker.patience_s < math.inf:
             worker.heartbeat.sent["done"] = 1

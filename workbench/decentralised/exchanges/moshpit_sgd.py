@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class MoshpitSgd(MakeExchange):
     """Moshpit SGD: averages in the lines of a grid of workers, along another axis in each round.
 
-    A round follows `period` local steps; the grid has `dimensions`.
+    A round follows `period` local steps, so a training of fewer exchanges nothing; the grid has
+    `dimensions`.
     """
 
     period: int = field(default=50, metadata=at_least(1))
@@ -42,7 +43,7 @@ class MoshpitSgd(MakeExchange):
         check_fields(self)
 
     def __call__(self, worker: Worker) -> Rounds:
-        """Begin at a worker."""
+        """Make a worker's part."""
         return Rounds(self, worker)
 
 

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 class NoLoCo(MakeExchange):
     """NoLoCo: rounds of local steps, as DiLoCo's, then an average with one random partner.
 
-    `rate`, `momentum` and `consensus_rate` are beta, alpha and gamma.
+    A round has `period` local steps, so a training of fewer exchanges nothing; `rate`, `momentum`
+    and `consensus_rate` are beta, alpha and gamma.
     """
 
     period: int = field(default=50, metadata=at_least(1))
@@ -46,7 +47,7 @@ class NoLoCo(MakeExchange):
         check_fields(self)
 
     def __call__(self, worker: Worker) -> PairedSteps:
-        """Begin at a worker."""
+        """Make a worker's part."""
         return PairedSteps(self, worker)
 
 

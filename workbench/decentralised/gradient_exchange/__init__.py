@@ -1,1 +1,1 @@
-"""Nodes exchange gradients, whole or in part: each peer is sent what its link can take."""
+"""Gradients in whole or in part, as nodes exchange them: each peer gets what its link can take."""

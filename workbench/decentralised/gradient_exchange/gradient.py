@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from workbench.runtime import Transfer
 
 LATEST = 5
-"""Transfers on a link that its bandwidth is a mean of.
+"""Latest transfers on a link over which its bandwidth is averaged.
 
 Deviation: how DLion's network resource monitor measures is not stated (Hong & Chandra 2021,
 Sec. 4.1).
@@ -27,15 +27,15 @@ Sec. 4.1).
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
-    """What a node has computed in an iteration.
+    """A node's gradient of an iteration.
 
     To have `weights` up to date, all gradients that have arrived are added first, for which most
     systems need not wait; so they are looked up once, and only if asked for.
     """
 
     values: Values  # flat, mean over the batch; read-only
-    variables: tuple[slice, ...]  # of each weight variable
-    step: float  # what a value is multiplied by, and then subtracted from a weight
+    variables: tuple[slice, ...]  # one for each weight variable
+    step: float  # factor of a value before it is subtracted from a weight
     iteration: int  # from 1
     look_up_weights: Callable[[], Values]
 
@@ -46,7 +46,7 @@ class Gradient:
 
     @cached_property
     def whole(self) -> Part:
-        """All of it."""
+        """The whole gradient."""
         return Part.whole(self.values, self.variables)
 
     def part(self, mask: NDArray[np.bool_], values: Values | None = None) -> Part:
@@ -72,7 +72,7 @@ class Links:
 
     node: int  # itself
     bandwidth_bps: Mapping[int, float | None]  # by peer, of the latest transfers; None before any
-    iteration_s: float  # that an iteration takes to compute, waiting not counted
+    iteration_s: float  # seconds to compute an iteration, without waiting
 
     @property
     def peers(self) -> tuple[int, ...]:
@@ -114,7 +114,7 @@ class Monitor:
 
 
 Parts = Mapping[int, Part]
-"""What goes to which peer; under the node's own number what it applies itself, by default all."""
+"""Part for each peer; under the node's own number what it applies itself, by default all."""
 
 PartialGradients = Callable[[Gradient, Links], Parts]
 """Chooses which parts of a gradient go to which peer."""
@@ -132,7 +132,7 @@ class Leftover:
         return self.values
 
     def take(self, gradient: Gradient, mask: NDArray[np.bool_]) -> Part:
-        """Send what a mask selects; nothing is left of that."""
+        """Take out the values that a mask selects, to send them."""
         assert self.values is not None
         part = gradient.part(mask, self.values)
         self.values = np.where(mask, 0, self.values)

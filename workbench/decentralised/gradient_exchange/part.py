@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Values = NDArray[Any]
 INDEX = np.dtype(np.int32)
 LONG = 64_000
-"""Values from which Polars' filter, several times as fast as NumPy's, is worth a call of 30 µs."""
+"""Length from which Polars' filter, several times as fast as NumPy's, is worth a call of 30 µs."""
 
 
 class Piece(NamedTuple):
@@ -56,7 +56,7 @@ class Part:
 
     @cached_property
     def values(self) -> int:
-        """How many values are sent; in a dense piece all count."""
+        """Number of values that are sent; in a dense piece all count."""
         return sum(len(piece.values) for piece in self.pieces)
 
     def add_to(self, flat: Values, scale: float) -> None:
@@ -74,7 +74,7 @@ class Part:
     def selected(
         cls, gradient: Values, mask: NDArray[np.bool_], variables: Sequence[slice]
     ) -> Part:
-        """Those values of a flat gradient that a mask of the same length selects."""
+        """Make a part of the values that a mask selects from a flat gradient of the same length."""
         pieces = []
         for variable in variables:
             chosen, values = mask[variable], gradient[variable]
@@ -128,7 +128,7 @@ def _read_only(array: Any) -> Any:
 
 
 def count_of(share: float, values: float) -> int:
-    """How many values a share of them is, rounded down, at least one."""
+    """Number of values in a share of them, rounded down, at least one."""
     return max(1, int(share * values))
 
 

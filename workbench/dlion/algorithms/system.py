@@ -22,7 +22,7 @@ from workbench.utils.checks import (
 
 @dataclass(frozen=True)
 class Batching:
-    """Dynamic batching: who learns from how many samples (Sec. 3.2).
+    """Dynamic batching: the global batch grows, and is shared out by power (Sec. 3.2).
 
     Batches are timed every `period` iterations, and whenever the global batch changes.
     """
@@ -44,19 +44,19 @@ class Batching:
 
 @dataclass(frozen=True)
 class System:
-    """What workers do beside computing gradients.
+    """A system: all that workers do beside computing gradients.
 
     Attributes
     ----------
     title
-        For charts.
+        Name for charts.
     generate_partial_gradients
-        Which parts of a gradient go to which peer: a function; or, to remember something, a class
+        Chooses the part of a gradient for each peer: a function; or, to remember something, a class
         or an instance that is called, of which every worker has its own.
     synch_training
-        Whether the next iteration may begin.
+        Says whether the next iteration may begin, by a `Progress`.
     acknowledged
-        Whether peers say when something arrived.
+        Whether peers acknowledge what has arrived.
     batching
         None: all learn from equally many samples in every iteration.
     transfer

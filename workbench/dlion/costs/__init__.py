@@ -1,1 +1,1 @@
-"""What workers compute with and over what links, and what an iteration takes."""
+"""Environments of workers, and the costs of their iterations."""

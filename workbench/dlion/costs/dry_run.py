@@ -45,10 +45,11 @@ if TYPE_CHECKING:
 VALUES, LARGE = 1000, 30_000
 """Values of a gradient that stands for one of at least `LARGE`; a smaller one is as it is."""
 
-VALUE_BYTES = 4  # of a number in single precision
+VALUE_BYTES = 4  # single precision
 
 STANDARD_DEVIATION = 1.0
-"""Of the logarithm of a normal value's scale: gradients have longer tails than a normal law."""
+"""Standard deviation of the logarithm of a value's scale: gradients have longer tails than a normal
+law."""
 
 SHARES: Mapping[str, float] = load_calibration("dlion_shares")["shares"]
 """Measured shares of a gradient's bytes, by system."""
@@ -58,21 +59,29 @@ NEVER = 10**9  # iterations
 MOST_SAMPLES = 10**6  # of a worker's batch: a dry run numbers them
 
 STUCK = 300
-"""Iterations of the quickest worker, in the time of one of the slowest, until which that one must
-have begun another."""
+"""Iterations of the quickest worker, in the time of one of the slowest, after which the slowest
+worker counts as waiting for ever."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is learnt, in sizes."""
+    """A training in sizes and seconds.
 
-    # Of the model, and of a whole gradient.
+    Attributes
+    ----------
+    model_bytes
+        Bytes of the model, and of a whole gradient.
+    sample_s
+        Seconds that learning from a sample takes at a speed of 1.
+    host_s
+        Seconds of every iteration whatever its batch and speed.
+    local_batch
+        Samples in a worker's batch; where batching is dynamic, their mean.
+    """
+
     model_bytes: float = field(metadata=ABOVE_ZERO)
-    # That learning from a sample takes at a speed of 1.
     sample_s: float = field(metadata=ABOVE_ZERO)
-    # Of every iteration whatever its batch and speed.
     host_s: float = field(default=0.0, metadata=NOT_NEGATIVE)
-    # Samples of a worker; where batching is dynamic, their mean.
     local_batch: int = field(default=32, metadata=at_least(1, MOST_SAMPLES))
 
     def __post_init__(self) -> None:
@@ -210,7 +219,7 @@ class DryRun:
     ) -> None:
         values = math.ceil(workload.model_bytes / VALUE_BYTES)
         values = VALUES if values > LARGE else values
-        self.workload, self.workers = workload, len(cluster)
+        self.workers = len(cluster)
         self._scale = workload.model_bytes / (VALUE_BYTES * values)
         network = frozen(cluster, at_s, 1 / self._scale)
         batch = np.arange(workload.local_batch)

@@ -41,13 +41,12 @@ class Environment:
     Parameters
     ----------
     title
-        As the paper calls it.
+        Name for charts; the paper's own for those of its tables.
     cores
-        What each worker computes with, in `unit`: a number, pairs of (start_s, value), or a
+        Cores (or GPUs, by `unit`) of each worker: a number, pairs of (start_s, value), or a
         `Schedule`; kept as a number where it never changes, else as a `Schedule`.
     mbps
-        Mbit/s of each worker's interface, of what it sends and as much of what it receives; in
-        the same forms as `cores`.
+        Mbit/s of each worker's interface, in either direction; in the same forms as `cores`.
     pairs_mbps
         (sender, receiver) -> Mbit/s of links of their own, within both interfaces (Table 2); other
         links are as wide as the sender's interface.
@@ -91,7 +90,7 @@ class Environment:
 
     @property
     def workers(self) -> int:
-        """How many workers."""
+        """Number of workers."""
         return len(self.cores)
 
     def of(self, workers: int) -> Environment:
@@ -124,8 +123,8 @@ class Environment:
         A node's speed is 1 on one core. Links have neither overhead nor latency: seconds that do
         not depend on bytes are a constant of the worker's.
 
-        Whose the Mbit/s of Table 3 are can be read in two ways. By default they are a worker's
-        interface's, which its links share. With ``shared_interfaces=False`` each link has them to
+        Table 3's Mbit/s can be read in two ways. By default they are those of a worker's
+        interface, which its links share. With ``shared_interfaces=False`` each link has them to
         itself, as in Table 2, Fig. 8 and "the available network bandwidth of the communication link
         to worker j" (Sec. 3.3): those of the end that has fewer, since Fig. 8's links of one worker
         differ by the receiver, and Table 3 gives a worker one number for both directions.

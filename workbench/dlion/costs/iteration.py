@@ -1,4 +1,4 @@
-"""An iteration of each system, without learning: seconds by part, bytes by link.
+"""The cost of an iteration of each system, without learning: seconds by part, bytes by link.
 
 Capacities are those of one instant, batches as large as at the start. The workers' programs run
 dry (`dry_run`), so times are those of a simulated training of the same seed wherever sizes do not
@@ -47,7 +47,7 @@ MOST_UNUSED = 100
 """Iterations of the slowest worker until which links are waited for that carry nothing yet."""
 
 PERIODS = 4
-"""Rounds that are averaged, at most, of exchanges with a `period`, which take many iterations."""
+"""Rounds that are averaged, at most, for exchanges with a `period`, which take many iterations."""
 
 COMPARED_AT, BESTS = 6, 3
 """Iteration of the comparison of losses in a dry run of direct transfers, and workers that are the
@@ -67,8 +67,8 @@ class Iteration:
     wait_s
         Seconds of waiting, for what others send or for their links.
     rare_s
-        Share of what comes once in many iterations: timed batches, and the best worker's weights,
-        which delay the gradients behind them.
+        Seconds of an iteration's share in what is rare: timed batches, and the best worker's
+        weights, which delay the gradients behind them.
     iteration_s
         The sum of these.
     link_bytes
@@ -123,7 +123,7 @@ def iteration(
         Share of a gradient's bytes that goes to everyone, in place of what the system selects. None
         takes the one that was measured of the system, if there is one.
     seed
-        Of drawn partners, as in a training of that seed.
+        Seed of drawn partners, as in a training of that seed.
     rounds
         Rounds of the dry run; a round is an iteration, or as many as an exchange's `period`. Fewer
         are quicker, and less exact.

@@ -1,1 +1,1 @@
-"""What workers do: one program for every system."""
+"""The program of a worker, one for every system."""

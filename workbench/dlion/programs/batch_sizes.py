@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class State(NamedTuple):
-    """What decides the sizes of the next iteration."""
+    """State of the controllers, by which the sizes of the next iteration are set."""
 
     controller: GlobalBatch
     power: dict[int, float]  # newest of all that were heard
@@ -40,9 +40,9 @@ class State(NamedTuple):
 
 
 class BatchSizes:
-    """A worker's source: samples of its own, as many as the controllers of batch sizes say.
+    """A source of batches from a worker's shard, of the sizes that the controllers set.
 
-    `samples` and `global_batch` are those of its present batch, and of all workers' together.
+    `samples` are in its present batch, `global_batch` in those of all workers together.
     """
 
     epoch_over = False

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from workbench.runtime import Message
 
 LATEST = 5
-"""Iterations that the seconds of one are a mean of, for a link's budget (Sec. 3.3).
+"""Latest iterations over which the seconds of one are averaged, for a link's budget (Sec. 3.3).
 
 Deviation: over how many the paper counts them is not stated.
 """
@@ -39,7 +39,7 @@ NOTHING = Part(())
 
 
 class Update(NamedTuple):
-    """What a peer is sent of a gradient."""
+    """A part of a gradient, as it is sent to a peer."""
 
     iteration: int
     samples: int  # of the batch
@@ -47,7 +47,7 @@ class Update(NamedTuple):
 
 
 class GradientExchange(Exchange):
-    """A worker's exchange, as its system says: parts of gradients, and the best weights."""
+    """A worker's exchange by its system: parts of gradients, and the best weights."""
 
     takes_step = True
 
@@ -136,7 +136,7 @@ class GradientExchange(Exchange):
         return weights
 
     def _factor(self, samples: int) -> float:
-        """Factor of a gradient from a batch of this size, with which it is added."""
+        """Factor by which a gradient from a batch of this size is added."""
         sizes, worker = self._batch_sizes, self.worker
         weight = self._weighting(samples, sizes.samples, sizes.global_batch, worker.nodes)
         return -worker.job.learning_rate * weight
@@ -154,7 +154,7 @@ class GradientExchange(Exchange):
         self._count_undelivered()
 
     def _count_undelivered(self) -> None:
-        """Count the alive peers that may have to say that something arrived."""
+        """Count the alive peers that may still acknowledge a gradient."""
         alive, has_answered = self.worker.alive, self.worker.heartbeat.has_answered
         self.worker.progress.undelivered = sum(
             peer in alive and not has_answered(peer, sent_s)

@@ -31,7 +31,7 @@ class WorkerModel(NamedTuple):
 
 
 class WorkerProgram:
-    """Program of a worker, and its model; returns how many iterations it has computed."""
+    """Program of a worker, and its model; it returns the number of iterations computed."""
 
     def __init__(
         self, job: Job, how: System | MakeExchange, state: Synchronized[PeerLearner]

@@ -126,7 +126,7 @@ def balance(
         g: seconds of ranking before an epoch, over those of learning from all points.
     taking_over
         Throughput by which the others take over points of failed platforms; None for the state's.
-        Where several platforms decide, rates that all know make them hand over the same points.
+        Rates that stay from epoch to epoch keep the points where they are.
 
     Raises
     ------

@@ -29,7 +29,7 @@ class Load:
     starts_s
         When each contention begins: 0 first, ascending.
     contentions
-        As many; the last one holds for ever.
+        One for each start; the last one holds for ever.
     """
 
     starts_s: tuple[float, ...] = (0.0,)
@@ -111,14 +111,14 @@ class Platform:
     Attributes
     ----------
     name
-        Unique in a deployment.
+        Name, unique in a deployment.
     predictor
-        Of its kind: the regression of slowdown, which also slows it in the simulation, and t_0:
-        seconds that an executor without contention takes to learn from a sample.
+        Predictor of its kind of machine: the regression of slowdown, which also slows it in the
+        simulation, and t_0, the seconds to learn from a sample without contention.
     load
-        What co-runs with its executor; of several executors a tuple, one `Load` for each.
+        Contention by others on its executor; for several executors a tuple, one `Load` for each.
     slower
-        How many times slower than its kind it is, in learning, ranking and aggregating.
+        Factor by which it is slower than its kind, in learning, ranking and aggregating.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Platform:
 
     @property
     def executors(self) -> tuple[Load, ...]:
-        """What co-runs with each executor."""
+        """The load of each executor."""
         return self.load if isinstance(self.load, tuple) else (self.load,)
 
     @property

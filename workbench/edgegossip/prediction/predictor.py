@@ -96,7 +96,7 @@ class Predictor:
     form
         A name in `FORMS`.
     cores
-        Of the machine.
+        Cores of the machine.
     network_scale, disk_scale
         Bytes per second that count as 1.
     weights

@@ -84,7 +84,7 @@ def has_means(dataset: Dataset) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class EdgeGossip:
-    """Selects what each platform of a `Setup` learns from, in `workbench.decentralised.train`.
+    """Options of EdgeGossip; they select the samples of each platform of a `Setup`.
 
     In virtual time, aggregating takes the operations of the paper's Table 3, and ranking
     `forward_share` of the seconds that learning from as many points takes; the balancer and the
@@ -93,35 +93,36 @@ class EdgeGossip:
     Parameters
     ----------
     technique
-        Of aggregation: one of those that Table 3 counts, `COUNTED`.
+        Aggregation technique, one of the three whose operations Table 3 counts: ``"svd_kmeans"``,
+        ``"incremental_svd_lsh"`` or ``"hash_kmeans"``.
     ratio
-        Points for each aggregated one; at most the least shard's.
+        Points for each aggregated one; at most as many as the smallest shard has.
     strategy
         A name in `STRATEGIES`.
     order
-        Of the chosen points: ``"shuffled"``, just as many as the ratio asks for, in batches; or
-        ``"ranked"``, in the batches of whole subsets that were selected, largest effect first.
+        Order of the chosen points: ``"shuffled"``, exactly as many as the balancer allows; or
+        ``"ranked"``, whole subsets, largest effect first.
     balancer
         One of `BALANCERS`: ``"with_ranking"`` counts what ranking takes before an epoch,
         ``"literal"`` is Alg. 1, which does not.
     threshold, failed_share, on_failures
-        Of the balancer. A platform fails when it is predicted to be slower than `threshold`, or
-        is silent. ``"reassign"`` lets the others take over its points, and aggregate theirs again,
-        until it is back; ``"stop"`` ends the run. Up to `failed_share` its points are left out.
-        Platforms take over in proportion to their throughput without contention.
+        How the balancer handles failures. A platform fails when it is predicted to be slower than
+        `threshold`, or is silent. While at most `failed_share` of the platforms have failed, their
+        points are left out. Beyond that, ``"reassign"`` lets the others take them over until they
+        are back, in proportion to throughput without contention; ``"stop"`` ends the run.
     coordinator
         Index of the platform on which the balancer runs; it needs links with all others.
     forward_share
-        Seconds that evaluating a point takes over those that learning from it does.
+        Seconds of evaluating a point over those of learning from it.
     operations_per_s
-        In aggregating.
+        Operations a second that a platform does in aggregating.
     stands_for
         Points of the paper that each training sample stands for in the cost of aggregating; the
         platforms' seconds per sample should be as many times as long, too.
     features
-        Of each of those; None for as many as the samples have.
+        Features of each of those points; None for as many as the samples have.
     window_s
-        Over which contention is averaged before a prediction.
+        Seconds over which contention is averaged before a prediction.
     """
 
     technique: str = "svd_kmeans"
@@ -149,12 +150,17 @@ class EdgeGossip:
         check_fields(self)
 
     def fitted(self, setup: Any) -> PlatformSelector:
-        """Return what selects in a training on the setup's platforms."""
+        """Return the selector for a training on the setup's platforms."""
         platforms = getattr(setup, "platforms", None)
         if platforms is None:
             raise UserError(
                 f"EdgeGossip learns on platforms, which a {type(setup).__name__} has not; give an "
                 "edgegossip.Setup"
+            )
+        if setup.exchange.in_lockstep:
+            raise UserError(
+                f"{type(setup.exchange).__name__} needs as many batches on each platform, but the "
+                "balancer gives slow ones fewer; give exchange=Gossip(...), GoSgd(...) or AdPsgd()"
             )
         self._check_coordinator(setup.network)
         inputs, labels = setup.dataset.inputs, setup.dataset.y_train
@@ -216,7 +222,7 @@ class PlatformSelector:
         return self
 
     def begin(self, node: int) -> State:
-        """A platform's own shard, whatever others took over meanwhile."""
+        """First state: a platform's own shard, whatever others took over meanwhile."""
         return State(self.shards[node], self.platforms[node].baseline_s)
 
     def report(self, state: State, view: View) -> tuple[State, float]:
@@ -230,7 +236,7 @@ class PlatformSelector:
         return state, platform.throughput(state.baseline_s, view.now_s, self.options.window_s)
 
     def decide(self, reports: Mapping[int, float]) -> Ratios:
-        """Balance: which share of its points each platform keeps, and who takes over whose."""
+        """Set the share of its points that each platform keeps, and who takes over whose."""
         options, throughput = self.options, [reports.get(i, 0.0) for i in range(len(self.shards))]
         ratio = {"aggregated": options.ratio, "points": 1.0, "none": math.inf}[options.how.effects]
         return balance(
@@ -267,9 +273,7 @@ class PlatformSelector:
 
     def _aggregated(self, state: State, view: View) -> tuple[State, float]:
         """The state with `held` aggregated; the seconds that this takes."""
-        if (
-            not self.options.how.aggregates
-        ):  # every point by itself, of which only the index is needed
+        if not self.options.how.aggregates:  # every point by itself: only its index is needed
             each = np.arange(len(state.held), dtype=np.int64)
             by_index = state.held[:, None].astype(np.float64)
             return replace(state, aggregation=Aggregation(by_index, each, each, 1.0)), 0.0
