@@ -159,7 +159,7 @@ def test_rounds_take_as_many_batches_of_each_node() -> None:
 
 
 def test_anything_but_a_selecting_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"selecting is 'x'; give a decentralised.Selecting"):
+    with pytest.raises(TypeError, match=r"selecting is 'x'; give a decentralised.MakeSelector"):
         decentralised.train(GOOD, "x")  # type: ignore[arg-type]
 
 

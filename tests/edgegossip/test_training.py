@@ -128,6 +128,11 @@ test_options_refused = refusals(
     train,
     {"setup": SETUP},
     {
+        "setup": {
+            "DiLoCo needs as many batches on each": [
+                replace(SETUP, exchange=decentralised.DiLoCo())
+            ]
+        },
         "techniqe": {"unknown option 'techniqe'. Did you mean 'technique'": ["hash_kmeans"]},
         "shards": {"unknown option 'shards'": [[]]},
         "strategy": {"Did you mean 'importance'": ["important"]},

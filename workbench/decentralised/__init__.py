@@ -18,7 +18,7 @@ from workbench.decentralised.exchanges.moshpit_sgd import MoshpitSgd
 from workbench.decentralised.exchanges.noloco import NoLoCo
 from workbench.decentralised.mixing import Mixing, MixingError, metropolis_hastings
 from workbench.decentralised.recorder import EPOCHS
-from workbench.decentralised.selecting import EverySample, LastEpoch, Selecting, Selector, View
+from workbench.decentralised.selecting import EverySample, LastEpoch, MakeSelector, Selector, View
 from workbench.decentralised.topologies import GRAPHS, complete, nearest, random_regular, ring, star
 from workbench.decentralised.training import GossipSetup, Trained, TrainingError, train
 from workbench.decentralised.worker import Worker
@@ -38,11 +38,11 @@ __all__ = [
     "GossipSetup",
     "LastEpoch",
     "MakeExchange",
+    "MakeSelector",
     "Mixing",
     "MixingError",
     "MoshpitSgd",
     "NoLoCo",
-    "Selecting",
     "Selector",
     "Step",
     "Trained",

@@ -44,7 +44,7 @@ class Heartbeat:
         self._newest: dict[int, dict[str, int]] = {peer: {} for peer in self.sources}
         self._came_s = dict.fromkeys(targets, -1.0)  # by peer, `at_s` of its newest heartbeat
         self._answered_s = dict.fromkeys(self.sources, -1.0)  # by peer, its newest `answers_s`
-        self._active_s, self._waits = 0.0, False
+        self._active_s, self._waiting = 0.0, False
         self.sent: dict[str, int] = {}  # as in a `Beat`
 
     def start(self) -> None:
@@ -57,7 +57,7 @@ class Heartbeat:
         context = self._context
         while True:
             now_s = context.now_s()
-            if not self._waits:
+            if not self._waiting:
                 self._active_s = now_s
             for peer in self._targets:
                 beat = Beat(dict(self.sent), now_s, self._came_s[peer], self._active_s)
@@ -91,9 +91,9 @@ class Heartbeat:
         """Whether an answer to what a peer was sent by then has arrived, or is lost."""
         return self._answered_s[peer] > asked_s
 
-    def wait(self, *, waits: bool) -> None:
+    def note_waiting(self, *, waiting: bool) -> None:
         """Note that the node only waits from now on, or does so no more."""
-        self._waits, self._active_s = waits, self._context.now_s()
+        self._waiting, self._active_s = waiting, self._context.now_s()
 
     def left_s(self, peer: int) -> float:
         """Seconds until a silent peer counts as gone; 0 once it does."""

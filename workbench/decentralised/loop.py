@@ -77,7 +77,7 @@ async def run(worker: Worker, source: Source, exchange: Exchange) -> Any:
         if batch is not None:
             began_s, work = context.now_s(), partial(_work, exchange, batch)
             times = worker.job.iteration_factor
-            loss = await worker.timed(work, len(batch), source.label, times)
+            loss = await worker.compute(work, len(batch), source.label, times)
             progress.iteration = iteration = progress.iteration + 1
             step = Step(iteration, loss, context.now_s() - began_s)
             await exchange.after_step(step)

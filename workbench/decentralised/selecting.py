@@ -63,8 +63,8 @@ def view_of(setup: EpochSetup, learner: PeerLearner, now_s: float = 0.0, **known
     return View(node, now_s, learner.flat, setup, setup.held[node], *sizes, **known)
 
 
-class Selecting(Protocol):
-    """Options of a selection, which make a `Selector` for a training."""
+class MakeSelector(Protocol):
+    """Options of a selection, which make the `Selector` of a training."""
 
     def fitted(self, setup: Any) -> Selector[Any]:
         """Return the selector for a training of this setup, or refuse the setup."""

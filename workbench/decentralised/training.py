@@ -19,7 +19,7 @@ from workbench.decentralised.epochs import Epochs
 from workbench.decentralised.learner import PeerLearner
 from workbench.decentralised.loop import run
 from workbench.decentralised.recorder import PeerRecorder
-from workbench.decentralised.selecting import EverySample, Selecting, Selector, view_of
+from workbench.decentralised.selecting import EverySample, MakeSelector, Selector, view_of
 from workbench.decentralised.setup import EpochSetup, sample_seconds
 from workbench.decentralised.worker import Job, Worker
 from workbench.runtime import Fault, Run, Synchronized
@@ -108,7 +108,7 @@ class GossipSetup(EpochSetup):
         }
         return tuple(sample_s[rate] for rate in rates)
 
-    def programs(self, how: Selecting | None = None) -> EpochPrograms:
+    def programs(self, how: MakeSelector | None = None) -> EpochPrograms:
         """Programs of the nodes; `how` selects their samples, as `selecting` of `train`."""
         return epoch_programs(self, how)
 
@@ -189,7 +189,7 @@ class EpochPrograms(training.Programs["Trained[tuple[Tensor, ...]]"]):
 
 def train(
     setup: EpochSetup,
-    selecting: Selecting | None = None,
+    selecting: MakeSelector | None = None,
     *,
     faults: Iterable[Fault] = (),
     trace: bool = False,
@@ -239,10 +239,10 @@ def train(
     return training.train(setup, selecting, RunOptions(faults, trace, progress, threads))
 
 
-def epoch_programs(setup: EpochSetup, selecting: Selecting | None) -> EpochPrograms:
+def epoch_programs(setup: EpochSetup, selecting: MakeSelector | None) -> EpochPrograms:
     """Programs of the nodes, which learn from the samples that `selecting` chooses."""
     if not (selecting is None or hasattr(selecting, "fitted")):
-        raise TypeError(f"selecting is {selecting!r}; give a decentralised.Selecting, or None")
+        raise TypeError(f"selecting is {selecting!r}; give a decentralised.MakeSelector, or None")
     chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
     flat = setup.flat()
     job = setup.job(

@@ -170,7 +170,7 @@ class Worker:
         self.inbox.clear()
         return taken
 
-    async def timed(
+    async def compute(
         self,
         begin: Callable[[], Callable[[PeerLearner], Any]],
         samples: int,
@@ -219,7 +219,7 @@ class Worker:
         all have only waited for `heartbeat.QUIET` times as long, nobody meets it any more.
         """
         heartbeat = self.heartbeat
-        heartbeat.wait(waits=True)
+        heartbeat.note_waiting(waiting=True)
         self.update_alive()
         while not met():
             left_s = min(heartbeat.next_gone_s(), heartbeat.quiet_s())
@@ -229,7 +229,7 @@ class Worker:
             await self.receive("wake", left_s or math.inf)
             self._waiting = False
             self.update_alive()
-        heartbeat.wait(waits=False)
+        heartbeat.note_waiting(waiting=False)
 
     async def until_all_are_done(self) -> None:
         """Tell the others that this worker has finished, and wait for all that are alive."""
@@ -272,7 +272,7 @@ class Worker:
         """Peers that are not gone, ascending."""
         return tuple(self.progress.newest)
 
-    def heard(self, message: Message, iteration: int, values: int) -> None:
+    def note_arrival(self, message: Message, iteration: int, values: int) -> None:
         """Note and record what a peer has sent in one of its iterations."""
         newest, sender = self.progress.newest, message.sender
         if sender in newest:
@@ -362,7 +362,7 @@ class Worker:
 
     def _take_arrays(self, message: Message) -> None:
         topic, turn, arrays, buffers = message.payload
-        self.heard(message, turn, sum(array.size for array in arrays))
+        self.note_arrival(message, turn, sum(array.size for array in arrays))
         act = self._acts.get(topic)
         if act is not None:
             act(message.sender, turn, arrays)

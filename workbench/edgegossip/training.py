@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import training
 from workbench.clusters.cluster import check_cluster
-from workbench.decentralised import Selecting, Trained, TrainingError
+from workbench.decentralised import MakeSelector, Trained, TrainingError
 from workbench.decentralised.setup import EpochSetup
 from workbench.decentralised.training import EpochPrograms, epoch_programs
 from workbench.edgegossip.costs import platforms as kinds
@@ -102,7 +102,7 @@ class Setup(EpochSetup):
         """Seconds to learn from a sample at speed 1, by platform."""
         return tuple(platform.sample_s for platform in self.platforms)
 
-    def programs(self, how: Selecting | None = None) -> EpochPrograms:
+    def programs(self, how: MakeSelector | None = None) -> EpochPrograms:
         """Programs of the platforms: plain gossip's, or those of `how`, an `EdgeGossip`."""
         return epoch_programs(self, how)
 

@@ -11,7 +11,7 @@ import pytest
 from tests.decentralised.exchanges.runs import MODEL_BYTES, RATE, batches, first, setup, train
 from tests.oracles import model_exchange as oracle
 from workbench.decentralised import AdPsgd, MakeExchange, Worker
-from workbench.decentralised.exchanges.ad_psgd import Averaging
+from workbench.decentralised.exchanges.ad_psgd import PairAveraging
 from workbench.training import Sgd
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Noting(MakeExchange):
         self.steps: list[np.ndarray] = []
         self.crossed: list[int] = []
 
-    def __call__(self, worker: Worker) -> Averaging:
+    def __call__(self, worker: Worker) -> PairAveraging:
         noting, step, receive = self, worker.learner.step, worker.receive_arrays
         waiting = [False]
 
@@ -54,7 +54,7 @@ class Noting(MakeExchange):
             waiting[0] = False
             return received
 
-        class Noted(Averaging):
+        class Noted(PairAveraging):
             def _answer(self, sender: int, turn: int, arrays: Arrays) -> None:
                 if waiting[0]:
                     noting.crossed.append(sender)

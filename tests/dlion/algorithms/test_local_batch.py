@@ -14,7 +14,7 @@ from tests.oracles import dlion_parts as oracle
 from tests.refusals import refusals
 from workbench.dlion.algorithms.local_batch import (
     local_batch_sizes,
-    of_those_there,
+    own_batch_size,
     relative_power,
 )
 
@@ -44,7 +44,7 @@ def test_by_hand() -> None:
     assert local_batch_sizes(267, (12, 1, 2)) == (214, 18, 35)  # 213.6, 17.8, 35.6
     assert local_batch_sizes(6, (1e9, 1, 1)) == (4, 1, 1)
     assert local_batch_sizes(3, (5e307, 1e308, 1e308)) == (1, 1, 1)
-    assert of_those_there(12, {5: 2.0, 1: 1.0, 3: 3.0}, 3) == 6
+    assert own_batch_size(12, {5: 2.0, 1: 1.0, 3: 3.0}, 3) == 6
 
 
 test_refused = refusals(

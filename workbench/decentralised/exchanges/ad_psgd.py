@@ -30,13 +30,13 @@ class AdPsgd(MakeExchange):
 
     in_lockstep = False
 
-    def __call__(self, worker: Worker) -> Averaging:
+    def __call__(self, worker: Worker) -> PairAveraging:
         """Make a worker's part."""
-        return Averaging(worker)
+        return PairAveraging(worker)
 
 
-class Averaging(Exchange):
-    """A worker that averages with one random peer an iteration."""
+class PairAveraging(Exchange):
+    """Averaging of a worker with one random peer in each iteration."""
 
     takes_step = True
 

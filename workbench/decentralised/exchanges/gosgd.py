@@ -82,7 +82,7 @@ class WeightedModels(Exchange):
 
     def _keep(self, message: Message) -> None:
         model: WeightedModel = message.payload
-        self.worker.heard(message, model.iteration, len(model.parameters))
+        self.worker.note_arrival(message, model.iteration, len(model.parameters))
         self.arrived.append(model)
 
     def merge(self) -> None:

@@ -52,9 +52,9 @@ class Gossip(MakeExchange):
     def __init__(self, mixing: Any) -> None:
         object.__setattr__(self, "mixing", as_mixing(mixing))
 
-    def __call__(self, worker: Worker) -> Models:
+    def __call__(self, worker: Worker) -> GossipRounds:
         """Make a worker's part."""
-        return Models(self.mixing, worker)
+        return GossipRounds(self.mixing, worker)
 
     def check(self, cluster: Cluster) -> None:
         """Refuse a cluster of another size, or without a link that the mixing needs."""
@@ -85,8 +85,8 @@ class Model(NamedTuple):
     buffers: Mapping[str, Tensor]  # weigh nothing on the links
 
 
-class Models(Exchange):
-    """A worker's part in the exchanges with its sources and targets in the mixing.
+class GossipRounds(Exchange):
+    """A worker's exchanges with its sources and targets in the mixing, one an epoch.
 
     The program returns the last epoch whose exchange it took part in.
     """

@@ -42,9 +42,9 @@ class MoshpitSgd(MakeExchange):
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def __call__(self, worker: Worker) -> Rounds:
+    def __call__(self, worker: Worker) -> GridRounds:
         """Make a worker's part."""
-        return Rounds(self, worker)
+        return GridRounds(self, worker)
 
 
 def line(node: int, nodes: int, dimensions: int, axis: int) -> list[int]:
@@ -55,8 +55,8 @@ def line(node: int, nodes: int, dimensions: int, axis: int) -> list[int]:
     return [one for one in range(first, first + side * step, step) if one < nodes]
 
 
-class Rounds(Exchange):
-    """A worker's rounds."""
+class GridRounds(Exchange):
+    """A worker's rounds of averaging along the lines of the grid."""
 
     takes_step = True
 

@@ -68,7 +68,7 @@ class Gradient:
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Links from a node to the peers that are there."""
+    """Links from a node to its alive peers."""
 
     node: int  # itself
     bandwidth_bps: Mapping[int, float | None]  # by peer, of the latest transfers; None before any
@@ -76,7 +76,7 @@ class Links:
 
     @property
     def peers(self) -> tuple[int, ...]:
-        """Peers that are there, ascending."""
+        """Alive peers, ascending."""
         return tuple(self.bandwidth_bps)
 
     def budget_bytes(self, peer: int) -> float | None:
@@ -104,9 +104,9 @@ class Monitor:
             if transfer.source == self._node and transfer.size_bytes and seconds > 0:
                 self._latest[transfer.target].append((transfer.size_bytes, seconds))
         self._transfers.clear()
-        return {peer: self._of(peer) for peer in peers}
+        return {peer: self._mean_bps(peer) for peer in peers}
 
-    def _of(self, peer: int) -> float | None:
+    def _mean_bps(self, peer: int) -> float | None:
         latest = self._latest.get(peer)
         if not latest:
             return None
@@ -120,8 +120,8 @@ PartialGradients = Callable[[Gradient, Links], Parts]
 """Chooses which parts of a gradient go to which peer."""
 
 
-class Leftover:
-    """Sum of all values of gradients that were not sent; `values` is None before the first."""
+class ErrorFeedback:
+    """Sum of all values of gradients that were not sent yet; `values` is None before the first."""
 
     def __init__(self) -> None:
         self.values: Values | None = None
@@ -144,7 +144,7 @@ class Accumulated:
     """Send all peers what a rule selects of all that was not sent yet; the rest adds up."""
 
     rule: Callable[[Gradient], NDArray[np.bool_]]
-    left: Leftover = field(default_factory=Leftover, compare=False, repr=False)
+    left: ErrorFeedback = field(default_factory=ErrorFeedback, compare=False, repr=False)
 
     def __call__(self, gradient: Gradient, links: Links) -> Parts:
         """Add the gradient, and send the values that the rule selects."""

@@ -9,7 +9,7 @@ Deviation: how many blocks there are before that is not stated; here six.
 
 import math
 
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Leftover, Links, Parts
+from workbench.decentralised.gradient_exchange.gradient import ErrorFeedback, Gradient, Links, Parts
 from workbench.decentralised.gradient_exchange.part import Part, Piece
 from workbench.dlion.algorithms.synchronisation import asynchronous
 from workbench.dlion.algorithms.system import System
@@ -25,7 +25,7 @@ class Blocks:
     """
 
     def __init__(self, *, accumulate: bool = True) -> None:
-        self.left = Leftover() if accumulate else None
+        self.left = ErrorFeedback() if accumulate else None
         self.blocks = 0  # how many; 0 until bandwidth is known
         self.turn = 0
 

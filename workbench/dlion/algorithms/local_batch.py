@@ -72,8 +72,8 @@ def _shared_out(batch: int, shares: tuple[float, ...]) -> tuple[int, ...]:
     return tuple(in_proportion(batch, shares, least=1))
 
 
-def of_those_there(global_batch: int, power: Mapping[int, float], node: int) -> int:
-    """A worker's own size, where `power` has all workers that are there."""
+def own_batch_size(global_batch: int, power: Mapping[int, float], node: int) -> int:
+    """Batch size of a worker, where `power` has all alive workers."""
     nodes = sorted(power)
     sizes = local_batch_sizes(global_batch, [power[one] for one in nodes])
     return sizes[nodes.index(node)]

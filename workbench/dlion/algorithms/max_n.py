@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Leftover, Links, Parts
+from workbench.decentralised.gradient_exchange.gradient import ErrorFeedback, Gradient, Links, Parts
 from workbench.decentralised.gradient_exchange.part import Part, Values, encoded_bytes
 from workbench.utils.checks import UserError, check_number
 
@@ -127,7 +127,7 @@ class PerLinkAddedUp:
     """
 
     def __init__(self) -> None:
-        self.left = defaultdict[int, Leftover](Leftover)
+        self.left = defaultdict[int, ErrorFeedback](ErrorFeedback)
 
     def __call__(self, gradient: Gradient, links: Links) -> Parts:
         """Add the gradient to what each peer lacks, and send it the largest N of that."""

@@ -9,7 +9,7 @@ Deviation: neither clipping nor a warm-up of the sparsity; momentum is 0 unless 
 
 import numpy as np
 
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Leftover, Links, Parts
+from workbench.decentralised.gradient_exchange.gradient import ErrorFeedback, Gradient, Links, Parts
 from workbench.decentralised.gradient_exchange.part import Values, largest
 from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.algorithms.system import System
@@ -28,7 +28,7 @@ class TopK:
             raise UserError(f"momentum is {momentum}; it must be at least 0 and below 1")
         self.share, self.momentum = share, momentum
         self.velocity: Values | None = None
-        self.left = Leftover()
+        self.left = ErrorFeedback()
 
     def __call__(self, gradient: Gradient, links: Links) -> Parts:
         """Accumulate, send the largest, keep the rest."""

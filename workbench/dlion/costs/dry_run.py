@@ -194,7 +194,7 @@ _DATA = Dataset("nothing", *_NOTHING, *_NOTHING, ("nothing",))
 
 
 class DryRun:
-    """A training of sizes; iterations, arrivals and spans of its run are kept.
+    """A training of sizes, on the simulator; it keeps iterations and arrivals.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.decentralised.recorder import Evaluated, Iteration
 from workbench.dlion.algorithms.global_batch import CONSTANT, GlobalBatch, step
-from workbench.dlion.algorithms.local_batch import of_those_there, relative_power
+from workbench.dlion.algorithms.local_batch import own_batch_size, relative_power
 from workbench.training.batches import Draw
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class BatchSizes:
             self._state = State(self._state.controller, power, iteration, size)
         known, least = self._state.power, min(self._state.power.values())
         alive = {node: known.get(node, least) for node in (worker.node, *worker.alive)}
-        return of_those_there(size, alive, worker.node), size
+        return own_batch_size(size, alive, worker.node), size
 
     async def after_step(self, step_: Step, samples: int) -> None:
         """Count and record an iteration, and evaluate where it is due."""
@@ -139,7 +139,7 @@ class BatchSizes:
         shard, seconds = worker.job.shards[worker.node], []
         for size in batching.sizes:
             began_s = worker.context.now_s()
-            await worker.timed(_try_out(np.resize(shard, size).copy()), size, self.label)
+            await worker.compute(_try_out(np.resize(shard, size).copy()), size, self.label)
             seconds.append(worker.context.now_s() - began_s)
         return relative_power(batching.sizes, seconds)
 

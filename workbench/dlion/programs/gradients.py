@@ -144,7 +144,7 @@ class GradientExchange(Exchange):
     def _take(self, message: Message) -> None:
         update: Update = message.payload
         self.worker.inbox.append((update.part, self._factor(update.samples)))
-        self.worker.heard(message, update.iteration, update.part.values)
+        self.worker.note_arrival(message, update.iteration, update.part.values)
         if self._system.acknowledged:
             self.worker.tell("arrived", update.iteration, to=message.sender)
 

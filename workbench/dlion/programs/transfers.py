@@ -34,7 +34,7 @@ class Transfers:
     def start(self) -> None:
         """Listen to the others."""
         self._worker.on("loss", self._hear)
-        self._worker.on("request", self._hand_over)
+        self._worker.on("request", self._send_weights)
         self._worker.on("weights", self._merge)
 
     def after_step(self, iteration: int, loss: float) -> None:
@@ -77,7 +77,7 @@ class Transfers:
             for peer, asked_s in self._asked
         )
 
-    def _hand_over(self, message: Message) -> None:
+    def _send_weights(self, message: Message) -> None:
         worker = self._worker
         learner = worker.up_to_date
         best = Weights(worker.progress.iteration, learner.snapshot(), learner.buffers())
@@ -90,4 +90,4 @@ class Transfers:
             self._asked.remove(asked)
         learner = self._worker.up_to_date
         learner.merge(best.parameters, best.buffers, self._transfer.share)
-        self._worker.heard(message, best.iteration, len(best.parameters))
+        self._worker.note_arrival(message, best.iteration, len(best.parameters))
