@@ -62,6 +62,8 @@ class Setup:
         a tensor.
     epochs
         Passes over all samples.
+    sgd
+        Optimiser, such as ``Sgd(0.02, momentum=0.9)``.
     seed
         Seed of the first weights, the batches and whatever the model draws.
     parallel

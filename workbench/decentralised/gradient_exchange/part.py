@@ -109,7 +109,7 @@ def _encoded(variable: slice, values: Values, chosen: NDArray[np.bool_], count: 
 
 
 def _zeroed(values: Values, chosen: NDArray[np.bool_]) -> Values:
-    """A copy with zeros for what is not chosen, be it infinite."""
+    """A copy with zeros in place of what is not chosen, even infinite values."""
     zeroed = np.empty_like(values)
     bits = np.dtype(f"u{values.itemsize}")  # a product is several times as fast as np.where
     np.multiply(values.view(bits), chosen, out=zeroed.view(bits))

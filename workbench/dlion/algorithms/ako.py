@@ -21,7 +21,7 @@ FIRST = 6
 class Blocks:
     """Send everyone the next block of what has accumulated; or of the gradient alone.
 
-    That Ako accumulates, Hong & Chandra (Sec. 5.1.4) do not say of theirs.
+    Hong & Chandra (Sec. 5.1.4) do not say that their Ako accumulates.
     """
 
     def __init__(self, *, accumulate: bool = True) -> None:
@@ -31,7 +31,7 @@ class Blocks:
 
     def __call__(self, gradient: Gradient, links: Links) -> Parts:
         """Add to all blocks and send one."""
-        # What is left itself, not a copy.
+        # The sum itself, not a copy.
         total = gradient.values if self.left is None else self.left.plus(gradient.values)
         if not self.blocks:
             self.blocks = blocks(gradient.values.nbytes, links)

@@ -19,7 +19,7 @@ from workbench.utils.checks import ABOVE_ZERO, NOT_NEGATIVE, at_least, between, 
 
 @dataclass(frozen=True)
 class Growth:
-    """How the global batch size grows."""
+    """Growth of the global batch size."""
 
     # Samples that a step of the warm-up adds, and what one of the speed-up multiplies by.
     warm_up_add: int = field(default=64, metadata=at_least(0))
@@ -27,7 +27,7 @@ class Growth:
     # Epochs from one step to the next, and before the speed-up.
     every_epochs: float = field(default=3, metadata=ABOVE_ZERO)
     warm_up_epochs: float = field(default=3, metadata=NOT_NEGATIVE)
-    # Of the training data, up to which each phase grows.
+    # Shares of the training data, up to which each phase grows.
     warm_up_share: float = field(default=0.01, metadata=between(0, 1))
     speed_up_share: float = field(default=0.1, metadata=between(0, 1))
 
@@ -48,7 +48,7 @@ class GlobalBatch(NamedTuple):
 
 
 def step(state: GlobalBatch, growth: Growth, data_samples: int) -> GlobalBatch:
-    """Count an iteration of the present size, behind which the size grows if a step is due."""
+    """Count an iteration of the present size; the size then grows if a step is due."""
     before = state.epoch * data_samples + state.learnt
     epoch, learnt = divmod(before + state.size, data_samples)
     every = max(1, round(min(growth.every_epochs * data_samples, sys.maxsize)))
@@ -60,7 +60,7 @@ def step(state: GlobalBatch, growth: Growth, data_samples: int) -> GlobalBatch:
 
 
 def _grown(size: int, growth: Growth, epochs: float, data_samples: int) -> int:
-    """The size behind a step that was due after some epochs."""
+    """Size after a step of growth that was due after some epochs."""
     warming_up = epochs <= growth.warm_up_epochs
     limit = int((growth.warm_up_share if warming_up else growth.speed_up_share) * data_samples)
     if warming_up:

@@ -12,7 +12,7 @@ WHOM = ("all", "worst")
 
 @dataclass(frozen=True)
 class Transfer:
-    """When losses are compared, who then asks for the best weights, and how they are merged.
+    """Options of the transfer: when losses are compared, who asks for weights, how they are merged.
 
     Deviation: the paper does not state of how many iterations the mean loss counts (l).
     """
@@ -34,7 +34,7 @@ class Transfer:
         check_name("whom", self.whom, WHOM)
 
     def is_due(self, iteration: int) -> bool:
-        """Whether losses are compared behind an iteration, counted from 1."""
+        """Whether losses are compared after an iteration, counted from 1."""
         return not iteration % (self.early_period if iteration <= self.early_until else self.period)
 
     def best(self, losses: Mapping[int, float]) -> int:

@@ -99,7 +99,7 @@ class Ranks:
         return max(least_n, 100 * step / STEPS)
 
     def selected(self, n: float) -> NDArray[np.bool_]:
-        """Which values N selects, flat."""
+        """Mask of the values that N selects, flat."""
         return self._ranks >= least_rank(n)
 
     def part(self, n: float) -> Part:
@@ -121,9 +121,9 @@ def per_link(gradient: Gradient, links: Links) -> Parts:
 
 
 class PerLinkAddedUp:
-    """As `per_link`, but what a peer was not sent adds up until it is.
+    """`per_link` with error feedback: what a peer was not sent adds up until it is.
 
-    Whether it does, the paper does not say.
+    The paper does not say whether it does.
     """
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class MaxN:
         object.__setattr__(self, "n", _check_n(self.n))
 
     def selected(self, gradient: Gradient) -> NDArray[np.bool_]:
-        """Which values are sent, flat."""
+        """Mask of the values that are sent, flat."""
         return Ranks(gradient).selected(self.n)
 
     def __call__(self, gradient: Gradient, links: Links) -> Parts:

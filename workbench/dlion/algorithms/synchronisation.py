@@ -1,4 +1,4 @@
-"""When a worker may begin its next iteration: `synch_training` of the paper (Sec. 4.2)."""
+"""Rules for when a worker may begin its next iteration: the paper's `synch_training` (Sec. 4.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker multiplies a peer's gradient by (Hong & Chandra 2021, Eqs. 4 and 7).
+"""Weights of peers' gradients (Hong & Chandra 2021, Eqs. 4 and 7).
 
 Deviation: n still counts workers that are gone, which the paper leaves open. Fewer gradients of the
 same weights are added then, so that steps get smaller.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Weighting = Callable[[int, int, int, int], float]
-"""Of a gradient: the sender's batch, the receiver's, the global batch, workers -> its weight."""
+"""Weight of a gradient, by the batches of sender and receiver, the global batch, and workers."""
 
 
 def equal(sent: int, own: int, global_batch: int, workers: int) -> float:

@@ -85,7 +85,7 @@ def timed_aggregate(
     ratio: float = 10,
     seed: int = 0,
 ) -> tuple[Aggregation, AggregationTimes]:
-    """As `aggregate`, with the seconds of each step.
+    """Aggregate as `aggregate` does, and time each step.
 
     In one thread: sums split among threads round differently from run to run.
     """

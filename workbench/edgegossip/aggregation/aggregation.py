@@ -29,7 +29,7 @@ class Aggregation:
     labels
         Class of each subset, (M,), int64.
     members
-        Which subset each original point is in, (N,), int64 from 0 to M-1.
+        Subset of each original point, (N,), int64 from 0 to M-1.
     ratio
         Original points for each aggregated one, as asked for; at least 1.
 

@@ -28,7 +28,7 @@ LEARNING_RATE = 0.001
 SHRINKING = 0.015
 START = 1.0
 RANGE = 255.0
-"""From the smallest to the largest value: pixels of 8 bits."""
+"""Difference of the largest value and the smallest: pixels of 8 bits."""
 
 
 def incremental_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ VALUES = 10
 LENGTH = 10
 """Length of the fingerprint, d' (Sec. 4.3)."""
 BINS = 10
-"""As many as the other techniques keep dimensions; the paper does not say how many."""
+"""Bins of a histogram: as many as other techniques keep dimensions; the paper does not say."""
 AT_ONCE = 4096
 """Points decomposed in one call, so that memory does not grow with the data set."""
 

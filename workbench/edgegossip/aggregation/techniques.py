@@ -17,7 +17,7 @@ from workbench.edgegossip.aggregation.reducers import (
 
 
 class Technique(NamedTuple):
-    """How similar points are found: first in fewer dimensions, then in subsets."""
+    """A way to find similar points: a reducer of dimensions, then a divider into subsets."""
 
     reduce: Reducer
     divide: Divider

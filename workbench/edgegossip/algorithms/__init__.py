@@ -30,8 +30,8 @@ class Strategy:
         ``select(aggregation, effects, ratio, batch_size, seed)`` -> batches of indices of original
         points, none twice; at least `ratio` of all points, where there are as many.
     effects
-        Whose losses `effects` are, the cost of selecting in each epoch: those of the M aggregated
-        points, of the N original points, or none, and then `effects` is ignored.
+        Losses that `effects` are, the cost of selecting in each epoch: of the M aggregated points,
+        of the N original points, or none, and then `effects` is ignored.
     aggregates
         Whether it needs aggregated data.
     """

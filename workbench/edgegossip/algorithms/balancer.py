@@ -64,7 +64,7 @@ class Balance:
 
 @dataclass(frozen=True)
 class Ratios:
-    """How much each platform processes in the next epoch, an entry for each.
+    """Shares of points that the platforms process in the next epoch, an entry for each.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Ratios:
     epoch_s
         T[i]: seconds that all its points would take; infinite of a failed platform.
     handovers
-        Who took over which points of failed platforms.
+        Points of failed platforms, and who took them over.
     """
 
     points: tuple[int, ...]

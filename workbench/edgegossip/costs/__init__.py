@@ -1,1 +1,1 @@
-"""How long epochs take on which platforms under which load, without learning."""
+"""Platforms under load, and the times of their epochs, without learning."""

@@ -1,4 +1,4 @@
-"""How long epochs take, without learning: who waits for whom (Han et al. 2021, Secs. 2.1, 3.3).
+"""Times of epochs, without learning: who waits for whom (Han et al. 2021, Secs. 2.1, 3.3).
 
 In an epoch a platform ranks by the losses of aggregated points, learns from a share of its points,
 sends the model to its peers, and waits for theirs: all others, or the nearest on a ring. Before the
@@ -46,10 +46,10 @@ class Epoch(NamedTuple):
 
 @dataclass(frozen=True)
 class Aggregating:
-    """What EdgeGossip adds to plain gossip; the fields are as for `EdgeGossip`."""
+    """Options of EdgeGossip beside plain gossip; the fields are as for `EdgeGossip`."""
 
     ratio: float = 10.0
-    generation_s: tuple[float, ...] = ()  # of aggregating on each platform, at speed 1
+    generation_s: tuple[float, ...] = ()  # aggregating on each platform, at speed 1
     forward_share: float = 1 / 3
     window_s: float = 60.0  # over which contention is averaged
     balancer: str = "with_ranking"
@@ -59,7 +59,7 @@ class Aggregating:
 
     @property
     def ranking_share(self) -> float:
-        """What the balancer takes ranking for, over learning from all points."""
+        """Seconds of ranking over those of learning from all points, as the balancer takes them."""
         return ranking_share(self.balancer, self.forward_share, self.ratio)
 
 

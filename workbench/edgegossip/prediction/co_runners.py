@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from workbench.utils.checks import UserError, check_name, check_number, check_whole
 
 SPLIT_BYTES = 1 << 20
-"""Of input that a process works on at a time; between two of them it can be stopped."""
+"""Bytes of input that a process works on at a time; between two splits it can be stopped."""
 WORD_BYTES, RECORD_BYTES = 8, 100
 CHUNK_BYTES = 1 << 15  # fits into a socket's buffer, so one thread can send and receive it
 
@@ -104,7 +104,7 @@ WORKLOADS: dict[str, Callable[[int, Devices], None]] = {
     "wordcount": count_words,
     "sort": sort_records,
 }
-"""What is done with a split, by the name of the job."""
+"""Function of a split, by the name of the job."""
 
 
 _JOBS = (REST, *WORKLOADS)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 INTERVAL_S, WINDOW_S = 1.0, 60.0
-"""As in the paper: read once a second, reported once a minute."""
+"""Seconds between two readings, and between two reports, as in the paper."""
 
 
 def report(path: Path, platform: str, window_s: float, mean: Contention) -> None:
@@ -56,9 +56,9 @@ class Monitor:
     Parameters
     ----------
     platform
-        Under which name to report.
+        Name in the reports.
     path
-        To which file, which `read_reports` reads; None for none. Its folder is made if missing.
+        File of the reports, for `read_reports`; None for none. Its folder is made if missing.
     source
         What is read; by default this machine's counters, without what this process and its
         children use of the cores and the disk.

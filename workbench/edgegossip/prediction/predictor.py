@@ -1,4 +1,4 @@
-"""How long a training task takes under contention: t = t_0 RG(U) (Han et al. 2021, Sec. 3.3).
+"""Time of a training task under contention: t = t_0 RG(U) (Han et al. 2021, Sec. 3.3).
 
 `fit` finds RG and t_0 from samples of contention and time. `FORMS` turn contention into features,
 each 0 without contention and never falling as contention rises. With non-negative weights
@@ -61,7 +61,7 @@ class Contention:
 RESOURCES = tuple(field.name for field in fields(Contention))
 
 LEAST_LEFT = 0.01
-"""Of the time of all cores; with less, a task's slowdown would be without bound."""
+"""Least share of all cores' time that is left; with less, a slowdown would be without bound."""
 
 
 def linear(u: Array, cores: int) -> Array:

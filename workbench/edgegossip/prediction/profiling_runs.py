@@ -40,7 +40,7 @@ SCHEMA = {
 }
 
 SETTLE_S = 0.2
-"""From the begin of the jobs to that of the measuring."""
+"""Seconds that jobs run before measuring begins."""
 
 BATCH_SIZE = 32
 
