@@ -48,6 +48,9 @@ class Noting(PlatformSelector):
     notes: dict[tuple[int, int], Note] = field(default_factory=dict)  # by epoch and platform
     reports: list[Mapping[int, float]] = field(default_factory=list)
 
+    def fitted(self, setup: Setup) -> Noting:
+        return self
+
     def decide(self, reports: Mapping[int, float]) -> Ratios:
         self.reports.append(reports)
         return super().decide(reports)

@@ -42,7 +42,7 @@ def given(slower: list[float], **changes: Any) -> tuple[Setup, PlatformSelector]
 def run(slower: list[float], **changes: Any) -> Trained[Any]:
     faults = changes.pop("faults", ())
     training, ours = given(slower, **changes)
-    return decentralised.train(training, ours, faults=faults)
+    return decentralised.train(training, ours.options, faults=faults)
 
 
 def samples(trained: Trained[Any], epoch: int) -> list[int]:
@@ -162,7 +162,7 @@ def test_a_few_failures_are_left_out() -> None:
 
 def test_points_of_too_many_failed_platforms_are_taken_over_and_aggregated_again() -> None:
     training, ours = given([1] * 4, epochs=6, patience_s=2.0, operations_per_s=1e7)
-    trained = decentralised.train(training, ours, faults=[Crash(2, at_s=1.0)], trace=True)
+    trained = decentralised.train(training, ours.options, faults=[Crash(2, at_s=1.0)], trace=True)
     last = trained.epochs.filter(epoch=6).sort("node")
     assert last["node"].to_list() == [0, 1, 3]
     assert last["samples"].to_list() == [80, 80, 80]  # 240 samples, all learnt from

@@ -217,10 +217,6 @@ class PlatformSelector:
         """The platform on which the balancer runs."""
         return self.options.coordinator
 
-    def fitted(self, setup: Any) -> PlatformSelector:
-        """Return itself."""
-        return self
-
     def begin(self, node: int) -> State:
         """First state: a platform's own shard, whatever others took over meanwhile."""
         return State(self.shards[node], self.platforms[node].baseline_s)
