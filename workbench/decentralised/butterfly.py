@@ -132,7 +132,7 @@ def _members(context: Context, group: Iterable[int] | None) -> list[int]:
 def _places(vector: NDArray[Any], members: list[int], chunks: int) -> dict[tuple[int, int], slice]:
     """Values that each member averages in each chunk; numbers differ by one at most."""
     if vector.ndim != 1:
-        raise UserError(f"own is of shape {vector.shape}; give a vector, of one dimension")
+        raise UserError(f"own is of shape {vector.shape}; give one dimension, a flat vector")
     count = len(members) * chunks
     edges = [len(vector) * number // count for number in range(count + 1)]
     keys = [(node, chunk) for node in members for chunk in range(chunks)]
