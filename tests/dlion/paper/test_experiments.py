@@ -14,9 +14,10 @@ import pytest
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
-from workbench.dlion.algorithms import COMPARED, SYSTEMS
+from workbench.dlion.algorithms import COMPARED
 from workbench.dlion.algorithms.synchronisation import Bounded, Progress, synchronous
 from workbench.dlion.paper import controllers, tables
+from workbench.dlion.paper.beyond import EVERY
 from workbench.dlion.paper.cases import (
     ABOUT,
     CURVE,
@@ -39,7 +40,7 @@ TRAININGS = {
     **dict.fromkeys(("fig12", "fig18"), 2 * len(COMPARED)),
     "fig16": 3 * (len(COMPARED) - 1 + len(MAX_10)),
     **{"fig5": 4, "fig7": 4, "fig9": 9, "fig14": 3 * 3, "fig21": len(COMPARED)},
-    **{"techniques": 2 * 8, "weightings": 3, "all_systems": 2 * len(SYSTEMS)},
+    **{"techniques": 2 * 8, "weightings": 3, "all_systems": 2 * len(EVERY)},
     **{"scaling": 3 * 2, "not_sent": len(MAX_10) + 1 + 6 * 3 + 3, "failures": 2 * 4},
     "candidates": (len(CANDIDATES) + 1) * len(COMPARED),
 }
