@@ -91,7 +91,7 @@ def cluster_of(setting: Setting) -> Cluster:
 
 
 def workload_of(setting: Setting) -> Workload:
-    """What they learn."""
+    """Sizes of the model and its batches."""
     testbed = paper_testbed()
     return Workload(
         profile_model(setting.model).param_bytes,

@@ -137,7 +137,7 @@ def slashed(values: Iterable[object]) -> str:
 
 
 def seconds_to(frame: pl.DataFrame, target: float) -> dict[Any, float | None]:
-    """By seed, the seconds until the accuracy ``top1``; None where it is never reached.
+    """Seconds by seed until the accuracy ``top1``; None where it is never reached.
 
     Between rows it is interpolated, from 0 at 0 s. Rows hold the newest evaluation, so this is too
     late by up to the time between two evaluations.

@@ -1,4 +1,4 @@
-"""What rows of trainings say: which of them count, DLion's gains, and answers by them."""
+"""Answers by rows of trainings: which rows count, and DLion's gains."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def target_of(frame: pl.DataFrame) -> float:
 def gains(
     frame: pl.DataFrame, environments: Sequence[str], system: str, counting: Counting = final
 ) -> list[float]:
-    """By how many percent DLion is more accurate, by seed: means over environments.
+    """Percent by which DLion is more accurate, by seed: means over environments.
 
     Of the seeds that all environments have.
     """

@@ -1,4 +1,4 @@
-"""Beside the paper: all systems, more workers, failures, and readings of what it leaves open."""
+"""Experiments beyond the paper: all systems, more workers, failures, readings of open points."""
 
 from __future__ import annotations
 

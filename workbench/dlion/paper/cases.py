@@ -74,8 +74,8 @@ MAX_10 = (
     Case("max10", n=BY_SENTENCE),
     Case("max10", n=BY_SENTENCE, accumulate=True),
 )
-"""By the examples and by the sentence; by the latter also as Gaia, to which the paper likens it:
-what is not sent adds up."""
+"""Max 10 by the examples and by the sentence; by the latter also with what is not sent adding up,
+as in Gaia, to which the paper likens it."""
 
 
 class Learning(NamedTuple):
@@ -147,7 +147,7 @@ _ADDED_UP: dict[str, tuple[Any, Any]] = {
     "dlion": (per_link, PerLinkAddedUp),
     "ako": (Blocks(accumulate=False), Blocks),
 }
-"""By system: what is not sent is forgotten, or adds up."""
+"""Hooks by system: one forgets what is not sent, the other adds it up."""
 
 
 def system_of(case: Case, learning: Learning, samples: int) -> System:
@@ -225,7 +225,7 @@ SCENARIOS: Mapping[str, Callable[[float], tuple[Fault, ...]]] = {
     "and comes back": lambda seconds: (_crash(seconds), Restart(1, seconds / 2)),
     "a link fails": lambda seconds: (LinkDown(0, 1, seconds / 4, seconds / 2),),
 }
-"""What fails in a training of some seconds."""
+"""Faults of a training of some seconds, by scenario."""
 
 
 def run(case: Case, learning: Learning) -> TrainedWorkers:
@@ -268,8 +268,8 @@ CURVE: dict[str, Any] = {
     **dict.fromkeys(("at_s", "top1", "top1_sd", "loss", "iterations", "mbytes"), pl.Float64),
     "global_batch": pl.Int64,
 }
-"""Of a curve: means over workers, and their standard deviation; what was sent by then; the largest
-global batch so far, of the learner's samples."""
+"""Columns of a curve: means over workers and their standard deviation, megabytes sent by then, and
+the largest global batch so far, in samples of the learner."""
 
 ABOUT: dict[str, Any] = {
     **dict.fromkeys(("system", "environment"), pl.String),
@@ -294,7 +294,7 @@ ABOUT: dict[str, Any] = {
 
 
 def about(case: Case, learning: Learning) -> dict[str, Any]:
-    """What a row says of its training; ``staleness``, how far Hop's workers may be apart."""
+    """Columns that describe a training; ``staleness`` is how far Hop's workers may be apart."""
     return {
         **case._asdict(),
         "techniques": None if case.techniques is None else " + ".join(case.techniques),

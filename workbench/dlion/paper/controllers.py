@@ -56,7 +56,7 @@ def batches(*, where: Environment, learning: Learning, seed: int, grows: bool) -
 
 
 def links(*, where: Environment, learning: Learning, seed: int, grows: bool) -> Rows:
-    """What is sent, in percent of the whole gradient's bytes, and the receiver's bandwidth then."""
+    """Sent bytes, in percent of the whole gradient's, and the receiver's bandwidth then."""
     learner = learning.learner  # what it sends stands for several messages
     whole_bytes = profile_model(learner.model).param_bytes * learner.stands_for
     sent = _trained(where, learning, seed, grows).transfers.filter(topic="gradient")
@@ -123,7 +123,7 @@ def draw_batches(subject: str, frame: pl.DataFrame) -> alt.VConcatChart:
 
 
 def draw_links(frame: pl.DataFrame) -> alt.Chart:
-    """What worker 0 sends over links of different bandwidth."""
+    """Draw the bytes that worker 0 sends over links of different bandwidth."""
     drawn = frame.filter(source=0).with_columns(
         link=pl.format("to worker {}: {} Mbit/s", "target", pl.col("mbps").cast(pl.Int64))
     )
@@ -132,7 +132,7 @@ def draw_links(frame: pl.DataFrame) -> alt.Chart:
 
 
 def draw_changing_bandwidth(frame: pl.DataFrame) -> alt.VConcatChart:
-    """What worker 0 sends while bandwidth changes."""
+    """Draw the bytes that worker 0 sends while bandwidth changes."""
     drawn = frame.filter(source=0).with_columns(link=pl.format("to worker {}", "target"))
     steps = alt.Chart(drawn).mark_line(interpolate="step-after", color=parts.GREY)
     mbps = steps.encode(x=SECONDS_AXIS, y=alt.Y("mbps:Q", title="Mbit/s")).properties(height=60)
@@ -157,7 +157,7 @@ LEAST_ITERATIONS = 20
 """In fewer, at scale ``smoke``, hardly any worker times batches again after cores have changed."""
 
 STEPS = ("first", "second", "third")
-"""Of the global batch, which Fig. 6 states."""
+"""Steps of the global batch whose seconds Fig. 6 states."""
 
 
 def _local_batches(fig6: pl.DataFrame, fig19: pl.DataFrame) -> Answer:

@@ -26,7 +26,7 @@ from workbench.training import Sgd
 from workbench.utils.checks import check_name, choose
 
 EXPLANATION = "own"
-"""Of those in `workbench.dlion.paper.calibration`, the one by which whole gradients end lowest."""
+"""The explanation in `workbench.dlion.paper.calibration` by which whole gradients end lowest."""
 
 STATED = load_testbed("dlion")
 
@@ -50,7 +50,7 @@ GPU_ENVIRONMENTS = ("homo_c", "hetero_sys_c")
 
 @dataclass(frozen=True)
 class Constants:
-    """What is not known of the testbed."""
+    """Constants of the testbed that the paper does not state."""
 
     sample_ms: float  # of learning Cipher from a sample on one core
     host_ms: float  # of every iteration, whatever its batch and cores
@@ -88,7 +88,7 @@ steps at 250, 600 and 800 s.
 
 
 class Learner(NamedTuple):
-    """What learns, in the place of what is timed: models of the zoo."""
+    """The model that learns in the place of the one that is timed; both are of the zoo."""
 
     model: str = "cipher"
     timed: str = "cipher"

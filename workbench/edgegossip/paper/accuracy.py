@@ -1,4 +1,4 @@
-"""What is learnt, and how fast: Figs. 5, 6, 12 and 13, ways to choose samples, failing platforms.
+"""Accuracy over time: Figs. 5, 6, 12 and 13, ways to choose samples, failing platforms.
 
 Each figure trains its cases with GoSGD and with EdgeGossip: `trainings` says what its frame holds.
 """

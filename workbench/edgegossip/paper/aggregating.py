@@ -122,7 +122,7 @@ def _points(frame: pl.DataFrame) -> str:
 
 
 def _points_title(row: Mapping[str, Any]) -> str:
-    """What was aggregated."""
+    """Describe the points that were aggregated."""
     images = f"{row['images']:,} {data_title(row['dataset'])}"
     if row["images"] == row["points"]:
         return images

@@ -99,7 +99,7 @@ LEARNING = Scaled(
     default=dict.fromkeys(MODELS, _SMALL),
     paper={name: Learning(name, "", POINTS, None, EPOCHS) for name in MODELS},
 )
-"""By the model that is timed; `learning_at` adds the data."""
+"""Trainings by the model that is timed; `learning_at` adds the data."""
 
 IMAGENET, IMAGENET_POINTS = "imagenet8", 1_281_167
 """AlexNet's second data set (Sec. 4.1), learnt from as a whole at scale ``paper``."""
@@ -117,7 +117,7 @@ def source_of(scale: str, learner: str, dataset: str = "auto") -> str:
 
 
 def learning_at(scale: str, case: Case, dataset: str = "auto") -> Learning:
-    """What learns at a scale in a case."""
+    """Learner and data of a case at a scale."""
     learning = LEARNING.at(scale)[case.learner or case.model]
     source = source_of(scale, learning.learner, dataset)
     if source != IMAGENET:

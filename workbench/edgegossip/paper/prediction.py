@@ -340,7 +340,7 @@ FIG10 = Figure(
 
 
 def overheads(measured: pl.DataFrame) -> pl.DataFrame:
-    """What collecting usages once and reporting them once takes, beside each job (Fig. 11).
+    """Seconds of collecting usages once and of reporting them once, beside each job (Fig. 11).
 
     ``source, workload, size_bytes``; ``part``, "collecting" or "reporting"; ``mean_s`` and
     ``most_s`` over the samples.

@@ -49,7 +49,7 @@ HORIZON_S = 20_000.0
 
 @dataclass(frozen=True)
 class Constants:
-    """What is not known of the testbed."""
+    """Constants of the testbed that the paper does not state."""
 
     host_ms: float  # of the host for each sample
     intensity: float = 1.0  # factor on all that co-runners use
@@ -98,7 +98,7 @@ class Deployment:
     def aggregating(
         self, technique: str = "svd_kmeans", ratio: float = RATIO, balancer: str = "with_ranking"
     ) -> Aggregating:
-        """What EdgeGossip adds here, to data of ten classes."""
+        """Costs that EdgeGossip adds here, for data of ten classes."""
         features, rate = math.prod(ZOO[self.model].input_shape), self.assumed["operations_per_s"]
         made_s = tuple(
             generation_s(technique, count * self.stands_for, features, ratio, rate)

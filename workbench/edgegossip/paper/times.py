@@ -1,4 +1,4 @@
-"""What the cost model tells at the paper's size: Sec. 4.1's models, Figs. 6, 8 and 12.
+"""Times by the cost model at the paper's size: Sec. 4.1's models, Figs. 6, 8 and 12.
 
 And what that rests on: how far each assumption moves the speed-up.
 """
@@ -205,7 +205,7 @@ FIG6 = Figure(
 # Figure 8: what ranking costs
 
 READINGS = ("whole epoch", "at work", "CPU platforms", "one CPU platform")
-"""What Fig. 8's percentage may be taken of; the first answers the paper's numbers."""
+"""Bases of Fig. 8's percentage; the first answers the paper's numbers."""
 
 SHARES = {
     "model": pl.String,

@@ -88,7 +88,7 @@ def by_method(
 
 
 def learnt_title(frame: pl.DataFrame, subject: str = "Accuracy and time") -> list[str]:
-    """What is shown, what learnt what, and for which model."""
+    """Title lines: the subject, who learnt from which data, and the timed model."""
     row, seeds = frame.row(0, named=True), frame["seed"].n_unique()
     places = frame.filter(pl.col("model") != pl.col("learner"))
     for_whom = places.group_by("learner", maintain_order=True).agg(
