@@ -9,6 +9,15 @@ from torch import Tensor, nn
 from workbench.graphs import UntraceableError, find_layers, follow, trace
 from workbench.graphs.graph import Operator, Recording
 from workbench.graphs.layers import CONSTANT
+from workbench.graphs.operator_graph import OperatorGraph
+
+
+def test_graph_is_made_of_a_recording_whose_properties_were_read() -> None:
+    recording = follow("lenet5")
+    assert recording.outside
+    graph = OperatorGraph.of(recording, "mine")
+    assert (graph.name, graph.operators) == ("mine", recording.operators)
+    assert graph.outside == recording.outside
 
 
 def operators(graph: Recording, name: str) -> list[Operator]:

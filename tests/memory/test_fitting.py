@@ -21,11 +21,15 @@ from tests.graphs.modules import COMPLEX, Calling, complex_module
 from tests.long import usually
 from tests.refusals import refusals
 from workbench import memory
+from workbench.graphs.graph import Recording
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.recorder import tensors_in
+from workbench.memory.dataflow import dataflow
 from workbench.memory.fitting import Fitted
 from workbench.memory.fitting.planning import step_of, usual_loss
+from workbench.memory.fitting.profile import Profile, profiled
 from workbench.memory.measured import allocations
-from workbench.memory.recomputation import BudgetError
+from workbench.memory.recomputation import BudgetError, least_bytes
 from workbench.utils.checks import UserError
 
 Make = Callable[[], nn.Module]
@@ -543,6 +547,24 @@ def test_the_largest_batch_is_within_the_budget_and_one_more_is_not(kind: str) -
     assert not more.is_within(budget)
     with pytest.raises(BudgetError, match="not one sample"):
         memory.largest_batch(module, x, 1000)
+
+
+def test_no_operator_runs_that_needs_more_than_the_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The search for the largest batch doubles it; what is too large is never run."""
+    seen: list[int] = []
+
+    def noting(graph: Recording, *rest: Any, **options: Any) -> Profile:
+        seen.append(least_bytes(dataflow(OperatorGraph.of(graph), 1)))
+        return profiled(graph, *rest, **options)
+
+    monkeypatch.setattr("workbench.memory.fitting.planning.profiled", noting)
+    module, x, _ = made("perceptron")
+    assert memory.largest_batch(module, x[:2], "1MB") > 2
+    assert max(seen) <= 10**6
+    with pytest.raises(UserError, match="of this machine"):
+        memory.largest_batch(module, x, "900TB")
 
 
 def calling(function: Callable[..., Any], **parts: nn.Module) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -12,6 +13,7 @@ import torch
 
 from workbench.memory import budgets
 from workbench.memory.planning import PLANNERS, plan_memory
+from workbench.memory.process import needs
 from workbench.memory.recomputation import BudgetError, least_bytes
 from workbench.memory.report import UNSEEN, price, survey
 from workbench.memory.stored_dataflows import stored_dataflow
@@ -60,6 +62,16 @@ def test_a_survey_has_the_plans_of_all_planners() -> None:
             assert plan.total_bytes == plan_memory(flow, name, time_limit_s=0.1).total_bytes
     assert found.bound_bytes == found.plans["workbench"].bound_bytes
     assert found.plans["workbench"].total_bytes <= found.plain_bytes
+
+
+def test_needs_and_bound_are_of_the_named_planner_whatever_the_order() -> None:
+    found = survey("lenet5", batch_size=8, training=True)
+    names = sorted(found.plans, key=lambda name: name == "none")
+    turned = replace(found, plans={name: found.plans[name] for name in names})
+    assert turned.needs == found.needs == needs(found.plans["workbench"])
+    assert turned.bound_bytes == found.plans["workbench"].bound_bytes
+    alone = survey("lenet5", batch_size=8, training=True, planner="none")
+    assert alone.needs == needs(alone.plans["none"])
 
 
 def test_a_budget_is_kept_and_its_price_named() -> None:

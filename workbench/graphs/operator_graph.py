@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,17 @@ NODES: dict[str, Any] = {
 @dataclass(frozen=True, eq=False)
 class OperatorGraph(Recording):
     """Operators of inference, or of a step of training; made by `workbench.graphs.trace`."""
+
+    @classmethod
+    def of(
+        cls,
+        recording: Recording,
+        name: str = "",
+        module: Callable[[], torch.nn.Module] | None = None,
+    ) -> OperatorGraph:
+        """The graph of a recording in which nothing is written in place."""
+        parts = {field.name: getattr(recording, field.name) for field in fields(Recording)}
+        return cls(**parts | {"name": name, "module": module})
 
     @cached_property
     def nodes(self) -> pl.DataFrame:

@@ -164,7 +164,7 @@ def trace_passes(
     del results
     recorder.refuse_kept(name, recorded)
     graph = _with_own_memory(recorded, dict(enumerate(strides, first)))
-    return Passes(OperatorGraph(**vars(graph)), returned, used, seen.parameters, seen.inputs)
+    return Passes(OperatorGraph.of(graph), returned, used, seen.parameters, seen.inputs)
 
 
 def _aliases(module: nn.Module, held: Mapping[str, Tensor]) -> Mapping[str, str]:

@@ -88,7 +88,7 @@ def trace(
 
     recording = as_compiled(recorded)
     with_weights = partial(_initialised, model) if isinstance(model, str) else lambda: module
-    return OperatorGraph(**{**vars(recording), "name": name, "module": with_weights})
+    return OperatorGraph.of(recording, name, with_weights)
 
 
 def follow(

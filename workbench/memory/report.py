@@ -36,6 +36,7 @@ class Survey:
 
     flow: Dataflow
     plans: dict[str, MemoryPlan]
+    planner: str  # whose plan the needs and the bound are of
     plain_bytes: int  # most alive at once as the module runs, each result until its last use
     budget_bytes: int | None = None
     budgeted: MemoryPlan | None = None  # with which the whole process is within the budget
@@ -45,13 +46,18 @@ class Survey:
 
     @property
     def needs(self) -> Needs:
-        """What a process needs: within the budget, else by the last planner's plan."""
-        return needs(self.budgeted or [*self.plans.values()][-1], self.optimizer)
+        """What a process needs: within the budget, else by the plan of `planner`."""
+        return needs(self.budgeted or self.plan, self.optimizer)
+
+    @property
+    def plan(self) -> MemoryPlan:
+        """The plan of `planner`, without a budget."""
+        return self.plans[self.planner]
 
     @property
     def bound_bytes(self) -> int:
-        """Most bytes alive at once in the order of the last planner: the workbench's, if all."""
-        return [*self.plans.values()][-1].bound_bytes
+        """Most bytes alive at once in the order of the plan."""
+        return self.plan.bound_bytes
 
 
 def survey(
@@ -74,6 +80,7 @@ def survey(
     """
     check_name("optimizer", optimizer, OPTIMIZERS)
     names = list(PLANNERS) if planner is None else [check_name("planner", planner, PLANNERS)]
+    chosen = planner or "workbench"
     plain, flow = _flows(model, input_shape, batch_size, training)
     plain_size = plain_bytes(plain)
     beside = beside_bytes(flow, optimizer)
@@ -83,10 +90,12 @@ def survey(
     budgeted, refusal = None, ""
     if budget_bytes is not None:
         try:
-            budgeted = _within(plans[names[-1]], budget_bytes, beside, time_limit_s)
+            budgeted = _within(plans[chosen], budget_bytes, beside, time_limit_s)
         except BudgetError as error:
             refusal = str(error)
-    return Survey(flow, plans, plain_size, budget_bytes, budgeted, refusal, optimizer, whole)
+    return Survey(
+        flow, plans, chosen, plain_size, budget_bytes, budgeted, refusal, optimizer, whole
+    )
 
 
 def _flows(
@@ -149,7 +158,8 @@ def table(survey: Survey, title: str) -> Table:
         cells = (three_digits(plan.total_bytes / 1e6), f"{over:.2f}", f"{share:.1%}")
         rows.add_row(name, PLANNERS[name].order, *cells)
     lines = [
-        f"bound: {bytes_as_text(survey.bound_bytes)}, most alive at once in the last row's order",
+        f"bound: {bytes_as_text(survey.bound_bytes)}, most alive at once in the order of "
+        f"{survey.planner}",
         f"plain execution: {bytes_as_text(survey.plain_bytes)}, nothing overwritten",
     ]
     if survey.budgeted is not None and survey.budget_bytes is not None:
@@ -173,9 +183,9 @@ def by_batch(
         rows.add_column("within the budget")
     for size in sizes:
         found = survey(batch_size=size, budget=budget)
-        best = [*found.plans.values()][-1]
-        whole = needs(best, found.optimizer).total
-        cells = [three_digits(each / 1e6) for each in (found.plain_bytes, best.total_bytes, whole)]
+        whole = needs(found.plan, found.optimizer).total
+        sizes_bytes = (found.plain_bytes, found.plan.total_bytes, whole)
+        cells = [three_digits(size_bytes / 1e6) for size_bytes in sizes_bytes]
         if budget is not None:
             cells.append(found.refusal or price(found))
         rows.add_row(f"{size:,}", *cells)

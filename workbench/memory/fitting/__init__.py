@@ -16,6 +16,7 @@ import os
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
+import psutil
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
@@ -118,9 +119,10 @@ def largest_batch(
 ) -> int:
     """Return the most samples with which a step of training is within a budget, as `fit` plans it.
 
-    The first dimension of `inputs` counts samples, in all that have as many as the first has. A
-    loss needs to take any number of samples. The machine needs memory for the largest operator on
-    such a batch. Raises as `fit` does; `BudgetError`: not even one fits.
+    The first dimension of `inputs` counts samples, in all that have as many as the first has. The
+    loss is run on as many. Operators are run alone, to count what their kernels allocate, and none
+    that needs more than the budget. Raises as `fit` does, and UserError: a budget above this
+    machine's memory; `BudgetError`: not even one sample fits.
     """
     model, args, kwargs, chosen = _checked(model, inputs, budget, loss, optimizer)
     first, *others = tensors_in((args, kwargs))
@@ -132,7 +134,15 @@ def largest_batch(
             "samples, or a mask for all: give a batch of another size"
         )
 
+    sample_bytes = sum(
+        one.nbytes // given for one in (first, *others) if one.dim() and len(one) == given
+    )
+    used: Used | Loss = chosen
+
     def fits(samples: int) -> bool:
+        nonlocal used
+        if samples * sample_bytes > budget_bytes:
+            return False
         at = torch.arange(samples) % given
 
         def part(leaf: Any) -> Any:
@@ -140,8 +150,13 @@ def largest_batch(
             return leaf[at] if is_batch else leaf
 
         some, named = tree_map(part, (args, dict(kwargs)))
-        with ONE_AT_A_TIME:
-            step, _ = step_of(model, some, named, chosen, optimizer, timed=False)
+        try:
+            with ONE_AT_A_TIME:
+                step, used = step_of(
+                    model, some, named, used, optimizer, timed=False, most_bytes=budget_bytes
+                )
+        except BudgetError:
+            return False
         return step.is_within(budget_bytes)
 
     def whole() -> int:
@@ -149,6 +164,12 @@ def largest_batch(
             return step_of(model, args, kwargs, chosen, optimizer, timed=False)[0].plain_bytes
 
     budget_bytes = parse_budget(budget, whole)
+    if budget_bytes > (machine_bytes := psutil.virtual_memory().total):
+        raise UserError(
+            f"a budget of {bytes_as_text(budget_bytes)} is above the {bytes_as_text(machine_bytes)}"
+            " of this machine, on which operators are run to count what they take: give at most "
+            "that, or plan on the machine that trains"
+        )
     fitting, too_many = 0, given
     while fits(too_many):
         fitting, too_many = too_many, 2 * too_many

@@ -18,6 +18,7 @@ from workbench.graphs.graph import View
 from workbench.graphs.passes import Passes, Returned, Strides, trace_passes
 from workbench.graphs.recorder import tensors_in, view_of
 from workbench.graphs.recording import as_compiled, held_tensors
+from workbench.memory.dataflow import dataflow
 from workbench.memory.fitting.flow import Around, PassesFlow, passes_flow
 from workbench.memory.fitting.profile import Profile, digest_of, profiled
 from workbench.memory.fitting.programme import (
@@ -31,7 +32,7 @@ from workbench.memory.fitting.programme import (
 from workbench.memory.lifetimes import lifetimes
 from workbench.memory.measured import allocations
 from workbench.memory.process import OPTIMIZERS
-from workbench.memory.recomputation import BudgetError
+from workbench.memory.recomputation import BudgetError, least_bytes
 from workbench.utils.checks import UserError, choose
 from workbench.utils.files import expanded, write_text
 from workbench.utils.numbers import bytes_as_text
@@ -281,10 +282,12 @@ def step_of(
     *,
     timed: bool = True,
     profile: Profile | None = None,
+    most_bytes: float = float("inf"),
 ) -> tuple[Step, Used]:
     """Trace a step of training, measure its operators, and count what it holds.
 
-    With a `profile` from before, nothing is run. Raises `UserError` where it is of another graph.
+    With a `profile` from before, nothing is run. Raises `UserError` where it is of another graph;
+    `BudgetError` before any operator runs, where what one reads and makes is above `most_bytes`.
     """
     name = type(module).__name__
     seen: list[Used] = []
@@ -314,6 +317,15 @@ def step_of(
         round(seen[0].share * sum(view.size_bytes for view in passes.outputs)),
         chosen.scratch_bytes(trained),
     )
+    own_bytes = storage_bytes(named.values())
+    beside = {
+        "parameters and buffers": own_bytes,
+        "inputs": storage_bytes([*named.values(), *given]) - own_bytes,
+        f"{optimizer}'s state": _state_bytes(chosen.state, trained),
+    }
+    least = least_bytes(dataflow(graph, 1)) + sum(beside.values())
+    if least > most_bytes:
+        raise BudgetError(f"one operator of {name} needs {bytes_as_text(least, up=True)}", least)
     if profile is None:
         profile = profiled(graph, bases, timed=timed)
     elif profile.digest != digest_of(graph):
@@ -322,12 +334,6 @@ def step_of(
             "another batch, or by another version of PyTorch; plan again by memory.fit"
         )
     flow = passes_flow(passes, profile, around)
-    own_bytes = storage_bytes(named.values())
-    beside = {
-        "parameters and buffers": own_bytes,
-        "inputs": storage_bytes([*named.values(), *given]) - own_bytes,
-        f"{optimizer}'s state": _state_bytes(chosen.state, trained),
-    }
     return Step(name, passes, flow, bases, held, beside, profile, seen[0], optimizer), seen[0]
 
 
