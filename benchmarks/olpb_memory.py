@@ -6,8 +6,7 @@ plan is above 1.02 of its bound or above another planner's; if the pebble planne
 1,100 nodes or the workbench's first answer 50 ms; if tracing Inception-v3's training takes 10 s, or
 taking it from the store 20 ms; or if inference in an arena takes over 1.10 times as long as the
 module itself, by the median of turns. ``python benchmarks/olpb_memory.py plans``, or ``times``, or
-``arena``, or ``trade`` do one of these; the last prints what less memory costs, and how far each
-way of computing again is from the better one.
+``arena``, or ``trade`` do one of these; the last prints what less memory costs.
 
 Milliseconds are of the processor's clock, so that what else runs counts little.
 """
@@ -24,10 +23,10 @@ import torch
 
 from workbench import graphs, training
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.memory.checkpointing import checkpointed
+from workbench.memory.chen import chen
 from workbench.memory.dataflow import dataflow
 from workbench.memory.lifetimes import lifetimes
-from workbench.memory.orders import quick_order
+from workbench.memory.orders import least_bound
 from workbench.memory.recomputation import BudgetError, cost, recomputing
 from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb import PLANNERS, Arena, optimise, plan_memory
@@ -127,20 +126,22 @@ def in_arena(graph: OperatorGraph, x: torch.Tensor) -> Callable[[], object]:
 
 
 def curve(name: str) -> None:
-    """What a smaller budget costs a step of training, by both ways of computing again."""
+    """What a smaller budget costs a step of training."""
     flow = stored_dataflow(name, CURVE_BATCH, training=True)
-    order = quick_order(flow)
+    order = least_bound(flow)
     bound = lifetimes(flow, order).bound_bytes
+    segments = chen(flow, order)
+    more = cost(segments).sum() / cost(flow).sum() - 1
+    alive = lifetimes(segments, range(len(segments.steps))).bound_bytes
+    print(f"       {name}, Chen's segments: {alive / bound:.0%}, {more:.2%} more work")
     for share in (0.8, 0.6, 0.4, 0.3, 0.2):
-        found = []
-        for way in (recomputing, checkpointed):
-            try:
-                again = way(flow, order, int(share * bound))
-            except BudgetError:
-                found.append(f"{way.__name__} none")
-            else:
-                found.append(f"{way.__name__} {cost(again).sum() / cost(flow).sum() - 1:.2%}")
-        print(f"       {name}, {share:.0%} of {bound / 1e6:,.0f} MB, more work: {', '.join(found)}")
+        try:
+            again = recomputing(flow, order, int(share * bound))
+        except BudgetError:
+            more = "no plan"
+        else:
+            more = f"{cost(again).sum() / cost(flow).sum() - 1:.2%} more work"
+        print(f"       {name}, {share:.0%} of {bound / 1e6:,.0f} MB: {more}")
 
 
 def timed(call: Callable[[], T], clock: Callable[[], float] = perf_counter) -> tuple[T, float]:

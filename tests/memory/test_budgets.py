@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
+import torch
 from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
 
+from tests.graphs.modules import Calling
 from tests.memory.flows import chain, training_chains
 from tests.oracles.recomputation import least_work, work
 from tests.refusals import refusals
 from workbench.graphs import trace
 from workbench.memory.budgets import CLOSE, POINTS, least_reachable, trade, within
-from workbench.memory.dataflow import Dataflow
-from workbench.memory.plan import MemoryPlan
-from workbench.memory.recomputation import BudgetError, least_bytes
+from workbench.memory.chen import chen
+from workbench.memory.dataflow import Dataflow, Step
+from workbench.memory.lifetimes import lifetimes
+from workbench.memory.plan import MemoryPlan, certify
+from workbench.memory.planning import plan_memory
+from workbench.memory.recomputation import BudgetError, cost, least_bytes, recomputing
 from workbench.memory.stored_dataflows import stored_dataflow
 
 
@@ -43,6 +53,56 @@ def test_budgets_without_a_plan_keep_their_reason() -> None:
     assert frame["reason"][0] is None
     assert "no plan within 1 kB" in frame["reason"][1]
     assert frame["total_bytes"][1] is None
+
+
+def bound(flow: Dataflow) -> int:
+    return lifetimes(flow, range(len(flow.steps))).bound_bytes
+
+
+@given(training_chains(4), st.floats(0.3, 1.0))
+def test_no_recomputation_is_better_than_the_best_of_all(flow: Dataflow, share: float) -> None:
+    order, once = range(len(flow.steps)), float(cost(flow).sum())
+    with contextlib.suppress(BudgetError):
+        budget = int(share * bound(flow))
+        found = recomputing(flow, order, budget)
+        assert bound(found) <= budget
+        least = least_work(flow, budget)
+        assert least is not None
+        assert cost(found).sum() >= least
+    for segments in (None, 1, 2):
+        found = chen(flow, order, segments)
+        life = lifetimes(found, range(len(found.steps)), overwriting=False)
+        certify(MemoryPlan("chen", life, np.cumsum(life.sizes) - life.sizes))
+        least = least_work(flow, bound(found))
+        assert least is not None
+        assert 2 * once >= cost(found).sum() >= least
+
+
+def test_segments_of_a_long_chain_need_the_root_of_its_bytes() -> None:
+    """Chen et al., Sec. 3: n layers alike, in 2 √n of n buffers instead of n."""
+    count = 100
+    forward = [Step("f", "forward", (at - 1,) if at else (), (at,)) for at in range(count)]
+    backward = [
+        Step("b", "backward", (count - 1 - at, *((count + at - 1,) if at else ())), (count + at,))
+        for at in range(count)
+    ]
+    steps = tuple(replace(one, operator=at) for at, one in enumerate([*forward, *backward]))
+    flow = Dataflow(steps, np.ones(2 * count, np.int64), frozenset({2 * count - 1}))
+    found = chen(flow, range(2 * count))
+    assert bound(flow) >= count
+    assert bound(found) <= 2 * 10 + 3
+    assert len(found.steps) == 3 * count - 10
+
+
+def test_no_step_runs_again_once_its_weight_is_updated() -> None:
+    """Of a weight by the first operator, and one that two operators read."""
+    parts = {"w": nn.Parameter(torch.ones(8)), "f": nn.Linear(8, 16)}
+    module = Calling(lambda m, x: m.f(x * m.w) + m.f.weight.sum(1), **parts)
+    graph = trace(module, (8,), 7, True)
+    whole = plan_memory(graph, "none").total_bytes
+    for budget in range(3 * whole // 5, whole, 64):
+        with contextlib.suppress(BudgetError):
+            plan_memory(graph, "none", budget)  # certified: a PlanError if one does
 
 
 @settings(max_examples=25)

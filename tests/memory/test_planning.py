@@ -24,7 +24,6 @@ from workbench.memory.recomputation import BudgetError, cost, least_bytes, unrol
 from workbench.memory.report import survey
 from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb import explorer, paper
-from workbench.olpb.paper.memory import planned
 
 QUICK = 0.02
 
@@ -100,11 +99,11 @@ def test_the_clock_ends_no_search_that_was_given_no_seconds(
 ) -> None:
     """Within half of its memory SqueezeNet needs a round of packing."""
     flow = stored_dataflow("squeezenet", 8, training=True)
-    budget = planned(flow, "workbench").total_bytes // 2
+    budget = plan_memory(flow).total_bytes // 2
 
     def plans() -> list[MemoryPlan]:
         surveyed = survey("lenet5", training=True, batch_size=8).plans["workbench"]
-        return [planned(flow, "workbench"), plan_memory(flow, budget=budget), surveyed]
+        return [plan_memory(flow), plan_memory(flow, budget=budget), surveyed]
 
     usual, seconds = plans(), itertools.count()
     monkeypatch.setattr(time, "perf_counter", lambda: 1e9 * next(seconds))

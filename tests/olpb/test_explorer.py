@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from workbench.memory.orders import quick_order
+from workbench.memory.orders import least_bound
 from workbench.memory.planning import plan_memory
 from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb import explorer
@@ -35,7 +35,7 @@ def seconds(setting: Setting, method: str, counting: str) -> float:
 
 def test_the_title_tells_the_plan() -> None:
     flow = stored_dataflow("lenet5", 4, True)
-    found = plan_memory(flow, order=quick_order(flow))
+    found = plan_memory(flow, order=least_bound(flow))
     assert found.total_bytes == found.bound_bytes
     assert title(SMALL)[0] == "LeNet-5, a step of training, batch 4"
     assert title(SMALL)[1] == f"block {found.total_bytes / 1e6:.3g} MB, workbench"

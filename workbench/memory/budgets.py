@@ -11,10 +11,9 @@ import numpy as np
 import polars as pl
 
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.memory.checkpointing import checkpointed
 from workbench.memory.dataflow import Dataflow, flow_of
 from workbench.memory.lifetimes import lifetimes, plain_bytes
-from workbench.memory.orders import quick_order
+from workbench.memory.orders import least_bound
 from workbench.memory.packing import pack
 from workbench.memory.plan import MemoryPlan, certify
 from workbench.memory.recomputation import BudgetError, cost, least_bytes, recomputing
@@ -64,7 +63,7 @@ def trade(
     Raises ValueError: a budget that is neither bytes, nor a size, nor a share.
     """
     flow = flow_of(graph)
-    order = quick_order(flow)
+    order = least_bound(flow)
     once = _packed(flow, order)
     if budgets is None:
         chosen = _budgets(flow, order, once.total_bytes)
@@ -91,14 +90,14 @@ def trade(
 
 def least_reachable(flow: Dataflow, order: Sequence[int] | None = None) -> int:
     """Bytes alive at once in the smallest plan that computing again reaches, to 2 %."""
-    order = quick_order(flow) if order is None else order
+    order = least_bound(flow) if order is None else order
 
     def reach(room: int) -> int | None:
         try:
-            smaller = less(flow, order, room)
+            again = recomputing(flow, order, room)
         except BudgetError:
             return None
-        return min(lifetimes(again, range(len(again.steps))).bound_bytes for again in smaller)
+        return lifetimes(again, range(len(again.steps))).bound_bytes
 
     return least_reached(flow, lifetimes(flow, order).bound_bytes, reach)
 
@@ -144,7 +143,7 @@ def within(
     """The plan of least work found that computes again what does not fit.
 
     `place` plans a dataflow whose steps run as they stand, if it may run. It is tried with less
-    room, too: packing leaves gaps, and a way may find less work in less memory. The search is over
+    room, too: packing leaves gaps, and less work may be found in less memory. The search is over
     after some `rounds` or seconds, though with no plan yet only after `patience` tries. Raises
     `BudgetError`.
     """
@@ -156,21 +155,19 @@ def within(
         if is_over and (best or tried >= patience):
             break
         try:
-            smaller = less(flow, order, room)
+            plan = place(recomputing(flow, order, room))
         except BudgetError:
             if not tried:  # with less room there is even less to find
                 raise
-            smaller = []
+            break
         room = int(_LESS * room)
-        for again in smaller:
-            plan = place(again)
-            if plan is None:
-                continue
-            if plan.total_bytes > budget_bytes:
-                least = min(plan.total_bytes, least or plan.total_bytes)
-                room = min(room, int(room * budget_bytes / plan.total_bytes))
-            elif best is None or cost(plan.flow).sum() < cost(best.flow).sum():
-                best = plan
+        if plan is None:
+            continue
+        if plan.total_bytes > budget_bytes:
+            least = min(plan.total_bytes, least or plan.total_bytes)
+            room = min(room, int(room * budget_bytes / plan.total_bytes))
+        elif best is None or cost(plan.flow).sum() < cost(best.flow).sum():
+            best = plan
     if best is None:
         text = f"no plan within {bytes_as_text(budget_bytes)} was found"
         if least is not None:
@@ -201,23 +198,6 @@ def reachable(
         else:
             return least
     return None
-
-
-def less(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> list[Dataflow]:
-    """Dataflows whose buffers alive at once fit a budget, the one of least work first.
-
-    Raises `BudgetError`: no way finds one.
-    """
-    found: list[Dataflow] = []
-    refused: list[BudgetError] = []
-    for way in (recomputing, checkpointed):
-        try:
-            found.append(way(flow, order, budget_bytes))
-        except BudgetError as error:
-            refused.append(error)
-    if not found:
-        raise refused[0]
-    return sorted(found, key=lambda flow: cost(flow).sum())
 
 
 def _packed(flow: Dataflow, order: Sequence[int] | None = None) -> MemoryPlan:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.lifetimes import lifetimes
 
 Order = Callable[[Dataflow], Sequence[int]]
-
-STATES, MOST_STATES = 5_000, 200_000
-"""That the exact search looks at before it gives up; and where the clock ends it."""
-BEAM = 16
-"""Sets of steps of each size that are kept where not all can be."""
 
 
 def traced(flow: Dataflow) -> Sequence[int]:
@@ -46,7 +37,7 @@ def depth_first(flow: Dataflow) -> Sequence[int]:
 def best_first(flow: Dataflow) -> Sequence[int]:
     """Of the steps that can run, always the one that leaves the fewest bytes alive.
 
-    As in the search, one that leaves no more and needs no more runs at once.
+    One that leaves no more and needs no more runs at once: it can only help.
     """
     sizes = flow.sizes.tolist()
     unread = [len(readers) + (buffer in flow.kept) for buffer, readers in enumerate(flow.readers)]
@@ -89,124 +80,8 @@ def best_first(flow: Dataflow) -> Sequence[int]:
     return order
 
 
-def searched(
-    flow: Dataflow, most_states: int = STATES, until_s: float = float("inf")
-) -> Sequence[int]:
-    """The order with the least bound, by a search over sets of steps that have run.
-
-    Where these are too many, over the most promising of them. `until_s` is of `time.perf_counter`.
-    """
-    states = _States(flow)
-    return _exact(states, most_states, until_s) or _beam(states, until_s)
-
-
-def _exact(states: _States, most_states: int, until_s: float) -> Sequence[int] | None:
-    """Smallest peak first, so that what is whole first is best; None if that takes too long."""
-    number = itertools.count()
-    waiting = [(0, 0, next(number), states.first)]
-    best = {states.first.done: 0}
-    for looked_at in range(most_states):
-        _, _, _, state = heapq.heappop(waiting)
-        if not state.ready:
-            return state.order()
-        if looked_at % 256 == 0 and time.perf_counter() > until_s:
-            return None
-        if state.peak > best[state.done]:
-            continue
-        for following in states.following(state):
-            if following.peak < best.get(following.done, following.peak + 1):
-                best[following.done] = following.peak
-                heapq.heappush(waiting, (following.peak, -following.ran, next(number), following))
-    return None
-
-
-def _beam(states: _States, until_s: float) -> Sequence[int]:
-    """By number of steps that have run, the sets of least peak, then of least bytes alive."""
-    kept = [states.first]
-    while True:
-        found: dict[int, _State] = {}
-        for state in kept:
-            if not state.ready:
-                return state.order()
-            for following in states.following(state):
-                other = found.get(following.done)
-                if other is None or following.peak < other.peak:
-                    found[following.done] = following
-        width = BEAM if time.perf_counter() < until_s else 1
-        kept = heapq.nsmallest(width, found.values(), key=lambda state: (state.peak, state.live))
-
-
-class _State(NamedTuple):
-    """Steps that have run, as bits; bytes alive after them, and at most so far."""
-
-    done: int
-    ready: tuple[int, ...]
-    live: int
-    peak: int
-    ran: int
-    step: int
-    earlier: _State | None
-
-    def order(self) -> list[int]:
-        """Steps that have run, in their order."""
-        found, state = list[int](), self
-        while state.earlier is not None:
-            found.append(state.step)
-            state = state.earlier
-        return found[::-1]
-
-
-class _States:
-    """Runs steps on sets of steps that have run."""
-
-    def __init__(self, flow: Dataflow) -> None:
-        self._flow = flow
-        self._sizes = flow.sizes.tolist()
-        self._readers = [sum(1 << reader for reader in readers) for readers in flow.readers]
-        self._before = [sum(1 << before for before in earlier) for earlier in flow.before]
-        self._made = [sum(self._sizes[buffer] for buffer in step.makes) for step in flow.steps]
-        self._lost = [
-            sum(self._sizes[b] for b in step.makes if not flow.readers[b] and b not in flow.kept)
-            for step in flow.steps
-        ]
-        self._freed = [[b for b in step.reads if b not in flow.kept] for step in flow.steps]
-        ready = tuple(step for step, earlier in enumerate(flow.before) if not earlier)
-        self.first = _State(0, ready, 0, 0, 0, -1, None)
-
-    def following(self, state: _State) -> list[_State]:
-        """What may come next; one alone where a step leaves no more bytes and needs no more.
-
-        Such a step can only help: until any other time at which it might run, as much or less is
-        alive, and from then on the same.
-        """
-        following = []
-        for step in state.ready:
-            after = self._run(state, step)
-            if after.live <= state.live and after.peak <= state.peak:
-                return [after]
-            following.append(after)
-        return following
-
-    def _run(self, state: _State, step: int) -> _State:
-        flow, bit = self._flow, 1 << step
-        left = ~state.done
-        freed, taken, overwrites = 0, 0, flow.steps[step].overwrites
-        for buffer in self._freed[step]:
-            if self._readers[buffer] & left == bit:
-                freed += self._sizes[buffer]
-                if not taken and buffer in overwrites and self._sizes[buffer] == self._made[step]:
-                    taken = self._sizes[buffer]
-        done = state.done | bit
-        during = state.live + self._made[step] - taken
-        ready = [ready for ready in state.ready if ready != step]
-        ready += [behind for behind in flow.behind[step] if self._before[behind] & ~done == 0]
-        live = state.live + self._made[step] - freed - self._lost[step]
-        peak = max(state.peak, during)
-        return _State(done, tuple(ready), live, peak, state.ran + 1, step, state)
-
-
-def quick_order(flow: Dataflow) -> Sequence[int]:
-    """The best of the orders that are found at once."""
+def least_bound(flow: Dataflow) -> Sequence[int]:
+    """The best of the three others: fewest bytes alive at once."""
     quick = [traced(flow), depth_first(flow), best_first(flow)]
     return min(quick, key=lambda order: lifetimes(flow, order).bound_bytes)
 
@@ -215,5 +90,5 @@ ORDERS: Mapping[str, Order] = {
     "traced": traced,
     "depth_first": depth_first,
     "best_first": best_first,
-    "searched": searched,
+    "least_bound": least_bound,
 }

@@ -14,7 +14,7 @@ from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.budgets import TRIES, within
 from workbench.memory.dataflow import ALIGNMENT, Dataflow, check_order, flow_of
 from workbench.memory.lifetimes import Lifetimes, lifetimes, plain_bytes
-from workbench.memory.orders import MOST_STATES, ORDERS, STATES, quick_order, searched
+from workbench.memory.orders import ORDERS
 from workbench.memory.packing import Effort, pack
 from workbench.memory.pebble import pebble
 from workbench.memory.plan import MemoryPlan, certify
@@ -48,7 +48,7 @@ PLANNERS: Mapping[str, Planner] = {
     "pebble": Planner(lambda life, _: pebble(life)),
     "greedy_by_size": Planner(_packed("greedy_by_size")),
     "best_fit": Planner(_packed("best_fit")),
-    "workbench": Planner(_packed("workbench"), "searched"),
+    "workbench": Planner(_packed("workbench"), "least_bound"),
 }
 """By name. Of the paper: ``none``, every result in memory of its own; ``parent``, its first
 strategy, in which a result takes the place of an operand that it may overwrite (Zhao et al., Sec.
@@ -77,16 +77,14 @@ def plan_memory(
         Most that the block of results may need: bytes, a size as ``"64MB"``, or ``"50%"`` of the
         results that are alive at once as traced, nothing overwritten. Of a process's budget, what
         lies beside the block (`workbench.memory.needs`) goes off. What does not fit is thrown away
-        and computed again, as little as the best of two ways needs: by buffers
-        (`workbench.memory.recomputation`), or by stages, which is optimal on chains
-        (`workbench.memory.checkpointing`).
+        and computed again (`workbench.memory.recomputation`).
     order
         A name in `ORDERS`, or steps by number; the planner's own by default.
     rounds
         Of the search for a packing, and of the search within a budget. By default a few, so that
         the plan is the same on every machine.
     time_limit_s
-        Seconds to search for orders and packings instead: the plan then depends on the machine.
+        Seconds to search instead: the plan then depends on the machine.
         Either way the search ends when the bound is met.
     alignment
         Bytes that offsets are a multiple of.
@@ -102,8 +100,8 @@ def plan_memory(
             f"no plan within {bytes_as_text(budget_bytes)} is possible; a single step needs "
             f"{bytes_as_text(least, up=True)}"
         )
-    # By the clock, a quarter for the order, a half for places, and what is left within a budget.
-    ordered = _ordered(flow, chosen.order if order is None else order, _share(effort, 1 / 4))
+    # By the clock, a half for places, and what is left within a budget.
+    ordered = _ordered(flow, chosen.order if order is None else order)
     effort = _share(effort, 1 / 2)
     plan = _placed(planner, flow, ordered, effort)
     if budget_bytes is None or plan.total_bytes <= budget_bytes:
@@ -129,16 +127,10 @@ def _placed(planner: str, flow: Dataflow, order: Sequence[int], effort: Effort) 
     return certify(MemoryPlan(planner, life, chosen.place(life, effort)))
 
 
-def _ordered(flow: Dataflow, order: str | Sequence[int], effort: Effort) -> Sequence[int]:
+def _ordered(flow: Dataflow, order: str | Sequence[int]) -> Sequence[int]:
     if not isinstance(order, str):
         steps = listed("order", order, "give a name, or steps by number")
         order = [check_whole("a step of the order", step, 0) for step in steps]
         check_order(flow, order)
         return order
-    choose("order", order, ORDERS)
-    if order != "searched":
-        return ORDERS[order](flow)
-    quick = quick_order(flow)
-    states = STATES if effort.time_limit_s is None else MOST_STATES
-    slow = searched(flow, states, effort.deadline_s())
-    return min([quick, slow], key=lambda steps: lifetimes(flow, steps).bound_bytes)
+    return choose("order", order, ORDERS)(flow)

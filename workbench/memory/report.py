@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.graphs.inputs import InputShape
 from workbench.memory.budgets import least_reachable, reachable
-from workbench.memory.checkpointing import least_staged
 from workbench.memory.dataflow import Dataflow, dataflow
 from workbench.memory.lifetimes import plain_bytes
 from workbench.memory.plan import MemoryPlan
@@ -129,7 +128,7 @@ def _within(
         return within(max(0, budget_bytes - beside))
     except BudgetError as error:
         least = error.found_bytes
-    least = least or least_staged(flow, order) or least_reachable(flow, order)
+    least = least or least_reachable(flow, order)
     without = named(plan.total_bytes)
     room = reachable(within, least, without, named)
     plainly = _up(without + beside)

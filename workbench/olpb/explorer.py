@@ -13,7 +13,7 @@ import polars as pl
 from workbench import figures
 from workbench.figures import parts
 from workbench.memory.budgets import extra_work
-from workbench.memory.orders import quick_order
+from workbench.memory.orders import least_bound
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.recomputation import BudgetError
@@ -96,12 +96,12 @@ _flow = lru_cache(maxsize=8)(stored_dataflow)
 
 @lru_cache(maxsize=8)
 def _order(asked: _Asked) -> Sequence[int]:
-    return quick_order(_flow(*asked))
+    return least_bound(_flow(*asked))
 
 
 @lru_cache(maxsize=16)
 def _plan(asked: _Asked, planner: str, budget_bytes: int | None = None) -> MemoryPlan:
-    flow, searches = _flow(*asked), PLANNERS[planner].order == "searched"
+    flow, searches = _flow(*asked), PLANNERS[planner].order == "least_bound"
     order = _order(asked) if searches else None
     rounds = int(len(flow.steps) <= _SMALL)
     return plan_memory(flow, planner, budget_bytes, order=order, rounds=rounds)

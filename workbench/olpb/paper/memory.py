@@ -10,8 +10,6 @@ import polars as pl
 
 from workbench import figures
 from workbench.figures import parts
-from workbench.memory.dataflow import Dataflow
-from workbench.memory.orders import quick_order
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.stored_dataflows import stored_dataflow
@@ -26,18 +24,6 @@ from workbench.olpb.paper.titles import (
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled
 from workbench.reproduction.sweep import grid, sweep
-from workbench.utils.checks import choose
-
-
-def planned(flow: Dataflow, planner: str) -> MemoryPlan:
-    """A planner's plan; the workbench's, of the best of its quick orders.
-
-    Its search for a better one takes seconds for a large network and seldom gains a percent.
-    """
-    chosen = choose("planner", planner, PLANNERS)
-    order = quick_order(flow) if chosen.order == "searched" else chosen.order
-    return plan_memory(flow, planner, order=order)
-
 
 PLANNED: dict[str, Any] = {
     "model": pl.String,
@@ -65,7 +51,7 @@ def planners(models: Sequence[str], batch_size: int = 4) -> pl.DataFrame:
 def _by_planner(model: str, training: bool, samples: int) -> list[dict[str, Any]]:
     batch_size = samples if training else 1
     flow = stored_dataflow(model, batch_size, training)
-    plans = {name: planned(flow, name) for name in PLANNERS}
+    plans = {name: plan_memory(flow, name) for name in PLANNERS}
     bound_bytes = plans["workbench"].bound_bytes
     return [
         {
@@ -136,7 +122,7 @@ def arena(
     held outside of the block, weights, inputs and constants, has no node, and offsets below zero.
     """
     flow = stored_dataflow(model, batch_size, training)
-    plans = [planned(flow, name) for name in planners]
+    plans = [plan_memory(flow, name) for name in planners]
     return pl.concat(placed(plan, model, training, batch_size) for plan in plans)
 
 

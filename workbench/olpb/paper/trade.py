@@ -17,9 +17,9 @@ from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.budgets import extra_work
 from workbench.memory.budgets import trade as memory_trade
 from workbench.memory.dataflow import dataflow
+from workbench.memory.planning import plan_memory
 from workbench.memory.recomputation import BudgetError
 from workbench.memory.stored_dataflows import stored_dataflow
-from workbench.olpb.paper.memory import planned
 from workbench.olpb.paper.titles import MB, MODEL_TITLES, phase_title
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled
@@ -57,7 +57,7 @@ def _traded(
     model: str, training: bool, batch_size: int, shares: Sequence[float] | None
 ) -> pl.DataFrame:
     flow = stored_dataflow(model, batch_size, training)
-    whole = planned(flow, "workbench").total_bytes
+    whole = plan_memory(flow).total_bytes
     budgets = None if shares is None else [int(share * whole) for share in shares]
     return memory_trade(flow, budgets).with_columns(
         bytes_percent=100 * pl.col("total_bytes") / pl.col("total_bytes").max(),
@@ -141,7 +141,7 @@ def _ran(model: str, share: float, batch_size: int, repeats: int) -> dict[str, A
 
     graph = _training(model, batch_size)
     flow = dataflow(graph)
-    budget_bytes = int(share * planned(flow, "workbench").total_bytes) if share < 1 else None
+    budget_bytes = int(share * plan_memory(flow).total_bytes) if share < 1 else None
     inputs = torch.randn(batch_size, *MODELS[model].input_shape)
     classes = torch.zeros(batch_size, dtype=torch.int64)
     measured = measure_memory(graph, (inputs, classes), budget=budget_bytes, repeats=repeats)
