@@ -16,11 +16,10 @@ import polars as pl
 
 from workbench.figures import parts
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.memory.dataflow import Dataflow, Step, dataflow
+from workbench.memory.dataflow import Dataflow, Step
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import plan_memory
 from workbench.olpb.costs.library import LibraryGraph, library_graph
-from workbench.olpb.paper.memory import planned
 from workbench.olpb.paper.titles import MB, MODEL_TITLES, model_title
 from workbench.reproduction.claims import Answer, Cause, claims_of
 from workbench.reproduction.figure import Figure
@@ -74,7 +73,7 @@ def _counted(model: str) -> list[dict[str, Any]]:
         kept = int(plan.flow.sizes.sum())
         held = {"inputs": size * numbers["input"], "weights": SINGLE * numbers["parameter"]}
         rows.append(_row(counting, size, plan, kept, **held))
-    every, ours = plan_memory(graph, "none"), planned(dataflow(optimise(graph).graph), "workbench")
+    every, ours = plan_memory(graph, "none"), plan_memory(optimise(graph).graph)
     held = {f"{kind}s": every.flow.held_bytes(kind) for kind in ("input", "weight")}
     rows.append(_row("workbench", SINGLE, ours, every.total_bytes, **held))
     stated = stated_table2()[model]._asdict()
