@@ -97,7 +97,6 @@ def test_a_larger_budget_is_no_worse() -> None:
 def test_the_clock_ends_no_search_that_was_given_no_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Within half of its memory SqueezeNet needs a round of packing."""
     flow = stored_dataflow("squeezenet", 8, training=True)
     budget = plan_memory(flow).total_bytes // 2
 
@@ -110,8 +109,6 @@ def test_the_clock_ends_no_search_that_was_given_no_seconds(
     for one, other in zip(usual, plans(), strict=True):
         assert one.order == other.order
         assert one.offsets.tolist() == other.offsets.tolist()
-    with pytest.raises(BudgetError, match="one of"):
-        plan_memory(flow, budget=budget, time_limit_s=1)
     shown = [*Path(paper.__file__).parent.rglob("*.py"), Path(explorer.__file__)]
     assert not [one for one in shown if "time_limit" in one.read_text()]
 
