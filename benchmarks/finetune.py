@@ -100,7 +100,7 @@ def of_edgegossip(model: nn.Module, data: Dataset) -> Trained[Any]:
         for node in range(NODES)
     ]
     setup = edgegossip.Setup(model, data, platforms, batch_size=BATCH // 4, epochs=EPOCHS, sgd=SGD)
-    return edgegossip.train(setup, "importance", trace=True)
+    return edgegossip.train(setup, edgegossip.EdgeGossip(strategy="importance"), trace=True)
 
 
 def of_dlion(model: nn.Module, data: Dataset, *, system: str) -> Trained[Any]:

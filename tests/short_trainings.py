@@ -55,7 +55,7 @@ def train_edgegossip() -> list[np.ndarray]:
     """LeNet-5 on three platforms that learn from what matters most."""
     data, unequal = DIGITS.fitted((1, 28, 28)), platforms(0.01, 0.02, 0.04)
     setup = edgegossip.Setup("lenet5", data, unequal, epochs=3, batch_size=8, sgd=SGD)
-    found = edgegossip.train(setup, ratio=5)
+    found = edgegossip.train(setup, edgegossip.EdgeGossip(ratio=5))
     return [weights.numpy() for weights in found.weights]
 
 

@@ -24,19 +24,18 @@ def linear() -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10))
 
 
-def test_options_may_be_a_value() -> None:
+def test_it_is_gossip_that_selects() -> None:
     who = platforms(0.01, 0.02, 0.04)
     setup = Setup(
         "lenet5", DIGITS, who, epochs=2, batch_size=8, sgd=Sgd(0.02), seed=3, uplink_bps=1e8,
         overhead_s=0.01,
     )  # fmt: skip
-    found = train(setup, ratio=5, technique="hash_kmeans", balancer="literal", trace=True)
     ours = EdgeGossip(technique="hash_kmeans", ratio=5, balancer="literal")
-    expected = decentralised.train(setup, ours)
-    assert found.epochs.equals(expected.epochs)
-    assert all(map(torch.equal, found.weights, expected.weights))
-    assert found.epochs.filter(epoch=1).sort("node")["samples"].to_list() == [40, 20, 10]
-    assert found.run.trace is not None
+    trained, expected = train(setup, ours, trace=True), decentralised.train(setup, ours)
+    assert trained.epochs.equals(expected.epochs)
+    assert all(map(torch.equal, trained.weights, expected.weights))
+    assert trained.epochs.filter(epoch=1).sort("node")["samples"].to_list() == [40, 20, 10]
+    assert trained.run.trace is not None
 
 
 def test_without_selecting_it_is_the_gossip_of_the_same_nodes() -> None:
@@ -84,7 +83,8 @@ def test_platforms_three_times_slower_take_three_times_as_long(strategy: str) ->
     for slower in (1.0, 3.0):
         who = [replace(platform, slower=slower) for platform in platforms(0.01, 0.01)]
         setup = Setup(linear, DIGITS, who, epochs=2, overhead_s=0.0, uplink_bps=1e12)
-        ends_s.append(train(setup, strategy, ratio=5, operations_per_s=1e15).run.end_s)
+        how = EdgeGossip(strategy=strategy, ratio=5, operations_per_s=1e15)
+        ends_s.append(train(setup, how).run.end_s)
     assert ends_s[1] == pytest.approx(3 * ends_s[0], rel=1e-5)
 
 
@@ -125,16 +125,14 @@ test_setup_refused = refusals(
     },
 )
 test_options_refused = refusals(
-    train,
-    {"setup": SETUP},
+    lambda setup=SETUP, **options: train(setup, EdgeGossip(**options)),
+    {},
     {
         "setup": {
             "DiLoCo needs as many batches on each": [
                 replace(SETUP, exchange=decentralised.DiLoCo())
             ]
         },
-        "techniqe": {"unknown option 'techniqe'. Did you mean 'technique'": ["hash_kmeans"]},
-        "shards": {"unknown option 'shards'": [[]]},
         "strategy": {"Did you mean 'importance'": ["important"]},
         "technique": {"technique of Table 3": ["pca_kmeans"]},
         "ratio": {"p0 has 60 points, less than one aggregated point": [100]},

@@ -109,7 +109,7 @@ ALONE: dict[str, Callable[..., Trained[Any]]] = {
         gossip(model, data, 1, exchange=decentralised.Gossip([[1.0]]), **how)
     ),
     "edgegossip": lambda model, data, **how: edgegossip.train(
-        platforms(model, data, 1, **how), strategy(data)
+        platforms(model, data, 1, **how), edgegossip.EdgeGossip(strategy=strategy(data))
     ),
     "dlion": lambda model, data, **how: dlion.train(workers(model, data, 1, **how), "baseline"),
     "olpb": lambda model, data, **how: olpb.train(pool(model, data, **how)),

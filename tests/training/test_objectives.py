@@ -276,7 +276,8 @@ def test_tokens_are_not_averaged_by_edgegossip() -> None:
     setup = edgegossip.Setup(EMBEDDED, CHAIN, platforms(0.01), batch_size=4)
     with pytest.raises(UserError, match=r"int64\[6\] a sample.*strategy=importance or random"):
         edgegossip.train(setup)
-    assert edgegossip.train(setup, "importance").epochs["perplexity"][-1] > 1
+    by_loss = edgegossip.EdgeGossip(strategy="importance")
+    assert edgegossip.train(setup, by_loss).epochs["perplexity"][-1] > 1
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])

@@ -10,7 +10,7 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.edgegossip.costs.course import Aggregating, Epoch, total_s
+from workbench.edgegossip.costs.course import Epoch, total_s
 from workbench.edgegossip.costs.platforms import Load
 from workbench.edgegossip.paper.testbed import (
     BATCH_SIZE,
@@ -19,12 +19,12 @@ from workbench.edgegossip.paper.testbed import (
     STATED,
     UPLINK_MBPS,
     Deployment,
-    forward_share,
     kinds,
     paper_testbed,
 )
 from workbench.edgegossip.paper.titles import MODEL_TITLES
 from workbench.edgegossip.prediction.predictor import Contention
+from workbench.edgegossip.programs.trainer import EdgeGossip
 from workbench.reproduction.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
 from workbench.runtime.trace import Kind, Span
@@ -118,16 +118,14 @@ def _epochs(setting: Setting) -> tuple[Deployment, list[Epoch], list[Epoch]]:
     slower = [
         setting.imbalance if at < (count + 1) // 2 and at % 2 == 0 else 1.0 for at in range(count)
     ]
-    # What is counted are batches: so a platform learns from whole ones, and waits for the last.
     batch = setting.batch_size
     quiet = paper_testbed().deployment(
         setting.model,
         count,
-        points=max(1, round(STATED["assumed"]["points_per_platform"] / batch)),
+        points=batch * max(1, round(STATED["assumed"]["points_per_platform"] / batch)),
         uplink_mbps=setting.bandwidth_mbps,
         slower=slower,
         until_s=0.0,
-        stands_for=batch,
     )
     busy = Load((0.0,), (Contention(core=setting.load),))
     loaded = (
@@ -135,14 +133,10 @@ def _epochs(setting: Setting) -> tuple[Deployment, list[Epoch], list[Epoch]]:
         for kind, each in zip(kinds(count), quiet.platforms, strict=True)
     )
     deployment = replace(quiet, platforms=tuple(loaded))
-    # A batch has `batch` times as many aggregated points as a point, each as much faster to rank.
-    adds = Aggregating(
-        setting.aggregation_ratio / batch,
-        (),
-        forward_share() / batch,
-        STATED["assumed"]["window_s"],
-    )
-    return deployment, deployment.course(1), deployment.course(1, adds)
+    how = deployment.options(EdgeGossip(ratio=setting.aggregation_ratio))
+    how = replace(how, operations_per_s=1e30)  # all are aggregated already
+    plain, ours = (deployment.course(1, each, batch_size=batch) for each in (None, how))
+    return deployment, plain, ours
 
 
 def _spans(node: str, lane: str, epoch: Epoch) -> list[Span]:

@@ -13,9 +13,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workbench import training
 from workbench.clusters.cluster import check_cluster
@@ -26,7 +26,7 @@ from workbench.edgegossip.costs import platforms as kinds
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.programs.trainer import EdgeGossip
 from workbench.training import RunOptions
-from workbench.utils.checks import ABOVE_ZERO, UserError, check_kind, check_name, listed
+from workbench.utils.checks import ABOVE_ZERO, UserError, check_kind, listed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from workbench.runtime.progress import Progress
 
 __all__ = ["Setup", "Trained", "TrainingError", "train"]
-
-OPTIONS = [field.name for field in fields(EdgeGossip) if field.name != "strategy"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +107,12 @@ class Setup(EpochSetup):
 
 def train(
     setup: Setup,
-    strategy: str = "accuracy_aware",
+    how: EdgeGossip | None = None,
     *,
     faults: Iterable[Fault] = (),
     trace: bool = False,
     progress: Progress | bool = False,
     threads: int | None = None,
-    **options: Any,
 ) -> Trained[tuple[Tensor, ...]]:
     """Train on unequal platforms, each learning from what matters most in equal time.
 
@@ -123,12 +120,10 @@ def train(
     ----------
     setup
         Model, data and platforms. ``decentralised.train(setup)`` is plain gossip on them.
-    strategy
-        Name in `STRATEGIES`.
+    how
+        Options of EdgeGossip, which are its defaults unless given.
     faults, trace, progress, threads
         As for `workbench.decentralised.train`.
-    **options
-        Fields of `EdgeGossip`: ``technique``, ``ratio``, ``on_failures`` and others.
 
     Returns
     -------
@@ -142,7 +137,4 @@ def train(
         `trained` has the epochs that were done.
     """
     check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, platforms)")
-    for name in options:
-        check_name("option", name, OPTIONS)
-    how = EdgeGossip(strategy=strategy, **options)
-    return training.train(setup, how, RunOptions(faults, trace, progress, threads))
+    return training.train(setup, how or EdgeGossip(), RunOptions(faults, trace, progress, threads))

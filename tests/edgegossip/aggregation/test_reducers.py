@@ -24,7 +24,6 @@ from workbench.edgegossip.aggregation.incremental_svd import (
 from workbench.edgegossip.aggregation.reducers import (
     AT_ONCE,
     Reducer,
-    folded,
     histogram,
     pca,
     simhash,
@@ -34,27 +33,23 @@ from workbench.edgegossip.aggregation.reducers import (
 
 
 class TestSingleSvd:
-    @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 6, 5), (28, 28), (3, 2)])
-    def test_is_the_svd_of_each_image_alone(self, shape: tuple[int, ...]) -> None:
+    @pytest.mark.parametrize(
+        ("shape", "matrix_shape"),
+        [
+            *(((1, 28, 28), (28, 28)), ((3, 6, 5), (18, 5)), ((3, 2), (3, 2))),
+            *(((1,), (1, 1)), ((7,), (3, 3)), ((6,), (2, 3))),  # the squarest that holds a vector
+        ],
+    )
+    def test_is_the_svd_of_each_point_alone(
+        self, shape: tuple[int, ...], matrix_shape: tuple[int, int]
+    ) -> None:
         x = np.random.default_rng(0).standard_normal((5, *shape))
-        found = single_svd(x)
-        for image, row in zip(x, found, strict=True):
-            matrix = image.reshape(-1, shape[-1])
+        for image, row in zip(x, single_svd(x), strict=True):
+            matrix = np.zeros(matrix_shape)
+            matrix.flat[: image.size] = image.ravel()
             expected = oracle.singular_values(matrix.tolist(), min(10, *matrix.shape))
             # Square roots lose half of the digits of a value near zero.
             np.testing.assert_allclose(row, expected, atol=1e-6)
-
-    @pytest.mark.parametrize(
-        ("features", "rows", "columns"), [(1, 1, 1), (4, 2, 2), (7, 3, 3), (6, 2, 3), (784, 28, 28)]
-    )
-    def test_folds_a_vector_to_the_squarest_matrix(
-        self, features: int, rows: int, columns: int
-    ) -> None:
-        matrix = folded(np.arange(1.0, features + 1)[None])
-        assert matrix.shape == (1, rows, columns)
-        flat = matrix.ravel()
-        np.testing.assert_array_equal(flat[:features], np.arange(1, features + 1))
-        assert not flat[features:].any()
 
     def test_many_points_are_as_few(self) -> None:
         x = np.random.default_rng(0).random((AT_ONCE + 3, 4))
@@ -66,9 +61,8 @@ class TestIncrementalSvd:
         ("features", "ratio", "expected"),
         [(784, 5, 4), (784, 10, 3), (784, 20, 2), (3072, 10, 5), (64, 10, 1), (1, 1000, 1)],
     )
-    def test_dimensions(self, features: int, ratio: float, expected: int) -> None:
+    def test_dimensions_by_hand(self, features: int, ratio: float, expected: int) -> None:
         assert dimensions(features, ratio) == expected
-        assert expected == max(1, round(math.log2(0.1 * features / ratio)))
 
     @settings(deadline=None, max_examples=10)
     @given(st.integers(0, 1000), st.integers(1, 3), st.integers(1, 4))
@@ -126,40 +120,21 @@ class TestIncrementalSvd:
 
         assert 1 - unexplained(found) > 0.6 * (1 - unexplained(best))
 
-    def test_nothing_but_zeros(self) -> None:
-        assert np.isfinite(incremental_svd(np.zeros((5, 100)), 1, 0)).all()
+
+def test_simhash_is_linear_with_signs() -> None:
+    signs = simhash(np.eye(50), seed=2)
+    assert set(signs.ravel().tolist()) == {-1.0, 1.0}
+    x = np.random.default_rng(0).random((7, 50))
+    np.testing.assert_allclose(simhash(x, seed=2), x @ signs, rtol=1e-12)
 
 
-class TestSimhash:
-    def test_is_linear_with_signs(self) -> None:
-        signs = simhash(np.eye(50), seed=2)
-        assert set(signs.ravel().tolist()) == {-1.0, 1.0}
-        x = np.random.default_rng(0).random((7, 50))
-        np.testing.assert_allclose(simhash(x, seed=2), x @ signs, rtol=1e-12)
-
-    def test_keeps_distances_on_average(self) -> None:
-        x = np.random.default_rng(0).random((2, 500))
-        exact = float(((x[0] - x[1]) ** 2).sum())
-        found = []
-        for seed in range(200):
-            one, other = simhash(x, seed=seed)
-            found.append(((one - other) ** 2).sum() / 10)
-        # 2,000 squared sums of variance at most 2 exact^2.
-        assert np.mean(found) == pytest.approx(exact, abs=5 * exact * math.sqrt(2 / 2000))
-
-
-class TestHistogram:
-    @settings(deadline=None)
-    @given(st.lists(st.lists(st.integers(-8, 8), min_size=4, max_size=4), min_size=1, max_size=6))
-    def test_is_counting(self, rows: list[list[int]]) -> None:
-        # Sixteenths from a range of 16, in ten bins: edges are at 1.6, never at a value but 0.
-        x = np.array([[-8.0] * 4, [8.0] * 4, *rows])
-        found = histogram(x.reshape(len(x), 1, 2, 2))
-        for row, values in zip(found, x.tolist(), strict=True):
-            assert row.tolist() == pytest.approx(oracle.histogram(values, -8, 8, 10))
-
-    def test_of_one_value(self) -> None:
-        np.testing.assert_array_equal(histogram(np.ones((3, 5))).sum(axis=1), 1)
+@given(st.lists(st.lists(st.integers(-8, 8), min_size=4, max_size=4), min_size=1, max_size=6))
+def test_histogram_is_counting(rows: list[list[int]]) -> None:
+    # Sixteenths from a range of 16, in ten bins: edges are at 1.6, never at a value but 0.
+    x = np.array([[-8.0] * 4, [8.0] * 4, *rows])
+    reduced = histogram(x.reshape(len(x), 1, 2, 2))
+    for row, values in zip(reduced, x.tolist(), strict=True):
+        assert row.tolist() == pytest.approx(oracle.histogram(values, -8, 8, 10))
 
 
 def test_the_whole_svd_keeps_the_largest_directions() -> None:
@@ -182,10 +157,10 @@ def test_pca_keeps_the_directions_of_largest_variance() -> None:
 )
 @pytest.mark.parametrize("shape", [(1, 1), (3, 1), (2, 30), (4, 1, 5, 5)])
 def test_small_data_gives_a_row_for_each_point(reduce: Reducer, shape: tuple[int, ...]) -> None:
-    x = np.random.default_rng(0).random(shape).astype(np.float32)
-    found = reduce(x, 1, 0)
-    assert found.dtype == np.float64
-    assert found.ndim == 2
-    assert len(found) == shape[0]
-    assert 1 <= found.shape[1] <= 10
-    assert np.isfinite(found).all()
+    for x in (np.random.default_rng(0).random(shape), np.zeros(shape)):
+        reduced = reduce(x.astype(np.float32), 1, 0)
+        assert reduced.dtype == np.float64
+        assert reduced.ndim == 2
+        assert len(reduced) == shape[0]
+        assert 1 <= reduced.shape[1] <= 10
+        assert np.isfinite(reduced).all()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.oracles import edgegossip as oracle
 from tests.refusals import refusals
 from workbench.edgegossip import Balance, TooManyFailedError, balance
-from workbench.edgegossip.algorithms.failures import Handover, reassign
+from workbench.edgegossip.algorithms.failures import Handover
 
 RATE = st.one_of(st.floats(0.002, 1e5), st.integers(1, 9).map(float))
 WITH_FAILURES = st.lists(
@@ -114,11 +114,6 @@ class TestReassign:
         assert found.points == (108, 0, 52)
         assert found.epoch_s == (36.0, math.inf, 52.0)
         assert found.ratios == (1.0, 0.0, 36 / 52)
-
-    def test_the_odd_point_goes_where_most_is_lacking(self) -> None:
-        # 10 points for rates 1, 3, 2: 1 2/3, 5 and 3 1/3.
-        after, _ = reassign([0, 0, 0, 10], [1, 3, 2, 0], [False, False, False, True])
-        assert after == (2, 5, 3, 0)
 
     def test_nobody_left(self) -> None:
         with pytest.raises(TooManyFailedError, match="all 2 platforms"):

@@ -78,15 +78,6 @@ def test_is_algorithm_2_less_the_batch_that_nobody_needs(
     assert found == expected
 
 
-@given(made=aggregations(), seed=st.integers(0, 50))
-def test_a_smaller_share_is_the_beginning_of_a_larger_one(made: Aggregation, seed: int) -> None:
-    order = ranked(effects_of(made, seed))
-    small, large = (
-        [batch.tolist() for batch in selected(made, order, ratio, 3)] for ratio in (0.3, 0.8)
-    )
-    assert small == large[: len(small)]
-
-
 def test_infinite_losses_come_first() -> None:
     assert ranked([1, np.inf, 2]).tolist() == [1, 2, 0]
 
@@ -101,6 +92,11 @@ def test_quota_is_not_misled_by_rounding(points: int, ratio: float, expected: in
 
 test_ranked_refused = refusals(
     ranked, {"effects": [1.0]}, {"effects": {"effects": [[], [[1.0]], [1, np.nan]]}}
+)
+test_importance_refused = refusals(
+    importance_sample,
+    {"losses": [1.0, 2.0], "ratio": 1, "batch_size": 1},
+    {"losses": {r"losses|effects": [[1, -1], [1, np.inf], [1, np.nan], []]}},
 )
 test_selected_refused = refusals(
     selected,
@@ -143,8 +139,3 @@ class TestImportance:
             assert sorted(order) == [0, 1, 2, 3, 4]
         firsts = {importance_sample([0.0] * 4, 0.25, 1, seed)[0][0] for seed in range(50)}
         assert firsts == {0, 1, 2, 3}  # plain chance
-
-    @pytest.mark.parametrize("losses", [[1, -1], [1, np.inf], [1, np.nan], []])
-    def test_what_gives_no_probabilities_is_refused(self, losses: list[float]) -> None:
-        with pytest.raises(ValueError, match=r"losses|effects"):
-            importance_sample(losses, 1, 1)

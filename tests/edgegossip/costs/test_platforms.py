@@ -78,13 +78,6 @@ def test_t_0_of_several_executors_is_followed_by_what_they_learn_together() -> N
     assert after_s == pytest.approx(0.75 * 0.01 + 0.25 * 0.02)
 
 
-def test_a_load_is_that_of_a_single_executor() -> None:
-    one, same = BUSY, Platform("busy", SLOWS, BUSY.executors)
-    assert same.speed == one.speed
-    assert same.throughput(0.02, 130.0, 60.0) == one.throughput(0.02, 130.0, 60.0)
-    assert same.observe(0.01, 20, 0.8, 130.0) == one.observe(0.01, 20, 0.8, 130.0)
-
-
 FACTS = STATED["co_runners"]
 HALF = Load((0.0, 10.0, 30.0), (Contention(), Contention(0.5, 10.0, 20.0), Contention()))
 
@@ -107,16 +100,13 @@ def test_a_drawn_load_is_the_same_each_time_and_within_what_jobs_use(
     assert load.contentions[-1] == Contention()  # the last job ends
     most = max(FACTS[job]["core"][1] for job in ("wordcount", "sort")) * (1 + FACTS["jitter"])
     assert all(one.core <= most for one in load.contentions)
+    assert load != draw_load(seed, platform + 1, FACTS, 500.0)
 
 
 def test_a_longer_load_begins_as_a_shorter_one() -> None:
     short, long = (draw_load(1, 0, FACTS, until_s) for until_s in (200.0, 900.0))
     assert len(long.starts_s) > len(short.starts_s)
     assert long.starts_s[: len(short.starts_s)] == short.starts_s
-
-
-def test_platforms_have_loads_of_their_own() -> None:
-    assert draw_load(1, 0, FACTS, 500.0) != draw_load(1, 1, FACTS, 500.0)
 
 
 def test_no_intensity_is_no_load() -> None:

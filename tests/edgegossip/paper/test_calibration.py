@@ -54,6 +54,6 @@ def test_with_all_as_peers_alexnet_gains_less_on_larger_deployments() -> None:
     gains = []
     for platforms in (8, 20):
         one = Testbed(STORED, facts).deployment("alexnet_cifar", platforms)
-        ours = one.course(EPOCHS, one.aggregating())
+        ours = one.course(EPOCHS, one.options())
         gains.append(total_s(one.course(EPOCHS)) / total_s(ours))
     assert gains[1] < gains[0]

@@ -2,11 +2,9 @@
 
 import pytest
 
-from workbench.edgegossip.costs.platforms import Load
 from workbench.edgegossip.paper.accuracy import ALL_TECHNIQUES
 from workbench.edgegossip.paper.cases import LEARNING
 from workbench.edgegossip.paper.testbed import (
-    EPOCHS,
     MODELS,
     POINTS,
     STATED,
@@ -54,15 +52,6 @@ def test_only_the_hosts_part_of_a_sample_suffers_on_a_gpu() -> None:
     assert slowed_s == pytest.approx((1 + STATED["slowdown"]["core"]) * host_s + device_s)
 
 
-def test_nothing_co_runs_where_the_intensity_is_zero() -> None:
-    assert {one.load for one in QUIET.deployment("lenet5", 6).platforms} == {Load()}
-
-
-def test_a_deployment_that_grows_keeps_its_loads() -> None:
-    few, many = (paper_testbed().deployment("lenet5", count) for count in (4, 8))
-    assert [a.load for a in few.platforms] == [b.load for b in many.platforms[:4]]
-
-
 def test_samples_that_stand_for_several_take_as_long() -> None:
     whole = QUIET.deployment("alexnet_cifar")
     part = QUIET.deployment("alexnet_cifar", points=125, stands_for=100.0)
@@ -80,19 +69,12 @@ def test_a_smaller_model_travels_as_long_as_the_one_it_stands_for() -> None:
     assert seconds == pytest.approx(one.exchange_s)
 
 
-def test_a_slower_platform_knows_it() -> None:
-    quick, slow = QUIET.deployment("lenet5", ("cpu", "cpu"), slower=(1.0, 3.0)).platforms
-    assert slow.baseline_s == pytest.approx(3 * quick.baseline_s)
-    assert slow.sample_s == pytest.approx(quick.sample_s)
-    assert slow.speed.at(0.0) == pytest.approx(quick.speed.at(0.0) / 3)
-
-
 def test_what_is_assumed_is_the_testbeds_own() -> None:
     assumed = {"operations_per_s": 5e8, "backward_over_forward": 3.0, "window_s": 7.0}
     facts = {**STATED, "assumed": STATED["assumed"] | assumed}
-    adds = Testbed(Constants(0.2), facts).deployment("lenet5").aggregating()
-    stated = QUIET.deployment("lenet5").aggregating()
-    assert adds.generation_s == pytest.approx([2 * one for one in stated.generation_s])
+    adds = Testbed(Constants(0.2), facts).deployment("lenet5").options()
+    stated = QUIET.deployment("lenet5").options()
+    assert adds.aggregating_s(100) == pytest.approx(2 * stated.aggregating_s(100))
     assert adds.forward_share == pytest.approx(1 / 4)
     assert adds.window_s == 7
 
@@ -119,11 +101,3 @@ def test_each_model_has_a_learner(scale: str) -> None:
     own = scale == "paper"
     assert [learners[name].learner == name for name in MODELS] == [True, own, own, own]
     assert set(ALL_TECHNIQUES.at(scale)) <= set(MODELS)
-
-
-def test_the_papers_scale_trains_as_the_paper_does() -> None:
-    training = STATED["training"]
-    for learner in LEARNING.paper.values():
-        assert learner.epochs == EPOCHS
-        assert learner.batch_size == training["batch_size"] == 64
-        assert learner.learning_rate == training["learning_rate"] == 0.01

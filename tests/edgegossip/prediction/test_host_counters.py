@@ -28,10 +28,19 @@ BUSY = "import time\nwhile time.process_time() < {}: pass\n"
 
 
 class TestBetween:
-    def test_by_hand(self) -> None:
-        # Two cores for a second: others use a core, the task half of one.
-        later = Counters(1.0, 2.0, 1.5, 1000.0, 300.0, 0.5, 100.0)
-        assert between(Counters(0.0, 0.0, 0.0), later) == Contention(0.5, 1000.0, 200.0)
+    @pytest.mark.parametrize(
+        ("later", "contention"),
+        [
+            # Two cores for a second: others use a core, the task half of one.
+            (Counters(1.0, 2.0, 1.5, 1000.0, 300.0, 0.5, 100.0), Contention(0.5, 1000.0, 200.0)),
+            # What the task used before it was counted for all.
+            (Counters(1.0, 2.0, 0.5, 0.0, 10.0, 0.6, 20.0), Contention()),
+            # A process that left the task takes nothing off.
+            (Counters(1.0, 2.0, 1.0, own_busy_s=-4.0), Contention(0.5)),
+        ],
+    )
+    def test_by_hand(self, later: Counters, contention: Contention) -> None:
+        assert between(Counters(0.0, 0.0, 0.0), later) == contention
 
     @given(spent=st.lists(st.tuples(*[st.floats(0, 1)] * 5), min_size=1, max_size=20))
     def test_a_window_is_the_mean_of_its_seconds(self, spent: list[tuple[float, ...]]) -> None:
@@ -48,14 +57,6 @@ class TestBetween:
         assert mean.core == pytest.approx(core, abs=1e-9)
         assert mean.network_bytes_per_s == pytest.approx(network, rel=1e-9, abs=1e-6)
         assert mean.disk_bytes_per_s == pytest.approx(disk, rel=1e-9, abs=1e-6)
-
-    def test_what_the_task_used_before_all_did_counts_as_none(self) -> None:
-        late = Counters(1.0, 2.0, 0.5, 0.0, 10.0, 0.6, 20.0)
-        assert between(Counters(0.0, 0.0, 0.0), late) == Contention()
-
-    def test_a_process_that_left_the_task_takes_nothing_off(self) -> None:
-        before = Counters(0.0, 0.0, 0.0, own_busy_s=5.0)
-        assert between(before, Counters(1.0, 2.0, 1.0, own_busy_s=1.0)).core == 0.5
 
     def test_readings_at_once_are_refused(self) -> None:
         with pytest.raises(ValueError, match="read less often"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import subprocess
 import sys
 import threading
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.refusals import refusals
-from workbench.edgegossip.prediction import monitor as monitor_module
 from workbench.edgegossip.prediction.host_counters import Counters
 from workbench.edgegossip.prediction.monitor import Monitor, read_reports
 from workbench.edgegossip.prediction.predictor import Contention
@@ -117,17 +115,6 @@ def test_several_processes_report_to_one_file(tmp_path: Path) -> None:
     for name in "ab":
         own = read_reports(path).filter(platform=name)
         assert own["window_s"].to_list() == [float(n) for n in range(each)]
-
-
-def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    example, *_ = doctest.DocTestFinder(recurse=False).find(monitor_module, "monitor")
-    example.globs = {"train": lambda: None}
-    assert len(example.examples) == 3
-    said: list[str] = []
-    doctest.DocTestRunner().run(example, out=said.append)
-    assert said == []
-    assert read_reports(tmp_path / "reports.jsonl")["platform"].to_list() == ["platform 1"]
 
 
 test_monitor_refused = refusals(

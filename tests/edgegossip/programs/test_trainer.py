@@ -16,7 +16,7 @@ from workbench.decentralised import Trained, TrainingError
 from workbench.edgegossip import Setup
 from workbench.edgegossip.algorithms.effects import point_losses
 from workbench.edgegossip.programs.trainer import EdgeGossip, PlatformSelector
-from workbench.runtime import Crash, Restart, SlowDown
+from workbench.runtime import Crash, SlowDown
 from workbench.training import initialise
 from workbench.training.trained import DivergedError
 
@@ -153,13 +153,6 @@ def test_a_platform_that_slows_down_gets_less() -> None:
     assert samples(trained, 20)[1] < 60  # a quarter, but for whole subsets
 
 
-def test_a_few_failures_are_left_out() -> None:
-    trained = run([1] * 4, epochs=6, patience_s=2.0, failed_share=0.25, faults=[Crash(2, at_s=1.0)])
-    last = trained.epochs.filter(epoch=6).sort("node")
-    assert last["node"].to_list() == [0, 1, 3]
-    assert last["samples"].to_list() == [60, 60, 60]
-
-
 def test_points_of_too_many_failed_platforms_are_taken_over_and_aggregated_again() -> None:
     training, ours = given([1] * 4, epochs=6, patience_s=2.0, operations_per_s=1e7)
     trained = decentralised.train(training, ours.options, faults=[Crash(2, at_s=1.0)], trace=True)
@@ -175,15 +168,6 @@ def test_points_of_too_many_failed_platforms_are_taken_over_and_aggregated_again
     assert len(aggregated) == 2  # at first, and once after the failure
 
 
-def test_restarted_platform_gets_its_own_points_again() -> None:
-    faults = [Crash(2, at_s=1.0), Restart(2, at_s=8.0)]
-    trained = run([1] * 4, epochs=16, patience_s=2.0, faults=faults)
-    assert samples(trained, 16) == [60, 60, 60, 60]
-    between = trained.epochs.group_by("epoch").agg(pl.col("node").n_unique(), pl.col("samples"))
-    assert 3 in between["node"].to_list()
-    assert trained.epochs.filter(pl.col("samples") == 80).height >= 3
-
-
 def test_stopping_says_who_failed() -> None:
     with pytest.raises(TrainingError, match=r"1 of 4 platforms have failed.*2 \(0 points/s"):
         run([1] * 4, epochs=6, patience_s=2.0, on_failures="stop", faults=[Crash(2, at_s=1.0)])
@@ -193,12 +177,6 @@ def test_a_class_may_be_missing_at_a_platform() -> None:
     shards = partition.by_class(DIGITS.y_train, 3, classes_per_node=2, seed=0)
     trained = run([1, 1, 2], shards=shards, ratio=5)
     assert min(samples(trained, 3)) > 0
-
-
-def test_a_shard_too_small_for_one_aggregated_point_is_refused() -> None:
-    shards = (np.arange(230), np.arange(230, 236))
-    with pytest.raises(ValueError, match=r"p1 has 6 points, less than one aggregated point"):
-        given([1, 1], shards=shards)
 
 
 @pytest.mark.parametrize("strategy", ["random_subsets", "random_points", "importance"])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any, NamedTuple, cast
 
@@ -27,8 +27,7 @@ from workbench.decentralised import Gossip, GossipSetup, complete, ring
 from workbench.dlion.costs.environments import ENVIRONMENTS, STATED
 from workbench.dlion.costs.iteration import Workload, first_iterations
 from workbench.dynacomm.training import Planned
-from workbench.edgegossip.aggregation.costs import generation_s
-from workbench.edgegossip.costs.course import Aggregating, course, total_s
+from workbench.edgegossip.costs.course import course, total_s
 from workbench.edgegossip.costs.platforms import exchange_s
 from workbench.olpb.algorithms.assignment import assign
 from workbench.olpb.algorithms.schedules import ALGORITHMS as SCANS
@@ -331,16 +330,8 @@ def of_edgegossip(choice: str, mbps: float) -> Case:
     def predict() -> float:
         points, size = list(map(len, setup.held)), setup.profile.param_bytes
         sent_s = exchange_s(setup.nodes - 1, size, setup.uplink_bps, setup.overhead_s)
-        aggregating = None
-        if how is not None:
-            x, y = setup.dataset.x_train, setup.dataset.y_train
-            rates = x[0].size, how.ratio, how.operations_per_s
-            made_s = tuple(
-                generation_s(how.technique, len(own), *rates, classes=len(set(y[own].tolist())))
-                for own in setup.held
-            )
-            aggregating = Aggregating(how.ratio, made_s, how.forward_share, how.window_s)
-        return total_s(course(setup.platforms, points, epochs, sent_s, aggregating)) / epochs
+        counted = None if how is None else replace(how, features=setup.dataset.x_train[0].size)
+        return total_s(course(setup.platforms, points, epochs, sent_s, counted)) / epochs
 
     return Case(
         system="edgegossip",

@@ -7,17 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.edgegossip.algorithms.failures import POLICIES, Handover, TooManyFailedError
-from workbench.utils.checks import UserError, check_name, check_number, whole
+from workbench.utils.checks import UserError, check_number, choose, whole
 
 THRESHOLD, FAILED_SHARE = 0.001, 0.1  # Sec. 3.3
-
-BALANCERS = ("with_ranking", "literal")
-"""Whether an epoch's ranking counts, or Alg. 1 holds to the letter."""
-
-
-def ranking_share(balancer: str, forward_share: float, ratio: float) -> float:
-    """Seconds of ranking over those of learning from all points, as a balancer takes them."""
-    return forward_share / ratio if balancer == "with_ranking" else 0.0
 
 
 @dataclass(frozen=True, init=False)
@@ -133,7 +125,11 @@ def balance(
     TooManyFailedError
         More failed than may, and the policy is to stop; or none is left, or none with points.
     """
-    check_balancer(threshold, failed_share, on_failures)
+    if not 0 < check_number("threshold", threshold) < math.inf:
+        raise UserError(f"threshold is {threshold}; give points per second above 0")
+    if not 0 <= check_number("failed_share", failed_share) <= 1:
+        raise UserError(f"failed_share is {failed_share}; give a share from 0 to 1")
+    hand_over = choose("on_failures", on_failures, POLICIES)
     if not 0 <= check_number("ranking_share", ranking_share) < math.inf:
         raise UserError(f"ranking_share is {ranking_share}; give a finite number, at least 0")
     failed = tuple(rate < threshold for rate in state.throughput)
@@ -143,7 +139,7 @@ def balance(
         if taking_over is not None:
             both = zip(rates, taking_over, failed, strict=True)
             rates = tuple(own if gone else known for own, known, gone in both)
-        points, handovers = POLICIES[on_failures](points, rates, failed)
+        points, handovers = hand_over(points, rates, failed)
     epoch_s = tuple(
         math.inf if out else count / rate
         for count, rate, out in zip(points, state.throughput, failed, strict=True)
@@ -167,12 +163,3 @@ def _ratio(literal: float, ranking_share: float, points: int) -> float:
     if not ranking_share:
         return literal
     return max(literal - ranking_share * (1 - literal), 1 / points)
-
-
-def check_balancer(threshold: float, failed_share: float, on_failures: str) -> None:
-    """Refuse what `balance` does not take."""
-    if not 0 < check_number("threshold", threshold) < math.inf:
-        raise UserError(f"threshold is {threshold}; give points per second above 0")
-    if not 0 <= check_number("failed_share", failed_share) <= 1:
-        raise UserError(f"failed_share is {failed_share}; give a share from 0 to 1")
-    check_name("on_failures", on_failures, POLICIES)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.utils.rounding import in_proportion
+
 
 class TooManyFailedError(RuntimeError):
     """More platforms have failed than the balancer may go on without."""
@@ -51,8 +53,7 @@ def stop(points: Sequence[int], throughput: Sequence[float], failed: Sequence[bo
 def reassign(points: Sequence[int], throughput: Sequence[float], failed: Sequence[bool]) -> Outcome:
     """Hand the points of each failed platform to the others, in proportion to their throughput.
 
-    Each shard is cut in the order of the platforms; what is left after rounding down goes, a point
-    each, to those furthest below their exact share.
+    Each shard is cut in the order of the platforms.
     """
     survivors = [platform for platform, gone in enumerate(failed) if not gone]
     if not survivors:
@@ -60,15 +61,10 @@ def reassign(points: Sequence[int], throughput: Sequence[float], failed: Sequenc
             f"all {len(failed)} platforms have failed; there is nobody to take over their points"
         )
     after, handovers = list(points), []
-    total = sum(throughput[platform] for platform in survivors)
+    rates = [throughput[platform] for platform in survivors]
     for source in (platform for platform, gone in enumerate(failed) if gone):
-        exact = [points[source] * (throughput[platform] / total) for platform in survivors]
-        taken = [int(share) for share in exact]
-        behind = sorted(range(len(exact)), key=lambda at: (taken[at] - exact[at], at))
-        for at in behind[: points[source] - sum(taken)]:
-            taken[at] += 1
         first = 0
-        for target, count in zip(survivors, taken, strict=True):
+        for target, count in zip(survivors, in_proportion(points[source], rates), strict=True):
             if count:
                 handovers.append(Handover(source, target, first, first + count))
             after[target] += count

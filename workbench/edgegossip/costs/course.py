@@ -3,26 +3,20 @@
 In an epoch a platform ranks by the losses of aggregated points, learns from a share of its points,
 sends the model to its peers, and waits for theirs: all others, or the nearest on a ring. Before the
 next, all report their throughput to the balancer, which then sets the shares. The times equal those
-of a simulated training where every platform has points of all classes, and at least as many
-aggregated ones; what is taken over from failed platforms is aggregated in proportional time.
+of a simulated training where every platform has points of all ten classes, and at least as many
+aggregated ones.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from workbench.decentralised.topologies import complete, nearest
-from workbench.edgegossip.algorithms.balancer import (
-    FAILED_SHARE,
-    THRESHOLD,
-    Balance,
-    balance,
-    ranking_share,
-)
 from workbench.edgegossip.algorithms.effects import quota
 from workbench.edgegossip.costs.platforms import Platform
+from workbench.edgegossip.programs.trainer import EdgeGossip
 from workbench.utils.checks import check_whole
 
 
@@ -44,39 +38,21 @@ class Epoch(NamedTuple):
         return self.end_s - self.start_s - self.select_s - self.learn_s
 
 
-@dataclass(frozen=True)
-class Aggregating:
-    """Options of EdgeGossip beside plain gossip; the fields are as for `EdgeGossip`."""
-
-    ratio: float = 10.0
-    generation_s: tuple[float, ...] = ()  # aggregating on each platform, at speed 1
-    forward_share: float = 1 / 3
-    window_s: float = 60.0  # over which contention is averaged
-    balancer: str = "with_ranking"
-    threshold: float = THRESHOLD
-    failed_share: float = FAILED_SHARE
-    on_failures: str = "reassign"
-
-    @property
-    def ranking_share(self) -> float:
-        """Seconds of ranking over those of learning from all points, as the balancer takes them."""
-        return ranking_share(self.balancer, self.forward_share, self.ratio)
-
-
 def course(
     platforms: Sequence[Platform],
     points: Sequence[int],
     epochs: int,
     exchange_s: float,
-    aggregating: Aggregating | None = None,
+    how: EdgeGossip | None = None,
     *,
     peers: int | None = None,
+    batch_size: int = 1,
 ) -> list[Epoch]:
     """Epochs of a training, by epoch, then by platform.
 
     `exchange_s` is how long a platform's model takes to its peers: the `peers` nearest on a ring,
-    None for all. It is sent at the end of learning, or when the one before is there. Without
-    `aggregating` it is plain gossip, learning from all points.
+    None for all. It is sent at the end of learning, or when the one before is there. Without `how`
+    it is plain gossip, learning from all points. Platforms learn from whole batches.
     """
     number, count = check_whole("epochs", epochs, 1), len(platforms)
     graph = complete(count) if peers is None else nearest(count, peers)
@@ -87,35 +63,28 @@ def course(
     rows: list[Epoch] = []
     for epoch in range(1, number + 1):
         start_s, ratios, held = ready_s, (1.0,) * count, tuple(points)
-        if aggregating is not None:
+        if how is not None:
             rates = [
-                platform.throughput(baseline_s, at_s, aggregating.window_s)
+                platform.throughput(baseline_s, at_s, how.window_s)
                 for platform, baseline_s, at_s in zip(platforms, baselines_s, ready_s, strict=True)
             ]
-            balanced = balance(
-                Balance(points, rates),
-                aggregating.threshold,
-                aggregating.failed_share,
-                aggregating.on_failures,
-                ranking_share=aggregating.ranking_share,
-                taking_over=[platform.alone for platform in platforms],
-            )
+            balanced = how.decide(points, rates, platforms)
             ratios, held = balanced.ratios, balanced.points
             start_s = [max(ready_s)] * count  # reports and the decision queue behind no other model
         done_s = []
         for i, platform in enumerate(platforms):
-            select_s, samples = 0.0, quota(held[i], ratios[i])
-            if aggregating is not None and ratios[i]:
-                aggregated = int(held[i] / aggregating.ratio)
-                cost_s = platform.sample_s * aggregating.forward_share * aggregated
-                if aggregating.generation_s and gone[i] != balanced.failed:
-                    cost_s += aggregating.generation_s[i] * (held[i] / points[i])
+            batches = math.ceil(quota(held[i], ratios[i]) / batch_size)
+            select_s, samples = 0.0, min(held[i], batches * batch_size)
+            if how is not None and ratios[i]:
+                cost_s = platform.sample_s * how.forward_share * int(held[i] / how.points_per_loss)
+                if gone[i] != balanced.failed:
+                    cost_s += how.aggregating_s(held[i])
                 gone[i] = balanced.failed
                 select_s = platform.speed.seconds_for(cost_s, start_s[i])
             began_s = start_s[i] + select_s
             learn_s = platform.speed.seconds_for(samples * platform.sample_s, began_s)
             done_s.append(began_s + learn_s)
-            if aggregating is not None:
+            if how is not None:
                 baselines_s[i] = platform.observe(baselines_s[i], samples, learn_s, done_s[i])
             rows.append(Epoch(epoch, i, ratios[i], samples, start_s[i], select_s, learn_s, 0.0))
         # First in, first out.

@@ -47,6 +47,7 @@ from workbench.edgegossip.paper.trainings import (
     signed,
     trainings,
 )
+from workbench.edgegossip.programs.trainer import EdgeGossip
 from workbench.figures import parts
 from workbench.reproduction.claims import Answer, Cause, paper_value
 from workbench.reproduction.figure import Figure, JointClaims
@@ -86,7 +87,7 @@ def by_model(
     """
     all_techniques = ALL_TECHNIQUES.at(scale)
     cases = [
-        Case(timed, technique=technique)
+        Case(timed, how=EdgeGossip(technique=technique))
         for timed in named(model, MODELS)
         for technique in (COUNTED if timed in all_techniques else COUNTED[:1])
     ]
@@ -300,8 +301,8 @@ def _ranking_s(ratio: float, seed: int, points: int, epochs: int) -> float:
     By the cost model, which equals the simulation where a platform has at least as many aggregated
     points as classes; fewer are not made, since none holds two classes.
     """
-    deployment = deployed(Case(MODELS[0], ratio=ratio, seed=seed), points)
-    course = deployment.course(max(epochs, 2), deployment.aggregating(ratio=ratio))
+    deployment = deployed(Case(MODELS[0], seed=seed), points)
+    course = deployment.course(max(epochs, 2), deployment.options(EdgeGossip(ratio=ratio)))
     return fmean(row.select_s for row in course if row.epoch > 1)
 
 
@@ -324,7 +325,9 @@ def _ratios(fig13: pl.DataFrame) -> Answer | None:
 
 FIG13 = Figure(
     id="fig13",
-    compute=partial(trainings, "Figure 13", [Case(MODELS[0], ratio=ratio) for ratio in RATIOS]),
+    compute=partial(
+        trainings, "Figure 13", [Case(MODELS[0], how=EdgeGossip(ratio=each)) for each in RATIOS]
+    ),
     chart=draw_by_ratio,
     answers={"edgegossip.fig13.ratio": _ratios},
     causes={
@@ -415,8 +418,8 @@ STRATEGIES_COMPARED = Figure(
         trainings,
         "Strategies",
         [
-            *(_CHOOSING._replace(strategy=name) for name in STRATEGIES),
-            _CHOOSING._replace(order="ranked"),
+            *(_CHOOSING._replace(how=EdgeGossip(strategy=name)) for name in STRATEGIES),
+            _CHOOSING._replace(how=EdgeGossip(order="ranked")),
         ],
     ),
     chart=draw_strategies,

@@ -23,6 +23,7 @@ from workbench.edgegossip.paper.testbed import (
     Testbed,
     settings,
 )
+from workbench.edgegossip.programs.trainer import EdgeGossip
 from workbench.reproduction.claims import paper_value
 
 FITTED_ON = "edgegossip.speedup"
@@ -43,7 +44,7 @@ def speedups(
     by_setting = {}
     for model, platforms in settings(deployments):
         deployment = testbed.deployment(model, platforms, uplink_mbps=uplink_mbps, seed=seed)
-        ours = deployment.course(epochs, deployment.aggregating())
+        ours = deployment.course(epochs, deployment.options())
         by_setting[model, platforms] = total_s(deployment.course(epochs)) / total_s(ours)
     return by_setting
 
@@ -66,7 +67,7 @@ def predicted(testbed: Testbed) -> dict[str, tuple[float, float]]:
     for claim, model in (("lenet5", "lenet5"), ("alexnet", "alexnet_cifar")):
         deployment = testbed.deployment(model)
         shares = [
-            selecting_share(deployment.course(EPOCHS, deployment.aggregating(ratio=ratio)))
+            selecting_share(deployment.course(EPOCHS, deployment.options(EdgeGossip(ratio=ratio))))
             for ratio in RATIOS
         ]
         ours[f"edgegossip.fig8.{claim}"] = 100 * fmean(shares)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,20 +18,20 @@ from numpy.typing import NDArray
 from workbench import datasets, decentralised
 from workbench.datasets import Dataset, partition
 from workbench.decentralised import Gossip, nearest
-from workbench.edgegossip import training as edgegossip
 from workbench.edgegossip.costs.course import Epoch
 from workbench.edgegossip.paper.testbed import (
+    DEFAULTS,
     EPOCHS,
     LOAD_SEED,
     MODELS,
     PLATFORMS,
     POINTS,
-    RATIO,
     STATED,
     Deployment,
-    forward_share,
     paper_testbed,
 )
+from workbench.edgegossip.programs.trainer import EdgeGossip
+from workbench.edgegossip.training import Setup
 from workbench.profiles import profile_model
 from workbench.reproduction.data import data_set, loaded_once
 from workbench.reproduction.scales import Scaled
@@ -52,11 +51,7 @@ class Case(NamedTuple):
 
     model: str  # that is timed
     platforms: int | tuple[str, ...] = PLATFORMS  # how many, or the kind of each
-    technique: str = "svd_kmeans"
-    ratio: float = RATIO
-    strategy: str = "accuracy_aware"
-    order: str = "shuffled"
-    balancer: str = "with_ranking"
+    how: EdgeGossip = DEFAULTS
     seed: int = 1  # of weights, shards, loads and all that is drawn
     slower: tuple[float, ...] | None = None  # how many times slower than its kind each platform is
     learner: str | None = None  # who learns, as itself; None for whom the scale has learn
@@ -84,11 +79,6 @@ class Learning(NamedTuple):
     def data(self) -> Dataset:
         """The data, not yet fitted to the learner's input."""
         return data(self.source, self.samples, self.test_samples)
-
-    @property
-    def stands_for(self) -> float:
-        """Points of the paper's data for each training sample."""
-        return self.points / len(self.data.y_train)
 
 
 _SMALL = Learning("lenet5", "", 1500, 1000, 20, batch_size=16, learning_rate=0.02, evaluate_every=4)
@@ -157,11 +147,11 @@ def shards(labels: NDArray[np.int64], platforms: int, seed: int) -> list[NDArray
     return dealt[:platforms]
 
 
-def setup(case: Case, learning: Learning, *, patience_s: float | None = None) -> edgegossip.Setup:
+def setup(case: Case, learning: Learning, *, patience_s: float | None = None) -> Setup:
     """The training of a case: on the testbed, a model's exchange an epoch with each peer."""
     loaded = learning.data
     deployment = deployed(case, len(loaded.y_train), learning.points)
-    return edgegossip.Setup(
+    return Setup(
         learning.learner,
         loaded.fitted(ZOO[learning.learner].input_shape),
         deployment.platforms,
@@ -177,23 +167,6 @@ def setup(case: Case, learning: Learning, *, patience_s: float | None = None) ->
     )
 
 
-def options(case: Case, learning: Learning) -> dict[str, Any]:
-    """Arguments of `workbench.edgegossip.train` beside the setup of a case."""
-    assumed = STATED["assumed"]
-    return {
-        "strategy": case.strategy,
-        "technique": case.technique,
-        "ratio": case.ratio,
-        "order": case.order,
-        "balancer": case.balancer,
-        "forward_share": forward_share(),
-        "operations_per_s": assumed["operations_per_s"],
-        "stands_for": learning.stands_for,
-        "features": prod(ZOO[case.model].input_shape),
-        "window_s": assumed["window_s"],
-    }
-
-
 def train(
     case: Case,
     learning: Learning,
@@ -204,10 +177,9 @@ def train(
     trace: bool = False,
 ) -> Trained[tuple[Tensor, ...]]:
     """Train a case with GoSGD or with EdgeGossip."""
-    made = setup(case, learning, patience_s=patience_s)
-    if method == "gosgd":
-        return decentralised.train(made, faults=tuple(faults), trace=trace)
-    return edgegossip.train(made, faults=tuple(faults), trace=trace, **options(case, learning))
+    made, points = setup(case, learning, patience_s=patience_s), len(learning.data.y_train)
+    how = deployed(case, points, learning.points).options(case.how)
+    return decentralised.train(made, None if method == "gosgd" else how, faults=faults, trace=trace)
 
 
 def curve(trained: Trained[tuple[Tensor, ...]], points: int) -> pl.DataFrame:

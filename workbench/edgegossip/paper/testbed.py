@@ -11,16 +11,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 from workbench.clusters import Cluster, load_constants, load_testbed
-from workbench.edgegossip.aggregation.costs import generation_s
 from workbench.edgegossip.costs import platforms as costs
-from workbench.edgegossip.costs.course import Aggregating, Epoch, course
+from workbench.edgegossip.costs.course import Epoch, course
 from workbench.edgegossip.costs.platforms import Load, Platform, draw_load
 from workbench.edgegossip.prediction.predictor import Predictor
+from workbench.edgegossip.programs.trainer import EdgeGossip
 from workbench.profiles import profile_model
 from workbench.utils.checks import UserError, check_number
 from workbench.zoo import MODELS as ZOO
@@ -43,6 +43,7 @@ PLATFORMS = DEPLOYMENTS[0]
 UPLINK_MBPS: float = STATED["assumed"]["uplink_mbps"]
 RATIO: float = STATED["aggregation"]["ratio"]
 LOAD_SEED = 1
+DEFAULTS = EdgeGossip(ratio=RATIO)
 HORIZON_S = 20_000.0
 """Until then jobs co-run; afterwards platforms are alone."""
 
@@ -95,22 +96,29 @@ class Deployment:
         peers = others if self.peers is None else min(self.peers, others)
         return costs.exchange_s(peers, model_bytes, self.uplink_bps, self.overhead_s)
 
-    def aggregating(
-        self, technique: str = "svd_kmeans", ratio: float = RATIO, balancer: str = "with_ranking"
-    ) -> Aggregating:
-        """Costs that EdgeGossip adds here, for data of ten classes."""
-        features, rate = math.prod(ZOO[self.model].input_shape), self.assumed["operations_per_s"]
-        made_s = tuple(
-            generation_s(technique, count * self.stands_for, features, ratio, rate)
-            for count in self.points
+    def options(self, how: EdgeGossip = DEFAULTS) -> EdgeGossip:
+        """Options of EdgeGossip with the costs that are assumed here."""
+        return replace(
+            how,
+            forward_share=1.0 / (1.0 + self.assumed["backward_over_forward"]),
+            operations_per_s=self.assumed["operations_per_s"],
+            stands_for=self.stands_for,
+            features=math.prod(ZOO[self.model].input_shape),
+            window_s=self.assumed["window_s"],
         )
-        window_s = self.assumed["window_s"]
-        return Aggregating(ratio, made_s, forward_share(self.assumed), window_s, balancer)
 
-    def course(self, epochs: int, aggregating: Aggregating | None = None) -> list[Epoch]:
-        """Course of a training; plain gossip without `aggregating`."""
+    def course(
+        self, epochs: int, how: EdgeGossip | None = None, *, batch_size: int = 1
+    ) -> list[Epoch]:
+        """Course of a training with EdgeGossip as `options` returns it, or of plain gossip."""
         return course(
-            self.platforms, self.points, epochs, self.exchange_s, aggregating, peers=self.peers
+            self.platforms,
+            self.points,
+            epochs,
+            self.exchange_s,
+            how,
+            peers=self.peers,
+            batch_size=batch_size,
         )
 
     def cluster(self, model_bytes: float | None = None) -> Cluster:
@@ -200,11 +208,6 @@ class Testbed:
 def _drawn(jobs: str, seed: int, platform: int, until_s: float, intensity: float) -> Load:
     """Draw the load, once for all models: `jobs` is JSON, so that it can be a key."""
     return draw_load(seed, platform, json.loads(jobs), until_s, intensity)
-
-
-def forward_share(assumed: Mapping[str, Any] = STATED["assumed"]) -> float:
-    """Seconds of evaluating a point over those of learning from it."""
-    return 1.0 / (1.0 + float(assumed["backward_over_forward"]))
 
 
 def settings(deployments: Sequence[int] = DEPLOYMENTS) -> Iterator[tuple[str, int]]:

@@ -15,7 +15,6 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from workbench.edgegossip.algorithms.balancer import BALANCERS
 from workbench.edgegossip.costs.course import selecting_share, total_s
 from workbench.edgegossip.paper.accuracy import unequal_cpus
 from workbench.edgegossip.paper.calibration import speedups
@@ -36,6 +35,7 @@ from workbench.edgegossip.paper.testbed import (
     settings,
 )
 from workbench.edgegossip.paper.titles import METHOD_TITLES, MODEL_TITLES, ratio_axis
+from workbench.edgegossip.programs.trainer import BALANCERS, EdgeGossip
 from workbench.figures import parts
 from workbench.profiles import profile_model
 from workbench.reproduction.claims import Answer, Cause
@@ -95,7 +95,7 @@ def training_times(uplink_mbps: float = UPLINK_MBPS, epochs: int = EPOCHS) -> pl
 def _both(model: str, platforms: int, uplink_mbps: float, epochs: int) -> dict[str, float]:
     deployment = paper_testbed().deployment(model, platforms, uplink_mbps=uplink_mbps)
     plain = deployment.course(epochs)
-    ours = deployment.course(epochs, deployment.aggregating())
+    ours = deployment.course(epochs, deployment.options())
     return {
         "gosgd_s": total_s(plain),
         "edgegossip_s": total_s(ours),
@@ -238,7 +238,8 @@ def ranking_shares(epochs: int = EPOCHS) -> pl.DataFrame:
 def _shares(model: str, ratio: float, epochs: int) -> list[dict[str, object]]:
     first, alone = (paper_testbed().deployment(model, who) for who in (PLATFORMS, ("cpu",)))
     every, single = (
-        each.course(max(2, epochs), each.aggregating(ratio=ratio)) for each in (first, alone)
+        each.course(max(2, epochs), each.options(EdgeGossip(ratio=ratio)))
+        for each in (first, alone)
     )
     named = kinds(PLATFORMS)
     cpus = [row for row in every if named[row.node] == "cpu"]
@@ -354,7 +355,7 @@ def _balanced(imbalance: float, epochs: int) -> dict[str, float]:
     deployment = paper_testbed().deployment(case.model, case.platforms, slower=case.slower)
     seconds = {"gosgd_s": total_s(deployment.course(epochs))}
     for balancer in BALANCERS:
-        ours = deployment.course(epochs, deployment.aggregating(balancer=balancer))
+        ours = deployment.course(epochs, deployment.options(EdgeGossip(balancer=balancer)))
         seconds[f"{balancer}_s"] = total_s(ours)
     return seconds
 

@@ -167,7 +167,7 @@ def _about(training: Training, curve: pl.DataFrame) -> pl.DataFrame:
         "test_samples": len(learning.data.y_test),
         "platforms": case.nodes,
         "method": method,
-        **{name: None if plain else getattr(case, name) for name in _OURS},
+        **{name: None if plain else getattr(case.how, name) for name in _OURS},
         "imbalance": max(case.slower or (1.0,)),
         "seed": case.seed,
     }

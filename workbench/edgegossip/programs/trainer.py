@@ -36,17 +36,14 @@ from workbench.edgegossip.aggregation.aggregation import Indices, check_ratio
 from workbench.edgegossip.aggregation.costs import COUNTED, generation_s
 from workbench.edgegossip.algorithms import STRATEGIES, Strategy
 from workbench.edgegossip.algorithms.balancer import (
-    BALANCERS,
     FAILED_SHARE,
     THRESHOLD,
     Balance,
     Ratios,
     balance,
-    check_balancer,
-    ranking_share,
 )
 from workbench.edgegossip.algorithms.effects import point_losses, quota
-from workbench.edgegossip.algorithms.failures import held_after
+from workbench.edgegossip.algorithms.failures import POLICIES, held_after
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.training.repeatable import AGGREGATE, SELECT, derive
 from workbench.training.trained import DivergedError
@@ -55,14 +52,14 @@ from workbench.utils.checks import (
     NOT_NEGATIVE,
     UserError,
     at_least,
+    between,
     check_fields,
     check_name,
     optional,
 )
 
-__all__ = ["ORDERS", "EdgeGossip", "PlatformSelector", "State"]
-
 ORDERS = ("shuffled", "ranked")
+BALANCERS = ("with_ranking", "literal")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +79,7 @@ def has_means(dataset: Dataset) -> bool:
     return floats and labels.ndim == 1 and labels.dtype == np.int64
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class EdgeGossip:
     """Options of EdgeGossip; they select the samples of each platform of a `Setup`.
 
@@ -103,8 +100,8 @@ class EdgeGossip:
         Order of the chosen points: ``"shuffled"``, exactly as many as the balancer allows; or
         ``"ranked"``, whole subsets, largest effect first.
     balancer
-        One of `BALANCERS`: ``"with_ranking"`` counts what ranking takes before an epoch,
-        ``"literal"`` is Alg. 1, which does not.
+        ``"with_ranking"`` counts what ranking takes before an epoch, ``"literal"`` is Alg. 1, which
+        does not.
     threshold, failed_share, on_failures
         How the balancer handles failures. A platform fails when it is predicted to be slower than
         `threshold`, or is silent. While at most `failed_share` of the platforms have failed, their
@@ -130,8 +127,8 @@ class EdgeGossip:
     strategy: str = "accuracy_aware"
     order: str = "shuffled"
     balancer: str = "with_ranking"
-    threshold: float = THRESHOLD
-    failed_share: float = FAILED_SHARE
+    threshold: float = field(default=THRESHOLD, metadata=ABOVE_ZERO)
+    failed_share: float = field(default=FAILED_SHARE, metadata=between(0, 1))
     on_failures: str = "reassign"
     coordinator: int = field(default=0, metadata=at_least(0))
     forward_share: float = field(default=1 / 3, metadata=NOT_NEGATIVE)
@@ -145,7 +142,7 @@ class EdgeGossip:
         check_name("strategy", self.strategy, STRATEGIES)
         check_name("order", self.order, ORDERS)
         check_name("balancer", self.balancer, BALANCERS)
-        check_balancer(self.threshold, self.failed_share, self.on_failures)
+        check_name("on_failures", self.on_failures, POLICIES)
         check_ratio(self.ratio)
         check_fields(self)
 
@@ -202,6 +199,43 @@ class EdgeGossip:
         """The strategy."""
         return STRATEGIES[self.strategy]
 
+    @property
+    def points_per_loss(self) -> float:
+        """Points for each loss that is computed before an epoch."""
+        return {"aggregated": self.ratio, "points": 1.0, "none": math.inf}[self.how.effects]
+
+    def aggregating_s(self, points: int, features: int | None = None, classes: int = 10) -> float:
+        """Seconds of aggregating points with this number of features, unless `self` has another."""
+        if not self.how.aggregates:
+            return 0.0
+        features = self.features or features
+        if features is None:
+            raise UserError(
+                "features is None, and there are no samples to count them; give a number"
+            )
+        return generation_s(
+            self.technique,
+            points * self.stands_for,
+            features,
+            self.ratio,
+            self.operations_per_s,
+            classes=classes,
+        )
+
+    def decide(
+        self, points: Sequence[int], throughput: Sequence[float], platforms: Sequence[Platform]
+    ) -> Ratios:
+        """Share of its points that each platform keeps, and who takes over whose (Alg. 1)."""
+        counted = self.forward_share if self.balancer == "with_ranking" else 0.0
+        return balance(
+            Balance(points, throughput),
+            self.threshold,
+            self.failed_share,
+            self.on_failures,
+            ranking_share=counted / self.points_per_loss,
+            taking_over=[platform.alone for platform in platforms],
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class PlatformSelector:
@@ -233,16 +267,8 @@ class PlatformSelector:
 
     def decide(self, reports: Mapping[int, float]) -> Ratios:
         """Set the share of its points that each platform keeps, and who takes over whose."""
-        options, throughput = self.options, [reports.get(i, 0.0) for i in range(len(self.shards))]
-        ratio = {"aggregated": options.ratio, "points": 1.0, "none": math.inf}[options.how.effects]
-        return balance(
-            Balance(list(map(len, self.shards)), throughput),
-            options.threshold,
-            options.failed_share,
-            options.on_failures,
-            ranking_share=ranking_share(options.balancer, options.forward_share, ratio),
-            taking_over=[platform.alone for platform in self.platforms],
-        )
+        throughput = [reports.get(node, 0.0) for node in range(len(self.shards))]
+        return self.options.decide(list(map(len, self.shards)), throughput, self.platforms)
 
     def step(self, state: State, epoch: int, view: View) -> tuple[State, Batches, float]:
         """Take over or give back points, rank and select."""
@@ -276,14 +302,7 @@ class PlatformSelector:
         x, y = view.dataset.x_train[state.held], view.dataset.y_train[state.held]
         draws = derive(self.seed, AGGREGATE, view.node) % 2**31
         made = aggregate(x, y, self.options.technique, self.options.ratio, draws)
-        seconds = generation_s(
-            self.options.technique,
-            len(x) * self.options.stands_for,
-            x[0].size if self.options.features is None else self.options.features,
-            self.options.ratio,
-            self.options.operations_per_s,
-            classes=len(np.unique(y)),
-        )
+        seconds = self.options.aggregating_s(len(x), x[0].size, len(np.unique(y)))
         return replace(state, aggregation=made), seconds
 
     def _effects(
