@@ -27,7 +27,7 @@ def linear() -> torch.nn.Module:
 def test_it_is_gossip_that_selects() -> None:
     who = platforms(0.01, 0.02, 0.04)
     setup = Setup(
-        "lenet5", DIGITS, who, epochs=2, batch_size=8, sgd=Sgd(0.02), seed=3, uplink_bps=1e8,
+        linear, DIGITS, who, epochs=2, batch_size=8, sgd=Sgd(0.02), seed=3, uplink_bps=1e8,
         overhead_s=0.01,
     )  # fmt: skip
     ours = EdgeGossip(technique="hash_kmeans", ratio=5, balancer="literal")
@@ -40,9 +40,9 @@ def test_it_is_gossip_that_selects() -> None:
 
 def test_without_selecting_it_is_the_gossip_of_the_same_nodes() -> None:
     who = platforms(0.01, 0.02, 0.04)
-    setup = Setup("lenet5", DIGITS, who, batch_size=8, seed=3, uplink_bps=1e8, overhead_s=0.01)
+    setup = Setup(linear, DIGITS, who, batch_size=8, seed=3, uplink_bps=1e8, overhead_s=0.01)
     gossip = GossipSetup(
-        "lenet5", DIGITS, partition.by_size(DIGITS.y_train, [1, 1, 1], seed=3),
+        linear, DIGITS, partition.by_size(DIGITS.y_train, [1, 1, 1], seed=3),
         cluster(who, 1e8, 0.01), batch_size=8,
         exchange=decentralised.Gossip(decentralised.complete(3)), seed=3,
         sample_s=[0.01, 0.02, 0.04],

@@ -13,7 +13,7 @@ from __future__ import annotations
 from workbench.edgegossip.aggregation import TECHNIQUES, Aggregation, aggregate
 from workbench.edgegossip.algorithms import STRATEGIES, Strategy
 from workbench.edgegossip.algorithms.accuracy_aware import ranked, selected
-from workbench.edgegossip.algorithms.balancer import Balance, Ratios, balance
+from workbench.edgegossip.algorithms.balancer import Ratios, balance
 from workbench.edgegossip.algorithms.failures import POLICIES, Handover, TooManyFailedError
 from workbench.edgegossip.costs.platforms import Load, Platform
 from workbench.edgegossip.prediction.monitor import Monitor, read_reports
@@ -27,7 +27,6 @@ __all__ = [
     "STRATEGIES",
     "TECHNIQUES",
     "Aggregation",
-    "Balance",
     "Contention",
     "EdgeGossip",
     "Handover",

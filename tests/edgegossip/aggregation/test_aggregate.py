@@ -16,7 +16,7 @@ from tests.oracles import edgegossip as oracle
 from tests.refusals import refusals
 from workbench.datasets import Dataset, load
 from workbench.edgegossip import TECHNIQUES, Aggregation, aggregate
-from workbench.edgegossip.aggregation import Technique, timed_aggregate
+from workbench.edgegossip.aggregation import Technique
 from workbench.edgegossip.aggregation.dividers import lsh
 
 some_techniques = pytest.mark.parametrize(
@@ -170,40 +170,3 @@ test_refused = refusals(
         },
     },
 )
-
-test_aggregation_refused = refusals(
-    Aggregation,
-    {
-        "points": np.zeros((2, 1)),
-        "labels": np.array([0, 1]),
-        "members": np.array([0, 1, 1]),
-        "ratio": 1.5,
-    },
-    {
-        "members": {
-            "they name 2": [np.array([0, 0, 2])],
-            "they name 1": [np.array([0, 0, 0])],
-            "must be int64": [np.array([0.0, 1.0, 0.0])],
-        },
-        "labels": {"must be int64": [np.array([0])]},
-        "points": {"finite": [np.array([[np.nan], [0]])]},
-        "ratio": {"at least 1": [0]},
-    },
-)
-
-
-def test_times_are_measured_beside() -> None:
-    made, times = timed_aggregate(np.eye(6), [0, 1] * 3, "pca_lsh", 2)
-    assert len(made) == 3
-    assert min(times.reduce_s, times.divide_s, times.aggregate_s) > 0
-    assert times.total_s == times.reduce_s + times.divide_s + times.aggregate_s
-
-
-def test_an_aggregation_cannot_be_written_to_and_its_subsets_are_numbered_from_0() -> None:
-    made = aggregate(np.eye(4), [0, 0, 1, 1], "pca_lsh", 2)
-    for array in (made.points, made.labels, made.members, made.subset(0)):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0
-    for number in (-1, 2):
-        with pytest.raises(IndexError, match="0 to 1"):
-            made.subset(number)

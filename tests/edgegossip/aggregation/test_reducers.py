@@ -108,8 +108,8 @@ class TestIncrementalSvd:
     def test_learns_with_the_papers_numbers(self) -> None:
         """It explains most of what as many principal components do."""
         rng = np.random.default_rng(3)
-        kinds = rng.standard_normal((40, 3200)).cumsum(axis=1)  # smooth, as images are
-        x = kinds[np.arange(1000) % 40] + rng.standard_normal((1000, 3200))
+        kinds = rng.standard_normal((20, 3200)).cumsum(axis=1)  # smooth, as images are
+        x = kinds[np.arange(400) % 20] + rng.standard_normal((400, 3200))
         found = incremental_svd(x, 10, 0)
         best = pca(x)[:, : found.shape[1]]
 
@@ -118,7 +118,7 @@ class TestIncrementalSvd:
             left = x - design @ np.linalg.lstsq(design, x, rcond=None)[0]
             return float((left**2).sum() / ((x - x.mean(axis=0)) ** 2).sum())
 
-        assert 1 - unexplained(found) > 0.6 * (1 - unexplained(best))
+        assert 1 - unexplained(found) > 0.8 * (1 - unexplained(best))
 
 
 def test_simhash_is_linear_with_signs() -> None:

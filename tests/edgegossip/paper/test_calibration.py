@@ -50,10 +50,10 @@ def test_a_constant_a_little_aside_misses_on_either_side() -> None:
 
 def test_with_all_as_peers_alexnet_gains_less_on_larger_deployments() -> None:
     """What the notebook says of another explanation; the paper has it gain more."""
-    facts = {**STATED, "assumed": STATED["assumed"] | {"peers": None}}
+    assumed = STATED["assumed"] | {"peers": None}
     gains = []
     for platforms in (8, 20):
-        one = Testbed(STORED, facts).deployment("alexnet_cifar", platforms)
+        one = Testbed(STORED, assumed).deployment("alexnet_cifar", platforms)
         ours = one.course(EPOCHS, one.options())
         gains.append(total_s(one.course(EPOCHS)) / total_s(ours))
     assert gains[1] < gains[0]

@@ -71,8 +71,7 @@ def test_a_smaller_model_travels_as_long_as_the_one_it_stands_for() -> None:
 
 def test_what_is_assumed_is_the_testbeds_own() -> None:
     assumed = {"operations_per_s": 5e8, "backward_over_forward": 3.0, "window_s": 7.0}
-    facts = {**STATED, "assumed": STATED["assumed"] | assumed}
-    adds = Testbed(Constants(0.2), facts).deployment("lenet5").options()
+    adds = Testbed(Constants(0.2), STATED["assumed"] | assumed).deployment("lenet5").options()
     stated = QUIET.deployment("lenet5").options()
     assert adds.aggregating_s(100) == pytest.approx(2 * stated.aggregating_s(100))
     assert adds.forward_share == pytest.approx(1 / 4)
@@ -86,8 +85,8 @@ def test_an_uplink_that_cannot_be_is_refused(uplink_mbps: float) -> None:
 
 
 def test_data_may_be_dealt_out_and_all_be_peers() -> None:
-    facts = {**STATED, "assumed": STATED["assumed"] | {"points_per_platform": None, "peers": None}}
-    one = Testbed(Constants(0.2), facts).deployment("lenet5", 8)
+    assumed = STATED["assumed"] | {"points_per_platform": None, "peers": None}
+    one = Testbed(Constants(0.2), assumed).deployment("lenet5", 8)
     assert one.points == (POINTS // 8,) * 8
     assert one.exchange_s - one.overhead_s == pytest.approx(
         7 / 2 * (QUIET.deployment("lenet5", 8).exchange_s - one.overhead_s)

@@ -9,7 +9,7 @@ from workbench.comparison.cost import Phase, no_work
 from workbench.comparison.methods.method import AVERAGES, Method, Plan
 from workbench.comparison.problem import Problem, UnusableError
 from workbench.decentralised.topologies import ring
-from workbench.edgegossip.algorithms.balancer import THRESHOLD, Balance, balance
+from workbench.edgegossip.algorithms.balancer import THRESHOLD, balance
 from workbench.edgegossip.algorithms.effects import quota
 from workbench.runtime import Message
 
@@ -54,7 +54,7 @@ def edgegossip(problem: Problem) -> Plan:
             f"EdgeGossip counts nodes as failed that learn from less than {THRESHOLD:g} samples/s"
         )
     share = FORWARD_SHARE / RATIO
-    ratios = balance(Balance(list(samples.values()), rates), ranking_share=share).ratios
+    ratios = balance(list(samples.values()), rates, ranking_share=share).ratios
     counts = {node: quota(samples[node], ratio) for node, ratio in zip(nodes, ratios, strict=True)}
     own_s = {
         node: epoch_s(problem, node, counts[node]) + samples[node] * share * problem.sample_s[node]

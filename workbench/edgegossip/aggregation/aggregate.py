@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,18 +26,12 @@ SPACING = 10.0
 VALUES_AT_ONCE = 1 << 22
 
 
-@dataclass(frozen=True)
-class AggregationTimes:
+class AggregationTimes(NamedTuple):
     """Wall seconds of the three steps."""
 
     reduce_s: float
     divide_s: float
     aggregate_s: float
-
-    @property
-    def total_s(self) -> float:
-        """Seconds of all three."""
-        return self.reduce_s + self.divide_s + self.aggregate_s
 
 
 def aggregate(

@@ -19,10 +19,9 @@ Indices = NDArray[np.int64]
 class Aggregation:
     """N original points in M subsets, each with its aggregated point (Han et al. 2021, Sec. 3.2).
 
-    The paper's symbols: X is the original points, X_i is `subset(i)`, a_i is ``points[i]``. Arrays
-    cannot be written to.
+    The paper's symbols: X is the original points, X_i is `subset(i)`, a_i is ``points[i]``.
 
-    Parameters
+    Attributes
     ----------
     points
         Aggregated points, (M, d...), shaped as the original ones.
@@ -32,7 +31,6 @@ class Aggregation:
         Subset of each original point, (N,), int64 from 0 to M-1.
     ratio
         Original points for each aggregated one, as asked for; at least 1.
-
     """
 
     points: FloatArray
@@ -40,39 +38,12 @@ class Aggregation:
     members: Indices
     ratio: float
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "ratio", check_ratio(self.ratio))
-        count = len(self.points)
-        if self.points.ndim < 2 or not self.points.size or not np.isfinite(self.points).all():
-            raise UserError(
-                f"points of shape {self.points.shape} must be finite, "
-                "a row for each aggregated point, at least one"
-            )
-        for name, needed in (("labels", (count,)), ("members", (len(self.members),))):
-            array = getattr(self, name)
-            if array.dtype != np.int64 or array.shape != needed:
-                raise UserError(
-                    f"{name} is {array.dtype} of shape {array.shape}; it must be int64, {needed}"
-                )
-        named = np.unique(self.members)
-        if not np.array_equal(named, np.arange(count)):
-            raise UserError(
-                f"members must name each of the {count} subsets, 0 to {count - 1}, and no other; "
-                f"they name {len(named)}"
-            )
-        for name in ("points", "labels", "members"):
-            array = getattr(self, name).view()
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
-
     def __len__(self) -> int:
         """Aggregated points, M."""
         return len(self.points)
 
     def subset(self, number: int) -> Indices:
         """Indices of the original points of aggregated point `number`, ascending."""
-        if not 0 <= number < len(self):
-            raise IndexError(f"subset {number} is not one of 0 to {len(self) - 1}")
         return self._subsets[number]
 
     @cached_property
@@ -83,7 +54,6 @@ class Aggregation:
     @cached_property
     def _subsets(self) -> list[Indices]:
         order = np.argsort(self.members, kind="stable").astype(np.int64)
-        order.flags.writeable = False
         return np.split(order, np.cumsum(self.sizes)[:-1])
 
 

@@ -7,51 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.edgegossip.algorithms.failures import POLICIES, Handover, TooManyFailedError
-from workbench.utils.checks import UserError, check_number, choose, whole
+from workbench.utils.checks import UserError, check_number, check_whole, choose
 
 THRESHOLD, FAILED_SHARE = 0.001, 0.1  # Sec. 3.3
-
-
-@dataclass(frozen=True, init=False)
-class Balance:
-    """The balancer's input before an epoch, an entry for each platform.
-
-    Parameters
-    ----------
-    points
-        ``|X_i|``: data points that the platform holds; 0 if it handed them over.
-    throughput
-        p_i: data points per second that the platform is predicted to process.
-    """
-
-    points: tuple[int, ...]
-    throughput: tuple[float, ...]
-
-    def __init__(self, points: Sequence[int], throughput: Sequence[float]) -> None:
-        counts = [whole(count) for count in points]
-        rates = [check_number("throughput", rate) for rate in throughput]
-        if not counts or len(counts) != len(rates):
-            raise UserError(
-                f"{len(counts)} platforms by points, {len(rates)} by throughput; give both for "
-                "each platform, at least one"
-            )
-        for platform, (count, rate) in enumerate(zip(counts, rates, strict=True)):
-            if count is None or count < 0:
-                raise UserError(
-                    f"points of platform {platform} are {points[platform]!r}; "
-                    "give a whole number, at least 0"
-                )
-            if not 0 <= rate < math.inf:
-                raise UserError(
-                    f"throughput of platform {platform} is {rate}; "
-                    "give points per second, finite and at least 0"
-                )
-        object.__setattr__(self, "points", tuple(counts))
-        object.__setattr__(self, "throughput", tuple(rates))
-
-    def __len__(self) -> int:
-        """Platforms, E."""
-        return len(self.points)
 
 
 @dataclass(frozen=True)
@@ -80,7 +38,8 @@ class Ratios:
 
 
 def balance(
-    state: Balance,
+    points: Sequence[int],
+    throughput: Sequence[float],
     threshold: float = THRESHOLD,
     failed_share: float = FAILED_SHARE,
     on_failures: str = "stop",
@@ -106,8 +65,10 @@ def balance(
 
     Parameters
     ----------
-    state
-        Points and throughput of each platform.
+    points
+        ``|X_i|``: data points that each platform holds; 0 if it handed them over.
+    throughput
+        p_i: data points per second that each platform is predicted to process.
     threshold
         Points per second; positive.
     failed_share
@@ -117,7 +78,7 @@ def balance(
     ranking_share
         g: seconds of ranking before an epoch, over those of learning from all points.
     taking_over
-        Throughput by which the others take over points of failed platforms; None for the state's.
+        Throughput by which the others take over points of failed platforms; None for `throughput`.
         Rates that stay from epoch to epoch keep the points where they are.
 
     Raises
@@ -132,31 +93,38 @@ def balance(
     hand_over = choose("on_failures", on_failures, POLICIES)
     if not 0 <= check_number("ranking_share", ranking_share) < math.inf:
         raise UserError(f"ranking_share is {ranking_share}; give a finite number, at least 0")
-    failed = tuple(rate < threshold for rate in state.throughput)
-    points, handovers = state.points, tuple[Handover, ...]()
-    if sum(failed) / len(state) > failed_share:
-        rates = state.throughput
-        if taking_over is not None:
-            both = zip(rates, taking_over, failed, strict=True)
-            rates = tuple(own if gone else known for own, known, gone in both)
-        points, handovers = hand_over(points, rates, failed)
+    if not points or len(points) != len(throughput):
+        raise UserError(
+            f"{len(points)} platforms by points, {len(throughput)} by throughput; give both for "
+            "each platform, at least one"
+        )
+    held = tuple(check_whole("points", count, 0) for count in points)
+    rates = tuple(check_number("throughput", rate) for rate in throughput)
+    if not all(0 <= rate < math.inf for rate in rates):
+        raise UserError(f"throughput is {rates}; give points per second, finite and at least 0")
+    failed, handovers = tuple(rate < threshold for rate in rates), tuple[Handover, ...]()
+    if sum(failed) / len(rates) > failed_share:
+        known = zip(rates, taking_over or rates, failed, strict=True)
+        held, handovers = hand_over(
+            held, [own if gone else other for own, other, gone in known], failed
+        )
     epoch_s = tuple(
         math.inf if out else count / rate
-        for count, rate, out in zip(points, state.throughput, failed, strict=True)
+        for count, rate, out in zip(held, rates, failed, strict=True)
     )
     busy_s = [seconds for seconds in epoch_s if 0 < seconds < math.inf]
     if not busy_s:
         # Whatever the policy: without a platform that learns there is no next epoch.
         raise TooManyFailedError(
-            f"{sum(failed)} of {len(state)} platforms have failed (less than {threshold:g} points "
+            f"{sum(failed)} of {len(rates)} platforms have failed (less than {threshold:g} points "
             "per second), and no other has points; there is nobody to go on with"
         )
     fastest_s = min(busy_s)
     ratios = tuple(
         0.0 if out else _ratio(fastest_s / seconds, ranking_share, count) if seconds > 0 else 1.0
-        for seconds, out, count in zip(epoch_s, failed, points, strict=True)
+        for seconds, out, count in zip(epoch_s, failed, held, strict=True)
     )
-    return Ratios(points, ratios, failed, epoch_s, handovers)
+    return Ratios(held, ratios, failed, epoch_s, handovers)
 
 
 def _ratio(literal: float, ranking_share: float, points: int) -> float:

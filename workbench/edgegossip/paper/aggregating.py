@@ -91,8 +91,8 @@ def _timed(
         "images": images,
         "features": x[0].size,
         "aggregated": len(made),
-        **vars(times),
-        "total_s": times.total_s,
+        **times._asdict(),
+        "total_s": sum(times),
     }
 
 

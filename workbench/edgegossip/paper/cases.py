@@ -174,12 +174,11 @@ def train(
     *,
     faults: Iterable[Fault] = (),
     patience_s: float | None = None,
-    trace: bool = False,
 ) -> Trained[tuple[Tensor, ...]]:
     """Train a case with GoSGD or with EdgeGossip."""
     made, points = setup(case, learning, patience_s=patience_s), len(learning.data.y_train)
     how = deployed(case, points, learning.points).options(case.how)
-    return decentralised.train(made, None if method == "gosgd" else how, faults=faults, trace=trace)
+    return decentralised.train(made, None if method == "gosgd" else how, faults=faults)
 
 
 def curve(trained: Trained[tuple[Tensor, ...]], points: int) -> pl.DataFrame:

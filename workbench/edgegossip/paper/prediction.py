@@ -85,12 +85,10 @@ def _halves(frame: pl.DataFrame, column: str) -> tuple[float, float]:
     return fmean(small), fmean(large)
 
 
-def _source(frame: pl.DataFrame) -> str:
-    return f"samples {frame['source'][0]}"
-
-
-def _timed(frame: pl.DataFrame) -> bool:
-    return bool(frame["source"][0] == "measured")
+def _answer(frame: pl.DataFrame, ours: bool | float, detail: str) -> Answer:
+    """Answer that names where samples come from."""
+    source = frame["source"][0]
+    return Answer(ours, f"{detail}, samples {source}", timed=source == "measured")
 
 
 _MEGABYTES = (pl.col("size_bytes") / 1e6).alias("megabytes")
@@ -227,16 +225,16 @@ def _prediction_error(fig9: pl.DataFrame) -> Answer:
         fmean(fig9[f"{name}_percent"]) for name in ("followed", "predicted", "naive", "window")
     )
     detail = (
-        f"means over a job's windows, {_source(fig9)}; {fitted:.1f} % without following t_0, "
+        f"means over a job's windows; {fitted:.1f} % without following t_0, "
         f"{naive:.1f} % blind to contention; single windows {window:.1f} %"
     )
-    return Answer(followed, detail, timed=_timed(fig9))
+    return _answer(fig9, followed, detail)
 
 
 def _error_by_size(fig9: pl.DataFrame) -> Answer:
     small, large = _halves(fig9, "followed_percent")
     detail = f"{small:.1f} % over the smaller sizes, {large:.1f} % over the larger"
-    return Answer(large >= small, detail, timed=_timed(fig9))
+    return _answer(fig9, large >= small, detail)
 
 
 FIG9 = Figure(
@@ -294,15 +292,13 @@ def draw_usage(frame: pl.DataFrame) -> alt.VConcatChart:
 
 def _use_grows(fig10: pl.DataFrame, resource: str, workloads: Sequence[str]) -> Answer:
     """Whether more of a resource is used beside the larger jobs, for each workload."""
-    holds, detail = _grows(fig10, "mean", resource, workloads)
-    return Answer(holds, f"{detail}, {_source(fig10)}", timed=_timed(fig10))
+    return _answer(fig10, *_grows(fig10, "mean", resource, workloads))
 
 
 def _fluctuations(fig10: pl.DataFrame) -> Answer:
     network, network_detail = _grows(fig10, "two_sd", "network", tuple(WORKLOADS))
     disk, disk_detail = _grows(fig10, "two_sd", "disk", tuple(WORKLOADS))
-    detail = f"2 SD: {network_detail}; {disk_detail}, {_source(fig10)}"
-    return Answer(network and disk, detail, timed=_timed(fig10))
+    return _answer(fig10, network and disk, f"2 SD: {network_detail}; {disk_detail}")
 
 
 def _grows(
@@ -368,20 +364,20 @@ def _overhead(fig11: pl.DataFrame) -> Answer:
     means = dict(fig11.group_by("part").agg(pl.col("mean_s").mean()).sort("part").iter_rows())
     each = ", ".join(f"{name} {1e3 * mean_s:.2g} ms" for name, mean_s in means.items())
     detail = f"{each}, beside one job at most {1e3 * max(fig11['mean_s']):.2g} ms"
-    return Answer(max(means.values()), f"{detail}, {_source(fig11)}", timed=_timed(fig11))
+    return _answer(fig11, max(means.values()), detail)
 
 
 def _overhead_by_size(fig11: pl.DataFrame) -> Answer:
     small, large = _halves(_both_parts(fig11), "mean_s")
     detail = f"{1e3 * small:.2f} ms over the smaller sizes, {1e3 * large:.2f} ms over the larger"
-    return Answer(large > small, f"{detail}, {_source(fig11)}", timed=_timed(fig11))
+    return _answer(fig11, large > small, detail)
 
 
 def _overhead_of_sort(fig11: pl.DataFrame) -> Answer:
     both = _both_parts(fig11)
     sort, count = (fmean(both.filter(workload=name)["mean_s"]) for name in ("sort", "wordcount"))
     detail = f"{1e3 * sort:.2f} ms beside Sort, {1e3 * count:.2f} ms beside WordCount"
-    return Answer(sort > count, f"{detail}, {_source(fig11)}", timed=_timed(fig11))
+    return _answer(fig11, sort > count, detail)
 
 
 def _both_parts(fig11: pl.DataFrame) -> pl.DataFrame:

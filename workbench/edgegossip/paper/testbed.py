@@ -8,7 +8,6 @@ peak times a share, the same for all. Only the host's seconds are fitted.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -76,17 +75,25 @@ class Deployment:
     platforms: tuple[Platform, ...]
     points: tuple[int, ...]  # of each platform
     uplink_bps: float  # of each platform
-    overhead_s: float  # of each transmission
-    # of the testbed's facts
-    assumed: Mapping[str, Any] = field(default_factory=lambda: STATED["assumed"])
-    peers: int | None = None  # of each platform, the nearest on a ring; None for all
-    stands_for: float = 1.0  # points of the paper for each of `points`
+    assumed: Mapping[str, Any]  # of the testbed
+    stands_for: float  # points of the paper for each of `points`
 
     def __post_init__(self) -> None:
         if not 0 < check_number("uplink", self.uplink_bps) < math.inf:
             raise UserError(
                 f"the uplink is {self.uplink_bps / 1e6:g} Mbit/s; give a finite number above 0"
             )
+
+    @property
+    def overhead_s(self) -> float:
+        """Seconds of each transmission."""
+        return float(self.assumed["overhead_ms"]) / 1e3
+
+    @property
+    def peers(self) -> int | None:
+        """Peers of each platform, the nearest on a ring; None for all."""
+        peers: int | None = self.assumed["peers"]
+        return peers
 
     @property
     def exchange_s(self) -> float:
@@ -136,14 +143,12 @@ class Testbed:
     __test__ = False  # pytest: not a test case, whatever the name
 
     constants: Constants
-    # ``data/testbeds/edgegossip.toml``
-    facts: Mapping[str, Any] = field(default_factory=lambda: STATED)
+    assumed: Mapping[str, Any] = field(default_factory=lambda: STATED["assumed"])
 
     def seconds(self, model: str, kind: str) -> tuple[float, float]:
         """Seconds for a sample without contention: the host's, and the processor's or GPU's."""
-        assumed, known = self.facts["assumed"], self.facts["kinds"]
-        work = profile_model(model).forward_flops * (1 + assumed["backward_over_forward"])
-        rate = known[kind]["peak_flops_per_s"] * assumed["sustained_share"]
+        work = profile_model(model).forward_flops * (1 + self.assumed["backward_over_forward"])
+        rate = STATED["kinds"][kind]["peak_flops_per_s"] * self.assumed["sustained_share"]
         return self.constants.host_ms / 1e3, work / rate
 
     def predictor(self, model: str, kind: str, stands_for: float = 1.0) -> Predictor:
@@ -153,10 +158,10 @@ class Testbed:
         """
         host_s, device_s = self.seconds(model, kind)
         slowed = (host_s + device_s if kind == "cpu" else host_s) / (host_s + device_s)
-        weights = self.facts["slowdown"]
+        weights = STATED["slowdown"]
         return Predictor(
             "linear",
-            self.facts["kinds"][kind]["cores"],
+            STATED["kinds"][kind]["cores"],
             weights["network_scale"],
             weights["disk_scale"],
             tuple(slowed * weights[name] for name in ("core", "network", "disk")),
@@ -183,31 +188,27 @@ class Testbed:
         co-runners, which run until `until_s`.
         """
         named = kinds(platforms) if isinstance(platforms, int) else tuple(platforms)
-        assumed, count = self.facts["assumed"], len(named)
+        assumed, count = self.assumed, len(named)
         if points is None:
             points = assumed["points_per_platform"] or POINTS // count
         held = (points,) * count if isinstance(points, int) else tuple(points)
-        jobs = json.dumps(self.facts["co_runners"])
         made = tuple(
             Platform(
                 f"{kind}{at}",
                 self.predictor(model, kind, stands_for),
-                _drawn(jobs, seed, at, until_s, self.constants.intensity),
+                _drawn(seed, at, until_s, self.constants.intensity),
                 factor,
             )
             for at, (kind, factor) in enumerate(zip(named, slower or (1.0,) * count, strict=True))
         )
         uplink_bps = check_number("uplink_mbps", uplink_mbps) * 1e6
-        overhead_s = assumed["overhead_ms"] / 1e3
-        return Deployment(
-            model, made, held, uplink_bps, overhead_s, assumed, assumed["peers"], stands_for
-        )
+        return Deployment(model, made, held, uplink_bps, assumed, stands_for)
 
 
 @lru_cache(maxsize=1024)
-def _drawn(jobs: str, seed: int, platform: int, until_s: float, intensity: float) -> Load:
-    """Draw the load, once for all models: `jobs` is JSON, so that it can be a key."""
-    return draw_load(seed, platform, json.loads(jobs), until_s, intensity)
+def _drawn(seed: int, platform: int, until_s: float, intensity: float) -> Load:
+    """Draw the load of a platform, once for all models."""
+    return draw_load(seed, platform, STATED["co_runners"], until_s, intensity)
 
 
 def settings(deployments: Sequence[int] = DEPLOYMENTS) -> Iterator[tuple[str, int]]:

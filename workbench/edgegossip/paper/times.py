@@ -5,7 +5,7 @@ And what that rests on: how far each assumption moves the speed-up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -15,7 +15,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from workbench.edgegossip.costs.course import selecting_share, total_s
+from workbench.edgegossip.costs.course import Epoch, selecting_share, total_s
 from workbench.edgegossip.paper.accuracy import unequal_cpus
 from workbench.edgegossip.paper.calibration import speedups
 from workbench.edgegossip.paper.testbed import (
@@ -236,26 +236,25 @@ def ranking_shares(epochs: int = EPOCHS) -> pl.DataFrame:
 
 
 def _shares(model: str, ratio: float, epochs: int) -> list[dict[str, object]]:
-    first, alone = (paper_testbed().deployment(model, who) for who in (PLATFORMS, ("cpu",)))
-    every, single = (
-        each.course(max(2, epochs), each.options(EdgeGossip(ratio=ratio)))
-        for each in (first, alone)
-    )
-    named = kinds(PLATFORMS)
-    cpus = [row for row in every if named[row.node] == "cpu"]
-    rows: list[dict[str, object]] = []
-    for reading, course in zip(READINGS, (every, every, cpus, single), strict=True):
-        later = [row for row in course if row.epoch > 1]
-        rows.append(
-            {
-                "reading": reading,
-                "ranking_s": fmean(row.select_s for row in later),
-                "learning_s": fmean(row.learn_s for row in later),
-                "waiting_s": fmean(row.wait_s for row in later),
-                "percent": 100 * selecting_share(later, waiting=reading == READINGS[0]),
-            }
-        )
-    return rows
+    how = EdgeGossip(ratio=ratio)
+
+    def later(who: int | Sequence[str]) -> list[Epoch]:
+        deployment = paper_testbed().deployment(model, who)
+        rows = deployment.course(max(2, epochs), deployment.options(how))
+        return [row for row in rows if row.epoch > 1]
+
+    first, alone = later(PLATFORMS), later(("cpu",))
+    cpus = [row for row in first if kinds(PLATFORMS)[row.node] == "cpu"]
+    return [
+        {
+            "reading": reading,
+            "ranking_s": fmean(row.select_s for row in rows),
+            "learning_s": fmean(row.learn_s for row in rows),
+            "waiting_s": fmean(row.wait_s for row in rows),
+            "percent": 100 * selecting_share(rows, waiting=reading == READINGS[0]),
+        }
+        for reading, rows in zip(READINGS, (first, first, cpus, alone), strict=True)
+    ]
 
 
 READING_TITLES = {
@@ -364,31 +363,16 @@ FIG12_TIMES = Figure(id="fig12_times", compute=balanced_times)
 
 # What the constant rests on
 
-NUMBERS = {
+ASSUMED = {
     "points_per_platform": "points on each platform",
     "backward_over_forward": "backward over forward pass",
     "sustained_share": "share of the peak sustained",
     "operations_per_s": "operations/s in aggregating",
     "overhead_ms": "overhead of a transmission, ms",
     "window_s": "window of contention, s",
-    "deployments": "platforms of the larger deployments",
-    "uplink_mbps": "uplink, Mbit/s",
-    "epochs": "epochs",
-    "intensity": "co-runners' intensity",
-    "host_ms": "host, ms a sample (fitted)",
 }
-"""Assumptions that are varied by a factor, and the fitted constant."""
-
-_DEALT = {"points_per_platform": None}
-CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
-    "peers of each platform (4)": ("4", {"assumed": {"peers": 4}}),
-    "peers of each platform (all)": ("all", {"assumed": {"peers": None}}),
-    "data dealt out once": ("50,000 in all", {"assumed": _DEALT}),
-    "data dealt out once, all peers": ("50,000 in all", {"assumed": {**_DEALT, "peers": None}}),
-    "co-runners drawn again": (f"seed {LOAD_SEED + 1}", {"seed": LOAD_SEED + 1}),
-    "co-runners drawn a third time": (f"seed {LOAD_SEED + 2}", {"seed": LOAD_SEED + 2}),
-}
-"""Choices made otherwise: value, and the arguments of `_speedups` that it changes."""
+CONSTANTS = {"intensity": "co-runners' intensity", "host_ms": "host, ms a sample (fitted)"}
+FACTORS = (0.5, 2.0)
 
 VARIED = {
     "number": pl.String,
@@ -408,48 +392,61 @@ def sensitivity(processes: int | None = None) -> pl.DataFrame:
     value`` (as text; of deployments it is several) and ``speedup``, the mean over the settings,
     with the ``least`` and the ``most`` of them.
     """
-    points = [*grid(number=NUMBERS, factor=(0.5, 2.0)), *grid(number=CHOICES, factor=[None])]
-    titled = pl.col("number").replace(NUMBERS)
+    labels = ("number", "factor", "value")
     return sweep(
-        _gains,
-        points,
-        VARIED,
-        title="Sensitivity",
-        processes=processes,
-        then=lambda frame: frame.with_columns(titled),
+        _gains, variations(), VARIED, title="Sensitivity", labels=labels, processes=processes
     )
 
 
-def _gains(number: str, factor: float | None) -> dict[str, object]:
-    value, changed = CHOICES[number] if factor is None else _varied(number, factor)
-    gains = _speedups(**changed)
-    return {"value": value, "speedup": fmean(gains), "least": min(gains), "most": max(gains)}
+def _gains(testbed: Testbed, options: Mapping[str, Any]) -> dict[str, float]:
+    gains = list(speedups(testbed, **options).values())
+    return {"speedup": fmean(gains), "least": min(gains), "most": max(gains)}
 
 
-def _varied(number: str, factor: float) -> tuple[str, dict[str, Any]]:
-    """Value of a number times a factor, and the arguments of `_speedups` that it changes."""
-    if number == "deployments":
+def variations() -> list[dict[str, Any]]:
+    """Points of `sensitivity`: what is varied, its value, and the arguments of `speedups`."""
+    fitted, stated = Constants.load(), STATED["assumed"]
+    points: list[dict[str, Any]] = []
+
+    def vary(
+        number: str, factor: float | None, value: object, testbed: Testbed | None = None, **of: Any
+    ) -> None:
+        text = value if isinstance(value, str) else f"{value:,g}"
+        about = {"number": number, "factor": factor, "value": text}
+        points.append({**about, "testbed": testbed or Testbed(fitted), "options": of})
+
+    for name, number in ASSUMED.items():
+        for factor in FACTORS:
+            value = factor * stated[name]
+            value = int(value) if name == "points_per_platform" else value
+            vary(number, factor, value, Testbed(fitted, {**stated, name: value}))
+    for factor in FACTORS:
         larger = tuple(round(factor * count) for count in DEPLOYMENTS[1:])
-        return ", ".join(map(str, larger)), {number: (DEPLOYMENTS[0], *larger)}
-    if number in ("uplink_mbps", "epochs"):
-        value = factor * UPLINK_MBPS if number == "uplink_mbps" else round(factor * EPOCHS)
-        return f"{value:,g}", {number: value}
-    if number in ("intensity", "host_ms"):
-        fitted = Constants.load()
-        constant = factor * (fitted.intensity if number == "intensity" else fitted.host_ms)
-        return f"{constant:g}", {"constants": replace(fitted, **{number: constant})}
-    assumed = factor * STATED["assumed"][number]
-    if number == "points_per_platform":
-        assumed = int(assumed)
-    return f"{assumed:,g}", {"assumed": {number: assumed}}
-
-
-def _speedups(
-    constants: Constants | None = None, assumed: Mapping[str, Any] | None = None, **options: Any
-) -> list[float]:
-    """Speed-ups by setting, with other constants or assumptions; `options` as for `speedups`."""
-    facts = {**STATED, "assumed": {**STATED["assumed"], **(assumed or {})}}
-    return list(speedups(Testbed(constants or Constants.load(), facts), **options).values())
+        deployments = (DEPLOYMENTS[0], *larger)
+        text = ", ".join(map(str, larger))
+        vary("platforms of the larger deployments", factor, text, deployments=deployments)
+    for factor in FACTORS:
+        vary("uplink, Mbit/s", factor, factor * UPLINK_MBPS, uplink_mbps=factor * UPLINK_MBPS)
+    for factor in FACTORS:
+        vary("epochs", factor, round(factor * EPOCHS), epochs=round(factor * EPOCHS))
+    for name, number in CONSTANTS.items():
+        for factor in FACTORS:
+            value = factor * getattr(fitted, name)
+            vary(number, factor, value, Testbed(replace(fitted, **{name: value})))
+    dealt = {**stated, "points_per_platform": None}
+    for number, text, assumed in (
+        ("peers of each platform (4)", "4", {**stated, "peers": 4}),
+        ("peers of each platform (all)", "all", {**stated, "peers": None}),
+        ("data dealt out once", "50,000 in all", dealt),
+        ("data dealt out once, all peers", "50,000 in all", {**dealt, "peers": None}),
+    ):
+        vary(number, None, text, Testbed(fitted, assumed))
+    for number, seed in (
+        ("co-runners drawn again", LOAD_SEED + 1),
+        ("co-runners drawn a third time", LOAD_SEED + 2),
+    ):
+        vary(number, None, f"seed {seed}", seed=seed)
+    return points
 
 
 SENSITIVITY = Figure(id="sensitivity", compute=sensitivity)

@@ -6,7 +6,6 @@ Times are virtual seconds of the paper's size, which are the cost model's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,11 +20,12 @@ from workbench.edgegossip.paper.cases import (
     learning_at,
     train,
 )
+from workbench.edgegossip.paper.testbed import DEFAULTS
 from workbench.profiles import profile_model
 from workbench.reproduction.claims import tolerance
 from workbench.reproduction.scales import seeds_from
 from workbench.reproduction.sweep import whole
-from workbench.reproduction.trainings import SEEDS, Mean, of_whole_seeds, train_all
+from workbench.reproduction.trainings import SEEDS, Mean, of_whole_seeds, train_all, with_seeds
 from workbench.utils.checks import check_name
 
 if TYPE_CHECKING:
@@ -111,12 +111,10 @@ def trainings(
     diverged is one row with its ``reason``.
     """
     asked: dict[Training, None] = {}  # in this order, each once
-    for own, case in product(seeds_from(seed, seeds, SEEDS.at(scale)), cases):
-        ours = case._replace(seed=own)
-        plain = Case(case.model, case.platforms, seed=own, slower=case.slower, learner=case.learner)
+    for case in with_seeds(cases, seeds_from(seed, seeds, SEEDS.at(scale))):
         learning = learning_at(scale, case, dataset)
-        asked[Training(plain, "gosgd", learning)] = None
-        asked[Training(ours, "edgegossip", learning)] = None
+        asked[Training(case._replace(how=DEFAULTS), "gosgd", learning)] = None
+        asked[Training(case, "edgegossip", learning)] = None
     wanted = list(dict.fromkeys(each.learnt_as for each in asked))
     wanted.sort(key=lambda each: each.work, reverse=True)  # so that none is long when others end
     points = [

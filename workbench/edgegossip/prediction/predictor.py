@@ -159,9 +159,7 @@ class Predictor:
         return self.memory * baseline_s + (1 - self.memory) * observed_s
 
 
-def fit(
-    samples: pl.DataFrame, form: str = "share", ridge: float = 1e-3, memory: float = 0.8
-) -> Predictor:
+def fit(samples: pl.DataFrame, form: str = "share", ridge: float = 1e-3) -> Predictor:
     """Fit a predictor by least squares of relative errors, weights not negative.
 
     t = a + b . features(U) is solved for a and b, a sample's equation divided by its t; then
@@ -178,8 +176,6 @@ def fit(
     ridge
         Weight of b's squares, of features as large as the samples had them, beside the mean
         square of the relative errors; against features that the samples cannot tell apart.
-    memory
-        Of the predictor.
 
     Raises
     ------
@@ -216,7 +212,7 @@ def fit(
         )
     of_baseline = tuple(weight / baseline_s for weight in weights)
     _, network, disk = scale.tolist()
-    return Predictor(form, cores, network, disk, of_baseline, baseline_s, memory)
+    return Predictor(form, cores, network, disk, of_baseline, baseline_s)
 
 
 def _columns(samples: pl.DataFrame) -> tuple[Array, Array, int]:

@@ -38,7 +38,6 @@ from workbench.edgegossip.algorithms import STRATEGIES, Strategy
 from workbench.edgegossip.algorithms.balancer import (
     FAILED_SHARE,
     THRESHOLD,
-    Balance,
     Ratios,
     balance,
 )
@@ -228,7 +227,8 @@ class EdgeGossip:
         """Share of its points that each platform keeps, and who takes over whose (Alg. 1)."""
         counted = self.forward_share if self.balancer == "with_ranking" else 0.0
         return balance(
-            Balance(points, throughput),
+            points,
+            throughput,
             self.threshold,
             self.failed_share,
             self.on_failures,
