@@ -163,17 +163,21 @@ class TestCoRunners:
             parent.wait(60)
         wait_until(lambda: not any(map(alive, pids)), "a process is left")
 
-    def test_refused(self) -> None:
+    @pytest.mark.parametrize(
+        ("workload", "size_bytes", "every_s", "message"),
+        [
+            ("grep", 1, 0.0, "wordcount"),
+            ("sort", 1.5, 0.0, "size_"),
+            ("sort", 1, math.inf, "every"),
+        ],
+    )
+    def test_refused(self, workload: str, size_bytes: Any, every_s: float, message: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        others = module.CoRunners([], context.Array("d", 3))
+        with pytest.raises(ValueError, match=message):
+            others.run(workload, size_bytes, every_s)
         with pytest.raises(ValueError, match="processes is 0"), co_runners(0):
             pass
-        with co_runners(1) as others:
-            for workload, size_bytes, every_s, message in (
-                ("grep", 1, 0.0, "wordcount"),
-                ("sort", 1.5, 0.0, "size_bytes is"),
-                ("sort", 1, math.inf, "every_s is"),
-            ):
-                with pytest.raises(ValueError, match=message):
-                    others.run(workload, cast(int, size_bytes), every_s)
 
 
 class TestProfilingRuns:

@@ -62,10 +62,6 @@ SAMPLES = made(5, quadratic)
 
 
 class TestSlowdown:
-    @given(predictor=predictors())
-    def test_none_without_contention(self, predictor: Predictor) -> None:
-        assert predictor.slowdown(Contention()) == 1
-
     @given(predictor=predictors(), u=CONTENTION)
     def test_is_the_weighted_sum(self, predictor: Predictor, u: Contention) -> None:
         scaled = (
@@ -78,7 +74,7 @@ class TestSlowdown:
         for weight, feature in zip(predictor.weights, features, strict=True):
             expected += weight * feature
         assert predictor.slowdown(u) == pytest.approx(expected, rel=1e-9)
-        assert predictor.slowdown(u) >= 1
+        assert predictor.slowdown(u) >= 1 == predictor.slowdown(Contention())
 
     @given(predictor=predictors(), several=st.lists(CONTENTION, min_size=1, max_size=4))
     def test_many_at_once_are_the_same_bits(
@@ -115,12 +111,6 @@ class TestBaseline:
         assert baseline_s == pytest.approx(true_s + left, rel=1e-9)
         expected = baseline_s * predictor.slowdown(u)
         assert predictor.seconds(baseline_s, u) == pytest.approx(expected, rel=1e-15)
-
-    @pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
-    def test_seconds_that_are_not_positive_are_refused(self, seconds: float) -> None:
-        predictor = Predictor("linear", 1, 1.0, 1.0, (0, 0, 0), 1.0)
-        with pytest.raises(ValueError, match="positive"):
-            predictor.observe(1.0, Contention(), seconds)
 
 
 class TestFit:
@@ -176,47 +166,31 @@ class TestFit:
         found = fit(unused, "linear")
         assert (found.weights[1], found.network_scale) == (0, 1)
 
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            ({"core": math.nan}, "core of sample 0 is nan"),
-            ({"core": None}, "core of sample 0 is nan"),
-            ({"disk_bytes_per_s": -1.0}, "disk_bytes_per_s of sample 0 is -1.0"),
-            ({"seconds_per_sample": 0.0}, "seconds_per_sample of sample 0 is 0.0"),
-            ({"seconds_per_sample": math.inf}, "finite, above 0"),
-            ({"core": 1.5}, "core of sample 0 is 1.5; it must be finite, from 0 to 1"),
-            ({"cores": 4}, r"machines of \[2, 4\] cores|machines of \[4, 2\] cores"),
-        ],
-    )
-    def test_bad_samples_are_refused(self, change: dict[str, Any], message: str) -> None:
-        rows = made(30, quadratic).to_dicts()
-        rows[0] |= change
-        with pytest.raises(ValueError, match=message):
-            fit(pl.DataFrame(rows))
 
-    @pytest.mark.parametrize(
-        ("samples", "options", "message"),
-        [
-            (SAMPLES.head(4), {}, "4 samples cannot tell the 5 numbers"),
-            (SAMPLES.clear(), {}, "no samples"),
-            (SAMPLES.drop("core", "cores"), {}, "no column core, cores$"),
-            (SAMPLES, {"ridge": -1}, "ridge"),
-            (SAMPLES, {"form": "shares"}, "Did you mean 'share'"),
-        ],
-    )
-    def test_too_little_is_refused(
-        self, samples: pl.DataFrame, options: dict[str, Any], message: str
-    ) -> None:
-        fit(SAMPLES, "share")
-        with pytest.raises(ValueError, match=message):
-            fit(samples, **options)
-
-    def test_samples_without_a_quiet_one_may_not_tell_the_baseline(self) -> None:
-        samples = made(40, lambda u: u[:, 0] ** 2).filter(pl.col("core") > 0.5)
-        with pytest.raises(ValueError, match="taken alone"):
-            fit(samples, "linear", ridge=0)
+def first(**change: Any) -> pl.DataFrame:
+    """Samples whose first has other values."""
+    rows = made(30, quadratic).to_dicts()
+    return pl.DataFrame([rows[0] | change, *rows[1:]])
 
 
+test_fit_refused = refusals(
+    fit,
+    {"samples": SAMPLES},
+    {
+        "samples": {
+            "core of sample 0 is nan": [first(core=math.nan), first(core=None)],
+            "disk_bytes_per_s of sample 0 is -1.0": [first(disk_bytes_per_s=-1.0)],
+            "finite, above 0": [first(seconds_per_sample=bad) for bad in (0.0, math.inf)],
+            "core of sample 0 is 1.5; it must be finite, from 0 to 1": [first(core=1.5)],
+            r"machines of \[[24], [24]\] cores": [first(cores=4)],
+            "4 samples cannot tell the 5 numbers": [SAMPLES.head(4)],
+            "no samples": [SAMPLES.clear()],
+            "no column core, cores$": [SAMPLES.drop("core", "cores")],
+        },
+        "ridge": {"ridge": [-1]},
+        "form": {"Did you mean 'share'": ["shares"]},
+    },
+)
 test_predictor_refused = refusals(
     Predictor,
     {
@@ -234,4 +208,17 @@ test_predictor_refused = refusals(
         "disk_scale": {"disk_scale is": [0.0]},
         "baseline_s": {"baseline_s is": [0.0, math.inf]},
     },
+)
+
+
+def test_samples_without_a_quiet_one_may_not_tell_the_baseline() -> None:
+    samples = made(40, lambda u: u[:, 0] ** 2).filter(pl.col("core") > 0.5)
+    with pytest.raises(ValueError, match="taken alone"):
+        fit(samples, "linear", ridge=0)
+
+
+test_observation_refused = refusals(
+    Predictor("linear", 1, 1.0, 1.0, (0, 0, 0), 1.0).observe,
+    {"baseline_s": 1.0, "contention": Contention(), "seconds": 1.0},
+    {"seconds": {"positive": [0.0, -1.0, math.nan, math.inf]}},
 )
