@@ -215,7 +215,7 @@ SHARES = {
 }
 
 
-def ranking_shares(epochs: int = EPOCHS) -> pl.DataFrame:
+def ranking_shares() -> pl.DataFrame:
     """Time spent on aggregated points, read in four ways (Fig. 8).
 
     ``whole epoch``: of an epoch's total time, waiting included, on the first deployment, as Sec.
@@ -231,16 +231,15 @@ def ranking_shares(epochs: int = EPOCHS) -> pl.DataFrame:
     A row per model, ratio and reading: ``model, ratio, reading, ranking_s, learning_s, waiting_s``
     (means of a platform's epoch, after the first) and ``percent``.
     """
-    points = grid(model=MODELS[:2], ratio=RATIOS)
-    return sweep(_shares, points, SHARES, title="Figure 8", shared={"epochs": epochs})
+    return sweep(_shares, grid(model=MODELS[:2], ratio=RATIOS), SHARES, title="Figure 8")
 
 
-def _shares(model: str, ratio: float, epochs: int) -> list[dict[str, object]]:
+def _shares(model: str, ratio: float) -> list[dict[str, object]]:
     how = EdgeGossip(ratio=ratio)
 
     def later(who: int | Sequence[str]) -> list[Epoch]:
         deployment = paper_testbed().deployment(model, who)
-        rows = deployment.course(max(2, epochs), deployment.options(how))
+        rows = deployment.course(EPOCHS, deployment.options(how))
         return [row for row in rows if row.epoch > 1]
 
     first, alone = later(PLATFORMS), later(("cpu",))
@@ -339,22 +338,21 @@ FIG8 = Figure(
 BALANCED = dict.fromkeys(("imbalance", "gosgd_s", "literal_s", "with_ranking_s"), pl.Float64)
 
 
-def balanced_times(epochs: int = EPOCHS) -> pl.DataFrame:
+def balanced_times() -> pl.DataFrame:
     """Training times of Fig. 12: plain gossip, and EdgeGossip by both balancers.
 
     A row per imbalance: ``imbalance, gosgd_s, literal_s`` (Alg. 1 to the letter) and
     ``with_ranking_s`` (the balancer counts what ranking takes).
     """
-    shared = {"epochs": epochs}
-    return sweep(_balanced, grid(imbalance=IMBALANCES), BALANCED, title="Figure 12", shared=shared)
+    return sweep(_balanced, grid(imbalance=IMBALANCES), BALANCED, title="Figure 12")
 
 
-def _balanced(imbalance: float, epochs: int) -> dict[str, float]:
+def _balanced(imbalance: float) -> dict[str, float]:
     case = unequal_cpus(imbalance)
     deployment = paper_testbed().deployment(case.model, case.platforms, slower=case.slower)
-    seconds = {"gosgd_s": total_s(deployment.course(epochs))}
+    seconds = {"gosgd_s": total_s(deployment.course(EPOCHS))}
     for balancer in BALANCERS:
-        ours = deployment.course(epochs, deployment.options(EdgeGossip(balancer=balancer)))
+        ours = deployment.course(EPOCHS, deployment.options(EdgeGossip(balancer=balancer)))
         seconds[f"{balancer}_s"] = total_s(ours)
     return seconds
 
