@@ -83,19 +83,19 @@ def test_a_training_is_the_same_in_each_figure(stored: Frames) -> None:
     assert one.select(keys).equals(other.select(keys))
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("forgotten")
 def test_a_training_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, train = list[object](), cases.train
+    made: list[trainings.Training] = []
 
-    def counted(*given: Any, **options: Any) -> object:
-        calls.append(given)
-        return train(*given, **options)
+    def one_curve(*, training: trainings.Training) -> pl.DataFrame:
+        made.append(training)
+        return pl.DataFrame({"epoch": [1], "at_s": [1.0], "top1": [0.5], "kept": [1.0]})
 
-    monkeypatch.setattr(trainings, "train", counted)
+    monkeypatch.setattr(trainings, "one_curve", one_curve)
     assert_tells_every_step(lambda: make("fig13"), monkeypatch)
-    assert len(calls) == 4  # GoSGD and three ratios
+    assert len(made) == 4  # GoSGD and three ratios
     assert_tells_every_step(lambda: make("fig12"), monkeypatch)
-    assert len(calls) == 4 + 3  # GoSGD learns the same whatever the times
+    assert len(made) == 4 + 3  # GoSGD learns the same whatever the times
 
 
 @pytest.mark.usefixtures("small")
