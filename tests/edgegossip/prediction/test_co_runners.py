@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -101,32 +101,36 @@ class TestSplits:
             assert forced == 2 * [own.file.fileno()]
 
 
+@pytest.fixture(scope="class")
+def others() -> Iterator[module.CoRunners]:
+    with co_runners(1) as running:
+        yield running
+
+
 class TestCoRunners:
     @pytest.mark.parametrize("workload", usually(["sort"], WORKLOADS))
-    def test_jobs_use_cores_and_network_until_they_rest(self, workload: str) -> None:
-        with co_runners(1) as others:
-            (pid,) = (process.pid or 0 for process in others.processes)
-            read = host_counters([pid])
-            before = read()
-            others.run(workload, SPLIT_BYTES)
-            wait_until(lambda: read().own_busy_s > before.own_busy_s + 0.5, "no job runs")
-            others.run(REST, 0)
-            time.sleep(0.3)  # what has begun ends
-            resting = read()
-            assert resting.network_bytes > before.network_bytes + 10_000
-            time.sleep(0.3)
-            assert read().own_busy_s - resting.own_busy_s < 0.1
+    def test_jobs_use_cores_and_network_until_they_rest(
+        self, workload: str, others: module.CoRunners
+    ) -> None:
+        read = host_counters([others.processes[0].pid or 0])
+        before = read()
+        others.run(workload, SPLIT_BYTES)
+        wait_until(lambda: read().own_busy_s > before.own_busy_s + 0.5, "no job runs")
+        others.run(REST, 0)
+        time.sleep(0.3)  # what has begun ends
+        resting = read()
+        assert resting.network_bytes > before.network_bytes + 10_000
+        time.sleep(0.3)
+        assert read().own_busy_s - resting.own_busy_s < 0.1
 
-    def test_a_job_waits_for_its_turn_and_ends_for_another(self) -> None:
-        with co_runners(1) as others:
-            (pid,) = (process.pid or 0 for process in others.processes)
-            read = host_counters([pid])
-            others.run("wordcount", MANY_BYTES)
-            others.run("wordcount", 8, 1000.0)  # at once, then for a long time not again
-            time.sleep(0.5)
-            before = read().own_busy_s
-            time.sleep(0.5)
-            assert read().own_busy_s - before < 0.1
+    def test_a_job_waits_for_its_turn_and_ends_for_another(self, others: module.CoRunners) -> None:
+        read = host_counters([others.processes[0].pid or 0])
+        others.run("wordcount", MANY_BYTES)
+        others.run("wordcount", 8, 1000.0)  # at once, then for a long time not again
+        time.sleep(0.5)
+        before = read().own_busy_s
+        time.sleep(0.5)
+        assert read().own_busy_s - before < 0.1
 
     def test_one_that_has_ended_is_reported(self) -> None:
         with co_runners(1) as others:
