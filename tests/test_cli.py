@@ -126,8 +126,6 @@ def test_reproduce_refuses_before_anything_runs(
         ("memory lenet5 --optimizer adamw", "only training has its state; add --training"),
         ("memory lenet5 --budget 64XB", "'64XB' is no budget; give bytes, as in 64MB"),
         ("profile lenet5 --inputs 99999999999999999999", "PyTorch has no tensor float32[9999"),
-        ("memory lenet5 --time-limit 0", "--time-limit 0: give seconds above 0"),
-        ("memory lenet5 --time-limit inf", "--time-limit inf: give seconds above 0"),
         ("memory lenet5 --inputs 3,32,32", "does not fit"),
         ("compare lenet5 --cluster x.toml --train --seeds 0", "--seeds is 0; it must be a whole"),
         ("compare lenet5 --cluster x.toml --seeds 0", "--seeds counts with --train alone"),
@@ -370,22 +368,25 @@ def test_several_batch_sizes_give_a_row_each() -> None:
     assert "it takes the times of one batch size" in said
 
 
+PLANNER = "greedy_by_size"
+
+
 def test_a_budget_may_be_a_share_and_adamw_keeps_what_adam_does() -> None:
-    asked = ("memory", "resnet20_cifar", "--batch-size", "64", "--training", "--planner", "pebble")
+    asked = ("memory", "resnet20_cifar", "--batch-size", "64", "--training", "--planner", PLANNER)
     outputs = [
         workbench_command(*asked, "--optimizer", name, "--budget", "75%").stdout
         for name in ("adam", "adamw")
     ]
     needed = [float(output.split()[-2]) for output in outputs]
     assert needed[0] == needed[1]
-    survey = report.survey("resnet20_cifar", batch_size=64, training=True, planner="pebble")
+    survey = report.survey("resnet20_cifar", batch_size=64, training=True, planner=PLANNER)
     flow = stored_dataflow("resnet20_cifar", 64, True, optimised=False)
     whole = survey.plain_bytes + beside_bytes(flow, "adam")
     assert 0.6 * whole < needed[0] * 1e6 <= 0.75 * whole * 1.005
 
 
 def test_memory_within_a_budget() -> None:
-    asked = ("memory", "resnet20_cifar", "--batch-size", "8", "--training", "--planner", "pebble")
+    asked = ("memory", "resnet20_cifar", "--batch-size", "8", "--training", "--planner", PLANNER)
     result = workbench_command(*asked, "--budget", "0.014 GB")
     assert result.exit_code == 0, result.output
     assert "workbench" not in result.stdout

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import inspect
 import io
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -75,7 +74,6 @@ Folder = partial(typer.Option, metavar="DIR", parser=expanded)
 File = partial(typer.Option, metavar="FILE", parser=expanded)
 Number = partial(typer.Option, metavar="N")
 Name = partial(typer.Option, metavar="NAME")
-Seconds = partial(typer.Option, metavar="SECONDS")
 
 Notebook = Annotated[str, typer.Argument(help="01_dynacomm, dynacomm or 01; or a path of yours.")]
 Notebooks = Annotated[
@@ -490,17 +488,11 @@ def memory(
     planner: Annotated[
         str | None, Name(help="Only this, of workbench planners olpb.  \\[default: all]")
     ] = None,
-    time_limit: Annotated[
-        float | None,
-        Seconds(help="For a planner that searches, in the place of a number of rounds."),
-    ] = None,
 ) -> None:
     """Print what memory a model needs, its results by each planner, and what less would cost."""
     from workbench.memory import report
     from workbench.zoo import MODELS
 
-    if time_limit is not None and not 0 < time_limit < math.inf:
-        raise UserError(f"--time-limit {time_limit:g}: give seconds above 0")
     if optimizer in ("momentum", "adam", "adamw") and not training:
         raise UserError(f"--optimizer {optimizer}: only training has its state; add --training")
     sizes = _batch_sizes(batch_size)
@@ -514,7 +506,6 @@ def memory(
         planner=planner,
         budget=budget,
         optimizer=optimizer,
-        time_limit_s=time_limit,
     )
     with _traced("its memory cannot be planned before its operators are known"):
         if len(sizes) > 1:

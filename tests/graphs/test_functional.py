@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import cross_entropy as entropy
 
 from tests.graphs.modules import COMPLEX, NAMES, Calling, complex_module, made
+from tests.long import usually
 from workbench.graphs import UntraceableError, trace
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory import fit
@@ -21,6 +22,7 @@ from workbench.utils.checks import UserError
 from workbench.zoo import MODELS, build
 
 SMALL = ("lenet5", "resnet20_cifar", "squeezenet_cifar", "mobilenet_v2_cifar", "cifarnet")
+FEW = SMALL[:2]
 
 
 def of_zoo(name: str, batch: int = 2) -> tuple[nn.Module, Tensor, Tensor]:
@@ -61,7 +63,7 @@ def check_step(
     same(found, stepped(module, loss()), bits=bits)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", usually(FEW, SMALL))
 def test_inference_is_the_modules_own(name: str) -> None:
     module, x, _ = of_zoo(name)
     graph = trace(module, MODELS[name].input_shape, 2)
@@ -69,7 +71,7 @@ def test_inference_is_the_modules_own(name: str) -> None:
         same(graph.run(x), [module.eval()(x)])
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", usually(FEW, SMALL))
 def test_a_step_is_sgds_own_and_the_module_stays(name: str) -> None:
     module, x, y = of_zoo(name)
     graph = trace(module, MODELS[name].input_shape, 2, training=True)

@@ -14,6 +14,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from tests.graphs.modules import Calling
+from tests.long import usually
 from workbench import memory
 from workbench.graphs import UntraceableError, trace
 from workbench.utils.checks import UserError
@@ -124,7 +125,15 @@ UNTRACEABLE: dict[str, tuple[Callable[[Any, Tensor], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", UNTRACEABLE)
+USUAL = (
+    *("boolean mask", "packed sequence", "numpy", "checked distribution", "forces", "generator"),
+    *("function without setup_context", "checkpoint", "re-entrant checkpoint", "global tensor"),
+    "nested",
+)
+"""One or two for each reason."""
+
+
+@pytest.mark.parametrize("kind", usually(USUAL, UNTRACEABLE))
 def test_what_cannot_be_traced_is_said_with_its_reason_and_line(kind: str) -> None:
     function, reason = UNTRACEABLE[kind]
     module = Calling(function, a=nn.Linear(8, 8))

@@ -21,6 +21,7 @@ from tests.oracles.recomputation import least_work, work
 from tests.refusals import refusals
 from workbench.graphs import trace
 from workbench.memory.budgets import CLOSE, POINTS, least_reachable, trade, within
+from workbench.memory.checkmate import checkmate
 from workbench.memory.chen import chen
 from workbench.memory.dataflow import Dataflow, Step
 from workbench.memory.lifetimes import lifetimes
@@ -76,6 +77,22 @@ def test_no_recomputation_is_better_than_the_best_of_all(flow: Dataflow, share: 
         least = least_work(flow, bound(found))
         assert least is not None
         assert 2 * once >= cost(found).sum() >= least
+
+
+@settings(max_examples=15)
+@given(training_chains(4, alike=True), st.floats(0.3, 1.0))
+def test_the_integer_programme_is_the_best_of_all(flow: Dataflow, share: float) -> None:
+    budget = int(share * bound(flow))
+    least = least_work(flow, budget)
+    if least is None:
+        with pytest.raises(BudgetError, match="is possible"):
+            checkmate(flow, budget)
+        return
+    best = checkmate(flow, budget)
+    assert bound(best) <= budget
+    assert cost(best).sum() == pytest.approx(least, rel=1e-12)
+    with contextlib.suppress(BudgetError):
+        assert cost(recomputing(flow, range(len(flow.steps)), budget)).sum() >= least
 
 
 def test_segments_of_a_long_chain_need_the_root_of_its_bytes() -> None:

@@ -142,7 +142,7 @@ def test_state_is_of_each_parameter_that_is_trained() -> None:
     module: Any = two()
     trained = sum(one.nbytes for name, one in module.named_parameters() if "unused" not in name)
     for one in (trace(module, (64,), 1, True), optimise(trace(module, (64,), 1, True)).graph):
-        state = needs(plan_memory(one), "momentum").state
+        state = needs(plan_memory(one), "momentum").optimizer_state
         assert state - trained in (0, sum(part.nbytes for part in module.unused.parameters()))
 
 
@@ -179,8 +179,8 @@ def test_an_optimizer_holds_what_is_counted(name: str) -> None:
     held = [one for state in made.state.values() for one in state.values()]
     state = sum(one.nbytes for one in held if torch.is_tensor(one) and one.dim())
     rounding = ALIGNMENT * len(parameters) * max(OPTIMIZERS[name].state, 1)
-    assert state <= ours.state <= state + rounding
-    assert ours.total - plain.total == ours.state + ours.kernels - plain.kernels
+    assert state <= ours.optimizer_state <= state + rounding
+    assert ours.total - plain.total == ours.optimizer_state + ours.workspace - plain.workspace
 
 
 def test_the_last_line_is_the_default_planners_rounded_up() -> None:
@@ -196,4 +196,4 @@ def test_the_last_line_is_the_default_planners_rounded_up() -> None:
 def test_every_model_of_the_zoo_says_what_kernels_take() -> None:
     for model in MODELS:
         found = survey(model, batch_size=2, planner="none")
-        assert found.needs.kernels > 0, model
+        assert found.needs.workspace > 0, model

@@ -53,7 +53,7 @@ def test_a_model_of_other_operators_for_one_sample() -> None:
 
 def test_plans_of_stored_dataflows_are_near_the_bound() -> None:
     flow = stored_dataflow("inception_v3", 16, training=True)
-    plan = plan_memory(flow, order="best_first", time_limit_s=1e-3)
+    plan = plan_memory(flow, order="best_first", rounds=0)
     assert plan.total_bytes <= 1.02 * plan.bound_bytes
     assert set(plan.table["kind"]) == {"activation", "gradient", "output"}
     assert flow.held_bytes("weight") == 4 * MODELS["inception_v3"].parameters

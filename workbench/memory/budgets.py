@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -23,7 +22,7 @@ from workbench.utils.numbers import bytes_as_text
 TRIES = 6
 """Rooms that a plan within a budget is looked for in, at most."""
 PATIENCE = 3
-"""Of them, while none fits, if the search is over before."""
+"""Of them, while none fits, if the rounds are over before."""
 _LESS = 0.97
 """Of a room, in the next try."""
 
@@ -32,8 +31,6 @@ PROMISES = 3
 
 POINTS = 12
 """Budgets of a curve, if none are given."""
-ROUNDS = 4
-"""Of packing, so that the same curve comes out each time."""
 CLOSE = 0.02
 """How near the least reachable budget is found, as a share."""
 
@@ -136,23 +133,20 @@ def within(
     budget_bytes: int,
     place: Callable[[Dataflow], P | None],
     *,
-    rounds: float,
-    until_s: float = float("inf"),
+    rounds: int,
     patience: int = PATIENCE,
 ) -> P:
     """The plan of least work found that computes again what does not fit.
 
     `place` plans a dataflow whose steps run as they stand, if it may run. It is tried with less
     room, too: packing leaves gaps, and less work may be found in less memory. The search is over
-    after some `rounds` or seconds, though with no plan yet only after `patience` tries. Raises
-    `BudgetError`.
+    after some `rounds`, though with no plan yet only after `patience` tries. Raises `BudgetError`.
     """
     room = budget_bytes
     best: P | None = None
     least: int | None = None
     for tried in range(TRIES):
-        is_over = tried >= rounds or time.perf_counter() > until_s
-        if is_over and (best or tried >= patience):
+        if tried >= rounds and (best or tried >= patience):
             break
         try:
             plan = place(recomputing(flow, order, room))
@@ -202,7 +196,7 @@ def reachable(
 
 def _packed(flow: Dataflow, order: Sequence[int] | None = None) -> MemoryPlan:
     life = lifetimes(flow, range(len(flow.steps)) if order is None else order)
-    return certify(MemoryPlan("workbench", life, pack(life.items, rounds=ROUNDS)[life.places]))
+    return certify(MemoryPlan("workbench", life, pack(life.items)[life.places]))
 
 
 def _budgets(flow: Dataflow, order: Sequence[int], most: int) -> set[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -11,22 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.memory.budgets import TRIES, within
+from workbench.memory.budgets import within
 from workbench.memory.dataflow import ALIGNMENT, Dataflow, check_order, flow_of
 from workbench.memory.lifetimes import Lifetimes, lifetimes, plain_bytes
 from workbench.memory.orders import ORDERS
-from workbench.memory.packing import Effort, pack
+from workbench.memory.packing import pack
+from workbench.memory.packing.buffers import ROUNDS
 from workbench.memory.pebble import pebble
 from workbench.memory.plan import MemoryPlan, certify
 from workbench.memory.recomputation import BudgetError, least_bytes
 from workbench.utils.checks import check_whole, choose, listed, parse_budget
 from workbench.utils.numbers import bytes_as_text
 
-Place = Callable[[Lifetimes, Effort], NDArray[np.int64]]
+Place = Callable[[Lifetimes, int], NDArray[np.int64]]
 
 
 class Planner(NamedTuple):
-    """How buffers get offsets, given lifetimes and effort; and the order that it is used with."""
+    """How buffers get offsets, given lifetimes and rounds; and the order that it is used with."""
 
     place: Place
     order: str = "depth_first"
@@ -34,10 +34,8 @@ class Planner(NamedTuple):
 
 
 def _packed(packer: str) -> Place:
-    def place(life: Lifetimes, effort: Effort) -> NDArray[np.int64]:
-        rounds, limit_s = effort.rounds, effort.time_limit_s
-        offsets = pack(life.items, packer, rounds=rounds, time_limit_s=limit_s)
-        return offsets[life.places]
+    def place(life: Lifetimes, rounds: int) -> NDArray[np.int64]:
+        return pack(life.items, packer, rounds=rounds)[life.places]
 
     return place
 
@@ -61,8 +59,7 @@ def plan_memory(
     budget: str | int | None = None,
     *,
     order: str | Sequence[int] | None = None,
-    rounds: int | None = None,
-    time_limit_s: float | None = None,
+    rounds: int = ROUNDS,
     alignment: int = ALIGNMENT,
 ) -> MemoryPlan:
     """Plan the memory of a graph's results; what it holds of its own is outside of the plan.
@@ -81,18 +78,15 @@ def plan_memory(
     order
         A name in `ORDERS`, or steps by number; the planner's own by default.
     rounds
-        Of the search for a packing, and of the search within a budget. By default a few, so that
-        the plan is the same on every machine.
-    time_limit_s
-        Seconds to search instead: the plan then depends on the machine.
-        Either way the search ends when the bound is met.
+        Of the search for a packing, and of the search within a budget; both end before if the
+        bound is met. The plan is the same on every machine.
     alignment
         Bytes that offsets are a multiple of.
 
     Raises ValueError: among others a `BudgetError`, which names what is needed.
     """
     chosen = choose("planner", planner, PLANNERS)
-    effort = Effort(rounds, time_limit_s)
+    check_whole("rounds", rounds, 0)
     flow = flow_of(graph, alignment)
     budget_bytes = None if budget is None else parse_budget(budget, partial(plain_bytes, flow))
     if budget_bytes is not None and budget_bytes < (least := least_bytes(flow)):
@@ -100,31 +94,22 @@ def plan_memory(
             f"no plan within {bytes_as_text(budget_bytes)} is possible; a single step needs "
             f"{bytes_as_text(least, up=True)}"
         )
-    # By the clock, a half for places, and what is left within a budget.
     ordered = _ordered(flow, chosen.order if order is None else order)
-    effort = _share(effort, 1 / 2)
-    plan = _placed(planner, flow, ordered, effort)
+    plan = _placed(planner, flow, ordered, rounds)
     if budget_bytes is None or plan.total_bytes <= budget_bytes:
         return plan
 
     def placed(again: Dataflow) -> MemoryPlan:
-        return _placed(planner, again, range(len(again.steps)), _share(effort, 1 / TRIES))
+        return _placed(planner, again, range(len(again.steps)), rounds)
 
-    most, until_s = effort.most_rounds, effort.deadline_s()
-    return within(flow, ordered, budget_bytes, placed, rounds=most, until_s=until_s)
-
-
-def _share(effort: Effort, share: float) -> Effort:
-    """The same rounds, with a share of the seconds."""
-    limit_s = effort.time_limit_s
-    return effort if limit_s is None else replace(effort, time_limit_s=share * limit_s)
+    return within(flow, ordered, budget_bytes, placed, rounds=rounds)
 
 
-def _placed(planner: str, flow: Dataflow, order: Sequence[int], effort: Effort) -> MemoryPlan:
+def _placed(planner: str, flow: Dataflow, order: Sequence[int], rounds: int) -> MemoryPlan:
     """A certified plan of an order."""
     chosen = PLANNERS[planner]
     life = lifetimes(flow, order, overwriting=chosen.overwriting)
-    return certify(MemoryPlan(planner, life, chosen.place(life, effort)))
+    return certify(MemoryPlan(planner, life, chosen.place(life, rounds)))
 
 
 def _ordered(flow: Dataflow, order: str | Sequence[int]) -> Sequence[int]:

@@ -48,15 +48,14 @@ class Needs:
     ----------
     block
         For results, gradients included; what aligns its beginning is counted.
-    kernels
+    workspace
         That one operator allocates beside the block, at most, with PyTorch on one thread: on more
         threads a convolution may take more.
-    parameters, state
-        Of the model, and of the optimizer. What is trained counts twice: an arena trains a copy,
-        and leaves the module as it is.
-    other
-        Constants, and what the module holds and no operator reads; running statistics, of which an
-        arena has a copy, too.
+    parameters, optimizer_state
+        What is trained counts twice: an arena trains a copy, and leaves the module as it is.
+    constants
+        And what the module holds and no operator reads; running statistics, of which an arena has a
+        copy, too.
     folded
         What weights were folded from, which the module keeps.
     inputs
@@ -64,10 +63,10 @@ class Needs:
     """
 
     block: int
-    kernels: int
+    workspace: int
     parameters: int
-    state: int
-    other: int
+    optimizer_state: int
+    constants: int
     folded: int
     inputs: int
 
@@ -94,13 +93,13 @@ def _needs(flow: Dataflow, block: int, optimizer: str) -> Needs:
     chosen = choose("optimizer", optimizer, OPTIMIZERS)
     trained = [held.size_bytes for held in flow.held if held.kind == "weight" and held.is_written]
     copied = sum(held.size_bytes for held in flow.held if held.is_written)
-    kernels = max((step.scratch_bytes for step in flow.steps), default=0)
+    workspace = max((step.scratch_bytes for step in flow.steps), default=0)
     return Needs(
         block=block + ALIGNMENT,
-        kernels=max(kernels, chosen.scratch_bytes(trained)),
+        workspace=max(workspace, chosen.scratch_bytes(trained)),
         parameters=flow.held_bytes("weight") + sum(trained),
-        state=chosen.state * sum(trained),
-        other=flow.held_bytes("constant") + flow.held_bytes("unused") + copied - sum(trained),
+        optimizer_state=chosen.state * sum(trained),
+        constants=flow.held_bytes("constant") + flow.held_bytes("unused") + copied - sum(trained),
         folded=flow.held_bytes("folded"),
         inputs=2 * flow.held_bytes("input"),
     )

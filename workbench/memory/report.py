@@ -68,7 +68,6 @@ def survey(
     planner: str | None = None,
     budget: str | int | None = None,
     optimizer: str = "sgd",
-    time_limit_s: float | None = None,
 ) -> Survey:
     """Plan the memory of a model, by one planner or by all.
 
@@ -85,11 +84,11 @@ def survey(
     beside = beside_bytes(flow, optimizer)
     whole = plain_size + beside_bytes(plain, optimizer)
     budget_bytes = None if budget is None else parse_budget(budget, lambda: whole)
-    plans = {name: plan_memory(flow, name, time_limit_s=time_limit_s) for name in names}
+    plans = {name: plan_memory(flow, name) for name in names}
     budgeted, refusal = None, ""
     if budget_bytes is not None:
         try:
-            budgeted = _within(plans[chosen], budget_bytes, beside, time_limit_s)
+            budgeted = _within(plans[chosen], budget_bytes, beside)
         except BudgetError as error:
             refusal = str(error)
     return Survey(
@@ -112,14 +111,12 @@ def _flows(
     return dataflow(graph), dataflow(optimise(graph).graph)
 
 
-def _within(
-    plan: MemoryPlan, budget_bytes: int, beside: int, time_limit_s: float | None
-) -> MemoryPlan:
+def _within(plan: MemoryPlan, budget_bytes: int, beside: int) -> MemoryPlan:
     """A plan of the same order that leaves, of a budget, what lies beside its block."""
     flow, order = plan.flow, plan.order
 
     def within(room: int) -> MemoryPlan:
-        return plan_memory(flow, plan.planner, room, order=order, time_limit_s=time_limit_s)
+        return plan_memory(flow, plan.planner, room, order=order)
 
     def named(room: int) -> int:
         return parse_bytes(bytes_as_text(room + beside, up=True)) - beside
@@ -202,11 +199,11 @@ def _accounts(survey: Survey) -> list[tuple[str, int]]:
     parameters = "parameters and their trained copy" if trains else "parameters"
     named = [
         ("block", needs.block),
-        ("kernel workspace (1 thread) up to", needs.kernels),
+        ("workspace (1 thread) up to", needs.workspace),
         (parameters, needs.parameters),
-        (f"{survey.optimizer}'s state", needs.state),
+        (f"optimizer state ({survey.optimizer})", needs.optimizer_state),
         ("inputs twice", needs.inputs),
-        ("constants", needs.other),
+        ("constants", needs.constants),
         ("weights before folding", needs.folded),
     ]
     return [(name, size_bytes) for name, size_bytes in named if size_bytes]

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from tests.graphs.modules import Calling
-from tests.graphs.test_functional import SMALL, awkward, of_zoo
+from tests.graphs.test_functional import FEW, SMALL, awkward, of_zoo
+from tests.long import usually
 from workbench.graphs import trace
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.optimiser import PATTERNS, optimise
@@ -26,7 +27,7 @@ def same(one: OperatorGraph, other: OperatorGraph, given: tuple[Tensor, ...]) ->
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", usually(FEW, SMALL))
 def test_optimised_models_of_the_zoo_give_the_same(name: str, training: bool) -> None:
     module, x, y = of_zoo(name)
     graph = trace(module, MODELS[name].input_shape, 2, training)

@@ -48,12 +48,6 @@ def penalty(module: nn.Module, x: Tensor) -> object:
     return (module(x).mean() + (slope.norm(2, 1) - 1).square().mean()).backward()
 
 
-def forces(module: nn.Module, x: Tensor) -> object:
-    x.requires_grad_()
-    (force,) = torch.autograd.grad(module(x).sum(), x, create_graph=True)
-    return force.square().sum().backward()  # type: ignore[no-untyped-call]
-
-
 def dual(module: nn.Module, x: Tensor) -> object:
     with forward_ad.dual_level():
         return module(forward_ad.make_dual(x, torch.ones_like(x)))  # type: ignore[no-untyped-call]
@@ -61,22 +55,12 @@ def dual(module: nn.Module, x: Tensor) -> object:
 
 DERIVATIVES: dict[str, Callable[[nn.Module, Tensor], object]] = {
     "gradient penalty": penalty,
-    "forces": forces,
-    "hessian": lambda module, x: functional.hessian(lambda one: module(one).square().sum(), x),  # type: ignore[no-untyped-call]
     "vectorised jacobian": lambda module, x: functional.jacobian(module, x, vectorize=True),  # type: ignore[no-untyped-call]
     "grad": lambda module, x: torch.func.grad(lambda one: square(module(one)))(x),
     "vmap": lambda module, x: torch.func.vmap(module)(x),
-    "jacrev": lambda module, x: torch.func.jacrev(module)(x),
-    "gradients of weights": lambda module, x: torch.autograd.grad(
-        square(module(x)), [*module.parameters()], create_graph=True
-    ),
-    "products with a hessian": lambda module, x: functional.hvp(  # type: ignore[no-untyped-call]
-        lambda one: square(module(one)), x, torch.ones_like(x)
-    ),
     "several losses": lambda module, x: torch.autograd.grad(
         module(x), [*module.parameters()], torch.ones(2, len(x), 3), is_grads_batched=True
     ),
-    "jvp": lambda module, x: torch.func.jvp(module, (x,), (x,)),
     "dual": dual,
 }
 
@@ -225,10 +209,7 @@ CHANGES: dict[str, Callable[[Tensor, nn.Module], object]] = {
     "samples in another order": lambda x, _: np.copyto(x.numpy(), x.numpy()[::-1].copy()),
     "features in another order": lambda x, _: np.copyto(x.numpy(), x.numpy()[:, ::-1].copy()),
     "one number": lambda x, _: x.numpy().put(7, 9.0),
-    "data": lambda x, _: x.data.neg_(),
     "weight": lambda _, module: module.get_parameter("0.weight").data.add_(0.1),
-    "array of a weight": lambda _, one: one.get_parameter("2.weight").detach().numpy().fill(0),
-    "bias": lambda _, module: module.get_parameter("0.bias").data.mul_(-1),
     "one number of a row": lambda x, _: x.data[3, :2].add_(1e-6),
 }
 

@@ -321,7 +321,7 @@ def step_of(
     beside = {
         "parameters and buffers": own_bytes,
         "inputs": storage_bytes([*named.values(), *given]) - own_bytes,
-        f"{optimizer}'s state": _state_bytes(chosen.state, trained),
+        f"optimizer state ({optimizer})": _state_bytes(chosen.state, trained),
     }
     least = least_bytes(dataflow(graph, 1)) + sum(beside.values())
     if least > most_bytes:
