@@ -49,11 +49,11 @@ def arithmetic() -> Table:
 def examples() -> Iterator[tuple[str, str, nn.Module, Tensor, Tensor]]:
     torch.manual_seed(1)
     image = torch.randn(1, 1, 28, 28)
-    for unit in ("layer", "operator"):
+    for unit in ("matrix_layer", "operator"):
         yield "LeNet-5", unit, build("lenet5", "cpu"), image, torch.tensor([3])
     for hidden in (2, 8):
         steps = torch.randn(1, 128, 2)
-        yield f"RNN, 128 steps of {hidden}", "layer", Cells(hidden), steps, torch.tensor([1])
+        yield f"RNN, 128 steps of {hidden}", "matrix_layer", Cells(hidden), steps, torch.tensor([1])
 
 
 class Cells(nn.Module):

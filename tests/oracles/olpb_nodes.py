@@ -18,6 +18,13 @@ def scan_s(planned: Schedule, work: Work, pool: Pool) -> float:
     there = dict.fromkeys(range(planned.elements), 0.0)
     free = [0.0] * planned.nodes
 
+    def make(stages: int) -> None:
+        for element in range(planned.elements):
+            if work.element_flops is not None and planned.made_after[element] == stages:
+                home = planned.homes[element]
+                free[home] += work.element_flops[element] / pool.nodes[home].flops_per_s
+                there[element] = free[home]
+
     def arrives_s(value: int, node: int) -> float:
         home = planned.homes[value]
         if home == node:
@@ -27,41 +34,21 @@ def scan_s(planned: Schedule, work: Work, pool: Pool) -> float:
         return there[value] + pool.delay_s + bytes_s
 
     flops = iter(work.move_flops)
-    for stage in planned.stages:
+    for number, stage in enumerate(planned.stages):
+        make(number)
         for move in stage:
             start = max(
                 free[move.node], arrives_s(move.left, move.node), arrives_s(move.right, move.node)
             )
             end = start + pool.dispatch_s + next(flops) / pool.nodes[move.node].flops_per_s
             free[move.node] = there[move.result] = end
+    make(planned.steps)
     for element, prefix in enumerate(planned.prefixes):
         home = planned.homes[element]
         if prefix is not None:
             start = max(free[home], arrives_s(prefix, home))
             free[home] = start + work.after_flops[element] / pool.nodes[home].flops_per_s
     return max(free, default=0.0)
-
-
-def as_paper_counts(
-    planned: Schedule, flops: Sequence[float], learning: Sequence[float], moves: str
-) -> tuple[list[float], list[float]]:
-    """What moves cost, and elements afterwards: every value is a list of elements."""
-    members = {element: [element] for element in range(planned.elements)}
-    found = []
-    for stage in planned.stages:
-        for move in stage:
-            right = members[move.right]
-            members[move.result] = members[move.left] + right
-            found.append(
-                {
-                    "each": flops[right[-1]],
-                    "inputs": flops[right[-1]] - learning[right[-1]],
-                    "all": sum(flops[one] for one in right),
-                    "once": 0.0,
-                }[moves]
-            )
-    after = {"once": list(flops), "inputs": list(learning)}.get(moves, [0.0] * planned.elements)
-    return found, after
 
 
 def modules_s(

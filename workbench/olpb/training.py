@@ -14,10 +14,10 @@ from workbench import training
 from workbench.datasets import NamedArrays
 from workbench.graphs.recording import unfreeze
 from workbench.olpb.algorithms.decoupled import cut
-from workbench.olpb.algorithms.levels import LEVEL, METHODS, MODULES, groups
+from workbench.olpb.algorithms.levels import GROUPINGS, LEVEL, METHODS, MODULES, groups
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.algorithms.tape import record
-from workbench.olpb.costs.backward import FREE, MOVES, as_paper_counts, subtasks_of
+from workbench.olpb.costs.backward import as_paper_counts, subtasks_of
 from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.programs import modules
 from workbench.olpb.programs.cluster import SERVER, cluster_of, seconds
@@ -70,9 +70,6 @@ class Setup(training.WholeBatches):
         Whether a message takes ``Exp(1) * delay_s``, or `delay_s`.
     operator_flops
         FLOPs in the time that an operator takes whatever its size, forward and backward.
-    moves
-        As the paper counts: when gradients are paid, a name in `costs.backward.MOVES`.
-
     """
 
     pool: Pool
@@ -83,7 +80,6 @@ class Setup(training.WholeBatches):
     modules: int = field(default=MODULES, metadata=at_least(1))
     random_delays: bool = False
     operator_flops: float = field(default=0.0, metadata=NOT_NEGATIVE)
-    moves: str = FREE
 
     in_own_type = True
 
@@ -92,7 +88,6 @@ class Setup(training.WholeBatches):
         super().__post_init__()
         check_truth("random_delays", self.random_delays)
         check_name("scan", self.scan, ALGORITHMS)
-        check_name("cost of a move", self.moves, MOVES)
 
     @property
     def samples_per_batch(self) -> int:
@@ -117,15 +112,15 @@ class Setup(training.WholeBatches):
 
         Without `learning` a method that scans takes its time all the same: its `passes` say when.
         """
-        if check_name("method", how, METHODS) in SCANNING:
+        if check_name("method", how, METHODS) in GROUPINGS:
             return _scanning(self, how, learning)
         if not learning:
-            raise UserError(f"{how} scans nothing; leave learning=False to {', '.join(SCANNING)}")
+            raise UserError(f"{how} scans nothing; leave learning=False to {', '.join(GROUPINGS)}")
         return _decoupled(self, how, self.modules if how == "dpb" else 1)
 
     def check_faults(self, faults: Sequence[Fault], how: str) -> None:
         """Refuse those that lose anything, but for crashes of nodes where a method scans."""
-        if check_name("method", how, METHODS) not in SCANNING:
+        if check_name("method", how, METHODS) not in GROUPINGS:
             training.check_losing_nothing(faults)
         for fault in faults:
             losing = isinstance(fault, LinkDown | Lossy)
@@ -134,10 +129,6 @@ class Setup(training.WholeBatches):
                     f"{fault} loses what others would wait for without end; a node may crash, the "
                     "server and links may not"
                 )
-
-
-SCANNING = ("olpb", "bppsa")
-"""Methods that scan."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +169,7 @@ class PoolPrograms(training.OneModel[Trained]):
     def trained(self, run: Run) -> Trained:
         """What has been evaluated."""
         epochs, server = self.epochs, len(self.programs) - 1
-        passes = run.results.get(server, []) if self.method in SCANNING else []
+        passes = run.results.get(server, []) if self.method in GROUPINGS else []
         own = self.method, self.losses, epochs.table, passes
         return Trained(epochs.frame, epochs.weights, run, *own)
 
@@ -227,7 +218,7 @@ def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
     )
     model = ServerModel(flat, setup.sgd, setup.seed, batches, setup.evaluated, setup.objective)
     tape = _tape(setup, flat, batches)
-    subtasks = subtasks_of(tape, METHODS[method](tape.flow, setup.level), setup.operator_flops)
+    subtasks = subtasks_of(tape, GROUPINGS[method](tape.flow, setup.level), setup.operator_flops)
     profile, nodes = _profile(flat, setup), setup.pool.nodes
     fastest = max(range(len(nodes)), key=lambda node: nodes[node].flops_per_s)
     forward_flops = float(setup.batch_size * profile.forward_flops)
@@ -239,7 +230,7 @@ def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
         setup.epoch_ends[-1],
         scan=setup.scan,
         random_delays=setup.random_delays,
-        costs=partial(as_paper_counts, elements=subtasks, moves=setup.moves),
+        costs=partial(as_paper_counts, elements=subtasks),
         learner=model if learning else Learner(),
         forward_s=seconds(setup.pool, fastest, forward_flops, len(profile)),
     )
@@ -327,7 +318,7 @@ def _tape(
 
 def _set_up_flops(setup: Setup, tape: Tape, layers: int) -> list[float]:
     """Of each layer's operators; where the pass shows other layers, the same for all."""
-    counts = [float(len(group.operators)) for group in groups(tape.flow, "layer")]
+    counts = [float(len(group.operators)) for group in groups(tape.flow, "matrix_layer")]
     if len(counts) != layers:
         counts = [len(tape.calls) / layers] * layers
     return [setup.operator_flops * count for count in counts]

@@ -19,7 +19,7 @@ from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
 WAYS: tuple[dict[str, Any], ...] = (
     {"level": 1},
     {"level": 3, "scan": "blelloch", "nodes": 3},
-    {"unit": "layer", "level": 1, "scan": "blelloch"},
+    {"unit": "matrix_layer", "level": 1, "scan": "blelloch"},
     {"level": 100, "nodes": 1},
 )
 
@@ -58,7 +58,7 @@ nodes = st.tuples(st.sampled_from(KINDS), st.integers(0, 8), st.integers(0, 8))
 
 @given(
     st.lists(nodes, min_size=2, max_size=8),
-    st.sampled_from(["operator", "layer"]),
+    st.sampled_from(["operator", "matrix_layer"]),
     st.integers(1, 4),
     st.sampled_from(["hillis_steele", "blelloch"]),
     st.none() | st.integers(1, 9),

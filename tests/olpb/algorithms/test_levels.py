@@ -14,7 +14,7 @@ from torch import nn
 from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, example
 from tests.oracles import olpb_scan as oracle
 from workbench import graphs
-from workbench.olpb.algorithms.levels import METHODS, UNITS, Flow, flow, groups, levels
+from workbench.olpb.algorithms.levels import GROUPINGS, UNITS, Flow, flow, groups, levels
 from workbench.olpb.algorithms.tape import record
 from workbench.zoo import build
 
@@ -70,9 +70,8 @@ def test_a_traced_graph_begins_where_something_is_trained() -> None:
 
 def test_methods_are_groups_of_operators_or_of_layers() -> None:
     network = flow(graphs.trace("lenet5", batch_size=2, training=True))
-    assert METHODS["olpb"](network, 3) == groups(network, "operator", 3)
-    for method in ("bppsa", "dpb", "sequential"):
-        assert METHODS[method](network, 3) == groups(network, "layer", 1)
+    assert GROUPINGS["olpb"](network, 3) == groups(network, "operator", 3)
+    assert GROUPINGS["bppsa"](network, 3) == groups(network, "matrix_layer", 1)
 
 
 def test_listing_algorithms_imports_no_pytorch() -> None:
@@ -84,5 +83,5 @@ def test_a_large_model_without_its_numbers() -> None:
     found = flow(graphs.trace("resnet18", training=True, batch_size=2))
     # 17 convolutions one after the other, 3 more on skips beside them, and the last layer.
     assert sum(found.weighted) == 21
-    assert len(groups(found, "layer")) == 18
+    assert len(groups(found, "matrix_layer")) == 18
     check(found, "operator", 2)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from math import ceil, log2
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracles import olpb_batches
 from tests.oracles import olpb_scan as oracle
-from workbench.olpb.algorithms.schedules import ALGORITHMS, run, schedule
+from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule, batched, run, schedule
 
 counts = st.integers(0, 40)
 nodes = st.integers(1, 44)
@@ -34,13 +36,45 @@ def test_scans_are_those_of_a_loop(
 
 
 @given(counts, nodes, algorithms, st.booleans())
-def test_schedules_are_legal(count: int, nodes: int, algorithm: str, exclusive: bool) -> None:
-    planned = schedule(algorithm, count, nodes, exclusive=exclusive)
-    there = {(value, planned.homes[value]) for value in range(count)}
+def test_batches_are_those_of_a_loop(
+    count: int, nodes: int, algorithm: str, exclusive: bool
+) -> None:
+    elements = letters(count)
+    planned = batched(algorithm, count, nodes, exclusive=exclusive)
+    found = run(planned, elements, operator.add, "")
+    assert found.results == oracle.prefixes(elements, operator.add, "", exclusive=exclusive)
+
+
+@given(st.integers(1, 40), nodes)
+def test_batches_combine_what_an_event_loop_combines(count: int, nodes: int) -> None:
+    planned = batched("hillis_steele", count, nodes)
+    found = run(planned, letters(count), operator.add, "").results
+    combined = olpb_batches.hillis_steele([1.0] * count, nodes, 1.0, 1.0).combined
+    assert found == ["".join(f"{each}." for each in combined[k]) for k in range(count)]
+    assert planned.homes[:count] == tuple(k % nodes for k in range(count))
+
+
+@pytest.mark.parametrize("b", [2, 4, 8, 32])
+@pytest.mark.parametrize("m", [1, 2, 5])
+def test_steps_of_batches_are_those_stated(b: int, m: int) -> None:
+    planned = batched("hillis_steele", m * b, b)
+    log_b = int(log2(b))
+    assert (planned.steps, planned.work) == (m * log_b + m - 1, m * (b * log_b - b + 1) + m - 1)
+    assert planned.made_after == tuple(max(0, at // b * (log_b + 1) - 1) for at in range(m * b))
+
+
+@given(counts, nodes, algorithms, st.booleans(), st.sampled_from([schedule, batched]))
+def test_schedules_are_legal(
+    count: int, nodes: int, algorithm: str, exclusive: bool, way: Callable[..., Schedule]
+) -> None:
+    planned = way(algorithm, count, nodes, exclusive=exclusive)
+    there = set[tuple[int, int]]()
     depth = dict.fromkeys(range(count), 0)
-    for number, stage in enumerate(planned.stages):
+    for number, stage in enumerate([*planned.stages, ()]):
+        made = [at for at in range(count) if planned.made_after[at] == number]
+        there |= {(element, planned.homes[element]) for element in made}
         for message in planned.messages:
-            if message.stage == number:
+            if message.stage == number < planned.steps:
                 assert (message.value, message.source) in there
                 there.add((message.value, message.target))
         busy = [move.node for move in stage]

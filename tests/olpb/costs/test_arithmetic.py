@@ -14,7 +14,7 @@ from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
 from workbench.olpb.algorithms.tape import record
 from workbench.olpb.costs.arithmetic import Elements, as_arithmetic_costs, network_elements
 
-CUTS = [("operator", 1), ("operator", 2), ("operator", 3), ("layer", 1)]
+CUTS = [("operator", 1), ("operator", 2), ("operator", 3), ("matrix_layer", 1)]
 
 
 def smooth_chain() -> nn.Module:

@@ -17,7 +17,7 @@ from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS
 
 FEW = ("lenet5", "squeezenet_cifar", "resnet20_cifar")
-LAYERS = [("operator", level) for level in (1, 2, LEVELS)] + [("layer", 1)]
+LAYERS = [("operator", level) for level in (1, 2, LEVELS)] + [("matrix_layer", 1)]
 
 
 def nameless(groups: tuple[Group, ...]) -> list[Group]:
@@ -33,9 +33,9 @@ def test_every_model_is_stored() -> None:
 
 @pytest.mark.parametrize("model", FEW)
 def test_stored_groups_are_what_counting_gives(model: str) -> None:
-    more = {"operator_flops": 3.5, "number_flops": 0.25}
-    for unit, level in [("operator", 1), ("operator", LEVELS), ("matrix_layer", 1)]:
-        counted = subtasks(model, 7, unit, level, **more)  # type: ignore[arg-type]
+    more = {"operator_flops": 3.5}
+    for unit, level in [("operator", 1), ("operator", LEVELS), ("layer", 1), ("matrix_layer", 1)]:
+        counted = subtasks(model, 7, unit, level, **more)
         assert nameless(stored_groups(model, 7, unit, level, **more)) == nameless(counted)
 
 

@@ -37,6 +37,9 @@ def test_patterns_remove_what_the_graphs_lack() -> None:
         answer: Any = paper.OPTIMISER.answers[f"olpb.optimiser.{count}"](frame)
         assert answer.ours == pytest.approx(100 * (before - after) / before)
         assert f"{before} to {after}" in answer.detail
+        for which, wanted in (("before", before), ("after", after)):
+            counted: Any = paper.OPTIMISER.answers[f"olpb.optimiser.{count}_{which}"](frame)
+            assert counted.ours == wanted
 
 
 def test_operators_are_counted_as_the_graph_shows_them() -> None:

@@ -37,19 +37,16 @@ def test_exact_methods_differ_in_time_alone(frame: pl.DataFrame) -> None:
 
 def test_times_are_those_of_trainings(frame: pl.DataFrame) -> None:
     from workbench import datasets
-    from workbench.olpb.paper.testbed import variant
     from workbench.olpb.training import Setup, train
 
     data = datasets.load("digits").limit(train=160, test=80, seed=1).fitted((1, 28, 28))
-    testbed = variant(nodes=6)
     setup = Setup(
         "lenet5",
         data,
-        testbed.pool(),
+        late_gradients.pool_of(6, 20.0),
         evaluate_every=2,
         random_delays=True,
-        moves=testbed.moves,
-        operator_flops=1e6 * testbed.constants.operator_ms * testbed.constants.node_gflops,
+        operator_flops=late_gradients.OPERATOR_FLOPS,
         seed=1,
     )
     trained = train(setup, "olpb").evaluations

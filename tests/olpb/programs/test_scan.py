@@ -14,7 +14,7 @@ from tests.olpb.strategies import pools, subtasks
 from tests.oracles import olpb_nodes as oracle
 from workbench.olpb.algorithms.assignment import assign
 from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule, schedule
-from workbench.olpb.costs.backward import LOSS, MOVES, Group, as_paper_counts
+from workbench.olpb.costs.backward import LOSS, Group, as_paper_counts
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.costs.timing import Work
 from workbench.olpb.programs.cluster import cluster_of
@@ -66,13 +66,11 @@ def drawn(planned: Schedule) -> Work:
     return Work(costs, sizes, [3.0 * (element % 4) for element in range(planned.elements)])
 
 
-@given(subtasks(), pools(bandwidths=True), algorithms, st.sampled_from(("drawn", *MOVES)))
+@given(subtasks(), pools(bandwidths=True), algorithms, st.booleans())
 def test_takes_what_is_predicted_by_any_counting(
-    tasks: tuple[Group, ...], pool: Pool, scan: str, counting: str
+    tasks: tuple[Group, ...], pool: Pool, scan: str, as_paper: bool
 ) -> None:
-    costs: Any = drawn
-    if counting != "drawn":
-        costs = partial(as_paper_counts, elements=tasks, moves=counting)
+    costs: Any = partial(as_paper_counts, elements=tasks) if as_paper else drawn
     (found,) = passes(run(tasks, pool, scan=scan, costs=costs))
     plan = schedule(scan, len(tasks), assign(tasks, pool), exclusive=True)
     expected_s = oracle.scan_s(plan, costs(plan), pool)

@@ -27,7 +27,7 @@ from workbench.zoo import MODELS
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
-GROUPS = {"olpb": [("operator", level) for level in (1, 2, 4, 8)], "bppsa": [("layer", 1)]}
+GROUPS = {"olpb": [("operator", level) for level in (1, 2, 4, 8)], "bppsa": [("matrix_layer", 1)]}
 """Groupings that are tried: by levels of operators, or by layers."""
 
 

@@ -429,7 +429,7 @@ def of_counted_scan(model: str) -> Case:
     elements = subtasks(model, 10, level=2)
     flops_per_s = sum(element.backward_flops for element in elements) / 1.2
     pool = Pool((PoolNode(flops_per_s),) * 4, 0.001, 0.02)
-    costs = partial(as_paper_counts, elements=elements, moves="once")
+    costs = partial(as_paper_counts, elements=elements)
     return _of_scan(f"{model}, 4 nodes, 20 ms", "hillis_steele", elements, pool, costs)
 
 

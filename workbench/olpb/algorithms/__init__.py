@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from workbench.memory.packing import PACKERS
 from workbench.memory.pebble import pebble
 from workbench.olpb.algorithms import schedules
-from workbench.olpb.algorithms.levels import METHODS
+from workbench.olpb.algorithms.levels import GROUPINGS, METHODS
 
 SCANS = schedules.ALGORITHMS
 
 ALGORITHMS: dict[str, Mapping[str, object]] = {
-    "methods": METHODS,
+    "groupings": GROUPINGS,
     "scans": SCANS,
     "planners": {"pebble": pebble, **PACKERS},
 }

@@ -100,7 +100,7 @@ def scan_gradients(
     x, y
         A batch, of inputs in their order or by name if there are several, and what is to be found.
     unit, level
-        What starts a level, ``"operator"`` or ``"layer"``; and l, levels in a group.
+        What starts a level, ``"operator"`` or ``"matrix_layer"``; and l, levels in a group.
     scan
         A name in `ALGORITHMS`.
     nodes

@@ -1,10 +1,10 @@
 """Levels of what a gradient passes through, and groups of several levels (OLPB, Sec. IV, Alg. 1).
 
-An operator is one level above the highest that it reads from. With layers as units, as in BPPSA,
-only an operator that multiplies with a matrix is: activations, poolings and normalisation are on
-the level before, and what precedes all matrices is on the first. Groups stand in a line, whatever
-the branches: a value that a later group reads is alive at every boundary in between, and its
-gradient passes through as it is.
+An operator is one level above the highest that it reads from. With layers that begin with a matrix
+as units, only an operator that multiplies with one is: activations, poolings and normalisation are
+on the level before, and what precedes all matrices is on the first. Groups stand in a line,
+whatever the branches: a value that a later group reads is alive at every boundary in between, and
+its gradient passes through as it is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from workbench.graphs.graph import Recording
 
-UNITS = ("operator", "layer")
+UNITS = ("operator", "matrix_layer")
 
 
 @dataclass(frozen=True)
@@ -99,38 +99,24 @@ LEVEL = 2
 MODULES = 4
 """Of DPB, as in the original setting (Sec. VII-A)."""
 
-Method = Callable[[Flow, int], tuple[Group, ...]]
-"""How a backward pass is cut into what nodes do (Sec. VII).
-
-Groups of a network's operators, from the input to the loss, given l.
-"""
+METHODS = ("olpb", "bppsa", "dpb", "sequential")
+"""How a backward pass is carried out (Sec. VII); the first two scan, DPB's gradients are late."""
 
 
 def olpb(flow: Flow, level: int = LEVEL) -> tuple[Group, ...]:
-    """Scan over groups of l levels of operators: exact gradients, each node a run of groups."""
+    """Groups of l levels of operators, from the input to the loss."""
     return groups(flow, "operator", level)
 
 
 def bppsa(flow: Flow, level: int = 1) -> tuple[Group, ...]:
-    """Scan over layers, each a group of its own (Wang et al. 2020): exact gradients."""
+    """Layers that begin with a matrix, each a group of its own (Wang et al. 2020).
+
+    Deviation: a recorded pass does not tell other layers; the paper's figures have those of Table
+    I. `level` is not used.
+    """
     del level
-    return groups(flow, "layer", 1)
+    return groups(flow, "matrix_layer", 1)
 
 
-def dpb(flow: Flow, level: int = 1) -> tuple[Group, ...]:
-    """Modules of whole layers, a node each, with gradients of earlier iterations (Huo et al.)."""
-    return bppsa(flow, level)
-
-
-def sequential(flow: Flow, level: int = 1) -> tuple[Group, ...]:
-    """Plain back-propagation on one node, layer after layer: exact gradients."""
-    return bppsa(flow, level)
-
-
-METHODS: Mapping[str, Method] = {
-    "olpb": olpb,
-    "bppsa": bppsa,
-    "dpb": dpb,
-    "sequential": sequential,
-}
-"""By name; OLPB first."""
+GROUPINGS: Mapping[str, Callable[[Flow, int], tuple[Group, ...]]] = {"olpb": olpb, "bppsa": bppsa}
+"""Methods that scan: a network's groups, given l."""

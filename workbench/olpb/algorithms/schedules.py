@@ -1,10 +1,15 @@
 """Which node combines what, when: parallel scans as plain data.
 
-Elements are dealt to nodes in contiguous runs. Every node scans its run, the runs' totals are
-scanned by a parallel algorithm with one total a node, and every node applies what precedes its run
-to what it has. A simulator can run a schedule and a cost model can price it without an operator.
+A simulator can run a schedule and a cost model can price it without an operator. There are two ways
+to scan more elements than there are nodes.
 
-With n = m b elements on b nodes, m a whole number and b a power of two, an inclusive scan takes
+`schedule` deals elements to nodes in contiguous runs. Every node scans its run, the runs' totals
+are scanned by a parallel algorithm with one total a node, and every node applies what precedes its
+run to what it has. `batched` takes as many elements at a time as there are nodes, one each ("these
+subtasks are executed in batches", OLPB, Sec. IV).
+
+By runs, with n = m b elements on b nodes, m a whole number and b a power of two, an inclusive scan
+takes
 
 =============  ======================  ==========================================
 algorithm      steps S                 work W
@@ -14,13 +19,15 @@ blelloch       2 (m - 1) + 2 log b - 1 (n - b) + (2 (b - 1) - log b) + (b - 1)(m
 =============  ======================  ==========================================
 
 (b of at least 2, logarithms to base 2; n - 1 of both on one node). An exclusive scan needs no total
-of all: on n nodes Blelloch's takes 2 log n - 2 steps and 2 (n - 1 - log n) applications.
+of all: on n nodes Blelloch's takes 2 log n - 2 steps and 2 (n - 1 - log n) applications. In batches
+the scan of b elements is done m times, and m - 1 times its first element takes in what precedes it.
 
-Deviation: the paper counts S = n / b + log b and W = n log n. Ours equals its logarithm, and its
-n log n up to n - 1 nodes that have nobody to combine with. Its n / b stands for the scan of a run
-alone; to apply the totals costs another n / b - 1, which no scan on b nodes avoids within this
-scheme. Alg. 2 combines where k >= 2^h; with that, s[3] never gets s[1]. Hillis and Steele, and
-this file, combine where k > 2^(h - 1).
+Deviation: the paper counts S = n / b + log b and W = n log n. Ours by runs equals its logarithm,
+and its n log n up to n - 1 nodes that have nobody to combine with. Its n / b stands for the scan of
+a run alone; to apply the totals costs another n / b - 1, which no scan on b nodes avoids within
+this scheme. Batches, of which the paper's text speaks, take m log b + m - 1. Alg. 2 combines where
+k >= 2^h; with that, s[3] never gets s[1]. Hillis and Steele, and this file, combine where
+k > 2^(h - 1).
 """
 
 from __future__ import annotations
@@ -28,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -67,6 +74,7 @@ class Schedule:
     stages: tuple[Stage, ...]
     homes: tuple[int, ...]  # node that holds each value: elements first, then results
     prefixes: tuple[Prefix, ...]  # by element, the value that is its result
+    made_after: tuple[int, ...]  # by element, stages after which its node makes it
 
     @property
     def steps(self) -> int:
@@ -133,11 +141,29 @@ def schedule(
         dealt = tuple(nodes)
     else:
         dealt = deal(elements, max(elements, 1) if nodes is None else nodes)
-    moves = _Moves(dealt)
+    moves = _Moves([node for node, run in enumerate(dealt) for _ in run], dealt)
     inclusive = _inclusive(moves, [run for run in dealt if run], scan_totals) if elements else []
-    prefixes = [None, *inclusive[:-1]] if exclusive and inclusive else inclusive
-    stages = moves.needed_for(prefixes)
-    return Schedule(elements, len(dealt), stages, tuple(moves.homes), tuple(prefixes))
+    return moves.scheduled(len(dealt), inclusive, [0] * elements, exclusive=exclusive)
+
+
+def batched(algorithm: str, elements: int, nodes: int, *, exclusive: bool = False) -> Schedule:
+    """Plan a scan in batches of an element a node; parameters as for `schedule`.
+
+    The first element of a batch takes in what all before it come to. A node makes its element of a
+    batch when it is done with the batch before, and waits for nobody whose values it does not need.
+    """
+    homes = [element % nodes for element in range(elements)]
+    moves = _Moves(homes, [range(1)] * nodes)
+    inclusive: list[Prefix] = []
+    made_after: list[int] = []
+    for start in range(0, elements, nodes):
+        batch: list[Prefix] = list(range(start, min(start + nodes, elements)))
+        made_after += [moves.count] * len(batch)
+        if inclusive:
+            moves.next_stage()
+            batch[0] = moves.apply(0, inclusive[-1], batch[0])
+        inclusive += ALGORITHMS[algorithm](moves, batch)
+    return moves.scheduled(nodes, inclusive, made_after, exclusive=exclusive)
 
 
 def deal(elements: int, nodes: int) -> tuple[range, ...]:
@@ -150,10 +176,16 @@ def deal(elements: int, nodes: int) -> tuple[range, ...]:
 class _Moves:
     """Stages so far, and where each value is; nodes count from 0 among those with elements."""
 
-    def __init__(self, runs: Sequence[range]) -> None:
-        self.homes = [node for node, run in enumerate(runs) for _ in run]
+    def __init__(self, homes: Sequence[int], runs: Sequence[range]) -> None:
+        self._elements = len(homes)
+        self._homes = list(homes)
         self._nodes = [node for node, run in enumerate(runs) if run]
         self._stages: list[list[Move]] = []
+
+    @property
+    def count(self) -> int:
+        """Stages so far."""
+        return len(self._stages)
 
     def next_stage(self) -> None:
         self._stages.append([])
@@ -161,18 +193,29 @@ class _Moves:
     def apply(self, node: int, left: Prefix, right: Prefix) -> Prefix:
         if left is None or right is None:
             return right if left is None else left
-        self.homes.append(self._nodes[node])
-        self._stages[-1].append(Move(self._nodes[node], left, right, len(self.homes) - 1))
-        return len(self.homes) - 1
+        self._homes.append(self._nodes[node])
+        self._stages[-1].append(Move(self._nodes[node], left, right, len(self._homes) - 1))
+        return len(self._homes) - 1
 
-    def needed_for(self, prefixes: Sequence[Prefix]) -> tuple[Stage, ...]:
-        """Stages without moves that the results do not depend on."""
+    def scheduled(
+        self, nodes: int, inclusive: list[Prefix], made_after: Sequence[int], *, exclusive: bool
+    ) -> Schedule:
+        """The schedule, without moves that the results do not depend on."""
+        prefixes = [None, *inclusive[:-1]] if exclusive and inclusive else inclusive
         needed, kept = set(prefixes), list[Stage]()
         for stage in reversed(self._stages):
             moves = tuple(move for move in stage if move.result in needed)
             needed.update(chain.from_iterable((move.left, move.right) for move in moves))
-            kept.extend([moves] if moves else [])
-        return tuple(reversed(kept))
+            kept.insert(0, moves)
+        before = [0, *accumulate(bool(stage) for stage in kept)]
+        return Schedule(
+            self._elements,
+            nodes,
+            tuple(stage for stage in kept if stage),
+            tuple(self._homes),
+            tuple(prefixes),
+            tuple(before[count] for count in made_after),
+        )
 
 
 Totals = Callable[[_Moves, Sequence[Prefix]], list[Prefix]]

@@ -1,11 +1,10 @@
 """A network's backward pass cut into subtasks, and the seconds that it takes (OLPB, Sec. IV, VII).
 
-Nodes of the library's graph (`library`) are cut by levels: groups of l levels of operators, or
-layers. Elements of the scan are the gradient of the loss and then the groups, from loss to input.
+Nodes of the library's graph (`library`) are cut into groups of l levels of operators, or into
+layers, from loss to input. Operators of the loss are in none.
 
 As the paper counts, gradients cost what the operators of a group cost, those of its parameters
-included, and messages take a delay alone. The paper does not say when that is paid; `MOVES` has the
-readings. Operators of the loss are no subtask: a scan begins with the gradient of what it reads.
+included, once; a move costs its dispatch alone, and messages take a delay whatever their size.
 """
 
 from __future__ import annotations
@@ -13,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
 from workbench.olpb.algorithms.decoupled import cut
-from workbench.olpb.algorithms.schedules import Schedule, schedule
+from workbench.olpb.algorithms.schedules import Schedule, batched, schedule
 from workbench.olpb.costs.library import LibraryGraph, library_graph
 from workbench.olpb.costs.subtasks import Node, Pool, Subtask
 from workbench.olpb.costs.timing import Work
@@ -31,23 +29,9 @@ if TYPE_CHECKING:
     from workbench.olpb.algorithms.tape import Tape
 
 UNITS = ("operator", "layer", "matrix_layer")
-"""What a level is: of operators, of the library's layers, or of layers that each begin with a
+"""What groups are made of: levels of operators; the library's layers, in the order in which they
+run, each a group of its own (Table I); or levels of layers that each begin with a product with a
 matrix, as in `workbench.olpb.algorithms.levels`."""
-
-MOVES = ("each", "inputs", "all", "once")
-"""What a move costs, beside its dispatch.
-
-each
-    The gradients of the right-hand element's own group; of a combined one, of the last group in it.
-inputs
-    So, without the gradients of parameters; every group has those to do once, after the scan.
-all
-    The gradients of all groups in the right-hand element.
-once
-    Nothing; every group has its gradients to do once, after the scan.
-"""
-FREE = "once"
-"""The one by which combining Jacobians costs nothing."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +58,6 @@ def subtasks(
     *,
     input_shape: tuple[int, ...] | None = None,
     operator_flops: float = 0.0,
-    number_flops: float = 0.0,
 ) -> tuple[Group, ...]:
     """Elements of the scan for a model's backward pass, from the loss on.
 
@@ -82,7 +65,7 @@ def subtasks(
     FLOPs beside the arithmetic.
     """
     groups = parts(model, unit, level, input_shape=input_shape)
-    return priced(groups, batch_size, operator_flops=operator_flops, number_flops=number_flops)
+    return priced(groups, batch_size, operator_flops=operator_flops)
 
 
 class Part(NamedTuple):
@@ -102,7 +85,6 @@ def priced(
     batch_size: int = 1,
     *,
     operator_flops: float = 0.0,
-    number_flops: float = 0.0,
 ) -> tuple[Group, ...]:
     """Elements of the scan of parts, from the loss to the input.
 
@@ -112,10 +94,9 @@ def priced(
     """
 
     def group(part: Part) -> Group:
-        flops = batch_size * (part.flops + number_flops * part.held)
         return Group(
             part.names,
-            flops + operator_flops * part.operators,
+            batch_size * part.flops + operator_flops * part.operators,
             batch_size * part.boundary_bytes,
             part.parameter_bytes + NUMBER_BYTES * batch_size * part.held,
             batch_size * part.parameter_flops,
@@ -176,13 +157,13 @@ def _parts(graph: LibraryGraph, unit: str, level: int) -> tuple[Part, ...]:
 
 
 def _levels(graph: LibraryGraph, unit: str) -> list[int]:
-    """Level of each node, from 1: the longest path of units to it."""
+    """Level of each node, from 1: the longest path of units to it, or the number of its layer."""
+    if unit == "layer":
+        return graph.nodes["layer"].fill_null(graph.layers + 1).to_list()
     rows, levels = graph.nodes.to_dicts(), [1] * len(graph.nodes)
 
     def starts(source: int, target: int) -> bool:
         """Whether an operator is a level above one that it reads from."""
-        if unit == "layer":
-            return bool(rows[source]["layer"] != rows[target]["layer"])
         return unit == "operator" or rows[target]["name"] in ("convolution", "dot")
 
     for source, target in graph.edges.sort("target").iter_rows():
@@ -227,30 +208,32 @@ def _subtask(tape: Tape, group: levels.Group, operator_flops: float) -> Group:
 
 @lru_cache(maxsize=256)
 def plan(elements: int, nodes: int, scan: str) -> Schedule:
-    """The exclusive scan of `elements`; each is planned once."""
+    """The exclusive scan of `elements` by runs; each is planned once."""
     return schedule(scan, elements, nodes, exclusive=True)
 
 
-def as_paper_counts(planned: Schedule, elements: Sequence[Group], moves: str = FREE) -> Work:
-    """What a schedule costs as the paper counts; see `MOVES`.
+@lru_cache(maxsize=256)
+def plan_batches(elements: int, nodes: int, scan: str) -> Schedule:
+    """The scan of `elements` in batches, as in Alg. 2, which returns s[k] itself; planned once."""
+    return batched(scan, elements, nodes)
 
-    Deviation: but for "once" the group next to the input is the right-hand side of no move
-    of an exclusive scan, and what a move would cost for it is counted nowhere.
+
+def as_paper_counts(
+    planned: Schedule, elements: Sequence[Subtask], *, local_first: bool = False
+) -> Work:
+    """What a schedule costs as the paper counts: gradients of groups, and dispatches alone.
+
+    `local_first`: each node computes the derivatives of its groups, which depend on nothing else
+    (Sec. III), before the scan combines them; else when the scan has reached them.
+
+    Deviation: when gradients are paid the paper does not say. Here a move combines Jacobians at no
+    cost.
     """
-    nothing_sent = [0.0] * len(planned.homes)
-    if moves == "once":
-        each = [element.backward_flops for element in elements]
-        return Work([0.0] * planned.work, nothing_sent, each)
-    after = [element.parameter_flops * (moves == "inputs") for element in elements]
-    costs = (element.backward_flops for element in elements)
-    each = [cost - later for cost, later in zip(costs, after, strict=True)]
-    before = [0.0, *accumulate(each)]
-    right_sides = [planned.spans[move.right] for move in planned.moves]
-    if moves == "all":
-        flops = [each[span[-1]] + before[span[-1]] - before[span[0]] for span in right_sides]
-    else:
-        flops = [each[span[-1]] for span in right_sides]
-    return Work(flops, nothing_sent, after)
+    flops = [element.backward_flops for element in elements]
+    moves, sent = [0.0] * planned.work, [0.0] * len(planned.homes)
+    if local_first:
+        return Work(moves, sent, [0.0] * len(flops), flops)
+    return Work(moves, sent, flops)
 
 
 def decoupled_s(elements: Sequence[Subtask], pool: Pool, modules: int) -> float:

@@ -47,7 +47,6 @@ def stored_groups(
     level: int = 1,
     *,
     operator_flops: float = 0.0,
-    number_flops: float = 0.0,
 ) -> tuple[Group, ...]:
     """As `workbench.olpb.costs.backward.subtasks`, but groups that are stored have no names."""
     stored = None
@@ -58,9 +57,7 @@ def stored_groups(
     else:
         columns = [stored[name].tolist() for name in _GROUPS]
         parts = tuple(Part(*row) for row in zip(*columns, strict=True))
-    return backward.priced(
-        parts, batch_size, operator_flops=operator_flops, number_flops=number_flops
-    )
+    return backward.priced(parts, batch_size, operator_flops=operator_flops)
 
 
 def stored_work(model: str, unit: str, level: int, nodes: int, scan: str) -> Work:
@@ -113,12 +110,12 @@ def costs(model: str) -> Iterator[tuple[str, bytes]]:
     """Compute what is to be stored of a model, by name; up to a minute for the largest."""
     from workbench.graphs import trace
 
-    for unit, level in _units("matrix_layer"):
+    for unit, level in _units("layer", "matrix_layer"):
         arrays = _group_arrays(model, unit, level)
         yield _name("groups", model, unit, level), _as_bytes(arrays)
     graph = trace(model)
     flow = levels.flow(graph)
-    for unit, level in _units("layer"):
+    for unit, level in _units("matrix_layer"):
         arrays = _element_arrays(Elements(graph, flow, unit, level))
         yield _name("jacobians", model, unit, level), _as_bytes(arrays)
 
@@ -175,9 +172,10 @@ def _unpacked(differences: Integers, each: int, count: int) -> Iterator[Any]:
     return zip(*(one.tolist() for one in np.unravel_index(numbers, (count,) * each)), strict=True)
 
 
-def _units(layer: str) -> list[tuple[str, int]]:
-    """Units and levels that are stored; a layer goes by its name in the counting."""
-    return [*(("operator", level) for level in range(1, LEVELS + 1)), (layer, 1)]
+def _units(*layers: str) -> list[tuple[str, int]]:
+    """Units and levels that are stored."""
+    operators = [("operator", level) for level in range(1, LEVELS + 1)]
+    return [*operators, *((layer, 1) for layer in layers)]
 
 
 def _name(counting: str, model: str, unit: str, level: int) -> str:

@@ -1,14 +1,14 @@
 """How long a scan on several nodes takes: the longest path through its moves and messages.
 
 A node makes its moves in the order of stages; one starts when the node is free and has both
-operands. A value leaves for another node when it is there, elements at time 0, and arrives a delay
-later. After its moves a node computes the gradients of its own parameters, group by group, each
-when the gradient at the group's end is there.
+operands. A value leaves for another node when it is there, and arrives a delay later. A node makes
+its elements, of a batch where the scan is in batches, before it combines them; after all its moves
+it computes what follows from the elements' results, one after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -45,7 +45,8 @@ class Work:
 
     move_flops: Sequence[float]  # in the order of stages
     value_bytes: Sequence[float]  # of each value, elements first, as a message
-    after_flops: Sequence[float]  # by element: its parameters' gradients, if not in the moves
+    after_flops: Sequence[float]  # by element: what its node computes from its result
+    element_flops: Sequence[float] | None = None  # to make each element; None: they are there
 
 
 def scan_timing(
@@ -56,12 +57,10 @@ def scan_timing(
     random: bool = False,
     draws: int = DRAWS,
     seed: int = 0,
-    in_step: bool = False,
 ) -> Timing:
     """Time a scan on a pool of as many nodes as it is for (OLPB, Sec. IV and VII).
 
-    A `random` message takes ``Exp(1) * delay_s``, drawn `draws` times, others `delay_s`. Nodes that
-    are `in_step` begin no stage before all have ended the one before.
+    A `random` message takes ``Exp(1) * delay_s``, drawn `draws` times, others `delay_s`.
     """
     values = len(planned.homes)
     path = _path(planned)
@@ -78,27 +77,37 @@ def scan_timing(
     free = np.zeros((planned.nodes, delays.shape[1]))
     busy = np.zeros(planned.nodes)
     costs, first = np.asarray(work.move_flops, float), 0
-    for nodes, lefts, rights, results, left_by, right_by in path.stages:
+    made = work.element_flops or ()
+
+    def make(elements: Iterable[int]) -> None:
+        for element in elements if made else ():
+            home = planned.homes[element]
+            free[home] += (took_s := made[element] / speeds[home])
+            at[element] = free[home]
+            busy[home] += took_s
+
+    for number, rows in enumerate(path.stages):
+        make(path.makes[number])
+        nodes, lefts, rights, results, left_by, right_by = rows
         took = pool.dispatch_s + costs[first : first + len(nodes)] / speeds[nodes]
         both = np.maximum(at[lefts] + on_way[left_by], at[rights] + on_way[right_by])
         free[nodes] = at[results] = np.maximum(free[nodes], both) + took[:, None]
         busy[nodes] += took
         first += len(nodes)
-        if in_step:
-            free[:] = free.max(axis=0)
+    make(path.makes[planned.steps])
     after = np.asarray(work.after_flops, float)
-    for places, elements, values_at, by in path.ends:
-        took = after[elements] / speeds[places]
+    for nodes, elements, values_at, by in path.ends:
+        took = after[elements] / speeds[nodes]
         there = at[values_at] + on_way[by]
-        free[places] = np.maximum(free[places], there) + took[:, None]
-        busy[places] += took
+        free[nodes] = np.maximum(free[nodes], there) + took[:, None]
+        busy[nodes] += took
     each_s = free.max(axis=0, initial=0.0)
     return Timing(
         float(each_s.mean()),
         tuple(each_s.tolist()),
         planned.steps,
         planned.work,
-        float(costs.sum() + after.sum()),
+        float(costs.sum() + after.sum() + sum(made)),
         float(sizes.sum()),
         tuple(busy.tolist()),
     )
@@ -108,17 +117,18 @@ class _Path(NamedTuple):
     """A schedule as arrays.
 
     A stage has a row for each of nodes, left and right operands, results, and the messages that
-    bring the operands, -1 where none does. An end has nodes, their next elements, what precedes
-    these, and messages.
+    bring the operands, -1 where none does. An end has nodes, their next elements, the elements'
+    results, and messages.
     """
 
+    makes: tuple[tuple[int, ...], ...]  # elements that are made before each stage, and after all
     stages: tuple[Numbers, ...]
     ends: tuple[Numbers, ...]
     sent: Numbers
     senders: Numbers
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _path(planned: Schedule) -> _Path:
     by = {(message.value, message.target): at for at, message in enumerate(planned.messages)}
 
@@ -129,6 +139,9 @@ def _path(planned: Schedule) -> _Path:
         ]
         return np.array(rows).T
 
+    makes: list[list[int]] = [[] for _ in range(planned.steps + 1)]
+    for element, number in enumerate(planned.made_after):
+        makes[number].append(element)
     ends: list[list[tuple[int, int, int, int]]] = []
     done = [0] * planned.nodes
     for element, (home, prefix) in enumerate(zip(planned.homes, planned.prefixes, strict=False)):
@@ -137,6 +150,7 @@ def _path(planned: Schedule) -> _Path:
             ends[done[home]].append((home, element, prefix, by.get((prefix, home), -1)))
             done[home] += 1
     return _Path(
+        tuple(map(tuple, makes)),
         tuple(map(moves, planned.stages)),
         tuple(np.array(rows).T for rows in ends),
         np.array([message.value for message in planned.messages], int),

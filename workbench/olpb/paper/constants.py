@@ -10,7 +10,7 @@ import polars as pl
 
 from workbench.figures import parts
 from workbench.olpb.paper import calibration
-from workbench.olpb.paper.testbed import Constants
+from workbench.olpb.paper.testbed import READINGS, Constants
 from workbench.reproduction.claims import claims_of, verdicts
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.sweep import grid, sweep
@@ -23,20 +23,16 @@ EXPLAINED: dict[str, Any] = {
 
 
 def explanations() -> pl.DataFrame:
-    """How each explanation of the open constants fares, claim by claim.
+    """How each reading of Sec. IV fares, with the constants fitted for it, claim by claim.
 
-    A row per explanation and claim of Figs. 9 to 12: ``role`` (``fit`` or ``predicted``),
-    ``paper``, ``ours`` (null for an order) and ``verdict``.
+    A row per reading (``explanation``) and claim of Figs. 9 to 12: ``role`` (``fit`` or
+    ``predicted``), ``paper``, ``ours`` (null for an order) and ``verdict``.
     """
-    return sweep(
-        _explained, grid(explanation=calibration.EXPLANATIONS), EXPLAINED, title="Explanations"
-    )
+    return sweep(_explained, grid(explanation=READINGS), EXPLAINED, title="Readings")
 
 
 def _explained(explanation: str) -> Iterator[dict[str, object]]:
-    answers = calibration.answers_by(
-        calibration.EXPLANATIONS[explanation], Constants.load(explanation)
-    )
+    answers = calibration.answers_by(explanation, Constants.load(explanation))
     for claim, verdict in verdicts("olpb", answers).items():
         ours = answers[claim].ours
         yield {
@@ -49,8 +45,8 @@ def _explained(explanation: str) -> Iterator[dict[str, object]]:
 
 
 def draw_explanations(frame: pl.DataFrame) -> alt.LayerChart:
-    """Verdict on every claim of Figs. 9 to 12 under each explanation of the open constants."""
-    title = ["Claims met by each explanation (cost model)", "numbers: percent, or x"]
+    """Verdict on every claim of Figs. 9 to 12 under each reading."""
+    title = ["Claims met by each reading (cost model)", "numbers: percent, x or ms"]
     return parts.verdicts(frame, "olpb.", {}).properties(height=200, title=title)
 
 

@@ -135,6 +135,11 @@ def _removed_percent(count: str, frame: pl.DataFrame) -> Answer:
     return Answer(removed, f"{before} to {left}, of PyTorch's operators, SGD")
 
 
+def _count(count: str, row: int, frame: pl.DataFrame) -> Answer:
+    """Nodes or edges of the graph as traced, the first row, or as optimised, the last."""
+    return Answer(float(frame[count][row]), "of PyTorch's operators, SGD")
+
+
 COUNTED: dict[str, Any] = {
     "model": pl.String,
     "training": pl.Boolean,
@@ -170,21 +175,30 @@ def _counted(model: str, training: bool) -> dict[str, int]:
     }
 
 
+_OPTIMISER_ANSWERS = {
+    f"olpb.optimiser.{count}{which}": answer
+    for count in COUNTS
+    for which, answer in (
+        ("", partial(_removed_percent, count)),
+        ("_before", partial(_count, count, 0)),
+        ("_after", partial(_count, count, -1)),
+    )
+}
 OPTIMISER = Figure(
     id="optimiser",
     compute=optimiser,
     chart=draw_optimiser,
-    answers={f"olpb.optimiser.{count}": partial(_removed_percent, count) for count in COUNTS},
-    causes={
-        f"olpb.optimiser.{count}": Cause(
+    answers=_OPTIMISER_ANSWERS,
+    causes=dict.fromkeys(
+        _OPTIMISER_ANSWERS,
+        Cause(
             "data",
-            "201 nodes and 239 edges are what the manual of the paper's library, Owl, gives for "
-            "its example lazy_mnist.ml, of one convolution and two linear layers, trained by "
-            "Adagrad; the network that the paper describes has two and three, and a step of SGD of "
-            "it is 83 nodes and 113 edges of PyTorch's, with few constants to fold",
-        )
-        for count in COUNTS
-    },
+            "the counts of nodes and edges are what the manual of the paper's library, Owl, gives "
+            "for its example lazy_mnist.ml, of one convolution and two linear layers, trained by "
+            "Adagrad; the network that the paper describes has two and three, and a step of SGD "
+            "of it has fewer of PyTorch's operators, with few constants to fold",
+        ),
+    ),
 )
 
 _NETWORKS = (

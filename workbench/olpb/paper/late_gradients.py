@@ -11,7 +11,8 @@ import polars as pl
 
 from workbench import figures
 from workbench.figures import parts
-from workbench.olpb.paper.testbed import DPB_MODULES, NODES, variant
+from workbench.olpb.costs.subtasks import Node, Pool
+from workbench.olpb.paper.testbed import DELAY_FACTOR, DPB_MODULES, NODES, STATED
 from workbench.olpb.paper.titles import model_title
 from workbench.reproduction.data import data_set, loaded_once
 from workbench.reproduction.figure import Figure
@@ -31,6 +32,18 @@ MODULES = (2, DPB_MODULES)
 """K of DPB."""
 SAME = {"olpb": "OLPB", "bppsa": "BPPSA"}
 """Methods whose gradients, and so accuracies, are those of plain back-propagation."""
+
+_NODES = STATED["late_gradients"]
+OPERATOR_FLOPS = 1e6 * _NODES["operator_ms"] * _NODES["node_gflops"]
+"""In the time that an operator takes whatever its size."""
+
+
+def pool_of(nodes: int, delay_factor: float) -> Pool:
+    """The nodes of these trainings."""
+    delay_s = 1e-3 * STATED["assumed"]["delay_unit_ms"] * delay_factor
+    node = Node(1e9 * _NODES["node_gflops"])
+    return Pool((node,) * nodes, 1e-3 * _NODES["dispatch_ms"], delay_s)
+
 
 LEARNT: dict[str, Any] = {
     **dict.fromkeys(("model", "dataset"), pl.String),
@@ -67,7 +80,8 @@ def decoupled(
     are learnt once; they differ in ``at_s``.
 
     Deviation: the paper trains nothing. An iteration takes its pass forward, too; operators cost
-    what they take whatever their size and their products with matrices.
+    what they take whatever their size and their products with matrices. Nodes are assumed
+    (``data/testbeds/olpb.toml``), and scan runs of groups.
 
     A row per seed, method and evaluation: ``model, dataset, train_samples, test_samples,
     batch_size, nodes, delay_factor, seed, method, modules`` (K of DPB, else null), ``reason``
@@ -86,7 +100,7 @@ def decoupled(
         "evaluate_every": evaluate_every,
         "batch_size": batch_size,
         "nodes": nodes,
-        "delay_factor": variant().delay_factor if delay_factor is None else delay_factor,
+        "delay_factor": DELAY_FACTOR if delay_factor is None else delay_factor,
     }
     cases = [("sequential", None), *(("dpb", count) for count in MODULES)]
     points = [
@@ -134,17 +148,15 @@ def _trained(
     from workbench.olpb.training import Setup, train
 
     data = _data(source, few["train"], few["test"], seed)
-    testbed = variant(nodes=nodes, delay_factor=delay_factor, batch_size=batch_size)
     setup = Setup(
         model,
         data,
-        testbed.pool(),
+        pool_of(nodes, delay_factor),
         batch_size,
         evaluate_every=evaluate_every,
         modules=modules or 1,
         random_delays=True,
-        moves=testbed.moves,
-        operator_flops=1e6 * testbed.constants.operator_ms * testbed.constants.node_gflops,
+        operator_flops=OPERATOR_FLOPS,
         epochs=epochs,
         sgd=training.Sgd(LEARNING_RATE, momentum=MOMENTUM),
         seed=seed,

@@ -13,16 +13,15 @@ from workbench import figures
 from workbench.figures import parts
 from workbench.olpb.algorithms.schedules import Schedule
 from workbench.olpb.costs.arithmetic import as_arithmetic_costs, network_elements
-from workbench.olpb.costs.backward import as_paper_counts, plan, subtasks
+from workbench.olpb.costs.backward import plan
 from workbench.olpb.costs.library import MIB
 from workbench.olpb.costs.recurrent import COUNTINGS, Chain, chain_work
 from workbench.olpb.costs.timing import Work, scan_timing
 from workbench.olpb.paper.testbed import (
     BATCH_SIZE,
+    CURVES,
     DELAY_FACTOR,
-    METHODS,
     SWEPT_NODES,
-    paper_testbed,
     variant,
 )
 from workbench.olpb.paper.titles import MODEL_TITLES, TENS
@@ -108,7 +107,8 @@ def _paying(
             work = chain_work(planned, chain, counting)
         else:
             priced = _network_work(network, method, batch_size, nodes, counting)
-            planned, work, elements, alone_flops = priced
+            planned, work, alone_flops = priced
+            elements = planned.elements
         bare_timing, timing = (scan_timing(planned, work, pool) for pool in (bare, real))
         alone_s = alone_flops / real.nodes[0].flops_per_s
         yield {
@@ -125,19 +125,18 @@ def _paying(
 
 def _network_work(
     network: str, method: str, batch_size: int, nodes: int, counting: str
-) -> tuple[Schedule, Work, int, float]:
-    """Schedule and its costs, how many elements it has, and FLOPs of one node alone."""
-    level, is_layers = METHODS[method], method == "bppsa"
+) -> tuple[Schedule, Work, float]:
+    """Schedule and its costs, and FLOPs of one node alone."""
     if counting == "paper":
-        groups = subtasks(network, batch_size, "matrix_layer" if is_layers else "operator", level)
-        planned = plan(len(groups), nodes, "hillis_steele")
-        alone = sum(group.backward_flops for group in groups)
-        work = as_paper_counts(planned, groups, paper_testbed().moves)
-        return planned, work, len(groups), alone
-    elements = network_elements(network, batch_size, "layer" if is_layers else "operator", level)
+        testbed = variant(nodes=nodes, batch_size=batch_size)
+        bare = replace(testbed, constants=replace(testbed.constants, operator_ms=0.0))
+        planned, work = bare.scan_work(network, method)
+        return planned, work, sum(work.element_flops or ())
+    unit = "matrix_layer" if method == "bppsa" else "operator"
+    elements = network_elements(network, batch_size, unit, CURVES[method].level)
     planned = plan(len(elements), nodes, "hillis_steele")
     alone = network_elements(network, batch_size).sequential_flops
-    return planned, as_arithmetic_costs(planned, elements), len(elements), alone
+    return planned, as_arithmetic_costs(planned, elements), alone
 
 
 COUNTING_TITLES = {"paper": "as the paper counts", "arithmetic": "by arithmetic"}

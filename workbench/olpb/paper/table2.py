@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import altair as alt
 import numpy as np
 import polars as pl
 
-from workbench.figures import parts
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.dataflow import Dataflow, Step
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import plan_memory
 from workbench.olpb.costs.library import LibraryGraph, library_graph
-from workbench.olpb.paper.titles import MB, MODEL_TITLES, model_title
-from workbench.reproduction.claims import Answer, Cause, claims_of
+from workbench.olpb.paper import table2_answers as answers
+from workbench.olpb.paper import table2_charts as charts
+from workbench.olpb.paper.table2_answers import PAPER_BYTES, SECONDS, SIDES
+from workbench.reproduction.claims import paper_value
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled
 from workbench.reproduction.sweep import grid, sweep
 from workbench.utils.checks import check_name
 
-SIDES: Mapping[str, int] = {"inception_v3": 299, "resnet50": 299, "mask_rcnn": 768}
-"""Pixels of an image's side in Table II, by network."""
-PAPER_BYTES, SINGLE = 8, 4
-"""Bytes a number: of results as ResNet-50's line of Table II adds up, and in single precision."""
+SINGLE = 4
+"""Bytes a number in single precision."""
 
 COUNTED: dict[str, Any] = {
     "model": pl.String,
@@ -76,8 +73,7 @@ def _counted(model: str) -> list[dict[str, Any]]:
     every, ours = plan_memory(graph, "none"), plan_memory(optimise(graph).graph)
     held = {f"{kind}s": every.flow.held_bytes(kind) for kind in ("input", "weight")}
     rows.append(_row("workbench", SINGLE, ours, every.total_bytes, **held))
-    stated = stated_table2()[model]._asdict()
-    about = {f"paper_{name}": stated[name] for name in ("without_mb", "with_mb")}
+    about = {f"paper_{name}": stated(model, name) for name in ("without_mb", "with_mb")}
     return [{"image_px": SIDES[model], **about, **row} for row in rows]
 
 
@@ -104,26 +100,9 @@ def _traced(model: str) -> OperatorGraph:
     return trace(model, (3, side, side))
 
 
-class Stated(NamedTuple):
-    """A line of Table II, in MB and seconds."""
-
-    without_mb: float
-    with_mb: float
-    build_s: float
-    execution_s: float
-    without_s: float
-
-
-def stated_table2() -> Mapping[str, Stated]:
-    """What the paper's Table II states, by the zoo's names, from the texts of its claims."""
-    claims = claims_of("olpb")
-
-    def stated(model: str) -> Stated:
-        ratios = ("memory_ratio", "time_ratio")
-        text = " ".join(claims[f"olpb.table2.{model}.{ratio}"].metric for ratio in ratios)
-        return Stated(*map(float, re.findall(r"[\d.]+(?= (?:MB|s)\b)", text)))
-
-    return {model: stated(model) for model in SIDES}
+def stated(model: str, name: str) -> float:
+    """What Table II states of a network, by the zoo's name: a number of seconds or MB."""
+    return paper_value(f"olpb.table2.{model}.{name}")
 
 
 UNARY = frozenset({"relu", "exp", "log", "neg", "sqrt", "sigmoid", "clamp", "floor", "reshape"})
@@ -159,64 +138,6 @@ def counted(library: LibraryGraph, bytes_per_number: int) -> Dataflow:
     read = {buffer for step in steps for buffer in step.reads}
     sizes = bytes_per_number * made["numbers"].to_numpy().astype(np.int64)
     return Dataflow(tuple(steps), sizes, frozenset(set(buffers.values()) - read))
-
-
-COUNTING_TITLES = {"library": "library", "single": "library", "workbench": "PyTorch"}
-"""Whose operators' results are counted."""
-_MEMORIES = {"without": "every result kept", "with": "planned"}
-
-
-def draw_memory(frame: pl.DataFrame) -> alt.FacetChart:
-    """Memory without and with a plan, a panel per network.
-
-    Rows are the paper's figures, and whose operators' results are counted, at how many bytes a
-    number.
-    """
-    counting = pl.col("counting").replace_strict(COUNTING_TITLES)
-    named = frame.with_columns(
-        counting=pl.format("{}, {} bytes", counting, "bytes_per_number"),
-        panel=pl.format("{}, {} px", pl.col("model").replace(MODEL_TITLES), "image_px"),
-    )
-    stated = named.unique("panel", maintain_order=True).with_columns(counting=pl.lit("the paper"))
-    drawn = pl.concat(
-        rows.select("counting", "panel", kind=pl.lit(title), mb=mb)
-        for name, title in _MEMORIES.items()
-        for rows, mb in (
-            (stated, pl.col(f"paper_{name}_mb")),
-            (named, pl.col(f"{name}_bytes") / MB),
-        )
-    )
-    order = ["the paper", *named["counting"].unique(maintain_order=True)]
-    rows = alt.Y("counting:N", sort=order, title=None, axis=alt.Axis(labelLimit=0))
-    kinds = list(_MEMORIES.values())
-    base = alt.Chart().encode(y=rows, yOffset=alt.YOffset("kind:N", sort=kinds))
-    bars = base.mark_bar().encode(
-        x=alt.X("mb:Q", title="MB"), color=parts.colour("kind", kinds, title=None)
-    )
-    text = base.encode(x="mb:Q", text=alt.Text("mb:Q", format=",.0f"))
-    numbers = text.mark_text(align="left", dx=3)
-    title = ["Table II: memory of inference, with parameters", "by what is counted"]
-    panels = drawn["panel"].unique(maintain_order=True).to_list()
-    chart = alt.LayerChart(data=drawn, layer=[bars, numbers], height=120)
-    return parts.facets(chart, "panel", panels, title, columns=1).resolve_scale(x="independent")
-
-
-def _memory_ratio(model: str, frame: pl.DataFrame) -> Answer | None:
-    """Memory without a plan over memory with one, as counted at the paper's bytes a number."""
-    ratios = {
-        row["counting"]: row["without_bytes"] / row["with_bytes"]
-        for row in frame.filter(model=model).iter_rows(named=True)
-    }
-    if not ratios:
-        return None
-    off = frame.filter(model=model, counting="library").select(
-        100 * (pl.col("without_bytes") / 1e6 / pl.col("paper_without_mb") - 1)
-    )
-    detail = (
-        f"every result of {PAPER_BYTES} bytes (without: {off.item():+.1f} % off), pebble; "
-        f"{ratios['single']:.2f} in single precision, {ratios['workbench']:.2f} by ours"
-    )
-    return Answer(ratios["library"], detail)
 
 
 TIMED: dict[str, Any] = {
@@ -263,7 +184,6 @@ def _timed(model: str, repeats: int) -> dict[str, Any]:
     graph = optimise(trace(module, (3, side, side))).graph
     traced_s = time.perf_counter() - began_s
     measured = measure_memory(graph, torch.rand(1, 3, side, side), repeats=repeats)
-    stated = stated_table2()[model]._asdict()
     return {
         "image_px": side,
         "build_s": traced_s + measured.build_s,
@@ -271,83 +191,43 @@ def _timed(model: str, repeats: int) -> dict[str, Any]:
         "plain_s": statistics.median(measured.plain_s),
         "arena_bytes": measured.arena_bytes + measured.beside_bytes,
         "plain_bytes": measured.plain_bytes,
-        **{f"paper_{name}": stated[name] for name in ("build_s", "execution_s", "without_s")},
+        **{f"paper_{name}": stated(model, name) for name in SECONDS},
     }
-
-
-def draw_seconds(frame: pl.DataFrame) -> alt.FacetChart:
-    """Seconds without and with a plan, on this machine and in the paper, a panel per network."""
-    shown = {
-        "without": ("plain_s", "paper_without_s"),
-        "execution": ("execution_s", "paper_execution_s"),
-        "build": ("build_s", "paper_build_s"),
-    }
-    rows = [
-        (model_title(row), where, name, row[column])
-        for row in frame.to_dicts()
-        for name, columns in shown.items()
-        for where, column in zip(("ours", "the paper's"), columns, strict=True)
-    ]
-    drawn = pl.DataFrame(rows, ["panel", "where", "part", "seconds"], orient="row")
-    drawn = drawn.with_columns(
-        way=pl.when(part="without").then(pl.lit("without plan")).otherwise(pl.lit("with plan"))
-    )
-    panels = drawn["panel"].unique(maintain_order=True).to_list()
-    bars = (
-        alt.Chart(drawn, height=36)
-        .mark_bar()
-        .encode(
-            x=alt.X("sum(seconds):Q", title="seconds"),
-            y=alt.Y("way:N", sort=["without plan", "with plan"], title=None),
-            color=parts.colour("part", list(shown)),
-            order=alt.Order("part:N", sort="descending"),
-            row=alt.Row("panel:N", title=None, sort=panels),
-            column=alt.Column("where:N", title=None, sort="descending"),
-        )
-    )
-    repeats = frame["repeats"][0]
-    title = ["Table II: time of inference", f"median of {repeats}, timed"]
-    return bars.properties(title=title).resolve_scale(x="independent")
-
-
-def _time_ratio(model: str, frame: pl.DataFrame) -> Answer:
-    """Seconds to build and to execute in the arena over those of the module as it is."""
-    rows = frame.filter(model=model)
-    if rows.is_empty():
-        return Answer(not_run="is timed at default scale")
-    row = rows.row(0, named=True)
-    ratio = (row["build_s"] + row["execution_s"]) / row["plain_s"]
-    alone = row["execution_s"] / row["plain_s"]
-    detail = f"execution alone {alone:.2f} x; tracing and planning {row['build_s']:.2g} s, once"
-    return Answer(ratio, detail, timed=True)
 
 
 TABLE2 = Figure(
     id="table2",
     compute=memory,
-    chart=draw_memory,
-    answers={f"olpb.table2.{model}.memory_ratio": partial(_memory_ratio, model) for model in SIDES},
+    chart=charts.draw_memory,
+    answers={
+        f"olpb.table2.{model}.{name}": answer
+        for model in SIDES
+        for name, answer in (
+            ("memory_ratio", partial(answers.memory_ratio, model)),
+            ("without_mb", partial(answers.megabytes, model, "without")),
+            ("with_mb", partial(answers.megabytes, model, "with")),
+        )
+    },
+    causes=answers.MEMORY_CAUSES,
 )
 
 TABLE2_TIMES = Figure(
     id="table2_times",
     compute=seconds,
-    chart=draw_seconds,
+    chart=charts.draw_seconds,
     sizes={
         "models": Scaled(smoke=("resnet50",), default=tuple(SIDES), paper=tuple(SIDES)),
         "repeats": Scaled(smoke=1, default=3, paper=30),
     },
-    answers={f"olpb.table2.{model}.time_ratio": partial(_time_ratio, model) for model in SIDES},
-    causes={
-        f"olpb.table2.{model}.time_ratio": Cause(
-            "data",
-            "seconds are of the paper's library, Owl, on its laptop, where execution alone takes "
-            f"{alone} of the time once results have their places; PyTorch computes by the same "
-            "kernels with a plan and without, and frees results at once, so nothing pays for "
-            "tracing and planning",
+    answers={
+        f"olpb.table2.{model}.{name}": answer
+        for model in SIDES
+        for name, answer in (
+            ("time_ratio", partial(answers.time_ratio, model)),
+            *((name, partial(answers.seconds, model, name)) for name in SECONDS),
         )
-        for model, alone in (("inception_v3", 0.4), ("resnet50", 0.77), ("mask_rcnn", 0.73))
     },
+    causes=answers.TIME_CAUSES,
     recorded=True,
     timings=True,
 )

@@ -1,40 +1,32 @@
-"""The paper's testbed: its stated facts, and the constants that it leaves open.
+"""The paper's testbed: its stated facts, its readings, and the constants that it leaves open.
 
 Containers stand for nodes (Zhao et al., Sec. VII); neither their speed nor the unit of the delay
-factor p is stated. An operator is taken to cost its arithmetic, a fixed time whatever its size, and
-maybe a time for each number that it makes; a move of a scan takes a dispatch. `calibration` fits
-these on Fig. 9, whose times are percentages of each other: they are known up to one factor, which
-the assumed delay (``data/testbeds/olpb.toml``) stands for.
+factor p is stated. An operator is taken to cost its arithmetic and a fixed time whatever its size,
+a move of a scan a dispatch. `calibration` fits these three.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from workbench.clusters import load_constants, load_testbed
-from workbench.olpb.algorithms.schedules import ALGORITHMS
+from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule
 from workbench.olpb.costs.backward import (
-    MOVES,
-    UNITS,
     Group,
     as_paper_counts,
     decoupled_s,
     plan,
+    plan_batches,
 )
 from workbench.olpb.costs.stored_passes import stored_groups
 from workbench.olpb.costs.subtasks import Node, Pool
-from workbench.olpb.costs.timing import DRAWS, Timing, scan_timing
-from workbench.reproduction.claims import claims_of
+from workbench.olpb.costs.timing import DRAWS, Timing, Work, scan_timing
 from workbench.utils.checks import UserError, check_name, check_number, check_whole
-
-EXPLANATION = "once"
-"""Of those in `workbench.olpb.paper.calibration` that meet all of Fig. 9, the simplest."""
 
 STATED = load_testbed("olpb")
 MODELS: dict[str, str] = STATED["models"]
@@ -46,14 +38,35 @@ DELAY_FACTOR: float = STATED["assumed"]["delay_factor"]
 DELAY_FACTORS: tuple[float, ...] = tuple(STATED["assumed"]["delay_factors"])
 
 
-def stated_fig11_ms() -> tuple[float, float]:
-    """Milliseconds of OLPB on SqueezeNet at the ends of Fig. 11, from the text of its claim."""
-    low, high = re.findall(r"[\d.]+", claims_of("olpb")["olpb.fig11.olpb"].metric.split("(")[1])
-    return float(low), float(high)
+class Reading(NamedTuple):
+    """How the paper's scan of more subtasks than nodes is read, and its layers.
+
+    In batches, each node computes the derivatives of its group, which the scan then combines (Alg.
+    2, from s[1] on). By runs, the scan begins with the gradient of the loss, and a group's
+    gradients are computed when it has reached the group.
+    """
+
+    layers: str  # what BPPSA's groups are made of, a name in `backward.UNITS`
+    in_batches: bool
 
 
-METHODS = {"olpb_l2": 2, "olpb_l3": 3, "bppsa": 1, "dpb": 1}
-"""Levels in a subtask, by method."""
+READINGS = {"batches": Reading("layer", True), "runs": Reading("matrix_layer", False)}
+READING = "batches"
+"""The one in use: it meets more of what the paper states."""
+
+
+class Curve(NamedTuple):
+    """A line of Figs. 9 to 12: a name in `workbench.olpb.METHODS`, and levels in a group."""
+
+    method: str
+    level: int = 1
+
+
+CURVES = {
+    **{f"olpb_l{level}": Curve("olpb", level) for level in STATED["network"]["levels"]},
+    "bppsa": Curve("bppsa"),
+    "dpb": Curve("dpb"),
+}
 
 
 @dataclass(frozen=True)
@@ -63,20 +76,16 @@ class Constants:
     node_gflops: float
     operator_ms: float  # of each operator, whatever its size
     dispatch_ms: float  # of each move of a scan
-    number_ns: float  # of each number that an operator makes, on top of its arithmetic
 
     @classmethod
-    def load(cls, explanation: str = EXPLANATION) -> Constants:
-        """Read constants that were fitted for an explanation; see `load_constants`."""
-        return cls(**load_constants("olpb", explanation))
+    def load(cls, reading: str = READING) -> Constants:
+        """Read constants that were fitted for a reading; see `load_constants`."""
+        return cls(**load_constants("olpb", reading))
 
 
 @dataclass(frozen=True)
 class Testbed:
-    """The paper's nodes, with any number, delay factor, batch size and scan.
-
-    The last three are what is open about how the paper's times come about.
-    """
+    """The paper's nodes, with any number, delay factor, batch size and scan."""
 
     __test__ = False  # pytest: not a test case, whatever the name
 
@@ -85,9 +94,7 @@ class Testbed:
     delay_factor: float = DELAY_FACTOR
     batch_size: int = BATCH_SIZE
     scan: str = "hillis_steele"
-    moves: str = "once"  # what a move costs, a name in `MOVES`
-    layers: str = "matrix_layer"  # what a layer of BPPSA is, a name in `UNITS`
-    in_step: bool = False  # whether nodes wait for each other after every step of a scan
+    reading: str = READING
 
     def __post_init__(self) -> None:
         check_whole("nodes", self.nodes, 1)
@@ -95,8 +102,7 @@ class Testbed:
         if check_number("delay_factor", self.delay_factor) < 0:
             raise UserError(f"delay_factor is {self.delay_factor}; it must be 0 or more")
         check_name("scan", self.scan, ALGORITHMS)
-        check_name("cost of a move", self.moves, MOVES)
-        check_name("unit", self.layers, UNITS)
+        check_name("reading", self.reading, READINGS)
 
     def pool(self, nodes: int | None = None) -> Pool:
         """Its nodes, or another number of them."""
@@ -104,38 +110,41 @@ class Testbed:
         delay_s = 1e-3 * STATED["assumed"]["delay_unit_ms"] * self.delay_factor
         return Pool((node,) * (nodes or self.nodes), 1e-3 * self.constants.dispatch_ms, delay_s)
 
-    def subtasks(
-        self, model: str | Any, method: str, level: int | None = None
-    ) -> tuple[Group, ...]:
-        """Elements of a method's scan, of another level if given; or DPB cuts them into modules."""
-        check_name("method", method, METHODS)
-        unit = self.layers if method == "bppsa" else "operator"
+    def subtasks(self, model: str | Any, curve: str, level: int | None = None) -> tuple[Group, ...]:
+        """The loss and a curve's groups, of another level if given; DPB cuts operators."""
+        method, own_level = CURVES[check_name("method", curve, CURVES)]
         flops_per_s = 1e9 * self.constants.node_gflops
         return stored_groups(
             model,
             self.batch_size,
-            unit,
-            METHODS[method] if level is None else level,
+            READINGS[self.reading].layers if method == "bppsa" else "operator",
+            own_level if level is None else level,
             operator_flops=1e-3 * self.constants.operator_ms * flops_per_s,
-            number_flops=1e-9 * self.constants.number_ns * flops_per_s,
         )
+
+    def scan_work(
+        self, model: str | Any, curve: str, level: int | None = None
+    ) -> tuple[Schedule, Work]:
+        """The scan of a curve's groups, and what it costs."""
+        elements = self.subtasks(model, curve, level)
+        if READINGS[self.reading].in_batches:
+            planned = plan_batches(len(elements) - 1, self.nodes, self.scan)
+            return planned, as_paper_counts(planned, elements[1:], local_first=True)
+        planned = plan(len(elements), self.nodes, self.scan)
+        return planned, as_paper_counts(planned, elements)
 
     def timing(
-        self, model: str | Any, method: str, draws: int = DRAWS, level: int | None = None
+        self, model: str | Any, curve: str, draws: int = DRAWS, level: int | None = None
     ) -> Timing:
         """Time a backward pass by a scan, with random delays."""
-        elements = self.subtasks(model, method, level)
-        planned = plan(len(elements), self.nodes, self.scan)
-        work = as_paper_counts(planned, elements, self.moves)
-        return scan_timing(
-            planned, work, self.pool(), random=True, draws=draws, in_step=self.in_step
-        )
+        planned, work = self.scan_work(model, curve, level)
+        return scan_timing(planned, work, self.pool(), random=True, draws=draws)
 
-    def backward_s(self, model: str | Any, method: str) -> float:
+    def backward_s(self, model: str | Any, curve: str) -> float:
         """Seconds of a backward pass, the mean over drawn delays; of DPB, with the mean delay."""
-        if method == "dpb":
-            return decoupled_s(self.subtasks(model, method), self.pool(DPB_MODULES), DPB_MODULES)
-        return self.timing(model, method).seconds
+        if curve == "dpb":
+            return decoupled_s(self.subtasks(model, curve), self.pool(DPB_MODULES), DPB_MODULES)
+        return self.timing(model, curve).seconds
 
 
 @lru_cache
@@ -161,22 +170,22 @@ TIMES: dict[str, Any] = {
 
 
 def times(
-    testbed: Testbed, model: str, methods: Iterable[str] = METHODS, draws: int = DRAWS
+    testbed: Testbed, model: str, curves: Iterable[str] = CURVES, draws: int = DRAWS
 ) -> list[dict[str, Any]]:
-    """Seconds of a backward pass by method, a row each: see `TIMES`.
+    """Seconds of a backward pass by curve, a row each: see `TIMES`.
 
     ``elements`` of the scan, ``steps`` and ``work`` of it are null for DPB, which has none.
     """
     setting = {name: getattr(testbed, name) for name in list(TIMES)[1:5]}
     rows = []
-    for method in methods:
+    for curve in curves:
         scan: dict[str, Any] = dict.fromkeys(("elements", "steps", "work"))
-        if method == "dpb":
-            scan["backward_s"] = testbed.backward_s(model, method)
+        if curve == "dpb":
+            scan["backward_s"] = testbed.backward_s(model, curve)
         else:
-            timing = testbed.timing(model, method, draws)
-            elements = len(testbed.subtasks(model, method))
+            timing = testbed.timing(model, curve, draws)
+            elements = testbed.scan_work(model, curve)[0].elements
             scan = {"elements": elements, "steps": timing.steps, "work": timing.work}
             scan["backward_s"] = timing.seconds
-        rows.append({"model": model, **setting, "method": method, **scan})
+        rows.append({"model": model, **setting, "method": curve, **scan})
     return rows
