@@ -73,7 +73,6 @@ _RESIDENT = Cause(
 MEMORY_CAUSES = {
     f"olpb.table2.{name}": _RESIDENT
     for name in (
-        "inception_v3.without_mb",
         "inception_v3.with_mb",
         "resnet50.with_mb",
         "mask_rcnn.without_mb",
