@@ -33,7 +33,8 @@ def test_every_model_is_stored() -> None:
 
 @pytest.mark.parametrize("model", FEW)
 def test_stored_groups_are_what_counting_gives(model: str) -> None:
-    for unit, level in [("operator", 1), ("operator", LEVELS), ("layer", 1), ("matrix_layer", 1)]:
+    operators = [("operator", level) for level in (1, LEVELS)]
+    for unit, level in [*operators, ("layer", 1), ("matrix_layer", 1)]:
         counted = subtasks(model, 7, unit, level, operator_flops=3.5)
         assert nameless(stored_groups(model, 7, unit, level, operator_flops=3.5)) == nameless(
             counted
