@@ -154,7 +154,7 @@ def _at_paper(column: str, needed: Iterable[object], **setting: object) -> Rows:
     return rows
 
 
-_DRAWS = {"draws": Scaled(smoke=10, default=50, paper=500)}  # of all delays, in a mean
+_DRAWS = {"draws": Scaled(smoke=50, default=50, paper=500)}  # of all delays, in a mean
 
 TABLE1 = Figure(
     id="table1",
