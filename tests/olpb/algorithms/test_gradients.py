@@ -165,7 +165,7 @@ TWICE = Calling(lambda m, x: (m.f(x.flatten(1)),) * 2, f=nn.Linear(36, 3))
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"unit": "layers"}, "unknown unit 'layers'. Did you mean 'layer'"),
+        ({"unit": "layers"}, "unknown unit 'layers'. Did you mean 'matrix_layer'"),
         ({"scan": "steele"}, "unknown scan 'steele'"),
         ({"level": 0}, "level is 0"),
         ({"nodes": 0}, "nodes is 0"),

@@ -32,7 +32,6 @@ amounts = st.floats(0, 100)
     way=st.sampled_from([schedule, batched]),
     elements=st.integers(1, 23),
     pool=pools(bandwidths=True),
-    exclusive=st.booleans(),
     data=st.data(),
 )
 def test_time_is_the_longest_path(
@@ -40,10 +39,9 @@ def test_time_is_the_longest_path(
     way: Callable[..., Schedule],
     elements: int,
     pool: Pool,
-    exclusive: bool,
     data: st.DataObject,
 ) -> None:
-    planned = way(scan, elements, len(pool.nodes), exclusive=exclusive)
+    planned = way(scan, elements, len(pool.nodes), exclusive=data.draw(st.booleans()))
 
     def drawn(count: int) -> list[float]:
         return data.draw(st.lists(amounts, min_size=count, max_size=count))

@@ -12,7 +12,8 @@ from workbench.olpb.paper import scan_answers
 from workbench.olpb.paper.figures import FIGURES
 from workbench.olpb.paper.graphs import OPTIMISER
 from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12, TABLE1
-from workbench.olpb.paper.table2 import SIDES, stated
+from workbench.olpb.paper.table2 import stated
+from workbench.olpb.paper.table2_answers import SIDES
 from workbench.olpb.paper.testbed import variant
 from workbench.reproduction.claims import MISSES, claims_of, paper_value, verdicts
 from workbench.reproduction.figure import answers_of

@@ -184,7 +184,6 @@ test_setups = refusals(
     {
         "scan": {"unknown scan": ["steele"]},
         "batch_size": {"36 training samples, less than one batch of 37": [37]},
-        "moves": {"unknown cost of a move": ["never"]},
     },
 )
 
