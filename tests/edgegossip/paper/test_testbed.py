@@ -80,7 +80,7 @@ def test_what_is_assumed_is_the_testbeds_own() -> None:
 
 @pytest.mark.parametrize("uplink_mbps", [0, -1.0, float("inf"), float("nan")])
 def test_an_uplink_that_cannot_be_is_refused(uplink_mbps: float) -> None:
-    with pytest.raises(ValueError, match=r"the uplink is .* Mbit/s; give a finite number above 0"):
+    with pytest.raises(ValueError, match="uplink_mbps is"):
         QUIET.deployment("lenet5", uplink_mbps=uplink_mbps)
 
 

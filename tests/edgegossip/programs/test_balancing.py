@@ -156,20 +156,6 @@ def test_restarted_platform_gets_its_points_back(
     assert trained.epochs.filter(node=2)["restarts"].max() == 1
 
 
-@pytest.mark.parametrize("exchange", [Gossip(complete(4)), Gossip(ring(4)), GoSgd(0.5)], ids=str)
-def test_without_its_coordinator_all_go_on_with_the_newest_decision(exchange: Any) -> None:
-    """One that is back decides for all again."""
-    own = setup([1.0, 2.0, 1.0, 4.0], LOAD, patience_s=1.0, epochs=20, exchange=exchange)
-    noting, _ = run(own, [Crash(0, 0.7), Restart(0, 4.0)], window_s=0.5)
-    without = [epoch for epoch in range(1, 21) if (epoch, 0) not in noting.notes]
-    assert len(without) > 1
-    last = noting.notes[without[0] - 1, 1].decision
-    assert all(noting.notes[epoch, node].decision == last for epoch in without for node in (1, 2))
-    assert noting.notes[20, 0].decision != last
-    assert len({noting.notes[20, node].decision for node in range(4)}) == 1
-    assert noting.failed() == set()
-
-
 def test_a_restarted_coordinator_takes_nobody_for_failed_that_it_did_not_listen_to() -> None:
     """It asks a platform that is gone for the model, as long as the patience, before another."""
     own = setup([1.0] * 4, patience_s=1.0)

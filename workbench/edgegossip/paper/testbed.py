@@ -78,12 +78,6 @@ class Deployment:
     assumed: Mapping[str, Any]  # of the testbed
     stands_for: float  # points of the paper for each of `points`
 
-    def __post_init__(self) -> None:
-        if not 0 < check_number("uplink", self.uplink_bps) < math.inf:
-            raise UserError(
-                f"the uplink is {self.uplink_bps / 1e6:g} Mbit/s; give a finite number above 0"
-            )
-
     @property
     def overhead_s(self) -> float:
         """Seconds of each transmission."""
@@ -188,9 +182,9 @@ class Testbed:
         co-runners, which run until `until_s`.
         """
         named = kinds(platforms) if isinstance(platforms, int) else tuple(platforms)
-        assumed, count = self.assumed, len(named)
+        count = len(named)
         if points is None:
-            points = assumed["points_per_platform"] or POINTS // count
+            points = self.assumed["points_per_platform"] or POINTS // count
         held = (points,) * count if isinstance(points, int) else tuple(points)
         made = tuple(
             Platform(
@@ -201,8 +195,9 @@ class Testbed:
             )
             for at, (kind, factor) in enumerate(zip(named, slower or (1.0,) * count, strict=True))
         )
-        uplink_bps = check_number("uplink_mbps", uplink_mbps) * 1e6
-        return Deployment(model, made, held, uplink_bps, assumed, stands_for)
+        if not 0 < check_number("uplink_mbps", uplink_mbps) < math.inf:
+            raise UserError(f"uplink_mbps is {uplink_mbps}; give a finite number above 0")
+        return Deployment(model, made, held, uplink_mbps * 1e6, self.assumed, stands_for)
 
 
 @lru_cache(maxsize=1024)

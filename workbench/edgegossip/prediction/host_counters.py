@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass
-from pathlib import Path
 
 import psutil
 
@@ -75,7 +74,9 @@ def host_counters(exclude: Iterable[int] | None = None, *, descendants: bool = T
     def read() -> Counters:
         for root in roots:
             with contextlib.suppress(psutil.NoSuchProcess):
-                used[root] = _used_by_tree(root) if descendants else _used(root, 2)
+                below = root.children(recursive=True) if descendants else []
+                each = [_used(process, 4 if descendants else 2) for process in (root, *below)]
+                used[root] = sum(busy_s for busy_s, _ in each), sum(disk for _, disk in each)
         cpu = psutil.cpu_times()._asdict()
         # Linux counts guests' time in the user's as well.
         cores_s = sum(s for name, s in cpu.items() if not name.startswith("guest"))
@@ -93,11 +94,6 @@ def host_counters(exclude: Iterable[int] | None = None, *, descendants: bool = T
     return read
 
 
-def _used_by_tree(root: psutil.Process) -> tuple[float, float]:
-    used = [_used(process, 4) for process in (root, *_descendants(root))]
-    return sum(busy_s for busy_s, _ in used), sum(disk_bytes for _, disk_bytes in used)
-
-
 def _used(process: psutil.Process, times: int) -> tuple[float, float]:
     """Seconds of a core and disk bytes.
 
@@ -113,25 +109,3 @@ def _used(process: psutil.Process, times: int) -> tuple[float, float]:
     except psutil.AccessDenied:
         return busy_s, 0.0
     return busy_s, float(io.read_bytes + io.write_bytes) if io else 0.0
-
-
-def _descendants(root: psutil.Process) -> list[psutil.Process]:
-    """Processes below another.
-
-    Linux lists each thread's children, so that this takes as long as there are threads in the tree.
-    Elsewhere psutil asks every process of the machine for its parent, which takes longer than the
-    paper's 10 ms from some 500 processes on.
-    """
-    if not Path(f"/proc/{root.pid}/task/{root.pid}/children").exists():
-        return root.children(recursive=True)
-    pids = [root.pid]
-    for pid in pids:  # which grows meanwhile
-        with contextlib.suppress(OSError):  # one that has ended
-            for thread in Path(f"/proc/{pid}/task").iterdir():
-                with contextlib.suppress(OSError):
-                    pids += map(int, (thread / "children").read_text().split())
-    processes = []
-    for pid in pids[1:]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            processes.append(psutil.Process(pid))
-    return processes
