@@ -44,9 +44,7 @@ class Failing:
         self.failing = (method, seed)
         self.__qualname__ = f"Failing{self.failing}"
 
-    def __call__(
-        self, *, training: trainings.Training, faults: object = (), patience_s: float | None = None
-    ) -> pl.DataFrame:
+    def __call__(self, *, training: trainings.Training) -> pl.DataFrame:
         if self.failing == (training.method, training.case.seed):
             raise NoTrainingError
         at_s = [1.0, 2.0] if training.method == "edgegossip" else [2.0, 4.0]
@@ -69,7 +67,7 @@ def test_edgegossip(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_edgegossip_where_platforms_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accuracy, "one_curve", Failing("edgegossip", 1))
+    monkeypatch.setattr(trainings, "one_curve", Failing("edgegossip", 1))
     frame = accuracy.DROPOUTS.frame("smoke")
     assert len(reasons(frame)) == frame["scenario"].n_unique()
     assert "left out: 4 trainings" in title(accuracy.draw_dropouts(frame))

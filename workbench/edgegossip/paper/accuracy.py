@@ -42,9 +42,9 @@ from workbench.edgegossip.paper.trainings import (
     final,
     named,
     of_enough_seeds,
-    one_curve,
     seconds_until,
     signed,
+    train_each,
     trainings,
 )
 from workbench.edgegossip.programs.trainer import EdgeGossip
@@ -52,7 +52,7 @@ from workbench.figures import parts
 from workbench.reproduction.claims import Answer, Cause, paper_value
 from workbench.reproduction.figure import Figure, JointClaims
 from workbench.reproduction.scales import Scaled
-from workbench.reproduction.trainings import Mean, learnt_data, train_all
+from workbench.reproduction.trainings import Mean, learnt_data
 from workbench.runtime import Crash, Restart, SlowDown
 from workbench.utils.checks import check_whole
 
@@ -446,14 +446,6 @@ STRATEGIES_COMPARED = Figure(
 
 # Platforms that fail: the paper cites drop-outs of 6 to 10 % and leaves the handling open.
 
-DROPPED = {
-    **dict.fromkeys(("scenario", "method"), pl.String),
-    "platforms": pl.Int64,
-    **dict.fromkeys(("dataset", "learner"), pl.String),
-    **dict.fromkeys(("train_samples", "seed"), pl.Int64),
-    **CURVE,
-}
-
 
 def dropouts(
     scale: str,
@@ -472,35 +464,13 @@ def dropouts(
     learning = learning._replace(epochs=5 * learning.epochs // 4)
     points = len(learning.data.y_train)
     epoch_s = total_s(deployed(case, points).course(learning.epochs)) / learning.epochs
-    asked = [
-        {
-            "scenario": scenario,
-            "method": method,
-            "training": Training(case, method, learning),
-            "faults": faults,
-        }
+    asked = {
+        Training(case, method, learning, faults, patience_s=epoch_s): {"scenario": scenario}
         for scenario, faults in _scenarios(epoch_s).items()
         for method in ("gosgd", "edgegossip")
-    ]
-    shared = {
-        "platforms": case.nodes,
-        "dataset": learning.data.name,
-        "learner": learning.learner,
-        "train_samples": points,
-        "seed": seed,
-        "patience_s": epoch_s,
     }
-    return train_all(
-        "Drop-outs",
-        one_curve,
-        asked,
-        DROPPED,
-        scale=scale,
-        labels=("scenario", "method", "platforms", "dataset", "learner", "train_samples", "seed"),
-        shared=shared,
-        processes=processes,
-        folder=folder,
-    )
+    about = "scenario", "method", "platforms", "dataset", "learner", "train_samples", "seed"
+    return train_each("Drop-outs", asked, scale, processes, folder).select(*about, *CURVE)
 
 
 def _scenarios(epoch_s: float) -> dict[str, tuple[Fault, ...]]:

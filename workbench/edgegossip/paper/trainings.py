@@ -5,7 +5,7 @@ Times are virtual seconds of the paper's size, which are the cost model's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,6 +38,8 @@ class Training(NamedTuple):
     case: Case
     method: str
     learning: Learning
+    faults: tuple[Fault, ...] = ()
+    patience_s: float | None = None  # with others that may fail; None for ever
 
     @property
     def learnt_as(self) -> Training:
@@ -45,7 +47,7 @@ class Training(NamedTuple):
 
         All wait for their peers, so what is learnt does not depend on how long it takes.
         """
-        if self.method != "gosgd":
+        if self.method != "gosgd" or self.patience_s is not None:
             return self
         same = Case(self.learning.learner, self.case.nodes, seed=self.case.seed)
         return self._replace(case=same)
@@ -57,14 +59,9 @@ class Training(NamedTuple):
         return operations, self.method == "gosgd"
 
 
-def one_curve(
-    *,
-    training: Training,
-    faults: tuple[Fault, ...] = (),
-    patience_s: float | None = None,
-) -> pl.DataFrame:
+def one_curve(*, training: Training) -> pl.DataFrame:
     """The evaluated epochs of a training."""
-    case, method, learning = training
+    case, method, learning, faults, patience_s = training
     trained = train(case, learning, method, faults=faults, patience_s=patience_s)
     whole(trained.run)  # half a training would compare nothing
     return curve(trained, sum(deployed(case, len(learning.data.y_train)).points))
@@ -110,11 +107,22 @@ def trainings(
     (mean over the platforms) and ``kept``, the share of samples learnt from. A training that
     diverged is one row with its ``reason``.
     """
-    asked: dict[Training, None] = {}  # in this order, each once
+    asked: dict[Training, dict[str, str]] = {}
     for case in with_seeds(cases, seeds_from(seed, seeds, SEEDS.at(scale))):
         learning = learning_at(scale, case, dataset)
-        asked[Training(case._replace(how=DEFAULTS), "gosgd", learning)] = None
-        asked[Training(case, "edgegossip", learning)] = None
+        asked[Training(case._replace(how=DEFAULTS), "gosgd", learning)] = {}
+        asked[Training(case, "edgegossip", learning)] = {}
+    return train_each(title, asked, scale, processes, folder)
+
+
+def train_each(
+    title: str,
+    asked: Mapping[Training, Mapping[str, str]],
+    scale: str,
+    processes: int | None,
+    folder: Path | None,
+) -> pl.DataFrame:
+    """Rows of `trainings`, in the order asked for; columns of each training's own beside them."""
     wanted = list(dict.fromkeys(each.learnt_as for each in asked))
     wanted.sort(key=lambda each: each.work, reverse=True)  # so that none is long when others end
     points = [
@@ -132,8 +140,13 @@ def trainings(
         by_number = learnt.partition_by("number", as_dict=True, include_key=False)
         curves = {wanted[number]: curve for (number,), curve in by_number.items()}
         finished = [each for each in asked if each.learnt_as in curves]
-        rows = [_about(each, curves[each.learnt_as]) for each in finished]
-        return pl.concat([pl.DataFrame(schema=_ABOUT | CURVE), *rows])
+        rows = [
+            _about(each, curves[each.learnt_as]).with_columns(
+                pl.lit(value).alias(name) for name, value in asked[each].items()
+            )
+            for each in finished
+        ]
+        return pl.concat([pl.DataFrame(schema=_ABOUT | CURVE), *rows], how="diagonal")
 
     return train_all(
         title,
@@ -150,9 +163,9 @@ def trainings(
 
 def _about(training: Training, curve: pl.DataFrame) -> pl.DataFrame:
     """One training's curve, with its setting."""
-    case, method, learning = training
+    case, method, learning, _, patience_s = training
     points, plain = len(learning.data.y_train), method == "gosgd"
-    if plain:
+    if plain and patience_s is None:
         platforms = deployed(case, points, learning.points)
         ends_s = epoch_ends_s(platforms.course(learning.epochs))
         at_s = [None if epoch is None else ends_s[epoch - 1] for epoch in curve["epoch"]]
