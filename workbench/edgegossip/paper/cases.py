@@ -7,18 +7,16 @@ one. So times, and the balancer's ratios, are those of the paper's size.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from workbench import datasets, decentralised
 from workbench.datasets import Dataset, partition
 from workbench.decentralised import Gossip, nearest
-from workbench.edgegossip.costs.course import Epoch
 from workbench.edgegossip.paper.testbed import (
     DEFAULTS,
     EPOCHS,
@@ -179,28 +177,3 @@ def train(
     made, points = setup(case, learning, patience_s=patience_s), len(learning.data.y_train)
     how = deployed(case, points, learning.points).options(case.how)
     return decentralised.train(made, None if method == "gosgd" else how, faults=faults)
-
-
-def curve(trained: Trained[tuple[Tensor, ...]], points: int) -> pl.DataFrame:
-    """Mean over the platforms of each evaluated epoch.
-
-    Columns ``epoch``, ``at_s`` (of the last platform), ``top1`` and ``kept``, the share of all
-    samples that were learnt from.
-    """
-    return (
-        trained.epochs.group_by("epoch", maintain_order=True)
-        .agg(
-            pl.col("at_s").max(),
-            pl.col("top1").mean(),
-            kept=pl.col("samples").sum() / points,
-        )
-        .filter(pl.col("top1").is_not_null())
-    )
-
-
-def epoch_ends_s(epochs: Sequence[Epoch]) -> list[float]:
-    """Second at which the last platform finishes each epoch."""
-    ends_s: dict[int, float] = {}
-    for row in epochs:
-        ends_s[row.epoch] = max(row.end_s, ends_s.get(row.epoch, 0.0))
-    return list(ends_s.values())

@@ -14,9 +14,7 @@ import polars as pl
 from workbench.edgegossip.paper.cases import (
     Case,
     Learning,
-    curve,
     deployed,
-    epoch_ends_s,
     learning_at,
     train,
 )
@@ -60,11 +58,19 @@ class Training(NamedTuple):
 
 
 def one_curve(*, training: Training) -> pl.DataFrame:
-    """The evaluated epochs of a training."""
+    """Evaluated epochs of a training, means over the platforms.
+
+    ``at_s`` is the last platform's, ``kept`` the share of all samples that were learnt from.
+    """
     case, method, learning, faults, patience_s = training
     trained = train(case, learning, method, faults=faults, patience_s=patience_s)
     whole(trained.run)  # half a training would compare nothing
-    return curve(trained, sum(deployed(case, len(learning.data.y_train)).points))
+    points = sum(deployed(case, len(learning.data.y_train)).points)
+    return (
+        trained.epochs.group_by("epoch", maintain_order=True)
+        .agg(pl.col("at_s").max(), pl.col("top1").mean(), kept=pl.col("samples").sum() / points)
+        .filter(pl.col("top1").is_not_null())
+    )
 
 
 CURVE: dict[str, Any] = {
@@ -167,7 +173,11 @@ def _about(training: Training, curve: pl.DataFrame) -> pl.DataFrame:
     points, plain = len(learning.data.y_train), method == "gosgd"
     if plain and patience_s is None:
         platforms = deployed(case, points, learning.points)
-        ends_s = epoch_ends_s(platforms.course(learning.epochs))
+        rows = platforms.course(learning.epochs)
+        ends_s = [
+            max(row.end_s for row in rows[first : first + case.nodes])
+            for first in range(0, len(rows), case.nodes)
+        ]
         at_s = [None if epoch is None else ends_s[epoch - 1] for epoch in curve["epoch"]]
         curve = curve.with_columns(at_s=pl.Series(at_s, dtype=pl.Float64))
     about = {
