@@ -8,7 +8,7 @@ import pytest
 from workbench.clusters import load_calibration
 from workbench.olpb.algorithms.schedules import batched
 from workbench.olpb.costs.library import library_graph
-from workbench.olpb.paper import calibration, paying
+from workbench.olpb.paper import calibration, paying, scan_answers
 from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12, TABLE1
 from workbench.olpb.paper.testbed import (
     CURVES,
@@ -105,6 +105,58 @@ def test_readings_are_judged_as_the_figures_are() -> None:
     weighed = calibration.answers_by(READING, Constants.load())
     for claim in (*calibration.FITTED, *calibration.PREDICTED):
         assert weighed[claim].ours == pytest.approx(shown[claim].ours), claim
+
+
+def timed(*rows: tuple[object, ...]) -> pl.DataFrame:
+    """Rows of curve, number of nodes, p, batch size, scan and milliseconds."""
+    columns = ("method", "nodes", "delay_factor", "batch_size", "scan", "ms")
+    frame = pl.DataFrame(rows, columns, orient="row").with_columns(model=pl.lit("squeezenet"))
+    return frame.with_columns(backward_s=pl.col("ms") / 1000)
+
+
+def test_two_levels_save_what_three_take_more_on_32_nodes() -> None:
+    frame = timed(
+        ("olpb_l2", 4, 20.0, 1, "hillis_steele", 900.0),
+        ("olpb_l3", 4, 20.0, 1, "hillis_steele", 800.0),
+        ("olpb_l2", 32, 20.0, 1, "hillis_steele", 300.0),
+        ("olpb_l3", 32, 20.0, 1, "hillis_steele", 370.0),
+    )
+    found = scan_answers.faster_level(frame)
+    assert found.ours == pytest.approx(70)
+    assert "-100 at 4" in found.detail
+
+
+def test_milliseconds_are_those_at_the_ends_of_the_delays() -> None:
+    delays = (("olpb_l2", 5.0, 250.0), ("olpb_l2", 40.0, 500.0), ("bppsa", 5.0, 1.0))
+    frame = timed(*((curve, 32, p, 1, "hillis_steele", ms) for curve, p, ms in delays))
+    assert scan_answers.milliseconds(0, frame).ours == pytest.approx(250)
+    assert scan_answers.milliseconds(-1, frame).ours == pytest.approx(500)
+    assert scan_answers.growth("olpb_l2", frame).ours == pytest.approx(2)
+
+
+@pytest.mark.parametrize(("tree_ms", "holds"), [(29.0, True), (31.0, False)])
+def test_the_faster_scan_is_so_at_every_batch_size(tree_ms: float, holds: bool) -> None:
+    frame = timed(
+        ("olpb_l2", 16, 20.0, 10, "hillis_steele", 20.0),
+        ("olpb_l2", 16, 20.0, 10, "blelloch", 10.0),
+        ("olpb_l2", 16, 20.0, 20, "hillis_steele", 30.0),
+        ("olpb_l2", 16, 20.0, 20, "blelloch", tree_ms),
+    )
+    assert scan_answers.faster_scan(frame).ours is holds
+
+
+def test_a_layer_of_normalisation_is_counted_where_there_is_one() -> None:
+    frame = TABLE1.frame(models=["vgg16", "resnet20_cifar"])
+    assert frame["normalisation_nodes"].to_list() == [None, 6]
+    answer = scan_answers.normalisation(frame)
+    assert answer is not None
+    assert answer.ours == 6
+    assert scan_answers.normalisation(frame[:1]) is None
+
+
+def test_by_the_papers_counting_nothing_is_computed_twice() -> None:
+    frame = paying.PAYS.frame("smoke").filter(counting="paper", network="lenet5")
+    assert frame["work_ratio"].to_list() == pytest.approx([1.0] * len(frame))
 
 
 def test_other_settings_answer_nothing() -> None:

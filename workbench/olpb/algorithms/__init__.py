@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from workbench.memory.packing import PACKERS
 from workbench.memory.pebble import pebble
 from workbench.olpb.algorithms import schedules
+from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.levels import GROUPINGS, METHODS
 
 SCANS = schedules.ALGORITHMS
 
 ALGORITHMS: dict[str, Mapping[str, object]] = {
-    "groupings": GROUPINGS,
+    "methods": {**GROUPINGS, "dpb": cut},
     "scans": SCANS,
     "planners": {"pebble": pebble, **PACKERS},
 }

@@ -130,8 +130,8 @@ def _network_work(
     if counting == "paper":
         testbed = variant(nodes=nodes, batch_size=batch_size)
         bare = replace(testbed, constants=replace(testbed.constants, operator_ms=0.0))
-        planned, work = bare.scan_work(network, method)
-        return planned, work, sum(work.element_flops or ())
+        alone = sum(group.backward_flops for group in bare.subtasks(network, method))
+        return *bare.scan_work(network, method), alone
     unit = "matrix_layer" if method == "bppsa" else "operator"
     elements = network_elements(network, batch_size, unit, CURVES[method].level)
     planned = plan(len(elements), nodes, "hillis_steele")
