@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 from weakref import WeakKeyDictionary
 
@@ -32,16 +32,17 @@ import numpy as np
 from workbench import training
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import Dataset
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
-from workbench.decentralised.gradient_exchange.part import Part, Values
-from workbench.decentralised.learner import PeerLearner
+from workbench.decentralised.learner import PeerLearner, Updates
 from workbench.dlion import ENVIRONMENTS, SYSTEMS, Setup, System, Trained, train
+from workbench.dlion.gradient import Gradient, Links
+from workbench.dlion.part import Part, Values
+from workbench.dlion.programs.program import WorkerModel, WorkerProgram
 
 ROUNDS, BAR_PERCENT = 7, 15.0
 CASES = {"cipher": (10, 0.8), "cipher_small": (30, 0.02)}
 """Iterations, and the seconds of one that let links carry some of a gradient, but not all."""
 WORKERS, LENET_ITERATIONS, SHARED_ITERATIONS, MESSAGES_BAR = (16, 64), 25, 2, 1.5
-NOTED = ("gradient", "add", "try_out", "evaluate", "snapshot", "buffers", "merge", "merge_buffers")
+NOTED = ("gradient", "add", "try_out", "evaluate", "snapshot", "merge")
 """What workers do with their models, beside applying their own gradients."""
 
 
@@ -131,10 +132,14 @@ class Log:
     models: list[tuple[object, int]] = field(default_factory=list)
     within: bool = False
 
+    def places(self, updates: Updates) -> tuple[tuple[int, float], ...]:
+        """Where the parts in updates were made, each with its factor."""
+        return tuple((self.parts[cast(Part, part)], factor) for part, factor in updates)
+
 
 def noted(setup: Setup, system: System) -> tuple[Log, Trained]:
     """Train, and note what is computed."""
-    log = Log()
+    log, own_learnt = Log(), WorkerProgram.learnt
 
     def noting(name: str) -> Callable[..., Any]:
         method = getattr(PeerLearner, name)
@@ -146,19 +151,29 @@ def noted(setup: Setup, system: System) -> tuple[Log, Trained]:
             values = [*args, *kwargs.values()]
             updates = values.pop() if name == "add" or "updates" in kwargs else ()
             model = None
-            if name.startswith("merge"):
+            if name == "merge":
                 first = values.pop(0)
                 model = next(at for one, at in log.models if one is first)
-            places = tuple((log.parts[part], factor) for part, factor in updates)
-            log.calls.append(Call(self.node, name, tuple(values), places, model))
+            log.calls.append(Call(self.node, name, tuple(values), log.places(updates), model))
             at, log.within = len(log.calls) - 1, True
             found = method(self, *args, **kwargs)
             log.within = False
-            if name in ("snapshot", "buffers"):
+            if name == "snapshot":
                 log.models.append((found, at))
             return found
 
         return call
+
+    @wraps(WorkerProgram.learnt)
+    def learnt_of(program: WorkerProgram) -> WorkerModel:
+        """What has arrived but is not added yet counts for the weights at the end."""
+        assert program.worker is not None
+        left = log.places(program.worker.inbox)
+        log.calls.append(Call(program.worker.node, "add", updates=left))
+        log.within = True
+        model = own_learnt(program)
+        log.within = False
+        return model
 
     def generate(gradient: Gradient, links: Links) -> Mapping[int, Part]:
         hook: Any = system.generate_partial_gradients
@@ -171,6 +186,7 @@ def noted(setup: Setup, system: System) -> tuple[Log, Trained]:
     with ExitStack() as stack:
         for name in NOTED:
             stack.enter_context(mock.patch.object(PeerLearner, name, noting(name)))
+        stack.enter_context(mock.patch.object(WorkerProgram, "learnt", learnt_of))
         learnt = train(setup, replace(system, generate_partial_gradients=generate), threads=1)
     return log, learnt
 
@@ -200,7 +216,7 @@ def bare(setup: Setup, system: System, log: Log) -> np.ndarray[Any, Any]:
         elif call.what == "add":
             continue
         found = getattr(learner, call.what)(*given)
-        if call.what in ("snapshot", "buffers"):
+        if call.what == "snapshot":
             models[at] = found
     return np.stack([learner.flat.parameters.numpy() for learner in learners])
 

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench import training
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
-from workbench.decentralised.gradient_exchange.part import Part, Values, encoded_bytes
 from workbench.dlion.algorithms.max_n import LEAST_N, STEPS, Ranks, per_link
+from workbench.dlion.gradient import Gradient, Links
+from workbench.dlion.part import Part, Values, encoded_bytes
 
 ROUNDS, PLAIN_ROUNDS, BATCH = 41, 3, 32
 LINKS_BAR, MS_BAR = 1.5, 15.0

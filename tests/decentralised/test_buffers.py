@@ -23,13 +23,14 @@ from workbench.decentralised import (
     NoLoCo,
 )
 from workbench.decentralised.exchanges.gosgd import WeightedModel
+from workbench.decentralised.learner import Model
 from workbench.runtime import Crash
 from workbench.training.batches import Draw
 
 
 def model() -> torch.nn.Module:
     return torch.nn.Sequential(
-        torch.nn.Flatten(), torch.nn.Linear(784, 10), torch.nn.BatchNorm1d(10)
+        torch.nn.Flatten(), torch.nn.Linear(64, 10), torch.nn.BatchNorm1d(10)
     )
 
 
@@ -57,7 +58,8 @@ def test_gosgd_merges_by_weights() -> None:
     exchange, own = GoSgd(0.5)(worker), learner.buffers()
     exchange.alpha = 0.3
     other = {name: tensor + 1 for name, tensor in own.items()}
-    exchange.arrived.append(WeightedModel(0.1, 1, learner.snapshot(), other))
+    parameters = learner.snapshot().parameters
+    exchange.arrived.append(WeightedModel(0.1, 1, Model(parameters, other)))
     exchange.merge()
     found = learner.buffers()
     torch.testing.assert_close(found["2.running_mean"], own["2.running_mean"] + 0.25)
@@ -114,7 +116,7 @@ def test_one_that_is_gone_is_left_out_of_the_mean() -> None:
     of = replace(runs.setup(4, iterations=12, patience_s=0.3), model=normalised)
     built = of.programs(DiLoCo(4))
     run = training.run(built, training.RunOptions(faults=[Crash(2, 0.5)])).run
-    found = [run.learnt[node].buffers["1.running_mean"] for node in range(4)]
+    found = [run.learnt[node].model.buffers["1.running_mean"] for node in range(4)]
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[3])
     assert not torch.allclose(found[0], found[2])

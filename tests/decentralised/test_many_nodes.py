@@ -1,4 +1,4 @@
-"""A hundred nodes of LeNet-5 learn, in memory that grows with their number and no faster."""
+"""A hundred nodes learn, in memory that grows with their number and no faster."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-import torch
 
-from tests.decentralised.setups import DIGITS, MODEL_BYTES, cluster, learners
+from tests.decentralised.setups import DIGITS, MODEL_BYTES, cluster, learners, linear
 from workbench import decentralised
 from workbench.decentralised import GossipSetup
-from workbench.decentralised.learner import PeerLearner
+from workbench.decentralised.learner import Model, PeerLearner
 from workbench.runtime import simulate
 from workbench.training import fixed_threads
 
@@ -23,8 +22,8 @@ def setup_of(nodes: int, epochs: int = 1) -> GossipSetup:
     graph = decentralised.random_regular(nodes, 3)
     shards = [np.arange(3 * node, 3 * node + 4) % 96 for node in range(nodes)]
     return GossipSetup(
-        "lenet5", DIGITS, shards, cluster(graph), exchange=decentralised.Gossip(graph),
-        batch_size=4, epochs=epochs, sample_s=0.01, evaluate_every=epochs,
+        linear, DIGITS, shards, cluster(graph), exchange=decentralised.Gossip(graph),
+        batch_size=4, epochs=epochs, sample_s=0.01, evaluate_every=epochs, parallel=True,
     )  # fmt: skip
 
 
@@ -36,11 +35,11 @@ class Held:
         for learner in learners:
             learner.snapshot = partial(self._copied, learner.snapshot)  # type: ignore[method-assign]
 
-    def _copied(self, snapshot: Callable[[], torch.Tensor]) -> torch.Tensor:
+    def _copied(self, snapshot: Callable[[], Model]) -> Model:
         made = snapshot()
         self._alive += 1
         self.most = max(self.most, self._alive)
-        weakref.finalize(made, self._gone)
+        weakref.finalize(made.parameters, self._gone)
         return made
 
     def _gone(self) -> None:

@@ -116,12 +116,10 @@ test_mixing_refused = refusals(
                 [[1.5, -0.5], [-0.5, 1.5]],
                 [[np.nan, 1.0], [0.0, 1.0]],
             ],
-            r"shape \((1, 2|0, 0)?\)|holds text": [[[0.5, 0.5]], np.empty((0, 0)), "ring"],
-            "rows of a mixing matrix must be equally long": [[[1, 2], [3]]],
-            "holds (text|complex numbers|objects); give weights": [
-                [["a", "b"], ["c", "d"]],
-                np.eye(2) * 1j,
-                [[None, 1], [1, None]],
+            r"shape \((1, 2|0, 0)\)": [[[0.5, 0.5]], np.empty((0, 0))],
+            "matrix is .*; give rows of equal length": [
+                *("ring", [[1, 2], [3]], [["a", "b"], ["c", "d"]]),
+                *([[1j, 0], [0, 1j]], [[None, 1], [1, None]]),
             ],
         }
     },
@@ -161,9 +159,9 @@ def test_a_matrix_or_a_graph_is_made_a_mixing() -> None:
 
 
 @pytest.mark.parametrize("make", GRAPHS.values(), ids=GRAPHS)
-@pytest.mark.parametrize("nodes", ["8", 2.5, None, True])
+@pytest.mark.parametrize("nodes", ["8", 2.5, None, True, 0])
 def test_nodes_that_are_no_whole_number_are_refused(make: Any, nodes: Any) -> None:
-    with pytest.raises(ValueError, match=r"nodes is .*; give how many"):
+    with pytest.raises(ValueError, match=r"nodes is .*; it must be a whole number"):
         make(nodes)
     assert len(make(np.int64(4))) == 4
 
@@ -178,5 +176,5 @@ def test_a_degree_that_nobody_gave_is_told_as_such() -> None:
 test_degree_refused = refusals(
     partial(decentralised.random_regular, 7),
     {"degree": 2},
-    {"degree": {"7 nodes with .* peers": [3, 7, 1, -1], r"degree is 2\.5": [2.5]}},
+    {"degree": {"7 nodes with .* peers": [3, 7, 1], r"degree is (-1|2\.5)": [-1, 2.5]}},
 )

@@ -27,9 +27,10 @@ GOOD = epochwise(decentralised.ring(4))
     [
         ({"patience_s": 7.9e-5}, r"patience_s is 7\.9e-05, .* heartbeats .* 8e-05, .* of 0\.08 s"),
         ({"shards": [np.arange(4)] * 3}, "3 shards for a cluster of 4 nodes"),
-        ({"shards": [np.arange(0)] * 4}, "shard of node 0"),
-        ({"shards": [np.arange(200)] * 4}, "indices from 0 to 199"),
-        ({"shards": [np.ones(3)] * 4}, "shard of node 0 is of float64; give integers"),
+        *(
+            ({"shards": [shard] * 4}, r"shard of node 0 is \[.*; give the indices .* 0 to 95")
+            for shard in (np.arange(0), np.arange(200), -np.arange(3), np.ones(3))
+        ),
         (
             {"shards": [[0, [1]]] * 4},
             r"shards is \[\[0, \[1\]\], .*; give the indices of each",
@@ -37,10 +38,10 @@ GOOD = epochwise(decentralised.ring(4))
         ({"exchange": decentralised.ring(4)}, "give one such as decentralised.Gossip"),
         ({"exchange": Gossip(decentralised.ring(3))}, "for 3 nodes, not for 4"),
         ({"exchange": DiLoCo()}, "no link leads from node0 to node2"),
-        ({"sample_s": [1.0, 2.0]}, "sample_s has 2 numbers for 4 nodes"),
-        ({"flops_per_s": [1.0, 2.0, math.inf, 1.0]}, "flops_per_s"),
-        ({"flops_per_s": None}, "flops_per_s is None; give one number for all nodes"),
+        ({"sample_s": [1.0, 2.0]}, "give one number for all nodes, or 4, one for each"),
+        ({"sample_s": [1.0, 2.0, math.inf, 1.0]}, "sample_s is .* above 0 and finite"),
         ({"sample_s": ["a"] * 4}, "sample_s is"),
+        ({"flops_per_s": math.inf}, "flops_per_s"),
         *(({"sample_s": numbers}, "where order counts; give") for numbers in ({0.5, 0.25}, {0: 1})),
         *(({"shards": shards}, "where order counts; give") for shards in ({(0, 1)}, {(0, 1): 1})),
     ],
@@ -66,23 +67,16 @@ def test_numbers_of_numpy_are_taken(changes: dict[str, Any]) -> None:
         assert setup.seconds_per_sample == pytest.approx((0.1,) * 4)
 
 
-def test_each_node_has_a_speed_of_its_own() -> None:
-    setup = replace(GOOD, sample_s=None, flops_per_s=[1e9, 2e9, 1e9, 1e9])
-    slow, quick, *alike = setup.seconds_per_sample
-    assert [slow, slow] == alike
-    assert slow == pytest.approx(2 * quick)
-
-
 def test_costs_of_ones_own_model_are_those_of_its_profile_and_trying_it_draws_nothing() -> None:
     def made() -> torch.nn.Module:
         return torch.nn.Sequential(
-            torch.nn.Flatten(), torch.nn.Linear(784, 12), torch.nn.ReLU(), torch.nn.Linear(12, 10)
+            torch.nn.Flatten(), torch.nn.Linear(64, 12), torch.nn.ReLU(), torch.nn.Linear(12, 10)
         )
 
     before = torch.get_rng_state()
     setup = replace(GOOD, model=made, sample_s=None, flops_per_s=1e6)
     assert torch.equal(torch.get_rng_state(), before)
-    operations = 2 * (784 * 12 + 120) * 3  # forward, and twice that backward
+    operations = 2 * (64 * 12 + 120) * 3  # forward, and twice that backward
     assert setup.seconds_per_sample == pytest.approx((operations / 1e6,) * 4)
 
 
@@ -133,17 +127,6 @@ def test_spread_is_the_distance_from_the_mean(values: list[list[float]], offset:
     exact = models.astype(float)
     expected = np.sqrt(((exact - exact.mean(0)) ** 2).sum(1).mean())
     assert spread.error == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.parametrize("options", [{"probability": 1.5}, {"probability": "a"}])
-def test_probabilities_are_between_0_and_1(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="probability is"):
-        GoSgd(**options)
-
-
-def test_weights_that_do_not_sum_to_1_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"sum to 1.2, not to 1"):
-        Gossip(np.full((4, 4), 0.3))
 
 
 def test_gossip_along_all_links_is_the_default() -> None:

@@ -21,7 +21,6 @@ from tests.refusals import refusals
 from tests.short_trainings import DIGITS
 from workbench.clusters import Cluster, Link, Node, SharedCapacity, full_mesh
 from workbench.decentralised import EXCHANGES, DiLoCo, MakeExchange, MoshpitSgd, NoLoCo
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
 from workbench.dlion import (
     ENVIRONMENTS,
     SYSTEMS,
@@ -41,6 +40,7 @@ from workbench.dlion.algorithms.hop import bounded_but_the_backup
 from workbench.dlion.algorithms.max_n import MaxN
 from workbench.dlion.costs.dry_run import SHARES
 from workbench.dlion.costs.iteration import PERIODS, Workload, first_iterations, iteration
+from workbench.dlion.gradient import Gradient, Links, Parts
 
 CIPHER_BYTES = 5e6
 VALUES = 640
@@ -115,7 +115,7 @@ def test_times_are_those_of_a_simulated_training(environment: str, name: str) ->
     check_times(narrow(environment), EXACT[name])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data(), name=st.sampled_from([*EXACT]))
 def test_times_on_any_cluster(data: st.DataObject, name: str) -> None:
     workers = data.draw(st.integers(2, 5))
@@ -160,7 +160,7 @@ def test_bytes_to_changing_partners_are_those_of_a_training_of_the_same_seed(nam
     assert predicted == bytes_by_link(rows.filter(pl.col("iteration") > half), half)
 
 
-@pytest.mark.parametrize("mbps", [5, 40])
+@pytest.mark.parametrize("mbps", usually([5], [5, 40]))
 def test_ako_sends_what_it_sends_in_the_long_run(mbps: float) -> None:
     """However much slower than the others a worker is: it knows its links later."""
     where = Environment("any", (1, 6, 24), (mbps, 40, 40))
@@ -176,12 +176,12 @@ def test_what_workers_send_does_not_depend_on_their_order() -> None:
     cores, mbps = (4, 1, 2), (5, 20, 40)
     for name in ("dlion", "max10", "ako"):
         rates = []
-        for order in permutations(range(3)):
+        for order in ((0, 1, 2), (1, 2, 0), (2, 1, 0)):
             own = tuple(cores[at] for at in order), tuple(mbps[at] for at in order)
             where = Environment("any", *own)
             cluster = where.cluster(carries=4 * VALUES / CIPHER_BYTES)
             rates.append(iteration(cluster, WORK, name).samples_per_s)
-        assert rates == pytest.approx(rates[:1] * 6, rel=0.01)
+        assert rates == pytest.approx(rates[:1] * 3, rel=0.01)
 
 
 def test_a_large_model_takes_as_long_as_its_bytes() -> None:
@@ -202,7 +202,9 @@ PLAIN_DLION = replace(
 )
 
 
-@pytest.mark.parametrize("environment", ["homo_b", "hetero_net_a", "hetero_sys_b"])
+@pytest.mark.parametrize(
+    "environment", usually(["hetero_sys_b"], ["homo_b", "hetero_net_a", "hetero_sys_b"])
+)
 def test_dlion_sends_what_links_carry_while_it_computes(environment: str) -> None:
     cluster, count = narrow(environment), 100
     predicted = iteration(cluster, WORK, PLAIN_DLION)
@@ -252,7 +254,7 @@ WAITING: dict[str, tuple[Callable[..., bool], oracle.MayBegin]] = {
 
 
 @pytest.mark.parametrize("waiting", WAITING)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(case=small_cases())
 def test_begins_are_those_of_the_oracle(
     waiting: str, case: tuple[list[int], list[int], int]
@@ -321,7 +323,10 @@ def test_equal_workers_compute_then_send(environment: str) -> None:
     assert found.wait_s == pytest.approx((sending_s,) * 6, rel=ROUNDING)
 
 
-@pytest.mark.parametrize("name", ["baseline", "hop", "gaia", "choco_sgd", "moshpit_sgd"])
+@pytest.mark.parametrize(
+    "name",
+    usually(["hop", "gaia", "choco_sgd"], ["baseline", "hop", "gaia", "choco_sgd", "moshpit_sgd"]),
+)
 @pytest.mark.parametrize("environment", usually(["hetero_sys_a"], ["hetero_sys_a", "regions"]))
 def test_the_mean_is_that_of_a_long_training(environment: str, name: str) -> None:
     cluster, count = narrow(environment), 50 * 24 if name == "moshpit_sgd" else 200
@@ -334,20 +339,10 @@ def test_the_mean_is_that_of_a_long_training(environment: str, name: str) -> Non
     assert found.iteration_s == pytest.approx(expected, rel=0.01)
 
 
-def test_capacities_are_those_of_the_instant() -> None:
-    cluster = ENVIRONMENTS["dynamic_sys_a"].cluster()
-    phases = [ENVIRONMENTS[name].cluster() for name in ("homo_b", "hetero_sys_a", "hetero_sys_b")]
-    starts_s = cluster.nodes[0].uplink.starts_s  # type: ignore[union-attr]
-    for at_s, phase in zip(starts_s, phases, strict=False):
-        assert iteration(cluster, WORK, "hop", at_s=at_s) == iteration(phase, WORK, "hop")
-
-
-def test_a_measured_share_is_sent_unless_another_is_given() -> None:
+def test_a_measured_share_is_sent() -> None:
     for name, share in SHARES.items():
-        for own, sent in ((None, share), (0.5, 0.5)):
-            found = iteration(narrow("homo_b"), WORK, name, share=own)
-            each = set(found.link_bytes.values())
-            assert max(each) == pytest.approx(min(each)) == pytest.approx(sent * WORK.model_bytes)
+        each = set(iteration(narrow("homo_b"), WORK, name).link_bytes.values())
+        assert max(each) == pytest.approx(min(each)) == pytest.approx(share * WORK.model_bytes)
 
 
 def test_equal_hooks_have_equal_shares() -> None:
@@ -394,15 +389,13 @@ test_refused = refusals(
             "give a Cluster": ["homo_b"],
             "one worker": [Cluster([Node("a")])],
             "a has a speed of 0 at 0 s": [halted("speed")],
-            "the uplink of a carries nothing at 0 s; give another at_s": [halted("uplink_bps")],
+            "the uplink of a carries nothing at 0 s; give it a bandwidth": [halted("uplink_bps")],
         },
         "system": {
             "Did you mean 'dlion'": ["dlyon"],
             "all workers wait, and nothing is on its way": [waiting(_never)],
             "waits for ever while others go on; synch_training": [waiting(_all_but_the_first)],
         },
-        "share": {"share is 0": [0]},
-        "at_s": {"at_s is -1": [-1]},
         "seed": {"seed is -1": [-1]},
     },
 )
@@ -415,16 +408,13 @@ test_other_types_refused = refusals(
     },
     TypeError,
 )
-test_share_of_models_refused = refusals(
-    iteration,
-    {**GOOD, "system": "diloco"},
-    {"share": {"share is 0.5, but DiLoCo sends no gradients; leave it out": [0.5]}},
-)
 test_workload_refused = refusals(
     Workload,
     {"model_bytes": 1e3, "sample_s": 1.0},
     {"local_batch": {"local_batch is 1000000000000; it must be at most 1e": [10**12]}},
 )
 test_first_iterations_refused = refusals(
-    first_iterations, {**GOOD, "iterations": 1}, {"iterations": {"iterations is 0": [0]}}
+    first_iterations,
+    {**GOOD, "iterations": 1},
+    {"iterations": {"iterations is 0": [0]}, "share": {"share is 0": [0]}},
 )

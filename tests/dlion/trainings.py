@@ -65,7 +65,7 @@ def any_often(name: str) -> System | MakeExchange:
         return often(name)
     exchange = EXCHANGES[name]
     rounds: Any = exchange
-    return replace(rounds, period=3) if hasattr(exchange, "period") else exchange
+    return replace(rounds, period=3) if exchange.period > 1 else exchange
 
 
 def batching(weighting: str = "dynamic", **changes: Any) -> Batching:

@@ -12,7 +12,7 @@ from tests.runtime import busy
 from workbench.clusters import Cluster, Link, Node
 from workbench.datasets.dataset import LIMIT
 from workbench.datasets.partition import PARTITION
-from workbench.decentralised.exchanges.collectives import PAIRS
+from workbench.decentralised.exchanges.noloco import PAIRS
 from workbench.runtime import Context, Crash, draw_faults, simulate
 from workbench.runtime.faults import Purpose, stream
 from workbench.training import repeatable

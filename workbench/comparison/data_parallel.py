@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from workbench.clusters import Cluster
-from workbench.decentralised.butterfly import assemble, butterfly
+from workbench.comparison.butterfly import assemble, butterfly
 from workbench.runtime import Context, Program, simulate
 from workbench.utils.checks import UserError, check_number
 

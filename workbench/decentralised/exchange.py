@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from workbench.utils.checks import check_fields
+
 if TYPE_CHECKING:
     from workbench.clusters import Cluster
-    from workbench.decentralised.gradient_exchange.part import Part
+    from workbench.decentralised.learner import Updates
     from workbench.decentralised.worker import Worker
 
 
@@ -31,11 +32,10 @@ class Exchange:
         self.worker = worker
 
     async def begin(self) -> None:
-        """Listen to the others; by default to their arrays."""
-        self.worker.listen_to_arrays()
+        """Listen to the others."""
 
-    def before_step(self) -> Sequence[tuple[Part, float]]:
-        """Bring the model up to date; return gradients to add to it, each with its factor."""
+    def before_step(self) -> Updates:
+        """Bring the model up to date; return updates to add to it, each with its factor."""
         return ()
 
     async def after_step(self, step: Step) -> None:
@@ -70,9 +70,25 @@ class MakeExchange(ABC):
     in_lockstep: ClassVar[bool] = True
     """Whether workers wait for each other by the number of their steps."""
 
+    period: int = 1
+    """Steps from one exchange to the next."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)  # type: ignore[arg-type]  # of the dataclasses that derive from it
+
     @abstractmethod
     def __call__(self, worker: Worker) -> Exchange:
         """Make a worker's part."""
+
+    def exchanges_nothing(self, steps: int) -> str:
+        """Words for a training of fewer steps than a period; empty if it is long enough."""
+        if steps >= self.period:
+            return ""
+        name = type(self).__name__
+        return (
+            f"{name} exchanges models every {self.period} steps, so nothing at all in {steps}; "
+            f"train for more, or give a period of at most {steps}, as in {name}(period={steps})"
+        )
 
     def check(self, cluster: Cluster) -> None:
         """Refuse a cluster on which it cannot run; by default, links must join all nodes."""

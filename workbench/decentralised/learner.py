@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from workbench.training import (
@@ -25,12 +24,31 @@ from workbench.training.repeatable import STEP, derive
 from workbench.training.trained import DivergedError
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
     from workbench.datasets import Dataset
-    from workbench.decentralised.gradient_exchange.part import Part
 
-    Updates = Sequence[tuple[Part, float]]
+Values = NDArray[Any]
+"""Numbers of a model or a gradient, flat."""
+
+
+class Addend(Protocol):
+    """A vector that can be added to a model, such as a part of a gradient."""
+
+    def add_to(self, flat: Values, scale: float) -> None:
+        """Add it, times `scale`, to a flat vector."""
+
+
+Updates = Sequence[tuple[Addend, float]]
+"""Vectors to add to a model, each with its factor."""
+
+
+class Model(NamedTuple):
+    """A model as it travels; its buffers weigh nothing on the links."""
+
+    parameters: Tensor
+    buffers: Mapping[str, Tensor]
 
 
 @dataclass(eq=False)
@@ -59,6 +77,8 @@ class PeerLearner:
         self.steps, self._restarts = 0, restarts
         self._loss_sum, self._samples = 0.0, 0
 
+    # --- Learning -------------------------------------------------------------------------------
+
     def learn(self, batch: NDArray[np.int64], updates: Updates = ()) -> float:
         """Take a step along the gradient of a batch; parameters as for `gradient`."""
         loss = self.gradient(batch, updates)
@@ -66,7 +86,7 @@ class PeerLearner:
         return loss
 
     def gradient(self, batch: NDArray[np.int64], updates: Updates = ()) -> float:
-        """Add peers' gradients to the model, then compute that of a batch; return the mean loss."""
+        """Add updates to the model, then compute the gradient of a batch; return the mean loss."""
         self.add(updates)
         loss = self._gradient_step(batch)
         if not math.isfinite(loss):
@@ -86,13 +106,6 @@ class PeerLearner:
         """Take a step along the gradient that was computed last."""
         self.sgd.step(self.flat.parameters, self.flat.gradients, self.velocity)
 
-    def add(self, updates: Updates) -> None:
-        """Add parts of gradients to the model, each times a factor."""
-        if updates:
-            flat = self.flat.parameters.numpy()
-            for part, factor in updates:
-                part.add_to(flat, factor)
-
     def try_out(self, batch: NDArray[np.int64]) -> None:
         """Compute the gradient of a batch, only for the time that it takes; the model stays."""
         buffers = self.buffers()
@@ -100,7 +113,7 @@ class PeerLearner:
         set_buffers(self.flat.module, buffers)
 
     def evaluate(self, updates: Updates = ()) -> Evaluation:
-        """Loss and metrics on the test samples, with peers' gradients added before."""
+        """Add updates to the model, then compute loss and metrics on the test samples."""
         self.add(updates)
         data = self.dataset
         return evaluate(self.flat.module, data.x_test, data.y_test, objective=self.objective)
@@ -111,9 +124,18 @@ class PeerLearner:
         self._loss_sum, self._samples = 0.0, 0
         return samples, loss_sum / samples if samples else None
 
-    def snapshot(self) -> Tensor:
-        """A copy of the parameters, to send."""
-        return self.flat.parameters.clone()
+    # --- Models of others -----------------------------------------------------------------------
+
+    def add(self, updates: Updates) -> None:
+        """Add updates to the model, each times its factor."""
+        if updates:
+            flat = self.flat.parameters.numpy()
+            for update, factor in updates:
+                update.add_to(flat, factor)
+
+    def snapshot(self) -> Model:
+        """A copy of the model, to send."""
+        return Model(self.flat.parameters.clone(), self.buffers())
 
     def buffers(self) -> dict[str, Tensor]:
         """Copies of the model's buffers."""
@@ -129,40 +151,38 @@ class PeerLearner:
         self.flat.parameters.copy_(parameters)
         set_buffers(self.flat.module, buffers)
 
-    def merge(self, parameters: Tensor, buffers: Mapping[str, Tensor], weight: float) -> None:
-        """Move towards a model: by 0 not at all, by 1 the whole distance; counters stay.
+    def merge(self, model: Model, weight: float) -> None:
+        """Move towards a model: by 0 not at all, by 1 the whole distance.
 
         Deviation: papers on exchanges of models are silent on what batch normalisation averages.
-        Here it is exchanged and averaged as the parameters are.
+        Here it is exchanged and averaged as the parameters are; counters stay.
         """
-        self.flat.parameters.lerp_(parameters, weight)
+        self.flat.parameters.lerp_(model.parameters, weight)
         self.take_buffers(
             {
-                name: tensor.lerp(buffers[name], weight)
+                name: tensor.lerp(model.buffers[name], weight)
                 for name, tensor in self.buffers().items()
                 if tensor.is_floating_point()
             }
         )
 
-    def mix(
-        self,
-        weights: Mapping[int, float],
-        models: Mapping[int, tuple[Tensor, Mapping[str, Tensor]]],
-    ) -> None:
+    def mix(self, weights: Mapping[int, float], models: Mapping[int, Model]) -> None:
         """Become a weighted sum, added up in the order of `weights`, the own model included.
 
         Buffers are averaged as in `merge`.
         """
         import torch
 
-        own = self.flat.parameters, self.buffers()
+        own = Model(self.flat.parameters, self.buffers())
         of_all = [(models.get(node, own), weight) for node, weight in weights.items()]
         total = torch.zeros_like(self.flat.parameters)
-        for (parameters, _), weight in of_all:
-            total.add_(parameters, alpha=weight)
-        mixed = {
-            name: torch.stack([buffers[name] * weight for (_, buffers), weight in of_all]).sum(0)
-            for name, tensor in own[1].items()
-            if tensor.is_floating_point()
-        }
-        self.adopt(total, own[1] | mixed)
+        for model, weight in of_all:
+            total.add_(model.parameters, alpha=weight)
+        self.take_buffers(
+            {
+                name: torch.stack([model.buffers[name] * weight for model, weight in of_all]).sum(0)
+                for name, tensor in own.buffers.items()
+                if tensor.is_floating_point()
+            }
+        )
+        self.flat.parameters.copy_(total)

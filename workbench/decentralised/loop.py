@@ -16,20 +16,23 @@ from workbench.decentralised.exchange import Exchange, Step
 from workbench.decentralised.learner import PeerLearner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from torch import Tensor
+    import numpy as np
+    from numpy.typing import NDArray
 
-    from workbench.decentralised.worker import Batch, Worker
+    from workbench.decentralised.learner import Model
+    from workbench.decentralised.worker import Worker
     from workbench.runtime import Message
+
+    Batch = NDArray[np.int64]
 
 
 class Checkpoint(NamedTuple):
     """Model and progress from which a worker that rejoins goes on."""
 
     iteration: int
-    parameters: Tensor
-    buffers: Mapping[str, Tensor]  # weigh nothing on the links, as in `workbench.training`
+    model: Model
     source: Any  # state of the sender's source
     exchange: Any  # state of its exchange
 
@@ -122,14 +125,13 @@ async def _rejoin(worker: Worker) -> Checkpoint | None:
         message = await worker.receive("checkpoint", worker.patience_s, peer)
         if message is not None:
             checkpoint: Checkpoint = message.payload
-            worker.learner.adopt(checkpoint.parameters, checkpoint.buffers)
+            worker.learner.adopt(*checkpoint.model)
             return checkpoint
     return None
 
 
 def _send_checkpoint(worker: Worker, source: Source, exchange: Exchange, message: Message) -> None:
     state = exchange.state()  # which may bring the model up to date
-    learner = worker.up_to_date
-    model = learner.snapshot(), learner.buffers()
-    checkpoint = Checkpoint(worker.progress.iteration, *model, source.state(), state)
-    worker.context.send(message.sender, worker.model_message("checkpoint", checkpoint))
+    model = worker.up_to_date.snapshot()
+    checkpoint = Checkpoint(worker.progress.iteration, model, source.state(), state)
+    worker.send_model(message.sender, "checkpoint", checkpoint)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.utils.checks import UserError
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 TOLERANCE = 1e-9  # for sums of weights, far above their rounding and far below what matters
 
@@ -98,8 +95,6 @@ class Mixing:
 
 def as_mixing(mixing: object) -> Mixing:
     """Return a `Mixing` as it is, one of a matrix, or of a graph by `metropolis_hastings`."""
-    import networkx as nx
-
     if isinstance(mixing, Mixing):
         return mixing
     if isinstance(mixing, nx.Graph):
@@ -118,8 +113,6 @@ def metropolis_hastings(graph: nx.Graph) -> Mixing:
     Each node keeps the rest of its own (Xiao, Boyd and Kim 2007, Sec. 2). The graph is undirected,
     of nodes 0 to n-1, without loops; another is refused with a MixingError.
     """
-    import networkx as nx
-
     if not isinstance(graph, nx.Graph):
         raise MixingError(
             f"{graph!r} is no networkx graph; give one, such as decentralised.ring(8)"
@@ -142,11 +135,11 @@ def metropolis_hastings(graph: nx.Graph) -> Mixing:
 def _real(weights: ArrayLike) -> NDArray[np.float64]:
     try:
         matrix = np.array(weights)
-    except ValueError:
-        raise MixingError(
-            "the rows of a mixing matrix must be equally long, a number for each node"
-        ) from None
+    except ValueError:  # of rows that differ in length
+        matrix = np.array(None)
     if matrix.dtype.kind not in "biuf":
-        what = {"c": "complex numbers", "U": "text", "S": "text"}.get(matrix.dtype.kind, "objects")
-        raise MixingError(f"the mixing matrix holds {what}; give weights, real numbers from 0 to 1")
+        raise MixingError(
+            f"the mixing matrix is {weights!r}; give rows of equal length, a real number from 0 to "
+            "1 for each node"
+        )
     return matrix.astype(np.float64)

@@ -76,39 +76,38 @@ class Evaluated(NamedTuple):
     evaluation: Evaluation
 
 
-@dataclass
 class Spread:
-    """Mean and squared distance from it, model by model (Welford 1962): no difference of sums."""
+    """Squared distance of models from their mean, model by model (Welford 1962)."""
 
-    counted: set[int] = field(default_factory=set)
-    squares: float = 0.0
-    mean: Tensor | None = None
-    incomplete: bool = False  # a model came when the mean was no longer kept
-
-    @property
-    def count(self) -> int:
-        """Number of models."""
-        return len(self.counted)
+    def __init__(self) -> None:
+        self.nodes: set[int] = set()  # whose models are counted
+        self.mean: Tensor | None = None
+        self.squares = 0.0
+        self.complete = True  # no model came when the mean was no longer kept
 
     def add(self, node: int, model: Tensor) -> None:
-        """Count one more node's model."""
+        """Count a node's model; the first one if it passes an epoch again after a restart."""
         import torch
 
+        if node in self.nodes:
+            return
         if self.mean is None:
+            if self.nodes:
+                self.complete = False
+                return
             self.mean = torch.zeros_like(model, dtype=torch.float64)
-        self.counted.add(node)
+        self.nodes.add(node)
+        count = len(self.nodes)
         parts = zip(torch.split(self.mean, _CHUNK), torch.split(model, _CHUNK), strict=True)
         for mean, part in parts:
             away = part - mean  # in double precision, as the mean is
-            mean.add_(away, alpha=1 / self.count)
-            self.squares += float(torch.dot(away, away)) * (1 - 1 / self.count)
+            mean.add_(away, alpha=1 / count)
+            self.squares += float(torch.dot(away, away)) * (1 - 1 / count)
 
     @property
     def error(self) -> float | None:
         """Root of the mean squared distance of the models from their mean; None if incomplete."""
-        if self.incomplete:
-            return None
-        return math.sqrt(max(self.squares, 0.0) / self.count)
+        return math.sqrt(max(self.squares, 0.0) / len(self.nodes)) if self.complete else None
 
 
 @dataclass
@@ -142,30 +141,21 @@ class PeerRecorder:
                 self.transfers.append((at_s, *who, *value[1:-1], int(value.size_bytes)))
 
     def _end_epoch(self, node: int, end: EpochEnd) -> None:
-        name, evaluation = self.names[node], end.evaluation
+        name, nodes = self.names[node], len(self.names)
         test: list[float | None] = [None] * (1 + len(self.metrics))
-        if evaluation is not None:
-            where = f"for {name} on the test samples at the end of epoch {end.epoch}"
-            check_finite(evaluation.loss, where)
-            test = [evaluation.loss, *self._measured(evaluation)]
+        if end.evaluation is not None:
+            metrics = self._measured(end.evaluation, node, f"at the end of epoch {end.epoch}")
+            test = [end.evaluation.loss, *metrics]
         row = (end.epoch, node, name, end.ended_s, end.loss, *test, end.samples, end.restarts)
         self.rows.append(row)
-        self._spread(end.epoch, node, end.model)
-
-    def _spread(self, epoch: int, node: int, model: Tensor) -> None:
-        if epoch not in self.spreads:
-            self.spreads[epoch] = Spread()
-            open_epochs = [one for one, spread in self.spreads.items() if spread.mean is not None]
-            for oldest in sorted(open_epochs)[: max(0, len(open_epochs) + 1 - len(self.names))]:
+        if end.epoch not in self.spreads:
+            kept = sorted(epoch for epoch, one in self.spreads.items() if one.mean is not None)
+            for oldest in kept[: max(0, len(kept) + 1 - nodes)]:
                 self.spreads[oldest].mean = None
-        spread = self.spreads[epoch]
-        if node in spread.counted:  # a node that restarted may pass an epoch again
-            return
-        if spread.count and spread.mean is None:
-            spread.incomplete = True
-            return
-        spread.add(node, model)
-        if spread.count == len(self.names):
+            self.spreads[end.epoch] = Spread()
+        spread = self.spreads[end.epoch]
+        spread.add(node, end.model)
+        if len(spread.nodes) == nodes:
             spread.mean = None
 
     def frame(self) -> pl.DataFrame:
@@ -181,7 +171,9 @@ class PeerRecorder:
         """Names of the metrics that evaluations hold beside the loss."""
         return metrics_of_each(self.objective)
 
-    def _measured(self, evaluation: Evaluation) -> list[float]:
+    def _measured(self, evaluation: Evaluation, node: int, when: str) -> list[float]:
+        """Metrics, of a loss that is finite."""
+        check_finite(evaluation.loss, f"for {self.names[node]} on the test samples {when}")
         return [evaluation.metrics[name] for name in self.metrics]
 
     def last_iteration(self, node: int) -> int:
@@ -190,10 +182,9 @@ class PeerRecorder:
 
     def evaluate(self, at_s: float, node: int, iteration: int, evaluation: Evaluation) -> None:
         """Add a worker's metrics and loss on the test samples."""
-        where = f"for {self.names[node]} on the test samples after iteration {iteration}"
-        check_finite(evaluation.loss, where)
-        row = (iteration, *self._measured(evaluation), evaluation.loss)
-        self.evaluations.append((at_s, node, self.names[node], *row))
+        metrics = self._measured(evaluation, node, f"after iteration {iteration}")
+        row = (at_s, node, self.names[node], iteration, *metrics, evaluation.loss)
+        self.evaluations.append(row)
 
     def frames(self) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Evaluations, iterations and transfers."""

@@ -16,19 +16,13 @@ from workbench import training
 from workbench.datasets import partition
 from workbench.decentralised.exchange import MakeExchange
 from workbench.decentralised.exchanges.gossip import Gossip
+from workbench.decentralised.job import Job
 from workbench.decentralised.learner import PeerLearner
-from workbench.decentralised.worker import Job
 from workbench.profiles import LayerTimes
 from workbench.runtime import Synchronized
 from workbench.training import Sgd
 from workbench.training.setup import may_run_in_parallel
-from workbench.utils.checks import (
-    ABOVE_ZERO,
-    UserError,
-    at_least,
-    listed,
-    optional,
-)
+from workbench.utils.checks import ABOVE_ZERO, UserError, at_least, listed, optional
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,6 +34,7 @@ if TYPE_CHECKING:
     from workbench.training import FlatModel
 
 MOST_PATIENCES = 1000  # in a batch: more, and a run does little else than send heartbeats
+BACKWARD_OVER_FORWARD = 2.0  # seconds of a pass, where only FLOPs are known
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,13 +153,14 @@ class EpochSetup(PeerSetup, ABC):
         if self.exchange is None:
             object.__setattr__(self, "exchange", Gossip.along_links(self.network))
         exchange = check_exchange(self.exchange, self.network)
-        if exchange.in_lockstep:
-            batches = {-(-len(shard) // self.batch_size) for shard in self.held}
-            if len(batches) > 1:
-                raise UserError(
-                    f"nodes have from {min(batches)} to {max(batches)} batches an epoch, but "
-                    f"{type(exchange).__name__} needs as many of each; give shards of equal sizes"
-                )
+        batches = [-(-len(shard) // self.batch_size) for shard in self.held]
+        if exchange.in_lockstep and len({*batches}) > 1:
+            raise UserError(
+                f"nodes have from {min(batches)} to {max(batches)} batches an epoch, but "
+                f"{type(exchange).__name__} needs as many of each; give shards of equal sizes"
+            )
+        if too_short := exchange.exchanges_nothing(self.epochs * min(batches)):
+            raise UserError(too_short)
         if self.patience_s is not None:
             batches_s = [
                 min(self.batch_size, len(shard)) * sample_s / max(node.speed_over_time.values)
@@ -190,15 +186,13 @@ def check_exchange(exchange: object, cluster: Cluster) -> MakeExchange:
     return exchange
 
 
-def sample_seconds(
-    profile: ModelProfile, flops_per_s: float, backward_over_forward: float
-) -> float:
+def sample_seconds(profile: ModelProfile, flops_per_s: float) -> float:
     """Seconds to learn from a sample at this many FLOPs a second."""
     times = LayerTimes.from_flops(
         profile,
         flops_per_s=flops_per_s,
         batch_size=1,
-        backward_over_forward=backward_over_forward,
+        backward_over_forward=BACKWARD_OVER_FORWARD,
     )
     return times.forward_s + times.backward_s
 
@@ -218,19 +212,10 @@ def _check_shards(shards: object, nodes: int, dataset: Dataset) -> tuple[NDArray
         raise UserError(f"{len(arrays)} shards for a cluster of {nodes} nodes; each node needs one")
     count = len(dataset.y_train)
     for node, shard in enumerate(arrays):
-        if shard.ndim != 1 or not len(shard):
+        fits = shard.ndim == 1 and len(shard) and np.issubdtype(shard.dtype, np.integer)
+        if not (fits and shard.min() >= 0 and shard.max() < count):
             raise UserError(
-                f"the shard of node {node} is of shape {shard.shape}; give the indices of at "
-                "least one sample"
-            )
-        if not np.issubdtype(shard.dtype, np.integer):
-            raise UserError(
-                f"the shard of node {node} is of {shard.dtype}; give integers, the indices of its "
-                "samples"
-            )
-        if shard.min() < 0 or shard.max() >= count:
-            raise UserError(
-                f"the shard of node {node} has indices from {shard.min()} to {shard.max()}, "
-                f"but {dataset.name} has training samples 0 to {count - 1}"
+                f"the shard of node {node} is {np.array2string(shard, threshold=6)}; give the "
+                f"indices of at least one of the training samples, 0 to {count - 1}"
             )
     return arrays

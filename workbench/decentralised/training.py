@@ -16,12 +16,13 @@ from workbench import training
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.epochs import Epochs
+from workbench.decentralised.job import Job
 from workbench.decentralised.learner import PeerLearner
 from workbench.decentralised.loop import run
 from workbench.decentralised.recorder import PeerRecorder
 from workbench.decentralised.selecting import EverySample, MakeSelector, Selector, view_of
 from workbench.decentralised.setup import EpochSetup, sample_seconds
-from workbench.decentralised.worker import Job, Worker
+from workbench.decentralised.worker import Worker
 from workbench.runtime import Fault, Run, Synchronized
 from workbench.training import RunOptions, Standing, Trained, TrainingError
 from workbench.utils.checks import ABOVE_ZERO, UserError, check_kind, is_number, listed
@@ -65,15 +66,14 @@ class GossipSetup(EpochSetup):
         Seconds that learning from a sample takes at a node's speed of 1: for all, or for each
         node. None derives it from `flops_per_s`.
     flops_per_s
-        FLOPs a second that a node sustains at a speed of 1: for all, or for each node.
-    backward_over_forward
-        Seconds of a backward pass over those of a forward pass.
+        FLOPs a second that a node sustains at a speed of 1.
 
     Raises
     ------
     ValueError
         As for `workbench.training.Setup`; numbers out of range; not a node for each shard, or a
-        shard with indices beyond the samples; an exchange that does not fit the cluster.
+        shard with indices beyond the samples; an exchange that does not fit the cluster, or whose
+        period is longer than the training.
     workbench.clusters.MissingLinkError
         The exchange needs a link that the cluster lacks.
     """
@@ -81,15 +81,13 @@ class GossipSetup(EpochSetup):
     shards: Sequence[NDArray[np.int64]] | None = field()
     cluster: Cluster
     sample_s: float | Sequence[float] | None = None
-    flops_per_s: float | Sequence[float] = 1e10
-    backward_over_forward: float = field(default=2.0, metadata=ABOVE_ZERO)
+    flops_per_s: float = field(default=1e10, metadata=ABOVE_ZERO)
 
     def __post_init__(self) -> None:
         check_cluster(self.cluster)
-        if self.sample_s is not None:
-            self._each("sample_s")
-        self._each("flops_per_s")
         super().__post_init__()
+        if self.sample_s is not None:
+            _ = self.seconds_per_sample  # checks it
 
     @property
     def network(self) -> Cluster:
@@ -99,33 +97,21 @@ class GossipSetup(EpochSetup):
     @cached_property
     def seconds_per_sample(self) -> tuple[float, ...]:
         """Seconds to learn from a sample at speed 1, by node."""
-        if self.sample_s is not None:
-            return self._each("sample_s")
-        rates = self._each("flops_per_s")
-        sample_s = {
-            rate: sample_seconds(self.profile, rate, self.backward_over_forward)
-            for rate in dict.fromkeys(rates)
-        }
-        return tuple(sample_s[rate] for rate in rates)
+        given: Any = self.sample_s
+        if given is None:
+            return (sample_seconds(self.profile, self.flops_per_s),) * self.nodes
+        several = not is_number(given)
+        instead = f"give one number for all nodes, or {self.nodes}, one for each"
+        numbers = listed("sample_s", given, instead) if several else [given] * self.nodes
+        if len(numbers) != self.nodes or not all(map(is_number, numbers)):
+            raise UserError(f"sample_s is {given!r}; {instead}")
+        if not all(0 < number < math.inf for number in numbers):
+            raise UserError(f"sample_s is {given}; it must be above 0 and finite")
+        return tuple(map(float, numbers))
 
     def programs(self, how: MakeSelector | None = None) -> EpochPrograms:
         """Programs of the nodes; `how` selects their samples, as `selecting` of `train`."""
         return epoch_programs(self, how)
-
-    def _each(self, name: str) -> tuple[float, ...]:
-        """A number for each node, from one for all or one for each."""
-        value, instead = getattr(self, name), "give one number for all nodes, or one for each"
-        numbers = [value] * self.nodes if is_number(value) else listed(name, value, instead)
-        if not all(map(is_number, numbers)):
-            raise UserError(f"{name} is {value!r}; {instead}")
-        if len(numbers) != self.nodes:
-            raise UserError(
-                f"{name} has {len(numbers)} numbers for {self.nodes} nodes; give one for all, or "
-                "one for each"
-            )
-        if not all(0 < number < math.inf for number in numbers):
-            raise UserError(f"{name} is {value}; it must be above 0 and finite")
-        return tuple(map(float, numbers))
 
 
 @dataclass(eq=False)

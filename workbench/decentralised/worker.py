@@ -8,82 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from workbench.decentralised.heartbeat import Heartbeat
+from workbench.decentralised.job import Job, Progress, Synchronisation, asynchronous
 from workbench.decentralised.learner import PeerLearner
 from workbench.decentralised.recorder import Arrival
 from workbench.runtime import Message, Synchronized
-from workbench.training import average_buffers
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from workbench.clusters import Cluster
-    from workbench.decentralised.gradient_exchange.part import Part, Values
+    from workbench.decentralised.learner import Addend, Updates, Values
     from workbench.runtime import Context
     from workbench.training import Evaluation
-
-    Batch = NDArray[np.int64]
-    Arrays = tuple[Values, ...]
-    Buffers = Mapping[str, Tensor]
-
-ARRAYS = "model"
-"""Topic of messages that carry arrays."""
-
-
-@dataclass(eq=False)
-class Progress:
-    """Progress of a worker and, as far as it knows, of its peers.
-
-    `undelivered` counts own messages that no receiver has acknowledged yet, only for systems that
-    are ``acknowledged``.
-    """
-
-    iteration: int = 0  # the last one computed; 0 before the first
-    newest: dict[int, int] = field(default_factory=dict)  # iteration last heard of, by alive peer
-    undelivered: int = 0
-
-
-Synchronisation = Callable[[Progress], bool]
-"""Whether a worker may begin its next iteration."""
-
-
-def asynchronous(progress: Progress) -> bool:
-    """Never wait."""
-    del progress
-    return True
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Job:
-    """A training job: what all workers of a run know."""
-
-    network: Cluster
-    shards: Sequence[NDArray[np.int64]]  # training samples of each node
-    epoch_samples: int  # all nodes together
-    seed: int
-    batch_size: int  # at first
-    sample_s: Sequence[float]  # seconds of learning from a sample at speed 1, by node
-    learning_rate: float
-    evaluate_every: int  # epochs or iterations
-    patience_s: float = math.inf  # silence after which a peer counts as gone
-    tensor_bytes: tuple[float, ...] = ()  # a model's tensors on the links, if they count one by one
-    host_s: float = 0.0  # in every iteration
-    iteration_factor: float = 1.0  # iterations of a longer training that each one stands for
-    variables: tuple[slice, ...] = ()  # slices of the flat vector
-    last_iteration: float = math.inf
-
-    def evaluates(self, at: int, last: float) -> bool:
-        """Whether models are evaluated at the end of an epoch or iteration."""
-        return not at % self.evaluate_every or at == last
 
 
 class Worker:
@@ -100,7 +38,7 @@ class Worker:
     progress
         Its own progress and its peers'.
     inbox
-        Peers' gradients that are not added yet, each with its factor.
+        Updates from peers that are not added to the model yet, each with its factor.
     held_back
         Whether `synchronisation` does not allow the next iteration yet.
     """
@@ -122,15 +60,9 @@ class Worker:
         heard = [source for source, target in links if target == self.node]
         self.heartbeat = Heartbeat(context, self.patience_s, context.peers, heard)
         self.progress = Progress(newest=dict.fromkeys(context.peers, 0))
-        self.inbox: list[tuple[Part, float]] = []
+        self.inbox: list[tuple[Addend, float]] = []
         self.held_back = False
         self._waiting = False
-        # Arrays that have arrived, by topic and turn, then by sender.
-        self._arrived: defaultdict[tuple[str, int], dict[int, tuple[Arrays, Buffers]]]
-        self._arrived = defaultdict(dict)
-        self._over: dict[str, int] = {}  # newest turn of each topic that nobody waits for any more
-        self._asked_s: dict[tuple[int, int], float] = {}  # by peer and turn
-        self._acts: dict[str, Callable[[int, int, Arrays], None]] = {}
 
     def listen(self) -> None:
         """Send and receive heartbeats from now on."""
@@ -153,7 +85,7 @@ class Worker:
 
     @property
     def up_to_date(self) -> PeerLearner:
-        """Model and optimiser, with all gradients that have arrived."""
+        """Model and optimiser, with all updates that have arrived."""
         learner = self.learner
         learner.add(self.take_inbox())
         return learner
@@ -164,7 +96,7 @@ class Worker:
         weights: Values = self.learner.flat.parameters.numpy()
         return weights
 
-    def take_inbox(self) -> tuple[tuple[Part, float], ...]:
+    def take_inbox(self) -> Updates:
         """Empty the inbox, and return what it held."""
         taken = tuple(self.inbox)
         self.inbox.clear()
@@ -197,20 +129,33 @@ class Worker:
         evaluate = partial(PeerLearner.evaluate, updates=self.take_inbox())
         return await self.context.compute(evaluate, cost_s=0.0, lane="", on=self._state)
 
-    # --- Messages -------------------------------------------------------------------------------
+    # --- Peers ----------------------------------------------------------------------------------
 
-    def on(self, topic: str, act: Callable[[Message], None]) -> None:
-        """Handle every message of a topic as it arrives."""
-        self.context.spawn(self._serve(topic, act))
+    @property
+    def alive(self) -> tuple[int, ...]:
+        """Peers that are not gone, ascending."""
+        return tuple(self.progress.newest)
 
-    async def _serve(self, topic: str, act: Callable[[Message], None]) -> None:
-        while True:
-            message = await self.context.receive(topic)
-            self.heartbeat.hear(message.sender)
-            act(message)
-            if self._waiting:
-                self._waiting = False
-                self.context.send(self.node, Message(self.node, "wake", control=True))
+    def is_alive(self, peer: int) -> bool:
+        """Whether a peer that is heard directly has not been silent for the patience."""
+        return self.heartbeat.left_s(peer) > 0
+
+    def update_alive(self) -> None:
+        """Find out which peers are gone, and which are back."""
+        if self.patience_s < math.inf:
+            newest, now = self.progress.newest, self.progress.iteration
+            self.progress.newest = {
+                peer: max(newest.get(peer, now), self.heartbeat.newest(peer, "iteration"))
+                for peer in self.context.peers
+                if peer not in self.heartbeat.sources or self.is_alive(peer)
+            }
+
+    def has_sent(self, peer: int, topic: str, iteration: int) -> bool:
+        """Whether all that a peer sends of a topic in an iteration has arrived, or is lost."""
+        newest = self.heartbeat.newest
+        if newest(peer, "done") > 0:
+            return True
+        return max(newest(peer, topic), newest(peer, "iteration")) >= iteration
 
     async def until(self, met: Callable[[], bool]) -> None:
         """Wait until a condition is met, for as long as an alive peer may meet it.
@@ -231,11 +176,15 @@ class Worker:
             self.update_alive()
         heartbeat.note_waiting(waiting=False)
 
+    def tell_done(self) -> None:
+        """Tell the others that this worker has finished."""
+        self.heartbeat.sent["done"] = 1  # in case that all messages are lost
+        self.tell("done", to=self.context.peers)
+
     async def until_all_are_done(self) -> None:
         """Tell the others that this worker has finished, and wait for all that are alive."""
+        self.tell_done()
         heartbeat = self.heartbeat
-        heartbeat.sent["done"] = 1  # in case that all messages are lost
-        self.tell("done", to=self.context.peers)
         await self.until(
             lambda: all(
                 heartbeat.newest(peer, "done") > 0
@@ -243,6 +192,21 @@ class Worker:
                 if self.is_alive(peer)
             )
         )
+
+    # --- Messages -------------------------------------------------------------------------------
+
+    def on(self, topic: str, act: Callable[[Message], None]) -> None:
+        """Handle every message of a topic as it arrives."""
+        self.context.spawn(self._serve(topic, act))
+
+    async def _serve(self, topic: str, act: Callable[[Message], None]) -> None:
+        while True:
+            message = await self.context.receive(topic)
+            self.heartbeat.hear(message.sender)
+            act(message)
+            if self._waiting:
+                self._waiting = False
+                self.context.send(self.node, Message(self.node, "wake", control=True))
 
     async def receive(
         self, topic: str, within_s: float, sender: int | None = None
@@ -253,25 +217,6 @@ class Worker:
             return await self.context.receive(topic, sender=sender, timeout_s=timeout_s)
         return None
 
-    def is_alive(self, peer: int) -> bool:
-        """Whether a peer that is heard directly has not been silent for the patience."""
-        return self.heartbeat.left_s(peer) > 0
-
-    def update_alive(self) -> None:
-        """Find out which peers are gone, and which are back."""
-        if self.patience_s < math.inf:
-            newest, now = self.progress.newest, self.progress.iteration
-            self.progress.newest = {
-                peer: max(newest.get(peer, now), self.heartbeat.newest(peer, "iteration"))
-                for peer in self.context.peers
-                if peer not in self.heartbeat.sources or self.is_alive(peer)
-            }
-
-    @property
-    def alive(self) -> tuple[int, ...]:
-        """Peers that are not gone, ascending."""
-        return tuple(self.progress.newest)
-
     def note_arrival(self, message: Message, iteration: int, values: int) -> None:
         """Note and record what a peer has sent in one of its iterations."""
         newest, sender = self.progress.newest, message.sender
@@ -279,13 +224,6 @@ class Worker:
             newest[sender] = max(iteration, newest[sender])
         size_bytes = message.size_bytes
         self.context.record(Arrival(sender, message.topic, iteration, values, size_bytes))
-
-    def has_sent(self, peer: int, topic: str, iteration: int) -> bool:
-        """Whether all that a peer sends of a topic in an iteration has arrived, or is lost."""
-        newest = self.heartbeat.newest
-        if newest(peer, "done") > 0:
-            return True
-        return max(newest(peer, topic), newest(peer, "iteration")) >= iteration
 
     def tell(
         self, topic: str, payload: Any = None, to: int | Collection[int] | None = None
@@ -301,77 +239,8 @@ class Worker:
         """Send a peer something that has a size, or several tensors, whose sizes sum to it."""
         self.context.send(to, Message(self.node, topic, payload, size_bytes, tuple(tensors)))
 
-    def model_message(self, topic: str, payload: Any, times: float = 1.0) -> Message:
-        """Make a message of this many times a model's size."""
-        sizes = tuple(size_bytes * times for size_bytes in self.job.tensor_bytes)
+    def send_model(self, to: int, topic: str, payload: Any, times: float = 1.0) -> None:
+        """Send a peer something of this many times a model's size."""
+        sizes = [size_bytes * times for size_bytes in self.job.tensor_bytes]
         size_bytes = sum(sizes) if sizes else self.learner.flat.parameters.nbytes * times
-        return Message(self.node, topic, payload, size_bytes, sizes)
-
-    # --- Arrays, by topic and turn --------------------------------------------------------------
-
-    def send_arrays(self, to: int, topic: str, turn: int, *arrays: Values) -> None:
-        """Send arrays, which nobody may change any more; the link carries their bytes.
-
-        A turn is an iteration; arrays of one topic and turn are sent to all peers at once.
-
-        Deviation: papers on these exchanges are silent on what batch normalisation averages. Its
-        buffers travel with all arrays and weigh nothing on the links; a node takes the mean of its
-        own and those that arrive together. Counters stay.
-        """
-        self.heartbeat.sent[topic] = turn
-        size_bytes = sum(array.nbytes for array in arrays) * self.job.iteration_factor
-        buffers = self.learner.buffers() if arrays else {}
-        self.send(to, ARRAYS, (topic, turn, arrays, buffers), size_bytes)
-
-    def ask(self, to: int, topic: str, turn: int, *arrays: Values) -> None:
-        """Send arrays that the peer answers as soon as they arrive, even while it computes."""
-        self._asked_s[to, turn] = self.context.now_s()
-        self.send_arrays(to, topic, turn, *arrays)
-
-    async def receive_arrays(
-        self, topic: str, turn: int, senders: Collection[int]
-    ) -> Mapping[int, Arrays]:
-        """Wait for the arrays of this topic and turn, of all senders that are alive.
-
-        Turns ascend: what comes when its turn is over is dropped.
-        """
-        arrived = self._arrived[topic, turn]
-
-        def may_come(peer: int) -> bool:
-            asked_s = self._asked_s.get((peer, turn))
-            if asked_s is None:
-                return not self.has_sent(peer, topic, turn)
-            return not self.heartbeat.has_answered(peer, asked_s)
-
-        await self.until(
-            lambda: not any(map(may_come, {*senders} & {*self.alive} - arrived.keys()))
-        )
-        del self._arrived[topic, turn]
-        self._average({sender: buffers for sender, (_, buffers) in arrived.items()})
-        self._over[topic] = turn
-        self._asked_s.clear()
-        return {sender: arrived[sender][0] for sender in sorted(arrived)}
-
-    def listen_to_arrays(self) -> None:
-        """Take in the arrays that come, from now on."""
-        self.on(ARRAYS, self._take_arrays)
-
-    def on_arrays(self, topic: str, act: Callable[[int, int, Arrays], None]) -> None:
-        """Call a function of sender, turn and arrays whenever some of a topic arrive."""
-        self._acts[topic] = act
-
-    def _take_arrays(self, message: Message) -> None:
-        topic, turn, arrays, buffers = message.payload
-        self.note_arrival(message, turn, sum(array.size for array in arrays))
-        act = self._acts.get(topic)
-        if act is not None:
-            act(message.sender, turn, arrays)
-            self._average({message.sender: buffers})
-        elif turn > self._over.get(topic, 0):
-            self._arrived[topic, turn][message.sender] = arrays, buffers
-
-    def _average(self, arrived: Mapping[int, Buffers]) -> None:
-        """Take the mean of the own buffers and those that came, in the order of nodes."""
-        if came := {sender: buffers for sender, buffers in arrived.items() if buffers}:
-            of_all = {self.node: self.learner.buffers(), **came}
-            self.learner.take_buffers(average_buffers([of_all[node] for node in sorted(of_all)]))
+        self.send(to, topic, payload, size_bytes, sizes)

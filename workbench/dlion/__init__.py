@@ -8,8 +8,6 @@ Hong and Chandra, "DLion: Decentralized Distributed Deep Learning in Micro-Cloud
 
 from __future__ import annotations
 
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
-from workbench.decentralised.gradient_exchange.part import Part
 from workbench.dlion.algorithms import SYSTEMS, WEIGHTINGS
 from workbench.dlion.algorithms.global_batch import Growth
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
@@ -24,6 +22,8 @@ from workbench.dlion.algorithms.synchronisation import (
 )
 from workbench.dlion.algorithms.system import Batching, System
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
+from workbench.dlion.gradient import Gradient, Links
+from workbench.dlion.part import Part
 from workbench.dlion.training import Setup, Trained, TrainingError, train
 
 __all__ = [

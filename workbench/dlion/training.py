@@ -11,6 +11,7 @@ True
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,9 +28,10 @@ from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.exchange import MakeExchange
 from workbench.decentralised.exchanges import EXCHANGES
 from workbench.decentralised.exchanges.gossip import Gossip
+from workbench.decentralised.job import Job
+from workbench.decentralised.learner import Model
 from workbench.decentralised.recorder import PeerRecorder
 from workbench.decentralised.setup import PeerSetup, check_exchange, sample_seconds
-from workbench.decentralised.worker import Job
 from workbench.dlion.algorithms import SYSTEMS, System
 from workbench.dlion.algorithms.global_batch import CONSTANT, GlobalBatch, Growth, step
 from workbench.dlion.algorithms.synchronisation import MUST
@@ -92,8 +94,8 @@ class Setup(PeerSetup):
         `Environment` is one core. None derives it from `flops_per_s`.
     host_s
         Seconds of every iteration whatever its batch and cores.
-    flops_per_s, backward_over_forward
-        FLOPs a second at a speed of 1; seconds of a backward pass over those of a forward pass.
+    flops_per_s
+        FLOPs a second at a speed of 1.
     stands_for
         Iterations of a longer training for each of this one: computing a gradient and what is sent
         in every iteration take as many times as long; timing batches and transferring the best
@@ -121,7 +123,6 @@ class Setup(PeerSetup):
     sample_s: float | None = field(default=None, metadata=optional(ABOVE_ZERO))
     host_s: float = field(default=0.0, metadata=NOT_NEGATIVE)
     flops_per_s: float = field(default=1e10, metadata=ABOVE_ZERO)
-    backward_over_forward: float = field(default=2.0, metadata=ABOVE_ZERO)
     stands_for: float = field(default=1.0, metadata=ABOVE_ZERO)
     evaluate_every: int = field(default=20, kw_only=True, metadata=at_least(1))
 
@@ -148,10 +149,6 @@ class Setup(PeerSetup):
                 f"{which} of environment and cluster given; give either environment, the name "
                 "of one of ENVIRONMENTS, or a cluster"
             )
-        if isinstance(where, Cluster):
-            raise UserError("environment is a Cluster; give it as cluster=")
-        if isinstance(self.cluster, Environment):
-            raise UserError("cluster is an Environment; give it as environment=")
         if isinstance(where, str):
             where = choose("environment", where, ENVIRONMENTS)
         if not (where is None or isinstance(where, Environment)):
@@ -169,7 +166,7 @@ class Setup(PeerSetup):
         """Seconds to learn from a sample at speed 1, by worker."""
         seconds = self.sample_s
         if seconds is None:
-            seconds = sample_seconds(self.profile, self.flops_per_s, self.backward_over_forward)
+            seconds = sample_seconds(self.profile, self.flops_per_s)
         return (seconds,) * self.nodes
 
     def last_iteration(self, growth: Growth) -> float:
@@ -300,10 +297,10 @@ class WorkerPrograms(training.Programs[Trained]):
 
     def trained(self, run: Run) -> Trained:
         """Results of a run, with an evaluation of every worker at its end."""
-        models = [run.learnt.get(node) or self._first(node) for node in range(len(self.cluster))]
+        workers = [run.learnt.get(node) or self._first(node) for node in range(len(self.cluster))]
         if run.ended in ("done", "stopped"):
-            self._evaluate(run.end_s, models)
-        weights = np.stack([model.parameters.numpy() for model in models])
+            self._evaluate(run.end_s, workers)
+        weights = np.stack([worker.model.parameters.numpy() for worker in workers])
         evaluations, iterations, transfers = self.recorder.frames()
         setup = self.setup
         metrics = metrics_of_each(setup.objective)
@@ -312,14 +309,14 @@ class WorkerPrograms(training.Programs[Trained]):
 
     def _first(self, node: int) -> WorkerModel:
         flat = self.models[node]
-        return WorkerModel(flat.parameters, get_buffers(flat.module), held_back=False)
+        return WorkerModel(Model(flat.parameters, get_buffers(flat.module)), held_back=False)
 
-    def _evaluate(self, at_s: float, models: Sequence[WorkerModel]) -> None:
+    def _evaluate(self, at_s: float, workers: Sequence[WorkerModel]) -> None:
         """Evaluate every worker at the end of a run."""
         flat, data, recorder = self.models[0].replica(), self.setup.dataset, self.recorder
-        for node, model in enumerate(models):
-            flat.parameters.copy_(model.parameters)
-            set_buffers(flat.module, model.buffers)
+        for node, worker in enumerate(workers):
+            flat.parameters.copy_(worker.model.parameters)
+            set_buffers(flat.module, worker.model.buffers)
             evaluation = evaluate(
                 flat.module, data.x_test, data.y_test, objective=self.setup.objective
             )
@@ -391,7 +388,8 @@ def train(
     system
         Name in `SYSTEMS`, or a `System` of one's own; ``dataclasses.replace(SYSTEMS["dlion"],
         transfer=None)`` is DLion without a technique. Or an exchange of models, by its name in
-        `workbench.decentralised.EXCHANGES` or as it is, such as ``DiLoCo(period=50)``.
+        `workbench.decentralised.EXCHANGES` or as it is, such as ``DiLoCo(period=50)``; one that
+        has exchanged nothing, since the training is shorter than its period, warns.
     faults, trace, progress, threads
         As for `workbench.decentralised.train`.
 
@@ -406,4 +404,10 @@ def train(
         As for `training.run`.
     """
     check_kind("setup", setup, Setup, "a Setup, as in Setup('cipher', dataset, 'homo_a', ...)")
-    return training.train(setup, system, RunOptions(faults, trace, progress, threads))
+    how = system_or_exchange(system)
+    trained = training.train(setup, how, RunOptions(faults, trace, progress, threads))
+    if isinstance(how, MakeExchange) and not trained.iterations.is_empty():
+        too_short = how.exchanges_nothing(max(trained.iterations["iteration"]))
+        if too_short:
+            warnings.warn(too_short, stacklevel=2)
+    return trained

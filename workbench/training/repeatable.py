@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 # First number of a purpose, so that two never share a stream; data sets have 0 and 1 (cluttered
-# digits), 10 (`limit`) and 11 (`partition`), pairs 12 (`exchanges.collectives`), and
+# digits), 10 (`limit`) and 11 (`partition`), pairs 12 (`exchanges.noloco`), and
 # `workbench.runtime.faults` those from 16 on.
 FIRST_WEIGHTS, SHUFFLE, STEP, AGGREGATE, SELECT, LOAD, DRAW, DEAL = 2, 3, 4, 5, 6, 7, 8, 9
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +12,6 @@ from tests.oracles import model_exchange as oracle
 from workbench.decentralised import AdPsgd, MakeExchange, Worker
 from workbench.decentralised.exchanges.ad_psgd import PairAveraging
 from workbench.training import Sgd
-
-if TYPE_CHECKING:
-    from workbench.decentralised.worker import Arrays
 
 
 def test_two_workers_by_hand() -> None:
@@ -38,30 +34,28 @@ class Noting(MakeExchange):
         self.crossed: list[int] = []
 
     def __call__(self, worker: Worker) -> PairAveraging:
-        noting, step, receive = self, worker.learner.step, worker.receive_arrays
-        waiting = [False]
+        noting, step = self, worker.learner.step
 
         def noted_step() -> None:
             before = worker.weights.astype(np.float64)
             step()
             noting.steps.append(worker.weights - before)
 
-        async def noted_receive(
-            topic: str, turn: int, senders: Collection[int]
-        ) -> Mapping[int, Arrays]:
-            waiting[0] = True
-            received = await receive(topic, turn, senders)
-            waiting[0] = False
-            return received
-
         class Noted(PairAveraging):
-            def _answer(self, sender: int, turn: int, arrays: Arrays) -> None:
-                if waiting[0]:
+            waiting = False
+
+            async def receive(self, *asked: Any) -> Any:
+                self.waiting = True
+                received = await super().receive(*asked)
+                self.waiting = False
+                return received
+
+            def _answer(self, sender: int, turn: int, arrays: Any) -> None:
+                if self.waiting:
                     noting.crossed.append(sender)
                 super()._answer(sender, turn, arrays)
 
         worker.learner.step = noted_step  # type: ignore[method-assign]
-        worker.receive_arrays = noted_receive  # type: ignore[method-assign]
         return Noted(worker)
 
 

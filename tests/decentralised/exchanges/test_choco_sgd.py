@@ -16,8 +16,7 @@ from tests.decentralised.exchanges.runs import (
 )
 from tests.oracles import model_exchange as oracle
 from workbench.decentralised import ChocoSgd, MakeExchange, Worker
-from workbench.decentralised.exchanges.choco_sgd import Copies
-from workbench.decentralised.gradient_exchange.part import largest
+from workbench.decentralised.exchanges.choco_sgd import Copies, largest
 from workbench.runtime import Crash, Fault, LinkDown, Restart
 
 
@@ -30,8 +29,10 @@ def test_the_largest() -> None:
     assert largest(values, 1e-9).tolist() == [1]
 
 
-@pytest.mark.parametrize(("share", "rate"), [(0.02, 0.05), (0.3, 0.4), (1.0, 1.0)])
-@pytest.mark.parametrize("first_weights", ["own", "shared"])
+@pytest.mark.parametrize(
+    ("share", "rate", "first_weights"),
+    [(0.02, 0.05, "own"), (0.3, 0.4, "shared"), (1.0, 1.0, "own")],
+)
 def test_against_plain_loops(share: float, rate: float, first_weights: str) -> None:
     of = setup(4, first_weights=first_weights, iterations=8)
     found = train(of, ChocoSgd(share, rate))

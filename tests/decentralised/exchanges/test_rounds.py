@@ -19,10 +19,9 @@ from tests.decentralised.exchanges.runs import (
     train,
 )
 from tests.oracles import model_exchange as oracle
-from workbench.decentralised.exchanges.collectives import partner
 from workbench.decentralised.exchanges.diloco import NESTEROV, DiLoCo
 from workbench.decentralised.exchanges.moshpit_sgd import MoshpitSgd, line
-from workbench.decentralised.exchanges.noloco import NoLoCo
+from workbench.decentralised.exchanges.noloco import NoLoCo, partner
 from workbench.runtime import Crash
 from workbench.training import Sgd
 
@@ -49,8 +48,11 @@ def lines(nodes: int, dimensions: int, axis: int) -> list[list[int]]:
     return [group for node, group in enumerate(found) if group[0] == node]
 
 
-@pytest.mark.parametrize("outer", [NESTEROV, Sgd(1.0), Sgd(0.5)], ids=str)
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize(
+    ("outer", "momentum"),
+    [(NESTEROV, 0.0), (NESTEROV, 0.9), (Sgd(1.0), 0.9), (Sgd(0.5), 0.0)],
+    ids=str,
+)
 def test_diloco(outer: Sgd, momentum: float) -> None:
     of = setup(3, first_weights="shared", iterations=13, sgd=Sgd(RATE, momentum=momentum))
     found = train(of, DiLoCo(4, outer))
@@ -59,8 +61,7 @@ def test_diloco(outer: Sgd, momentum: float) -> None:
     np.testing.assert_allclose(found.weights, expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("nodes", [4, 5])
-@pytest.mark.parametrize("first_weights", ["own", "shared"])
+@pytest.mark.parametrize(("nodes", "first_weights"), [(4, "shared"), (5, "own")])
 def test_noloco(nodes: int, first_weights: str) -> None:
     of = setup(nodes, first_weights=first_weights, iterations=12)
     found = train(of, NoLoCo(3, rate=0.6, momentum=0.4, consensus_rate=0.8))
@@ -108,33 +109,7 @@ def test_all_have_the_same_bits_after_a_round_of_diloco() -> None:
     assert (weights == weights[0]).all()
 
 
-@pytest.mark.parametrize(
-    ("exchange", "nodes", "iterations", "models", "each"),
-    [
-        (NoLoCo(3), 5, [3, 6, 9, 12], 4 * 4, 2),  # two pairs; weights and slow weights
-        (MoshpitSgd(2), 6, [2, 4], 2 * 3 * 2 + 3 * 2, 1),  # along lines of three, then of two
-    ],
-)
-def test_who_is_in_a_group_sends_it_a_model(
-    exchange: NoLoCo | MoshpitSgd,
-    nodes: int,
-    iterations: list[int],
-    models: int,
-    each: int,
-) -> None:
-    transfers = train(setup(nodes, iterations=iterations[-1]), exchange).transfers
-    assert transfers["bytes"].to_list() == [each * MODEL_BYTES] * models
-    assert sorted(set(transfers["iteration"])) == iterations
-
-
-@pytest.mark.parametrize("nodes", [2, 3, 5, 6])
-def test_diloco_sends_no_more_than_an_all_reduce(nodes: int) -> None:
-    transfers = train(setup(nodes, iterations=8), DiLoCo(4)).transfers
-    assert transfers["bytes"].sum() == 2 * nodes * 2 * (nodes - 1) / nodes * MODEL_BYTES
-    assert sorted(set(transfers["iteration"])) == [4, 8]
-
-
-@pytest.mark.parametrize("nodes", [2, 3, 4, 7])
+@pytest.mark.parametrize("nodes", [2, 3, 7])
 def test_each_worker_sends_its_part_of_an_all_reduce(nodes: int) -> None:
     """The others' shares of its own model, then the mean of its share to each of them."""
     transfers = train(setup(nodes, iterations=4), DiLoCo(4)).transfers

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.decentralised.gradient_exchange.gradients import VALUES, gradient, gradients, links
+from tests.dlion.gradients import VALUES, gradient, gradients, links
 from tests.oracles import dlion_parts as oracle
 from tests.refusals import refusals
-from workbench.decentralised.gradient_exchange.gradient import Gradient
 from workbench.dlion.algorithms.max_n import LEAST_N, STEPS, MaxN, Ranks, max_n, per_link
+from workbench.dlion.gradient import Gradient
 from workbench.utils.checks import UserError
 
 GRID = st.sampled_from([0.0, 0.85, 1.0, 5.0, 10.0, 42.0, 50.0, 90.0, 99.0, 100.0])

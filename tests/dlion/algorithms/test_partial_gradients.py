@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.decentralised.gradient_exchange.gradients import VALUES, gradient, links
-from workbench.decentralised.gradient_exchange.gradient import Accumulated, Links
-from workbench.decentralised.gradient_exchange.part import Part
+from tests.dlion.gradients import VALUES, gradient, links
 from workbench.dlion.algorithms.ako import FIRST, Blocks, blocks
 from workbench.dlion.algorithms.gaia import significant
 from workbench.dlion.algorithms.max_n import MaxN, PerLinkAddedUp, Ranks, max_n
 from workbench.dlion.algorithms.top_k import TopK
+from workbench.dlion.gradient import Accumulated, Links
+from workbench.dlion.part import Part
 
 Rows = list[list[float]]
 Values = NDArray[np.float32]

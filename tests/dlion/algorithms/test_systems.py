@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import product
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.dlion import Batching, Bounded, Progress, System, Transfer
-from workbench.dlion.algorithms import ALGORITHMS, COMPARED, SYSTEMS, WEIGHTINGS
-from workbench.dlion.algorithms.baseline import whole
+from workbench.dlion import Bounded, Progress, Transfer
+from workbench.dlion.algorithms import SYSTEMS, WEIGHTINGS
 from workbench.dlion.algorithms.hop import bounded_but_the_backup
 from workbench.dlion.algorithms.synchronisation import asynchronous, delivered, synchronous
 from workbench.dlion.costs.environments import ENVIRONMENTS
 from workbench.dlion.costs.iteration import Workload, first_iterations
-
-
-def test_catalogue() -> None:
-    assert set(COMPARED) <= SYSTEMS.keys()
-    assert ALGORITHMS["systems"] is SYSTEMS
-    assert len({system.title for system in SYSTEMS.values()}) == len(SYSTEMS)
 
 
 @pytest.mark.parametrize("iteration", [1, 4, 5, 6, 9, 10, 11, 12])
@@ -59,21 +50,6 @@ def test_weights_of_gradients() -> None:
     assert WEIGHTINGS["dynamic"](2, 6, 12, 3) == pytest.approx(1 / 9)
     assert WEIGHTINGS["dynamic"](6, 2, 12, 3) == 1
     assert sum(WEIGHTINGS["by_samples"](one, 2, 12, 3) for one in (2, 4, 6)) == 1
-
-
-class Callable:
-    def __call__(self, *arguments: Any) -> dict[int, Any]:
-        return {}
-
-
-def test_functions_and_classes() -> None:
-    for hook in (whole, partial(whole), Callable, Callable()):
-        assert System("mine", hook).generate_partial_gradients is hook
-
-
-def test_equal_values_are_equal() -> None:
-    assert Batching(sizes=[4, 8]) == Batching(sizes=(4, 8))  # type: ignore[arg-type]
-    assert hash(Transfer()) == hash(Transfer(period=100))
 
 
 LOSSES = st.dictionaries(st.integers(0, 6), st.sampled_from([0.0, 0.5, 0.5, 1.0]), min_size=1)

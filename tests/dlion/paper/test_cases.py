@@ -11,13 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from workbench.decentralised.gradient_exchange.gradient import Accumulated
 from workbench.dlion import Growth, Setup, System
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.ako import Blocks
-from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.global_batch import GlobalBatch, step
-from workbench.dlion.algorithms.max_n import PerLinkAddedUp, per_link
+from workbench.dlion.algorithms.max_n import PerLinkAddedUp
+from workbench.dlion.gradient import Accumulated
 from workbench.dlion.paper import cases
 from workbench.dlion.paper.cases import (
     ABOUT,
@@ -33,7 +32,6 @@ from workbench.dlion.paper.cases import (
 )
 from workbench.dlion.paper.cases import LEARNING as USUAL
 from workbench.dlion.paper.testbed import CANDIDATES, LOCAL_BATCH, Learner
-from workbench.runtime import Crash, Restart
 from workbench.training import TrainingError
 from workbench.utils.checks import UserError
 
@@ -102,28 +100,6 @@ class TestSystem:
         assert sizes[-1] > 192
         most = samples * LOCAL_BATCH / learner.local_batch  # all that there are
         assert sizes[-1] == min(500 if growth_epochs is None else 384, most)
-
-    @pytest.mark.parametrize(
-        ("techniques", "hook", "batching", "transfer"),
-        [
-            ((), whole, False, False),
-            (("links",), per_link, False, False),
-            (("batching",), whole, True, False),
-            (("transfer",), whole, False, True),
-            (("batching", "links", "transfer"), per_link, True, True),
-        ],
-    )
-    def test_techniques(
-        self, techniques: tuple[str, ...], hook: object, batching: bool, transfer: bool
-    ) -> None:
-        found = system(Case(techniques=techniques))
-        assert found.generate_partial_gradients is hook
-        assert (found.batching is not None, found.transfer is not None) == (batching, transfer)
-
-    @pytest.mark.parametrize("name", SYSTEMS)
-    def test_other_systems_stay_as_they_are(self, name: str) -> None:
-        if SYSTEMS[name].batching is None:
-            assert system(Case(name)) == SYSTEMS[name]
 
 
 OTHER = next(name for name, one in CANDIDATES.items() if one.links == "pair")
@@ -223,15 +199,6 @@ class TestFields:
         setup, *_ = given(Case(classes=2, workers=9))
         assert len(setup.held) == 9
         assert most_classes(setup) <= most_of_pieces(setup, 2)
-
-    def test_a_worker_that_comes_back(self) -> None:
-        *_, options = given(Case(scenario="and comes back"))
-        assert options == {"faults": (Crash(1, 375.0), Restart(1, 750.0))}
-
-    def test_doubling_from_the_beginning(self) -> None:
-        _, system, _ = given(Case(growth_epochs=0))
-        assert system.batching is not None
-        assert doubling(system.batching.growth) == (0, 2.0, epochs_of(1), 0)
 
 
 class Done:

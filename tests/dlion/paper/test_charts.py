@@ -72,17 +72,3 @@ def test_an_accuracy_that_is_never_reached_is_drawn_as_never(smoke: Smoke) -> No
     drawn = draw("fig9", pl.concat([frame, late])).to_dict()
     texts = [row["text"] for rows in drawn["datasets"].values() for row in rows if "text" in row]
     assert texts.count("never") == 1
-
-
-def test_means_stand_in_a_column_of_their_own_and_not_at_the_end_of_a_range(smoke: Smoke) -> None:
-    drawn = draw("fig13", stored_frames(smoke, "dlion")["fig13"]).to_dict()
-    bars, rules, texts = (layer["encoding"] for layer in drawn["spec"]["layer"])
-    assert texts["x"] == {"value": "width"}
-    assert texts["text"]["field"] == bars["x"]["field"] == "mean"
-    assert {rules["x"]["field"], rules["x2"]["field"]} == {"low", "high"}
-
-
-def test_curves_of_means_say_what_chance_is_and_begin_at_0(smoke: Smoke) -> None:
-    drawn = draw("fig21", stored_frames(smoke, "dlion")["fig21"]).to_dict()
-    assert drawn["title"][-1] == "chance is 10 %"
-    assert drawn["encoding"]["x"]["scale"] == {"zero": True}

@@ -70,15 +70,11 @@ def test_equal_batches_are_one_large_batch(workers: int) -> None:
 
 
 def test_own_first_weights() -> None:
-    of = setup(1, 2, 4)
+    of = setup(1, 2, 4, evaluate_every=1)  # which changes nothing
     first = first_weights(of)
     assert not np.allclose(first[0], first[1])
     found = check(of, "baseline", [[8] * 3] * 10)
     assert not np.allclose(found.weights[0], found.weights[1])  # nothing brings them together
-
-
-def test_evaluations_change_nothing() -> None:
-    check(setup(1, 2, 4, evaluate_every=1), "baseline", [[8] * 3] * 10)
 
 
 @pytest.mark.parametrize("weighting", WEIGHTS)
@@ -118,14 +114,7 @@ def test_max_n() -> None:
         check(setup(1, 2, 4), system, [[8] * 3] * 10, selected=selected)
 
 
-def test_host_seconds_change_no_weights() -> None:
-    system = System("x", whole, synchronous, batching=batching())
-    plain, slow = train(setup(1, 1), system), train(setup(1, 1, host_s=0.5), system)
-    assert np.array_equal(plain.weights, slow.weights)
-    assert slow.run.end_s > plain.run.end_s + 10 * 0.5
-
-
-@pytest.mark.parametrize("host_s", [0.0, 0.5, 1.5, 10.0])
+@pytest.mark.parametrize("host_s", [0.0, 1.5])
 def test_batches_are_in_proportion_to_speed_whatever_an_iteration_takes_beside(
     host_s: float,
 ) -> None:

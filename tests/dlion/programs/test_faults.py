@@ -71,36 +71,24 @@ def test_all_that_are_left_finish(name: str, kind: str) -> None:
     check(found, FAULTS[kind], waits=2 if name == "dlion" else 1)
 
 
-@pytest.mark.parametrize("name", usually(("baseline", "gaia", "diloco", "ad_psgd"), EVERY))
-def test_a_time_limit_changes_nothing_where_peers_are_slow_but_live(name: str) -> None:
-    """The slowest takes eight times the patience for a gradient."""
-    of = setup(1.0, 0.5, 0.02, iterations=8)
-    without = train(of, any_often(name))
-    limited = train(replace(of, patience_s=0.05), any_often(name))
-    assert np.array_equal(limited.weights, without.weights)
-    assert limited.transfers.equals(without.transfers)
-    assert limited.run.end_s == without.run.end_s
-
-
-@pytest.mark.parametrize("share", [1.51, 2.0])
-@pytest.mark.parametrize("name", ["baseline", "hop"])
-@pytest.mark.parametrize("speeds", [(1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (1.0, 10.0)])
+@pytest.mark.parametrize("name", ["baseline", "hop", "gaia", "diloco"])
+@pytest.mark.parametrize("speeds", [(1.0, 1.0), (1.0, 0.1), (1.0, 10.0)])
 def test_a_time_limit_above_one_and_a_half_transfers_loses_no_gradient(
-    share: float, name: str, speeds: tuple[float, float]
+    name: str, speeds: tuple[float, float]
 ) -> None:
     """Heartbeats wait behind gradients, which take as long as the faster one computes, or less."""
     of = setup(*speeds, iterations=8)
     gradient_s = 8 * SAMPLE_S
     of = replace(of, cluster=mesh(*speeds, mbps=2600 * 8 / gradient_s / 1e6))
-    without = train(of, name)
-    limited = train(replace(of, patience_s=share * gradient_s), name)
+    without = train(of, any_often(name))
+    limited = train(replace(of, patience_s=1.51 * gradient_s), any_often(name))
     assert np.array_equal(limited.weights, without.weights)
     assert limited.transfers.equals(without.transfers)
 
 
-@pytest.mark.parametrize("name", usually(("baseline", "gaia", "ad_psgd"), EVERY))
+@pytest.mark.parametrize("name", usually(("gaia",), SYSTEMS))
 @pytest.mark.parametrize("before_s", [0.0005, 0.02])
-@pytest.mark.parametrize("links", [((0, 1), (1, 0)), ((0, 1),), ((2, 0), (2, 1))])
+@pytest.mark.parametrize("links", [((0, 1), (1, 0)), ((2, 0), (2, 1))])
 def test_an_outage_at_the_end_ends_no_later_than_a_few_patiences(
     name: str, before_s: float, links: tuple[tuple[int, int], ...]
 ) -> None:
@@ -133,16 +121,6 @@ def test_who_is_back_goes_on_in_its_peers_iteration(name: str) -> None:
     assert first["iteration"] > min(latest.to_list())
     assert first["at_s"] <= back_s + PATIENCE_S + 0.05
     assert rows.filter(node=1)["iteration"].to_list()[-1] == 40
-
-
-def test_it_has_its_peers_model() -> None:
-    """With whole gradients from equal weights, the rejoined is where the others are."""
-    of = faulty(first_weights="shared", iterations=30)
-    found = train(of, "baseline", faults=[Crash(1, 0.05), Restart(1, 0.2)])
-    apart = np.abs(found.weights[1] - found.weights[0]).max()
-    moved = np.abs(found.weights[0]).max()
-    assert apart < 0.2 * moved
-    assert np.abs(found.weights[2] - found.weights[0]).max() < 0.2 * moved
 
 
 @pytest.mark.parametrize("kind", ["crash", "restart", "lossy", "links down for good"])
@@ -190,11 +168,6 @@ def test_when_nobody_is_left() -> None:
     done = raised.value.trained.iterations["at_s"].to_list()
     assert 0 < max(done) <= 0.1
     assert raised.value.trained.evaluations["node"].to_list() == [0, 1, 2]  # once each
-
-
-def test_a_crash_that_comes_after_the_end_is_none() -> None:
-    plain, late = train(faulty(), "dlion"), train(faulty(), "dlion", faults=[Crash(0, 1e6)])
-    assert np.array_equal(plain.weights, late.weights)
 
 
 class TestBuffers:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.dlion.trainings import batching, first_weights, setup
+from tests.dlion.trainings import setup
 from workbench.dlion import System, Trained, Transfer, asynchronous, synchronous, train
 from workbench.dlion.algorithms.baseline import whole
 
@@ -104,14 +104,3 @@ def test_in_between(share: float) -> None:
     assert np.array_equal(found.weights[best], before[best])
     expected = before[other] - share * (before[other] - before[best])
     np.testing.assert_allclose(found.weights[other], expected, rtol=1e-5, atol=1e-7)
-
-
-def test_with_all_techniques_at_once() -> None:
-    one = replace(
-        system(Transfer(period=3)), batching=batching(period=3), synch_training=asynchronous
-    )
-    found = train(setup(1, 2, 3, mbps=0.5), one)
-    assert found.run.ended == "done"
-    assert len(moved(found)) == 6
-    assert np.isfinite(found.weights).all()
-    assert not np.array_equal(found.weights[0], first_weights(setup(1, 2, 3))[0])

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from workbench.comparison.butterfly import assemble, butterfly
 from workbench.comparison.cost import Phase, no_work
 from workbench.comparison.methods.batches import BY_SPEED, assumes, by_speed, equal
 from workbench.comparison.methods.method import EQUAL, Method, Plan
 from workbench.comparison.problem import Problem, UnusableError
-from workbench.decentralised.butterfly import assemble, butterfly
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program

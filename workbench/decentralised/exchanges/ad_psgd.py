@@ -16,12 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.decentralised.exchange import Exchange, MakeExchange, Step
-from workbench.decentralised.exchanges.collectives import copied
+from workbench.decentralised.exchange import MakeExchange, Step
+from workbench.decentralised.exchanges.arrays import ArrayExchange, copied
 
 if TYPE_CHECKING:
-    from workbench.decentralised.gradient_exchange.part import Values
-    from workbench.decentralised.worker import Arrays, Worker
+    from workbench.decentralised.exchanges.arrays import Arrays
+    from workbench.decentralised.learner import Values
+    from workbench.decentralised.worker import Worker
 
 
 @dataclass(frozen=True)
@@ -35,31 +36,29 @@ class AdPsgd(MakeExchange):
         return PairAveraging(worker)
 
 
-class PairAveraging(Exchange):
+class PairAveraging(ArrayExchange):
     """Averaging of a worker with one random peer in each iteration."""
-
-    takes_step = True
 
     async def begin(self) -> None:
         """Answer whoever asks for the model."""
         await super().begin()
-        self.worker.on_arrays("ask", self._answer)
+        self.on_arrays("ask", self._answer)
 
     async def after_step(self, step: Step) -> None:
         """Average with a random peer, then take the step."""
         worker, peers, iteration = self.worker, self.worker.alive, step.iteration
         if peers:
             chosen = peers[int(worker.random.integers(len(peers)))]
-            sent = copied(worker.weights)
-            worker.ask(chosen, "ask", iteration, sent)
-            answers = await worker.receive_arrays("answer", iteration, [chosen])
+            sent, asked_s = copied(worker.weights), worker.context.now_s()
+            self.send(chosen, "ask", iteration, sent)
+            answers = await self.receive("answer", iteration, [chosen], asked_s)
             for (answer,) in answers.values():
                 self._approach(answer, sent)
         worker.learner.step()
 
     def _answer(self, sender: int, turn: int, arrays: Arrays) -> None:
         own = copied(self.worker.weights)
-        self.worker.send_arrays(sender, "answer", turn, own)
+        self.send(sender, "answer", turn, own)
         self._approach(arrays[0], own)
 
     def _approach(self, other: Values, own: Values) -> None:

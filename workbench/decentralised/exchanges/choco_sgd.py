@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.decentralised.exchange import Exchange, MakeExchange, Step
-from workbench.decentralised.exchanges.collectives import copied
-from workbench.decentralised.gradient_exchange.part import largest
-from workbench.utils.checks import SHARE, check_fields
+from workbench.decentralised.exchange import MakeExchange, Step
+from workbench.decentralised.exchanges.arrays import ArrayExchange, copied
+from workbench.utils.checks import SHARE
 
 if TYPE_CHECKING:
-    from workbench.decentralised.gradient_exchange.part import Values
+    from numpy.typing import NDArray
+
+    from workbench.decentralised.learner import Values
     from workbench.decentralised.worker import Worker
 
 
@@ -35,18 +36,13 @@ class ChocoSgd(MakeExchange):
     share: float = field(default=0.01, metadata=SHARE)
     consensus_rate: float = field(default=0.03, metadata=SHARE)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def __call__(self, worker: Worker) -> Copies:
         """Make a worker's part."""
         return Copies(self, worker)
 
 
-class Copies(Exchange):
+class Copies(ArrayExchange):
     """A worker's copies of what all have published."""
-
-    takes_step = True
 
     def __init__(self, options: ChocoSgd, worker: Worker) -> None:
         super().__init__(worker)
@@ -57,7 +53,7 @@ class Copies(Exchange):
     async def begin(self) -> None:
         """Note who misses something."""
         await super().begin()
-        self.worker.on_arrays("missing", lambda sender, turn, arrays: self.asked.add(sender))
+        self.on_arrays("missing", lambda sender, turn, arrays: self.asked.add(sender))
 
     async def after_step(self, step: Step) -> None:
         """Take the step, publish what has changed most, and mix."""
@@ -73,11 +69,11 @@ class Copies(Exchange):
         own[at] += change[at]
         for to in worker.alive:
             published = (copied(own),) if to in self.asked else sparse
-            worker.send_arrays(to, "change", iteration, *published)
+            self.send(to, "change", iteration, *published)
             if to not in copies:
-                worker.send_arrays(to, "missing", iteration)
+                self.send(to, "missing", iteration)
         self.asked.clear()
-        arrived = await worker.receive_arrays("change", iteration, worker.alive)
+        arrived = await self.receive("change", iteration, worker.alive)
         for node in copies.keys() - {worker.node, *arrived}:
             del copies[node]
         for node, (*places, values) in arrived.items():
@@ -87,3 +83,16 @@ class Copies(Exchange):
                 copies[node][places[0]] += values
         pull = np.mean(list(copies.values()), axis=0) - own
         worker.weights[:] += self.options.consensus_rate * pull
+
+
+def largest(values: Values, share: float) -> NDArray[np.intp]:
+    """Positions, ascending, of the largest share by magnitude, at least one; of equals the first.
+
+    Found without sorting all: those above the smallest that is taken, then the first equal to it.
+    """
+    count = max(1, int(share * len(values)))
+    magnitudes = np.abs(values)
+    least = np.partition(magnitudes, -count)[-count]
+    above = np.flatnonzero(magnitudes > least)
+    equal = np.flatnonzero(magnitudes == least)[: count - len(above)]
+    return np.sort(np.concatenate([above, equal]))

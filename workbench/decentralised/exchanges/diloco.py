@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from workbench.decentralised.exchange import Exchange, MakeExchange, Step
-from workbench.decentralised.exchanges.collectives import all_reduce
+from workbench.decentralised.exchange import MakeExchange, Step
+from workbench.decentralised.exchanges.arrays import ArrayExchange
 from workbench.training import Sgd
-from workbench.utils.checks import at_least, check_fields, check_kind
+from workbench.utils.checks import at_least, check_kind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,7 +38,7 @@ class DiLoCo(MakeExchange):
     Attributes
     ----------
     period
-        Local steps of a round; a training of fewer steps exchanges nothing.
+        Local steps of a round.
     outer
         Optimiser of the outer step; ``Sgd(1.0)`` makes it local SGD.
     """
@@ -47,7 +47,7 @@ class DiLoCo(MakeExchange):
     outer: Sgd = NESTEROV
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         check_kind("outer", self.outer, Sgd, "an Sgd, as in Sgd(0.7, momentum=0.9, nesterov=True)")
 
     def __call__(self, worker: Worker) -> OuterSteps:
@@ -55,10 +55,8 @@ class DiLoCo(MakeExchange):
         return OuterSteps(self, worker)
 
 
-class OuterSteps(Exchange):
+class OuterSteps(ArrayExchange):
     """A worker's copy of the global weights, and its rounds."""
-
-    takes_step = True
 
     def __init__(self, options: DiLoCo, worker: Worker) -> None:
         super().__init__(worker)
@@ -77,7 +75,7 @@ class OuterSteps(Exchange):
         worker.learner.step()
         if step.iteration % self.options.period:
             return
-        mean = await all_reduce(worker, step.iteration, worker.weights)
+        mean = await self.all_reduce(step.iteration, worker.weights)
         gradient = self.slow - torch.from_numpy(mean)
         outer.step(self.slow, gradient, self.velocity)
         worker.weights[:] = self.slow.numpy()

@@ -15,20 +15,17 @@ queue holds a copy of the model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.decentralised.exchange import Exchange, MakeExchange, Step
-from workbench.runtime import Message
-from workbench.utils.checks import UserError, between, check_fields
+from workbench.decentralised.learner import Model, Updates
+from workbench.utils.checks import UserError, between
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from workbench.clusters import Cluster
-    from workbench.decentralised.gradient_exchange.part import Part
     from workbench.decentralised.worker import Worker
+    from workbench.runtime import Message
 
 
 @dataclass(frozen=True)
@@ -38,9 +35,6 @@ class GoSgd(MakeExchange):
     in_lockstep = False
 
     probability: float = field(default=0.1, metadata=between(0, 1))
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def __call__(self, worker: Worker) -> WeightedModels:
         """Make a worker's part."""
@@ -60,8 +54,7 @@ class WeightedModel(NamedTuple):
 
     alpha: float
     iteration: int
-    parameters: Tensor
-    buffers: Mapping[str, Tensor]  # weigh nothing on the links
+    model: Model
 
 
 class WeightedModels(Exchange):
@@ -81,21 +74,20 @@ class WeightedModels(Exchange):
         self.worker.on("model", self._keep)
 
     def _keep(self, message: Message) -> None:
-        model: WeightedModel = message.payload
-        self.worker.note_arrival(message, model.iteration, len(model.parameters))
-        self.arrived.append(model)
+        arrived: WeightedModel = message.payload
+        self.worker.note_arrival(message, arrived.iteration, len(arrived.model.parameters))
+        self.arrived.append(arrived)
 
     def merge(self) -> None:
         """Merge what has arrived."""
         arrived, self.arrived = self.arrived, []
-        for model in arrived:
-            total = self.alpha + model.alpha
-            if model.alpha:  # 0 after a restart, or when halved a thousand times
-                learner, share = self.worker.learner, model.alpha / total
-                learner.merge(model.parameters, model.buffers, share)
+        for alpha, _, model in arrived:
+            total = self.alpha + alpha
+            if alpha:  # 0 after a restart, or when halved a thousand times
+                self.worker.learner.merge(model, alpha / total)
             self.alpha = total
 
-    def before_step(self) -> Sequence[tuple[Part, float]]:
+    def before_step(self) -> Updates:
         """Merge what has arrived."""
         self.merge()
         return ()
@@ -107,11 +99,9 @@ class WeightedModels(Exchange):
         if not peers or random.random() >= self.options.probability:
             return
         peer = peers[int(random.integers(len(peers)))]
-        learner = worker.learner
         self.alpha /= 2
-        model = WeightedModel(self.alpha, step.iteration, learner.snapshot(), learner.buffers())
-        times = worker.job.iteration_factor
-        worker.context.send(peer, worker.model_message("model", model, times))
+        weighted = WeightedModel(self.alpha, step.iteration, worker.learner.snapshot())
+        worker.send_model(peer, "model", weighted, worker.job.iteration_factor)
 
     async def after_epoch(self, epoch: int) -> int:
         """Merge what has arrived."""

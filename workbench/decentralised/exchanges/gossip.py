@@ -14,24 +14,22 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import networkx as nx
 
 from workbench.decentralised.exchange import Exchange, MakeExchange
 from workbench.decentralised.mixing import Mixing, as_mixing
-from workbench.runtime import Message
 from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from torch import Tensor
-
     from workbench.clusters import Cluster
+    from workbench.decentralised.learner import Model
     from workbench.decentralised.worker import Worker
+    from workbench.runtime import Message
 
 
 @dataclass(frozen=True)
@@ -59,10 +57,9 @@ class Gossip(MakeExchange):
     def check(self, cluster: Cluster) -> None:
         """Refuse a cluster of another size, or without a link that the mixing needs."""
         if len(self.mixing) != len(cluster):
-            count = len(cluster)
             raise UserError(
-                f"mixing is for {len(self.mixing)} nodes, not for {count}; give a graph of {count} "
-                f"nodes, such as Gossip(ring({count}))"
+                f"mixing is for {len(self.mixing)} nodes, not for {len(cluster)}; give a graph of "
+                f"as many, such as Gossip(ring({len(cluster)}))"
             )
         for node in range(len(cluster)):
             for target in self.mixing.targets(node):
@@ -75,14 +72,6 @@ class Gossip(MakeExchange):
         graph.add_nodes_from(range(len(cluster)))
         graph.add_edges_from(cluster.links)
         return cls(graph)
-
-
-class Model(NamedTuple):
-    """A model in flight, of the end of an epoch."""
-
-    epoch: int
-    parameters: Tensor
-    buffers: Mapping[str, Tensor]  # weigh nothing on the links
 
 
 class GossipRounds(Exchange):
@@ -102,16 +91,20 @@ class GossipRounds(Exchange):
         self.worker.on("model", self._keep)
 
     def _keep(self, message: Message) -> None:
-        model: Model = message.payload
-        self.worker.heartbeat.note(message.sender, "model", model.epoch)
-        self._arrived[model.epoch][message.sender] = model
+        epoch, model = message.payload
+        self.worker.heartbeat.note(message.sender, "model", epoch)
+        self._arrived[epoch][message.sender] = model
 
     async def after_epoch(self, epoch: int) -> int:
         """Exchange models, and mix; the epoch is that of peers that have gone on without it."""
         worker, newest = self.worker, self.worker.heartbeat.newest
         both_ways = [peer for peer in self.sources if peer in self.targets]
         epoch = max([epoch, *(newest(peer, "model") for peer in both_ways)])
-        self._send(epoch)
+        if self.targets:
+            model = worker.learner.snapshot()
+            for peer in self.targets:
+                worker.send_model(peer, "model", (epoch, model))
+        worker.heartbeat.sent["model"] = epoch
         await worker.until(
             lambda: all(
                 newest(peer, "model") >= epoch or not worker.is_alive(peer) for peer in self.sources
@@ -119,21 +112,10 @@ class GossipRounds(Exchange):
         )
         for old in [one for one in self._arrived if one < epoch]:
             del self._arrived[old]
-        arrived = self._arrived.pop(epoch, {})
-        models = {peer: (model.parameters, model.buffers) for peer, model in arrived.items()}
+        models = self._arrived.pop(epoch, {})
         worker.learner.mix(self.mixing.weights(worker.node, models), models)
         self.last = epoch
         return epoch
-
-    def _send(self, epoch: int) -> None:
-        worker = self.worker
-        if self.targets:
-            learner = worker.learner
-            model = Model(epoch, learner.snapshot(), learner.buffers())
-            message = worker.model_message("model", model)
-            for peer in self.targets:
-                worker.context.send(peer, message)
-        worker.heartbeat.sent["model"] = epoch
 
     def state(self) -> int:
         """The last epoch whose exchange it took part in."""
@@ -148,8 +130,7 @@ class GossipRounds(Exchange):
         """Wait for peers that are gone to come back and fetch the model."""
         worker = self.worker
         if worker.patience_s < math.inf:
-            worker.heartbeat.sent["done"] = 1
-            worker.tell("done", to=worker.context.peers)
+            worker.tell_done()
             if not all(map(worker.is_alive, self.sources)):
                 await worker.context.sleep(worker.patience_s)
         return self.last

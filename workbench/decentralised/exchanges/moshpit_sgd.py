@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.decentralised.exchange import Exchange, MakeExchange, Step
-from workbench.decentralised.exchanges.collectives import all_gather
-from workbench.utils.checks import at_least, check_fields
+from workbench.decentralised.exchange import MakeExchange, Step
+from workbench.decentralised.exchanges.arrays import ArrayExchange
+from workbench.utils.checks import at_least
 
 if TYPE_CHECKING:
     from workbench.decentralised.worker import Worker
@@ -32,15 +32,11 @@ if TYPE_CHECKING:
 class MoshpitSgd(MakeExchange):
     """Moshpit SGD: averages in the lines of a grid of workers, along another axis in each round.
 
-    A round follows `period` local steps, so a training of fewer exchanges nothing; the grid has
-    `dimensions`.
+    A round follows `period` local steps; the grid has `dimensions`.
     """
 
     period: int = field(default=50, metadata=at_least(1))
     dimensions: int = field(default=2, metadata=at_least(1))
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def __call__(self, worker: Worker) -> GridRounds:
         """Make a worker's part."""
@@ -55,10 +51,8 @@ def line(node: int, nodes: int, dimensions: int, axis: int) -> list[int]:
     return [one for one in range(first, first + side * step, step) if one < nodes]
 
 
-class GridRounds(Exchange):
+class GridRounds(ArrayExchange):
     """A worker's rounds of averaging along the lines of the grid."""
-
-    takes_step = True
 
     def __init__(self, options: MoshpitSgd, worker: Worker) -> None:
         super().__init__(worker)
@@ -73,5 +67,5 @@ class GridRounds(Exchange):
         axis = (iteration // options.period - 1) % options.dimensions
         group = {*line(worker.node, worker.nodes, options.dimensions, axis)}
         others = sorted(group & {*worker.alive})
-        models = [own for (own,) in await all_gather(worker, others, iteration, worker.weights)]
+        models = [own for (own,) in await self.all_gather(others, iteration, worker.weights)]
         worker.weights[:] = np.mean(models, axis=0)

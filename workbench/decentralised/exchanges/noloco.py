@@ -21,21 +21,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.decentralised.exchange import Exchange, MakeExchange, Step
-from workbench.decentralised.exchanges.collectives import all_gather, partner
-from workbench.utils.checks import ABOVE_ZERO, BELOW_ONE, NOT_NEGATIVE, at_least, check_fields
+from workbench.decentralised.exchange import MakeExchange, Step
+from workbench.decentralised.exchanges.arrays import ArrayExchange
+from workbench.utils.checks import ABOVE_ZERO, BELOW_ONE, NOT_NEGATIVE, at_least
 
 if TYPE_CHECKING:
-    from workbench.decentralised.gradient_exchange.part import Values
+    from workbench.decentralised.learner import Values
     from workbench.decentralised.worker import Worker
+
+PAIRS = 12  # purpose of a stream, beside those of `workbench.training.repeatable`
 
 
 @dataclass(frozen=True)
 class NoLoCo(MakeExchange):
     """NoLoCo: rounds of local steps, as DiLoCo's, then an average with one random partner.
 
-    A round has `period` local steps, so a training of fewer exchanges nothing; `rate`, `momentum`
-    and `consensus_rate` are beta, alpha and gamma.
+    A round has `period` local steps; `rate`, `momentum` and `consensus_rate` are beta, alpha and
+    gamma.
     """
 
     period: int = field(default=50, metadata=at_least(1))
@@ -43,18 +45,13 @@ class NoLoCo(MakeExchange):
     momentum: float = field(default=0.5, metadata=BELOW_ONE)
     consensus_rate: float = field(default=0.7, metadata=NOT_NEGATIVE)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def __call__(self, worker: Worker) -> PairedSteps:
         """Make a worker's part."""
         return PairedSteps(self, worker)
 
 
-class PairedSteps(Exchange):
+class PairedSteps(ArrayExchange):
     """A worker's slow weights, and its rounds."""
-
-    takes_step = True
 
     def __init__(self, options: NoLoCo, worker: Worker) -> None:
         super().__init__(worker)
@@ -72,9 +69,17 @@ class PairedSteps(Exchange):
             return
         paired = partner(worker.job.seed, iteration, worker.node, worker.nodes)
         others = [paired] if paired in worker.alive else []
-        pair = await all_gather(worker, others, iteration, worker.weights, self.slow)
+        pair = await self.all_gather(others, iteration, worker.weights, self.slow)
         weights, slow = (np.mean(arrays, axis=0) for arrays in zip(*pair, strict=True))
         self.delta = options.momentum * self.delta - options.rate * (slow - weights)
         self.delta -= options.consensus_rate * (self.slow - slow)
         self.slow = self.slow + self.delta
         worker.weights[:] = self.slow
+
+
+def partner(seed: int, turn: int, node: int, nodes: int) -> int | None:
+    """The node's partner in a turn; None for the one that an odd number leaves over."""
+    stream = np.random.SeedSequence(seed, spawn_key=(PAIRS, turn))
+    order = np.random.default_rng(stream).permutation(nodes).tolist()
+    beside: int = order.index(node) ^ 1
+    return order[beside] if beside < nodes else None

@@ -9,10 +9,10 @@ Deviation: how many blocks there are before that is not stated; here six.
 
 import math
 
-from workbench.decentralised.gradient_exchange.gradient import ErrorFeedback, Gradient, Links, Parts
-from workbench.decentralised.gradient_exchange.part import Part, Piece
 from workbench.dlion.algorithms.synchronisation import asynchronous
 from workbench.dlion.algorithms.system import System
+from workbench.dlion.gradient import ErrorFeedback, Gradient, Links, Parts
+from workbench.dlion.part import Part, Piece
 
 FIRST = 6
 """Blocks until bandwidth is known."""

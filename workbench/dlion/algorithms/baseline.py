@@ -1,8 +1,8 @@
 """Baseline: whole gradients to all peers, every iteration, synchronously (Sec. 5.1.4)."""
 
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
 from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.algorithms.system import System
+from workbench.dlion.gradient import Gradient, Links, Parts
 
 
 def whole(gradient: Gradient, links: Links) -> Parts:

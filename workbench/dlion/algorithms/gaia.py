@@ -9,9 +9,9 @@ Deviation: Gaia lowers its threshold with the learning rate; here both are const
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.decentralised.gradient_exchange.gradient import Accumulated, Gradient
 from workbench.dlion.algorithms.synchronisation import delivered
 from workbench.dlion.algorithms.system import System
+from workbench.dlion.gradient import Accumulated, Gradient
 
 THRESHOLD = 0.01
 

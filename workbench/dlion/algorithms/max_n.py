@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.decentralised.gradient_exchange.gradient import ErrorFeedback, Gradient, Links, Parts
-from workbench.decentralised.gradient_exchange.part import Part, Values, encoded_bytes
+from workbench.dlion.gradient import ErrorFeedback, Gradient, Links, Parts
+from workbench.dlion.part import Part, Values, encoded_bytes
 from workbench.utils.checks import UserError, check_number
 
 STEPS = 10_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from workbench.decentralised.worker import Progress, Synchronisation, asynchronous
+from workbench.decentralised.job import Progress, Synchronisation, asynchronous
 from workbench.utils.checks import at_least, check_fields
 
 __all__ = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from workbench.decentralised.gradient_exchange.gradient import PartialGradients
 from workbench.dlion.algorithms.global_batch import DOUBLING, Growth
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
 from workbench.dlion.algorithms.synchronisation import BOUNDED, Synchronisation
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
+from workbench.dlion.gradient import PartialGradients
 from workbench.utils.checks import (
     UserError,
     check_kind,

@@ -9,10 +9,11 @@ Deviation: neither clipping nor a warm-up of the sparsity; momentum is 0 unless 
 
 import numpy as np
 
-from workbench.decentralised.gradient_exchange.gradient import ErrorFeedback, Gradient, Links, Parts
-from workbench.decentralised.gradient_exchange.part import Values, largest
+from workbench.decentralised.exchanges.choco_sgd import largest
 from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.algorithms.system import System
+from workbench.dlion.gradient import ErrorFeedback, Gradient, Links, Parts
+from workbench.dlion.part import Values
 from workbench.utils.checks import UserError, check_number
 
 SHARE = 0.01

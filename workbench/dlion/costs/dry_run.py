@@ -24,15 +24,15 @@ from numpy.typing import NDArray
 from workbench.clusters import Cluster, Link, Node, Schedule, SharedCapacity, load_calibration
 from workbench.datasets import Dataset
 from workbench.decentralised.exchange import MakeExchange
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
-from workbench.decentralised.gradient_exchange.part import Part
+from workbench.decentralised.job import Job
 from workbench.decentralised.learner import PeerLearner
 from workbench.decentralised.recorder import Arrival, Iteration
-from workbench.decentralised.worker import Job
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.global_batch import CONSTANT
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.algorithms.system import System
+from workbench.dlion.gradient import Gradient, Links, Parts
+from workbench.dlion.part import Part
 from workbench.dlion.programs.program import WorkerProgram
 from workbench.runtime import DeadlockError, Run, Synchronized
 from workbench.runtime.simulation import Simulation
@@ -119,38 +119,33 @@ def measured_share(system: System) -> float | None:
     return None
 
 
-def frozen(cluster: Cluster, at_s: float, factor: float) -> Cluster:
-    """The cluster with capacities as they are at a time, all bandwidths times a factor."""
-
-    def bps(what: str, rate: float | Schedule | None) -> float | None:
-        now = rate.at(at_s) if isinstance(rate, Schedule) else rate
-        if now == 0:
-            raise UserError(f"{what} carries nothing at {at_s:g} s; give another at_s")
-        return None if now is None else now * factor
-
+def frozen(cluster: Cluster, factor: float) -> Cluster:
+    """The cluster with capacities as they are at first, all bandwidths times a factor."""
     shared: dict[int, SharedCapacity] = {}
+
+    def bps(what: str, rate: float | Schedule) -> float:
+        if not (now := Schedule.of(rate).at(0.0)):
+            raise UserError(f"{what} carries nothing at 0 s; give it a bandwidth then")
+        return now * factor
 
     def narrowed(capacity: SharedCapacity) -> SharedCapacity:
         if id(capacity) not in shared:
-            rate = bps("a shared capacity", capacity.bandwidth)
-            assert rate is not None
-            shared[id(capacity)] = SharedCapacity(rate)
+            shared[id(capacity)] = SharedCapacity(bps("a shared capacity", capacity.bandwidth))
         return shared[id(capacity)]
 
     nodes = []
     for node in cluster.nodes:
-        speed = node.speed_over_time.at(at_s)
-        if speed == 0:
-            raise UserError(f"{node.name} has a speed of 0 at {at_s:g} s; give another at_s")
-        up = bps(f"the uplink of {node.name}", node.uplink)
-        down = bps(f"the downlink of {node.name}", node.downlink)
+        if not (speed := node.speed_over_time.at(0.0)):
+            raise UserError(f"{node.name} has a speed of 0 at 0 s; give it one then")
+        up, down = (
+            None if rate is None else bps(f"the {what} of {node.name}", rate)
+            for what, rate in (("uplink", node.uplink), ("downlink", node.downlink))
+        )
         nodes.append(Node(node.name, node.cores, speed, up, down))
     links: dict[tuple[int | str, int | str], Link] = {}
     for source, target in permutations(range(len(cluster)), 2):
-        link = cluster.link(source, target)
-        sender, receiver = cluster.names[source], cluster.names[target]
-        rate = bps(f"the link from {sender} to {receiver}", link.bandwidth)
-        assert rate is not None
+        link, names = cluster.link(source, target), cluster.names
+        rate = bps(f"the link from {names[source]} to {names[target]}", link.bandwidth)
         limits = tuple(map(narrowed, link.shared))
         links[source, target] = replace(link, bandwidth_bps=rate, shared=limits)
     return Cluster(nodes, links)
@@ -202,6 +197,8 @@ class DryRun:
         ``(at_s, node, iteration, samples)`` of each iteration done.
     arrivals
         ``(source, target, iteration of the source, bytes)`` of each message that had a size.
+    done
+        The last iteration of each worker so far.
     """
 
     def __init__(
@@ -210,9 +207,8 @@ class DryRun:
         workload: Workload,
         how: System | MakeExchange,
         *,
-        at_s: float,
-        share: float | None,
         seed: int,
+        share: float | None = None,
         samples: int = 0,
         last_iteration: float = math.inf,
         best: Mapping[int, int] | None = None,
@@ -221,12 +217,11 @@ class DryRun:
         values = VALUES if values > LARGE else values
         self.workers = len(cluster)
         self._scale = workload.model_bytes / (VALUE_BYTES * values)
-        network = frozen(cluster, at_s, 1 / self._scale)
-        batch = np.arange(workload.local_batch)
+        network = frozen(cluster, 1 / self._scale)
         sgd = Sgd(0.1)
         job = Job(
             network=network,
-            shards=[batch] * self.workers,
+            shards=[np.arange(workload.local_batch)] * self.workers,
             epoch_samples=samples or NEVER,
             seed=seed,
             learning_rate=sgd.learning_rate,
@@ -246,7 +241,7 @@ class DryRun:
             programs.append(WorkerProgram(job, how, Synchronized(learner)))
         self.iterations: list[tuple[float, int, int, int]] = []
         self.arrivals: list[tuple[int, int, int, float]] = []
-        self._done = [0] * self.workers
+        self.done = [0] * self.workers
         self._own_s = [
             workload.host_s
             + workload.local_batch * workload.sample_s / node.speed_over_time.at(0.0)
@@ -260,15 +255,10 @@ class DryRun:
         """Keep an iteration, or what has arrived."""
         if isinstance(value, Iteration):
             self.iterations.append((at_s, node, value.iteration, value.samples))
-            self._done[node] = value.iteration
+            self.done[node] = value.iteration
         elif isinstance(value, Arrival) and value.topic != "weights" and value.size_bytes:
             size_bytes = value.size_bytes * self._scale
             self.arrivals.append((value.source, node, value.iteration, size_bytes))
-
-    @property
-    def done(self) -> tuple[int, ...]:
-        """Last iteration of each worker so far."""
-        return tuple(self._done)
 
     def run(self, iterations: int | None = None) -> Run:
         """Go on until every worker has done this many iterations, or all have ended.
@@ -277,23 +267,24 @@ class DryRun:
         """
         if iterations is None:
             return self._run(None)
-        step_s, least, run = max(self._own_s), -1, None
-        while run is None or min(self._done) < iterations:
+        slowest_s, quickest_s = max(self._own_s), min(self._own_s)
+        step_s, least, run = slowest_s, -1, None
+        while run is None or min(self.done) < iterations:
             # Longer where everybody waits: work may be far shorter than what is sent.
-            step_s = 2 * step_s if min(self._done) == least else max(self._own_s)
-            least, quickest = min(self._done), max(self._done)
-            if least < 4 and quickest > STUCK * max(self._own_s) / min(self._own_s):
-                stuck = self._done.index(least)
+            step_s = 2 * step_s if min(self.done) == least else slowest_s
+            least = min(self.done)
+            if least < 4 and max(self.done) > STUCK * slowest_s / quickest_s:
+                stuck = self.done.index(least)
                 raise UserError(f"worker {stuck} waits for ever while others go on; {MUST}")
-            step_s = max(step_s, max(self._own_s) * (iterations - least))
+            step_s = max(step_s, slowest_s * (iterations - least))
             run = self._run(self._simulation.env.now + step_s)
         return run
 
     def run_until_links_are_used(self, most: int) -> None:
         """Go on until something has arrived on every link, or for this many iterations."""
         links = self.workers * (self.workers - 1)
-        while len({arrival[:2] for arrival in self.arrivals}) < links and min(self._done) < most:
-            self.run(min(self._done) + 1)
+        while len({arrival[:2] for arrival in self.arrivals}) < links and min(self.done) < most:
+            self.run(min(self.done) + 1)
 
     def close(self) -> None:
         """End all programs."""

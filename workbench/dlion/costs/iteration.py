@@ -1,23 +1,21 @@
 """The cost of an iteration of each system, without learning: seconds by part, bytes by link.
 
-Capacities are those of one instant, batches as large as at the start. The workers' programs run
-dry (`dry_run`), so times are those of a simulated training of the same seed wherever sizes do not
-depend on what is learnt: Baseline, Hop and Ako, and all exchanges of models. Top-k's are, if the
-model has one weight variable. Of the others they are estimates:
+Capacities and batches are those at the start. The workers' programs run dry (`dry_run`), so times
+are those of a simulated training of the same seed wherever sizes do not depend on what is learnt:
+Baseline, Hop and Ako, and all exchanges of models. Top-k's are, if the model has one weight
+variable. Of the others they are estimates:
 
 - Gaia and Max 10 send a share of the bytes that is a constant from trainings
-  (``data/calibration/dlion_shares.toml``), or the `share` that is given.
+  (``data/calibration/dlion_shares.toml``).
 - DLion, and other systems that select by values, select from values that are drawn.
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
 
 import polars as pl
 
@@ -104,8 +102,6 @@ def iteration(
     workload: Workload,
     system: str | System | MakeExchange,
     *,
-    at_s: float = 0.0,
-    share: float | None = None,
     seed: int = 0,
     rounds: int = ROUNDS,
 ) -> Iteration:
@@ -114,14 +110,10 @@ def iteration(
     Parameters
     ----------
     cluster
-        Workers and links, such as ``ENVIRONMENTS["homo_b"].cluster()``.
+        Workers and links, such as ``ENVIRONMENTS["homo_b"].cluster()``, with the capacities that
+        they have at first.
     system
         Name in `SYSTEMS` or `decentralised.EXCHANGES`, a `System`, or an exchange of models.
-    at_s
-        Time of the capacities, which stay what they are then.
-    share
-        Share of a gradient's bytes that goes to everyone, in place of what the system selects. None
-        takes the one that was measured of the system, if there is one.
     seed
         Seed of drawn partners, as in a training of that seed.
     rounds
@@ -136,54 +128,55 @@ def iteration(
     workbench.utils.checks.UnknownNameError, workbench.clusters.MissingLinkError
         No such system; no link between two workers.
     """
-    how = _checked(cluster, workload, system, at_s=at_s, share=share, seed=seed)
-    period = getattr(how, "period", 1) if isinstance(how, MakeExchange) else 1
-    half = check_whole("rounds", rounds, 2) // 2 * period
+    how = _checked(cluster, workload, system, seed=seed)
+    period = how.period if isinstance(how, MakeExchange) else 1
+    half = check_whole("rounds", rounds, 2) // 2
     if period > 1:
-        half = period * max(2, min(rounds // 2, PERIODS))
-    options: dict[str, Any] = {"at_s": at_s, "share": share, "seed": seed}
-    plain = replace(how, transfer=None) if isinstance(how, System) else how
+        half = period * max(2, min(half, PERIODS))
     workers = range(len(cluster))
-    windows = [(half, 2 * half)] * len(cluster)
-    with closing(DryRun(cluster, workload, plain, **options)) as run:
+    plain = replace(how, transfer=None) if isinstance(how, System) else how
+    with closing(DryRun(cluster, workload, plain, seed=seed)) as run:
         if isinstance(how, System) and how.synch_training is asynchronous:
             # What workers send that never wait depends on links, which they know once used.
             run.run_until_links_are_used(MOST_UNUSED)
-            first = [max(1, one) for one in run.done]
+            first = [max(1, done) for done in run.done]
             run.run(min(run.done) + half + LATER)
             windows = [(one, done - LATER) for one, done in zip(first, run.done, strict=True)]
+        else:
+            windows = [(half, 2 * half)] * len(cluster)
         trace = run.run(2 * half + LATER).trace
     assert trace is not None
-    batches = {node: samples for _, node, _, samples in run.iterations}
-    own_s = [
-        workload.host_s
-        + batches[node] * workload.sample_s / cluster.nodes[node].speed_over_time.at(at_s)
-        for node in workers
-    ]
-    begun_s = [[one - workload.host_s for one in steps] for steps in _steps(trace, cluster.names)]
+    samples = {node: size for _, node, _, size in run.iterations}
+    batches = tuple(samples[node] for node in workers)
+    compute_s = tuple(
+        batch * workload.sample_s / node.speed_over_time.at(0.0)
+        for batch, node in zip(batches, cluster.nodes, strict=True)
+    )
+    own_s = [workload.host_s + seconds for seconds in compute_s]
+    begun_s = [[at_s - workload.host_s for at_s in steps] for steps in _steps(trace, cluster.names)]
     iteration_s = [
         (each[last] - each[first]) / (last - first)
         for each, (first, last) in zip(begun_s, windows, strict=True)
     ]
-    if isinstance(how, System) and not how.synch_training(
-        Progress(10**9, dict.fromkeys(workers[1:], 0))
-    ):  # nobody gets ever further ahead of another: in the long run all are as slow as the last
-        iteration_s = [max(iteration_s)] * len(iteration_s)
-    waits_s = [max(0.0, each - own) for each, own in zip(iteration_s, own_s, strict=True)]
     link_bytes, link_messages = _sent(run, windows)
     rare_s = 0.0
-    if isinstance(how, System) and how.batching is not None:
-        rare_s += min(each[0] for each in begun_s) / how.batching.period
-    if isinstance(how, System) and how.transfer is not None:
-        rare_s += _best_weights_s(cluster, workload, how, max(iteration_s), options)
-        share_of_each = 1 / len(cluster) / how.transfer.period
-        for pair in link_bytes:  # all workers are taken to be the best as often
-            link_bytes[pair] += workload.model_bytes * share_of_each
-            link_messages[pair] += share_of_each
+    if isinstance(how, System):
+        if not how.synch_training(Progress(10**9, dict.fromkeys(workers[1:], 0))):
+            # Nobody gets ever further ahead: in the long run all are as slow as the last.
+            iteration_s = [max(iteration_s)] * len(cluster)
+        if how.batching is not None:
+            rare_s += min(each[0] for each in begun_s) / how.batching.period
+        if how.transfer is not None:
+            rare_s += _best_weights_s(cluster, workload, how, max(iteration_s), seed)
+            share_of_each = 1 / len(cluster) / how.transfer.period
+            for pair in link_bytes:  # all workers are taken to be the best as often
+                link_bytes[pair] += workload.model_bytes * share_of_each
+                link_messages[pair] += share_of_each
+    waits_s = [max(0.0, each - own) for each, own in zip(iteration_s, own_s, strict=True)]
     return Iteration(
-        batches=tuple(batches[node] for node in workers),
+        batches=batches,
         host_s=(workload.host_s,) * len(cluster),
-        compute_s=tuple(own - workload.host_s for own in own_s),
+        compute_s=compute_s,
         wait_s=tuple(waits_s),
         rare_s=(rare_s,) * len(cluster),
         iteration_s=tuple(own + wait + rare_s for own, wait in zip(own_s, waits_s, strict=True)),
@@ -215,11 +208,7 @@ def _sent(
 
 
 def _best_weights_s(
-    cluster: Cluster,
-    workload: Workload,
-    system: System,
-    iteration_s: float,
-    options: dict[str, Any],
+    cluster: Cluster, workload: Workload, system: System, iteration_s: float, seed: int
 ) -> float:
     """Seconds by which direct transfers of the best weights prolong an iteration, as a mean.
 
@@ -227,11 +216,10 @@ def _best_weights_s(
     """
     assert system.transfer is not None
     once = replace(system.transfer, period=COMPARED_AT, losses=1, early_until=0)
-    count, waits_s = min(BESTS, len(cluster)), 0.0
+    how, count, waits_s = replace(system, transfer=once), min(BESTS, len(cluster)), 0.0
     for best in (place * len(cluster) // count for place in range(count)):
         known = {COMPARED_AT: best}
-        how = replace(system, transfer=once)
-        with closing(DryRun(cluster, workload, how, best=known, **options)) as run:
+        with closing(DryRun(cluster, workload, how, seed=seed, best=known)) as run:
             trace = run.run(2 * COMPARED_AT).trace
         assert trace is not None
         steps = _steps(trace, cluster.names)
@@ -246,7 +234,6 @@ def first_iterations(
     system: str | System | MakeExchange,
     iterations: int,
     *,
-    at_s: float = 0.0,
     share: float | None = None,
     seed: int = 0,
     samples: int | None = None,
@@ -255,40 +242,31 @@ def first_iterations(
 
     Returns ``at_s, node, iteration, samples``, as a training's `Trained.iterations`. Batches are
     timed and weights transferred when the system does it; the best worker is drawn. With
-    `samples`, those of an epoch, global batches grow.
+    `samples`, those of an epoch, global batches grow. `share` is that of a gradient's bytes which
+    goes to everyone, in place of what the system selects; None takes the one that was measured of
+    the system, if there is one.
     """
-    how = _checked(cluster, workload, system, at_s=at_s, share=share, seed=seed)
+    how = _checked(cluster, workload, system, seed=seed)
+    sends_gradients = isinstance(how, System)
+    if share is not None and not (sends_gradients and 0 < check_number("share", share) <= 1):
+        raise UserError(f"share is {share}; give that of a System's gradients, up to 1")
     count = check_whole("iterations", iterations, 1)
     epoch = 0 if samples is None else check_whole("samples", samples, 1)
-    options: dict[str, Any] = {"at_s": at_s, "share": share, "seed": seed, "samples": epoch}
-    with closing(DryRun(cluster, workload, how, last_iteration=count, **options)) as run:
+    run = DryRun(
+        *(cluster, workload, how), seed=seed, share=share, samples=epoch, last_iteration=count
+    )
+    with closing(run):
         run.run()
     schema = {"at_s": pl.Float64, **dict.fromkeys(("node", "iteration", "samples"), pl.Int64)}
     return pl.DataFrame(run.iterations, schema=schema, orient="row")
 
 
 def _checked(
-    cluster: Cluster,
-    workload: Workload,
-    system: str | System | MakeExchange,
-    *,
-    at_s: float,
-    share: float | None,
-    seed: int,
+    cluster: Cluster, workload: Workload, system: str | System | MakeExchange, *, seed: int
 ) -> System | MakeExchange:
     how = system_or_exchange(system)
     check_kind("workload", workload, Workload, "a Workload, as in Workload(5e6, 0.01)")
     if len(check_cluster(cluster)) < 2:
         raise UserError("the cluster has one worker; an exchange takes at least two")
     check_whole("seed", seed, 0)
-    if not 0 <= check_number("at_s", at_s) < math.inf:
-        raise UserError(f"at_s is {at_s}; give a time of at least 0 s")
-    if share is not None and not 0 < check_number("share", share) <= 1:
-        raise UserError(f"share is {share}; give that of a gradient's bytes, up to 1")
-    if isinstance(how, MakeExchange):
-        check_exchange(how, cluster)
-        if share is not None:
-            raise UserError(
-                f"share is {share}, but {type(how).__name__} sends no gradients; leave it out"
-            )
-    return how
+    return check_exchange(how, cluster) if isinstance(how, MakeExchange) else how

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,6 @@ from workbench import datasets
 from workbench.datasets import Dataset, partition
 from workbench.decentralised.exchange import MakeExchange
 from workbench.decentralised.exchanges import EXCHANGES
-from workbench.decentralised.gradient_exchange.gradient import Accumulated
 from workbench.dlion.algorithms import SYSTEMS, System
 from workbench.dlion.algorithms.ako import Blocks
 from workbench.dlion.algorithms.baseline import whole
@@ -23,6 +23,7 @@ from workbench.dlion.algorithms.hop import STALENESS
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
 from workbench.dlion.algorithms.max_n import MaxN, PerLinkAddedUp, per_link
 from workbench.dlion.algorithms.system import Batching
+from workbench.dlion.gradient import Accumulated
 from workbench.dlion.paper.testbed import (
     CANDIDATES,
     EXPLANATION,
@@ -258,7 +259,9 @@ def run(case: Case, learning: Learning) -> TrainedWorkers:
         how = EXCHANGES[case.system]
     else:
         how = system_of(case, learning, len(data.y_train))
-    return train(setup, how, faults=faults)
+    with warnings.catch_warnings():  # small scales are shorter than an exchange's period
+        warnings.simplefilter("ignore", UserWarning)
+        return train(setup, how, faults=faults)
 
 
 # --- Its rows -------------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from typing import Any
 import polars as pl
 
 from workbench.clusters.schedule import Schedule
-from workbench.decentralised.gradient_exchange.gradient import Accumulated
 from workbench.dlion.algorithms import COMPARED, SYSTEMS, synchronisation
 from workbench.dlion.costs.environments import ENVIRONMENTS
 from workbench.dlion.costs.iteration import Workload, first_iterations
+from workbench.dlion.gradient import Accumulated
 from workbench.dlion.paper.cases import LEARNING, Case, system_of
 from workbench.dlion.paper.testbed import STATED, paper_testbed
 from workbench.dlion.training import train

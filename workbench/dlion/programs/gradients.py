@@ -7,15 +7,15 @@ looked at.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.decentralised.exchange import Exchange, Step
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Monitor
-from workbench.decentralised.gradient_exchange.part import Part
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS, equal
+from workbench.dlion.gradient import Gradient, Links, Monitor
+from workbench.dlion.part import Part
 from workbench.dlion.programs.transfers import Transfers
 from workbench.utils.checks import UserError
 
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from workbench.decentralised.gradient_exchange.gradient import PartialGradients
-    from workbench.decentralised.worker import Progress, Worker
+    from workbench.decentralised.job import Progress
+    from workbench.decentralised.learner import Updates
+    from workbench.decentralised.worker import Worker
     from workbench.dlion.algorithms.system import System
+    from workbench.dlion.gradient import PartialGradients
     from workbench.dlion.programs.batch_sizes import BatchSizes
     from workbench.runtime import Message
 
@@ -71,7 +73,7 @@ class GradientExchange(Exchange):
         if self._transfers is not None:
             self._transfers.start()
 
-    def before_step(self) -> Sequence[tuple[Part, float]]:
+    def before_step(self) -> Updates:
         """Return the gradients that have arrived."""
         return self.worker.take_inbox()
 

@@ -8,25 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.decentralised.job import Job
 from workbench.decentralised.loop import run
-from workbench.decentralised.worker import Job, Worker
+from workbench.decentralised.worker import Worker
 from workbench.dlion.algorithms.system import System
 from workbench.dlion.programs.batch_sizes import BatchSizes
 from workbench.dlion.programs.gradients import GradientExchange
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from workbench.decentralised.exchange import Exchange, MakeExchange
-    from workbench.decentralised.learner import PeerLearner
+    from workbench.decentralised.learner import Model, PeerLearner
     from workbench.runtime import Context, Synchronized
 
 
 class WorkerModel(NamedTuple):
     """A worker's model, with all gradients that have arrived, and whether it is held back."""
 
-    parameters: Tensor
-    buffers: dict[str, Tensor]
+    model: Model
     held_back: bool
 
 
@@ -55,12 +53,12 @@ class WorkerProgram:
 
     def learnt(self) -> WorkerModel:
         """Return the model."""
-        learner, worker = self.state.value, self.worker
-        parameters = learner.snapshot()
-        for part, factor in [] if worker is None else worker.inbox:
-            part.add_to(parameters.numpy(), factor)
-        held_back = worker is not None and worker.held_back
-        return WorkerModel(parameters, learner.buffers(), held_back)
+        model, worker = self.state.value.snapshot(), self.worker
+        if worker is None:
+            return WorkerModel(model, held_back=False)
+        for update, factor in worker.inbox:
+            update.add_to(model.parameters.numpy(), factor)
+        return WorkerModel(model, worker.held_back)
 
     def warm_up(self) -> None:
         """Compute a batch's gradient."""

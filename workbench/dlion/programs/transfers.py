@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from workbench.decentralised.worker import Worker
     from workbench.dlion.algorithms.knowledge_transfer import Transfer
     from workbench.runtime import Message
-
-
-class Weights(NamedTuple):
-    """The best worker's model on its way."""
-
-    iteration: int
-    parameters: Tensor
-    buffers: dict[str, Tensor]
 
 
 class Transfers:
@@ -79,15 +69,13 @@ class Transfers:
 
     def _send_weights(self, message: Message) -> None:
         worker = self._worker
-        learner = worker.up_to_date
-        best = Weights(worker.progress.iteration, learner.snapshot(), learner.buffers())
-        worker.send(message.sender, "weights", best, best.parameters.nbytes)
+        best = worker.up_to_date.snapshot()
+        worker.send_model(message.sender, "weights", (worker.progress.iteration, best))
 
     def _merge(self, message: Message) -> None:
-        best: Weights = message.payload
+        iteration, best = message.payload
         asked = next((one for one in self._asked if one[0] == message.sender), None)
         if asked is not None:
             self._asked.remove(asked)
-        learner = self._worker.up_to_date
-        learner.merge(best.parameters, best.buffers, self._transfer.share)
-        self._worker.note_arrival(message, best.iteration, len(best.parameters))
+        self._worker.up_to_date.merge(best, self._transfer.share)
+        self._worker.note_arrival(message, iteration, len(best.parameters))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.decentralised.gradient_exchange.gradients import gradient, gradients, links
+from tests.dlion.gradients import gradient, gradients
 from tests.oracles import dlion_parts as oracle
 from tests.refusals import refusals
-from workbench.clusters import Cluster, Node
-from workbench.decentralised.gradient_exchange.gradient import LATEST, Gradient, Monitor
-from workbench.decentralised.gradient_exchange.part import LONG, Part, encoded_bytes
-from workbench.runtime import Context, Synchronized, Transfer, simulate
+from workbench.dlion.gradient import LATEST, Gradient, Monitor
+from workbench.dlion.part import Part, encoded_bytes
+from workbench.runtime import Transfer
 
 
 def arrays(part: Part) -> list[np.ndarray[Any, Any]]:
@@ -88,36 +86,6 @@ def test_values_of_ones_own() -> None:
     assert flat.tolist() == [10, 0, 30]
 
 
-class Weights:
-    def __init__(self, size: int) -> None:
-        self.flat = np.zeros(size, np.float32)
-
-    def add(self, part: Part) -> float:
-        part.add_to(self.flat, 1.0)
-        return float(self.flat.sum())
-
-
-@pytest.mark.parametrize("share", [0.01, 0.4, 0.99])
-@pytest.mark.parametrize("size", [8, LONG + 8])
-def test_programs_compute_with_parts_that_no_later_change_reaches(size: int, share: float) -> None:
-    values, mask = np.ones(size, np.float32), np.arange(size) < max(1, int(share * size))
-    parts = [
-        Part.selected(values, mask, (slice(0, size),)),
-        Part.whole(values, (slice(0, size),)),
-    ]
-    values[:] = 9
-
-    async def program(context: Context) -> list[float]:
-        return [
-            await context.compute(
-                partial(Weights.add, part=part), cost_s=1, on=Synchronized(Weights(size))
-            )
-            for part in parts
-        ]
-
-    assert simulate(Cluster([Node("a")]), [program]).results == {0: [mask.sum(), size]}
-
-
 test_part_refused = refusals(
     gradient([1.0, 2.0, 3.0]).part,
     {"mask": np.ones(3, dtype=bool)},
@@ -131,12 +99,6 @@ test_part_refused = refusals(
         "values": {r"values are of shape \(4,\); give as many .* 3": [np.ones(4)]},
     },
 )
-
-
-def test_a_links_budget() -> None:
-    assert links(1, bandwidth_bps=8e6).budget_bytes(1) == 1e6
-    assert links(2).budget_bytes(2) is None
-    assert links(3, 4).peers == (3, 4)
 
 
 def test_bandwidth_is_bytes_over_seconds_of_the_latest_on_each_link() -> None:

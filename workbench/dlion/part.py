@@ -125,21 +125,3 @@ def _filtered(values: Values, chosen: NDArray[np.bool_]) -> Values:
 def _read_only(array: Any) -> Any:
     array.flags.writeable = False
     return array
-
-
-def count_of(share: float, values: float) -> int:
-    """Number of values in a share of them, rounded down, at least one."""
-    return max(1, int(share * values))
-
-
-def largest(values: Values, share: float) -> NDArray[np.intp]:
-    """Positions, ascending, of the largest share by magnitude, as `count_of`; of equals the first.
-
-    Found without sorting all: those above the smallest that is taken, then the first equal to it.
-    """
-    count = count_of(share, len(values))
-    magnitudes = np.abs(values)
-    least = np.partition(magnitudes, -count)[-count]
-    above = np.flatnonzero(magnitudes > least)
-    equal = np.flatnonzero(magnitudes == least)[: count - len(above)]
-    return np.sort(np.concatenate([above, equal]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.decentralised.gradient_exchange.part import Part, Values
+from workbench.dlion.part import Part, Values
 from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
+from workbench.dlion.gradient import Gradient, Links
 
 VALUES = st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0, -10.0, 9.0, 10.0])
 

@@ -1,1 +1,0 @@
-"""Gradients in whole or in part, as nodes exchange them: each peer gets what its link can take."""
