@@ -51,22 +51,6 @@ def test_refused(changes: dict[str, Any], message: str) -> None:
         replace(GOOD, **changes)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"sample_s": np.float32(0.1)},
-        {"sample_s": np.full(4, 0.1, np.float32)},
-        {"patience_s": np.float64(3)},
-        {"patience_s": 8.1e-5},  # a thousandth of a batch of 0.08 s
-        {"batch_size": np.int64(8), "epochs": np.int32(2)},
-    ],
-)
-def test_numbers_of_numpy_are_taken(changes: dict[str, Any]) -> None:
-    setup = replace(GOOD, **changes)
-    if "sample_s" in changes:
-        assert setup.seconds_per_sample == pytest.approx((0.1,) * 4)
-
-
 def test_costs_of_ones_own_model_are_those_of_its_profile_and_trying_it_draws_nothing() -> None:
     def made() -> torch.nn.Module:
         return torch.nn.Sequential(

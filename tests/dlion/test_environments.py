@@ -206,20 +206,10 @@ def test_more_workers_of_the_same_kind() -> None:
     assert at(ENVIRONMENTS["dynamic_sys_b"].of(8).mbps, 1000) == "50/50/50/50/50/50/50/50"
 
 
-def test_more_and_fewer_workers_in_regions_keep_the_links_between_these() -> None:
-    regions = ENVIRONMENTS["regions"]
-    assert regions.of(6) == regions
-    few, many = regions.of(2).cluster(), regions.of(13).cluster()
-    assert (few.link(0, 1).bandwidth, few.link(1, 0).bandwidth) == (190e6, 187e6)
-    assert many.link(6, 1).bandwidth == many.link(0, 7).bandwidth == 190e6
-    assert many.link(0, 6).bandwidth == many.link(12, 6).bandwidth == 1e9  # both in Virginia
-
-
 test_environment = refusals(
     Environment,
     {"title": "x", "cores": (1, 2), "mbps": (1, 2)},
     {
-        "title": {"give the environment a name": [""]},
         "cores": {
             "cores of 1 workers.*at least two": [(1,)],
             "cores is 24; give one entry for each worker": [24],

@@ -130,7 +130,7 @@ test_options_refused = refusals(
     {
         "setup": {
             "DiLoCo needs as many batches on each": [
-                replace(SETUP, exchange=decentralised.DiLoCo())
+                replace(SETUP, exchange=decentralised.DiLoCo(1))
             ]
         },
         "strategy": {"Did you mean 'importance'": ["important"]},

@@ -173,21 +173,13 @@ def test_it_learns_and_stays_together() -> None:
 
 
 class TestFaults:
-    def test_who_comes_back_gets_model_epoch_and_half_an_alpha(self) -> None:
-        setup = gosgd(decentralised.complete(3), 0.3, epochs=12, patience_s=1.0)
-        found = train(setup, faults=[Crash(1, 1.0), Restart(1, 2.0)])
-        back = found.epochs.filter(node=1, restarts=1)["epoch"].to_list()
-        assert back == list(range(back[0], 13))
-        assert back[0] > 3
-        for node in (0, 2):
-            assert found.epochs.filter(node=node)["epoch"].to_list() == list(range(1, 13))
-        assert 0 < sum(found.run.results.values()) < 1
-        assert min(found.run.results.values()) > 0
-
     def test_what_a_crash_takes_and_a_fetch_gives_is_known_exactly(self) -> None:
         """Nobody sends: a third goes with the crash, and of a peer's third half comes back."""
         setup = gosgd(decentralised.complete(3), 0.0, epochs=12, patience_s=1.0)
         found = train(setup, faults=[Crash(1, 1.0), Restart(1, 2.0)])
+        back = found.epochs.filter(node=1, restarts=1)["epoch"].to_list()
+        assert back == list(range(back[0], 13))
+        assert back[0] > 3
         alphas = sorted(found.run.results.values())
         assert alphas == pytest.approx([1 / 6, 1 / 6, 1 / 3])
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
 
 import polars as pl
 import pytest
 
 from workbench.dlion.paper.calibration import (
-    BY_HAND,
     FITTED_ON,
     differences,
     pick,
@@ -21,7 +19,6 @@ from workbench.dlion.paper.compared import OTHERS
 from workbench.dlion.paper.testbed import CANDIDATES, EXPLANATION, FIRST_WEIGHTS, Constants
 from workbench.reproduction.claims import claims_of, paper_value
 from workbench.reproduction.scorecard import fitted_on
-from workbench.utils import files
 
 NAMES = list(CANDIDATES)
 EXPLANATIONS = (*FIRST_WEIGHTS, "pair")
@@ -102,30 +99,6 @@ def test_differences_are_means_over_seeds() -> None:
     one, other = (trained(NAMES[0], "own", off(percent)) for percent in (1.0, 3.0))
     frame = pl.concat([one, other.with_columns(seed=pl.lit(2, pl.Int64))])
     assert differences(frame, NAMES[0], "own") == pytest.approx(off(2.0))
-
-
-def marks(text: str) -> dict[str, dict[str, str]]:
-    """Comment of each constant, by explanation."""
-    found: dict[str, dict[str, str]] = {}
-    for table in text.split("\n[constants.")[1:]:
-        first, *lines = table.split("\n\n")[0].splitlines()
-        found[first.rstrip("]")] = {
-            line.split(" = ")[0]: line.partition("  # ")[2] for line in lines
-        }
-    return found
-
-
-def test_the_file_says_which_constants_are_fitted() -> None:
-    """Those in which two recorded candidates differ; and some by hand."""
-    names = [one.name for one in fields(Constants)]
-    assumed = dict.fromkeys(names, "assumed") | dict.fromkeys(BY_HAND, "fitted by hand")
-    picked = {**assumed, "learning_rate": "fitted: picked"}
-    rate_alone = FRAME.filter(pl.col("candidate").is_in(NAMES[:2]))
-    found = marks(to_toml(rate_alone))
-    assert (found["own"], found["shared"]) == (picked, picked)
-    stored = marks((files.DATA / "calibration" / "dlion.toml").read_text("utf-8"))
-    assert (stored["own"], stored["shared"]) == (picked, assumed)
-    assert stored["pair"]["links"] == "the other reading of Table 3"
 
 
 def test_the_file_can_be_read() -> None:

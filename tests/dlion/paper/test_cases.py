@@ -28,7 +28,6 @@ from workbench.dlion.paper.cases import (
     rows_of,
     run,
     system_of,
-    trained,
 )
 from workbench.dlion.paper.cases import LEARNING as USUAL
 from workbench.dlion.paper.testbed import CANDIDATES, LOCAL_BATCH, Learner
@@ -249,16 +248,6 @@ class TestRows:
         monkeypatch.setattr(cases, "run", fails)
         (row,) = rows_of(case=Case(n=10.0), learning=LEARNING)
         assert row == {**about(Case(n=10.0), LEARNING), "reason": "training diverged"}
-
-    def test_seeds(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """All cases of one seed together; as many seeds as are asked for."""
-        monkeypatch.setattr(cases, "run", lambda *_: Done())
-        sizes: Any = {"scale": "smoke", "learning": LEARNING, "usual_seeds": 3}
-        found = trained("Two", [Case(), Case("ako")], seed=4, seeds=2, **sizes)
-        assert found.select("system", "seed").unique(maintain_order=True).rows() == [
-            *(("dlion", 4), ("ako", 4)),
-            *(("dlion", 5), ("ako", 5)),
-        ]
 
 
 def test_a_curve_is_the_same_to_the_last_bit_each_time() -> None:

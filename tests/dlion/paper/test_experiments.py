@@ -65,23 +65,6 @@ def test_rows_of_trainings(name: str) -> None:
         assert all(part[column].is_sorted() for column in ("at_s", "iterations", "mbytes"))
 
 
-@pytest.mark.parametrize(
-    ("name", "column", "expected"),
-    [
-        ("fig12", "environment", ["homo_c", "hetero_sys_c"]),
-        ("fig17", "environment", ["hetero_sys_b", "hetero_net_a", "hetero_cpu_b"]),
-        ("fig12", "seconds", [STATED["training"]["mobilenet_s"]]),
-        ("fig12", "timed", ["mobilenet_v1"]),
-        ("fig5", "growth_epochs", [0, 1, 2, 4]),
-        ("scaling", "workers", [6, 12]),
-        ("fig9", "share", [None, 0, 0.5, 1]),
-        ("fig9", "period", [10, None, 1000]),
-    ],
-)
-def test_settings(name: str, column: str, expected: list[object]) -> None:
-    assert FRAMES[name][column].unique(maintain_order=True).to_list() == expected
-
-
 def test_the_others_go_on_without_who_fails() -> None:
     last = FRAMES["failures"].filter(pl.col("at_s") == pl.col("seconds"))
     for _, rows in last.group_by("system"):

@@ -10,16 +10,10 @@ import pytest
 from workbench import datasets
 from workbench.clusters import Schedule
 from workbench.datasets import Dataset
-from workbench.dlion.algorithms.global_batch import Growth
 from workbench.dlion.costs.iteration import Workload, iteration
 from workbench.dlion.paper.cases import LEARNING
 from workbench.dlion.paper.testbed import (
-    CPU_ENVIRONMENTS,
-    DYNAMIC,
-    GPU_ENVIRONMENTS,
-    LOCAL_BATCH,
     POINTS,
-    SECONDS,
     STATED,
     Constants,
     Learner,
@@ -58,14 +52,6 @@ def mean_iteration_s(learner: Learner, environment: str) -> float:
     ends_s = trained.iterations.filter(iteration=4)["at_s"]
     first_s = trained.iterations.filter(iteration=1)["at_s"]
     return (fmean(ends_s) - fmean(first_s)) / 3
-
-
-def test_what_the_paper_states() -> None:
-    assert (SECONDS, LOCAL_BATCH, POINTS) == (1500, 32, 50_000)
-    limits = (STATED["batches"]["warm_up_limit"], STATED["batches"]["speed_up_limit"])
-    assert (Growth.warm_up_share, Growth.speed_up_share) == limits == (0.01, 0.1)
-    assert set(CPU_ENVIRONMENTS) | set(GPU_ENVIRONMENTS) == set(STATED["environments"])
-    assert not set(CPU_ENVIRONMENTS) & {*GPU_ENVIRONMENTS, *DYNAMIC}
 
 
 def test_seconds_and_rates_by_hand() -> None:
@@ -126,15 +112,3 @@ def test_periods_and_epochs_of_a_learner() -> None:
     assert SMALL.iterations(100) == 17
     assert SMALL.iterations(1) == 1
     assert (Learner().iterations(100), Learner().epochs(3, POINTS)) == (100, 3)
-
-
-def test_workers_by_number() -> None:
-    assert TESTBED.setup(SMALL, data(), "hetero_sys_a", workers=9).nodes == 9
-    assert TESTBED.environment("homo_a", 6) is TESTBED.environment("homo_a")
-
-
-def test_what_is_given_comes_before_what_is_fitted() -> None:
-    setup = TESTBED.setup(SMALL, data(), "homo_a", seconds=20, first_weights="shared", seed=4)
-    assert (setup.seconds, setup.first_weights, setup.seed) == (20, "shared", 4)
-    assert setup.sgd.learning_rate == 0.3
-    assert TESTBED.setup(SMALL, data(), "homo_a").first_weights == "own"
