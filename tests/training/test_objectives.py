@@ -21,7 +21,7 @@ from tests.short_trainings import DIGITS
 from tests.training.systems import SGD, placed, plain_loop, pool, servers, tiers
 from workbench import dynacomm, edgegossip, olpb
 from workbench.datasets import IGNORED, Dataset, NamedArrays, markov
-from workbench.decentralised.recorder import ITERATIONS
+from workbench.dlion.programs.recorder import ITERATIONS
 from workbench.training import (
     OBJECTIVES,
     Metric,

@@ -19,7 +19,7 @@ from workbench.decentralised.epochs import Epochs
 from workbench.decentralised.job import Job
 from workbench.decentralised.learner import PeerLearner
 from workbench.decentralised.loop import run
-from workbench.decentralised.recorder import PeerRecorder
+from workbench.decentralised.recorder import EpochEnd, EpochRecorder
 from workbench.decentralised.selecting import EverySample, MakeSelector, Selector, view_of
 from workbench.decentralised.setup import EpochSetup, sample_seconds
 from workbench.decentralised.worker import Worker
@@ -150,11 +150,12 @@ class EpochPrograms(training.Programs["Trained[tuple[Tensor, ...]]"]):
     """Programs of the nodes, and rows of what they record; `first` are the first parameters."""
 
     first: Tensor
-    recorder: PeerRecorder
+    recorder: EpochRecorder
 
     def observe(self, at_s: float, node: int, value: Any) -> None:
         """Take the end of a node's epoch."""
-        self.recorder.observe(at_s, node, value)
+        if isinstance(value, EpochEnd):
+            self.recorder.observe(node, value)
 
     def standing(self) -> Standing:
         """Progress in epochs of all nodes, with the loss of the latest."""
@@ -243,5 +244,5 @@ def epoch_programs(setup: EpochSetup, selecting: MakeSelector | None) -> EpochPr
         EpochProgram(job, setup, chosen, learner)
         for learner in setup.learners([flat] * setup.nodes)
     ]
-    recorder = PeerRecorder(setup.network.names, setup.objective)
+    recorder = EpochRecorder(setup.network.names, setup.objective)
     return EpochPrograms(setup, setup.network, [*programs], flat.parameters, recorder)

@@ -30,13 +30,13 @@ from workbench.decentralised.exchanges import EXCHANGES
 from workbench.decentralised.exchanges.gossip import Gossip
 from workbench.decentralised.job import Job
 from workbench.decentralised.learner import Model
-from workbench.decentralised.recorder import PeerRecorder
 from workbench.decentralised.setup import PeerSetup, check_exchange, sample_seconds
 from workbench.dlion.algorithms import SYSTEMS, System
 from workbench.dlion.algorithms.global_batch import CONSTANT, GlobalBatch, Growth, step
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
 from workbench.dlion.programs.program import WorkerModel, WorkerProgram
+from workbench.dlion.programs.recorder import WorkerRecorder
 from workbench.runtime import DeadlockError, Fault, Run, SimulationError
 from workbench.training import RunOptions, Sgd, Standing, TrainingError, evaluate, get_buffers
 from workbench.training.flat_model import set_buffers
@@ -207,7 +207,7 @@ class Setup(PeerSetup):
             last_iteration=self.last_iteration(growth),
         )
         programs = [WorkerProgram(job, how, learner) for learner in self.learners(models)]
-        recorder = PeerRecorder(self.network.names, self.objective)
+        recorder = WorkerRecorder(self.network.names, self.objective)
         return WorkerPrograms(self, self.network, [*programs], job, models, recorder)
 
     def _first_models(self) -> list[FlatModel]:
@@ -257,7 +257,7 @@ class WorkerPrograms(training.Programs[Trained]):
     setup: Setup
     job: Job
     models: Sequence[FlatModel]
-    recorder: PeerRecorder
+    recorder: WorkerRecorder
 
     def observe(self, at_s: float, node: int, value: Any) -> None:
         """Take what a worker records."""

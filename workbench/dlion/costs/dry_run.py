@@ -26,7 +26,7 @@ from workbench.datasets import Dataset
 from workbench.decentralised.exchange import MakeExchange
 from workbench.decentralised.job import Job
 from workbench.decentralised.learner import PeerLearner
-from workbench.decentralised.recorder import Arrival, Iteration
+from workbench.decentralised.recorder import Arrival
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.global_batch import CONSTANT
 from workbench.dlion.algorithms.synchronisation import MUST
@@ -34,6 +34,7 @@ from workbench.dlion.algorithms.system import System
 from workbench.dlion.gradient import Gradient, Links, Parts
 from workbench.dlion.part import Part
 from workbench.dlion.programs.program import WorkerProgram
+from workbench.dlion.programs.recorder import Iteration
 from workbench.runtime import DeadlockError, Run, Synchronized
 from workbench.runtime.simulation import Simulation
 from workbench.training import Sgd, flatten

@@ -21,7 +21,6 @@ from workbench.utils.checks import (
     check_number,
     check_truth,
     check_whole,
-    is_number,
     listed,
     whole,
 )
@@ -44,7 +43,7 @@ class Environment:
         Name for charts; the paper's own for those of its tables.
     cores
         Cores (or GPUs, by `unit`) of each worker: a number, pairs of (start_s, value), or a
-        `Schedule`; kept as a number where it never changes, else as a `Schedule`.
+        `Schedule`, as which they are kept.
     mbps
         Mbit/s of each worker's interface, in either direction; in the same forms as `cores`.
     pairs_mbps
@@ -61,8 +60,8 @@ class Environment:
     """
 
     title: str
-    cores: tuple[OverTime, ...]
-    mbps: tuple[OverTime, ...]
+    cores: Sequence[OverTime]
+    mbps: Sequence[OverTime]
     pairs_mbps: Mapping[tuple[int, int], float] = field(default_factory=dict)
     unit: str = "cores"
 
@@ -80,9 +79,7 @@ class Environment:
             )
         for name, values, lack in (("cores", cores, self.unit), ("mbps", mbps, "bandwidth")):
             kept = tuple(
-                _over_time(
-                    f"{name} of worker {worker}", value, f"worker {worker} is without {lack}"
-                )
+                _schedule(f"{name} of worker {worker}", value, f"worker {worker} is without {lack}")
                 for worker, value in enumerate(values)
             )
             object.__setattr__(self, name, kept)
@@ -178,19 +175,15 @@ def speed_up(cores: float, parallel_share: float = PARALLEL_SHARE) -> float:
     return 1 / ((1 - parallel_share) + parallel_share / cores)
 
 
-def _over_time(name: str, entry: Any, lack: str) -> OverTime:
-    """Return a number where it never changes, else a schedule; `lack` is the error for a 0."""
-    if isinstance(entry, tuple | list):
-        values = [row[1] for row in entry if isinstance(row, tuple | list) and len(row) == 2]
-    else:
-        values = list(entry.values) if isinstance(entry, Schedule) else [entry]
-    if any(is_number(value) and value <= 0 for value in values):
-        raise UserError(f"{lack}: {name} is {entry!r}; give some above 0, at all times")
+def _schedule(name: str, entry: Any, lack: str) -> Schedule:
+    """Return what a worker has over time; `lack` is the error for a 0."""
     try:
         schedule = Schedule.of(entry)
     except ValueError as error:
         raise UserError(f"{name}: {error}") from None
-    return schedule.values[0] if len(set(schedule.values)) == 1 else schedule
+    if min(schedule.values) <= 0:
+        raise UserError(f"{lack}: {name} is {entry!r}; give some above 0, at all times")
+    return schedule
 
 
 def _pairs_mbps(rates: Any, workers: int) -> dict[tuple[int, int], float]:
@@ -227,8 +220,10 @@ def _environments(stated: Mapping[str, Any]) -> dict[str, Environment]:
     for name, row in stated["dynamic"]["environments"].items():
         phases = [made[phase] for phase in row["phases"]]
         starts_s = [place * phase_s for place in range(len(phases))]
-        cores = _each(starts_s, [one.cores for one in phases])
-        mbps = _each(starts_s, [one.mbps for one in phases])
+        cores, mbps = (
+            _each(starts_s, [[Schedule.of(value).at(0.0) for value in row] for row in rows])
+            for rows in ([one.cores for one in phases], [one.mbps for one in phases])
+        )
         made[name] = Environment(row["title"], cores, mbps)
     rows = list(stated["regions"].values())
     between = {(one, two): rows[one][two] for one, two in permutations(range(len(rows)), 2)}

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from workbench.decentralised.recorder import Evaluated, Iteration
 from workbench.dlion.algorithms.global_batch import CONSTANT, GlobalBatch, step
 from workbench.dlion.algorithms.local_batch import own_batch_size, relative_power
+from workbench.dlion.programs.recorder import Evaluated, Iteration
 from workbench.training.batches import Draw
 
 if TYPE_CHECKING:
