@@ -80,8 +80,8 @@ class MakeExchange(ABC):
     def __call__(self, worker: Worker) -> Exchange:
         """Make a worker's part."""
 
-    def exchanges_nothing(self, steps: int) -> str:
-        """Words for a training of fewer steps than a period; empty if it is long enough."""
+    def too_short(self, steps: int) -> str:
+        """What to tell of a training of fewer steps than a period; empty if it is long enough."""
         if steps >= self.period:
             return ""
         name = type(self).__name__

@@ -159,8 +159,8 @@ class EpochSetup(PeerSetup, ABC):
                 f"nodes have from {min(batches)} to {max(batches)} batches an epoch, but "
                 f"{type(exchange).__name__} needs as many of each; give shards of equal sizes"
             )
-        if too_short := exchange.exchanges_nothing(self.epochs * min(batches)):
-            raise UserError(too_short)
+        if message := exchange.too_short(self.epochs * min(batches)):
+            raise UserError(message)
         if self.patience_s is not None:
             batches_s = [
                 min(self.batch_size, len(shard)) * sample_s / max(node.speed_over_time.values)

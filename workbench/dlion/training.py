@@ -406,8 +406,7 @@ def train(
     check_kind("setup", setup, Setup, "a Setup, as in Setup('cipher', dataset, 'homo_a', ...)")
     how = system_or_exchange(system)
     trained = training.train(setup, how, RunOptions(faults, trace, progress, threads))
-    if isinstance(how, MakeExchange) and not trained.iterations.is_empty():
-        too_short = how.exchanges_nothing(max(trained.iterations["iteration"]))
-        if too_short:
-            warnings.warn(too_short, stacklevel=2)
+    done = trained.iterations["iteration"].to_list()
+    if done and isinstance(how, MakeExchange) and (message := how.too_short(max(done))):
+        warnings.warn(message, stacklevel=2)
     return trained

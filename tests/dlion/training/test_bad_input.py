@@ -23,7 +23,6 @@ from workbench.dlion import (
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.costs.iteration import Workload, iteration
-from workbench.runtime import ProgramError
 from workbench.training import Sgd
 from workbench.utils.checks import UnknownNameError
 
@@ -115,12 +114,6 @@ def test_other_deadlocks_are_reported_whole() -> None:
         train(setup(), Waits())
 
 
-def test_rounds_of_models_are_longer_than_a_bound() -> None:
-    found = train(setup(iterations=20), DiLoCo(period=8))
-    assert found.run.results == dict.fromkeys(range(3), 20)
-    assert set(found.transfers["iteration"]) == {8, 16}
-
-
 @pytest.mark.parametrize("how", [5, DiLoCo, lambda worker: None])
 def test_what_is_neither_system_nor_exchange_is_refused(how: Any) -> None:
     with pytest.raises(TypeError, match=r"system is .*; give the name of one of SYSTEMS or EXCH"):
@@ -133,23 +126,6 @@ def test_gossip_takes_epochs() -> None:
         train(setup(), gossip)
     with pytest.raises(ValueError, match=message):
         iteration(setup().network, Workload(1e3, SAMPLE_S), gossip)
-
-
-def test_misspelt_method_of_a_program_fails() -> None:
-    """Also in a dry run: nothing stands in for what a program calls."""
-
-    class Misspelt(Exchange):
-        async def after_step(self, step: Step) -> None:
-            self.worker.sned_arrays(0, "weights", 1)  # type: ignore[attr-defined]
-
-    class Makes(MakeExchange):
-        def __call__(self, worker: Worker) -> Exchange:
-            return Misspelt(worker)
-
-    with pytest.raises(TrainingError, match="no attribute 'sned_arrays'"):
-        train(setup(), Makes())
-    with pytest.raises(ProgramError, match="no attribute 'sned_arrays'"):
-        iteration(setup().network, Workload(1e3, SAMPLE_S), Makes())
 
 
 def test_batches_of_more_than_there_is_are_not_timed() -> None:

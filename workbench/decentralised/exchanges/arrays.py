@@ -63,7 +63,10 @@ class ArrayExchange(Exchange):
             self._arrived[topic, turn][message.sender] = arrays, buffers
 
     def send(self, to: int, topic: str, turn: int, *arrays: Values) -> None:
-        """Send arrays, which nobody may change any more, to one of all that are sent this turn."""
+        """Send arrays, which nobody may change any more; the link carries their bytes.
+
+        Those of a topic and turn are sent to all peers at once.
+        """
         worker = self.worker
         worker.heartbeat.sent[topic] = turn
         size_bytes = sum(array.nbytes for array in arrays) * worker.job.iteration_factor
@@ -75,8 +78,8 @@ class ArrayExchange(Exchange):
     ) -> Mapping[int, Arrays]:
         """Wait for the arrays of this topic and turn, of all senders that are alive.
 
-        Turns ascend: what comes when its turn is over is dropped. What was `asked_s` for is
-        answered as soon as that arrives, even while the sender computes.
+        Turns ascend: what comes when its turn is over is dropped. Where the arrays are answers,
+        which come as soon as the sender is asked, even while it computes, `asked_s` is when it was.
         """
         worker, arrived = self.worker, self._arrived[topic, turn]
 
