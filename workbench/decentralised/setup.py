@@ -153,14 +153,15 @@ class EpochSetup(PeerSetup, ABC):
         if self.exchange is None:
             object.__setattr__(self, "exchange", Gossip.along_links(self.network))
         exchange = check_exchange(self.exchange, self.network)
-        batches = [-(-len(shard) // self.batch_size) for shard in self.held]
-        if exchange.in_lockstep and len({*batches}) > 1:
-            raise UserError(
-                f"nodes have from {min(batches)} to {max(batches)} batches an epoch, but "
-                f"{type(exchange).__name__} needs as many of each; give shards of equal sizes"
-            )
-        if message := exchange.too_short(self.epochs * min(batches)):
-            raise UserError(message)
+        if exchange.in_lockstep:
+            batches = {-(-len(shard) // self.batch_size) for shard in self.held}
+            if len(batches) > 1:
+                raise UserError(
+                    f"nodes have from {min(batches)} to {max(batches)} batches an epoch, but "
+                    f"{type(exchange).__name__} needs as many of each; give shards of equal sizes"
+                )
+            if message := exchange.too_short(self.epochs * batches.pop()):
+                raise UserError(message)
         if self.patience_s is not None:
             batches_s = [
                 min(self.batch_size, len(shard)) * sample_s / max(node.speed_over_time.values)
