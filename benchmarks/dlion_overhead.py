@@ -37,6 +37,7 @@ from workbench.dlion import ENVIRONMENTS, SYSTEMS, Setup, System, Trained, train
 from workbench.dlion.gradient import Gradient, Links
 from workbench.dlion.part import Part, Values
 from workbench.dlion.programs.program import WorkerModel, WorkerProgram
+from workbench.zoo import MODELS
 
 ROUNDS, BAR_PERCENT = 7, 15.0
 CASES = {"cipher": (10, 0.8), "cipher_small": (30, 0.02)}
@@ -61,7 +62,7 @@ def main() -> int:
     return int(any(missed))
 
 
-def images(shape: tuple[int, int, int], train: int, test: int) -> Dataset:
+def images(shape: tuple[int, ...], train: int, test: int) -> Dataset:
     rng = np.random.default_rng(0)
     x_train, x_test = (rng.random((n, *shape), dtype=np.float32) for n in (train, test))
     y_train, y_test = (rng.integers(0, 10, n) for n in (train, test))
@@ -70,11 +71,9 @@ def images(shape: tuple[int, int, int], train: int, test: int) -> Dataset:
 
 def overhead(model: str, name: str) -> bool:
     """Whether the bar was missed."""
-    shape = (3, 32, 32) if model == "cipher" else (1, 28, 28)
     iterations, host_s = CASES[model]
-    setup = Setup(
-        model, images(shape, 3_000, 60), "hetero_net_a", iterations=iterations, host_s=host_s
-    )
+    data = images(MODELS[model].input_shape, 3_000, 60)
+    setup = Setup(model, data, "hetero_net_a", iterations=iterations, host_s=host_s)
     log, learnt = noted(setup, SYSTEMS[name])
     if not np.array_equal(bare(setup, SYSTEMS[name], log), learnt.weights):
         print(f"MISSED {model}, {name}: the bare loop ends with other weights")
