@@ -317,7 +317,7 @@ def test_equal_workers_compute_then_send(environment: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    usually(["hop", "gaia", "choco_sgd"], ["baseline", "hop", "gaia", "choco_sgd", "moshpit_sgd"]),
+    usually(["hop", "gaia"], ["baseline", "hop", "gaia", "choco_sgd", "moshpit_sgd"]),
 )
 @pytest.mark.parametrize("environment", usually(["hetero_sys_a"], ["hetero_sys_a", "regions"]))
 def test_the_mean_is_that_of_a_long_training(environment: str, name: str) -> None:

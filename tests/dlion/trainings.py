@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from workbench import datasets
 from workbench.clusters import Cluster, Link, Node, full_mesh
-from workbench.decentralised import EXCHANGES, MakeExchange
 from workbench.dlion import Batching, Growth, Setup, System, Trained
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.training import Sgd
@@ -57,15 +56,6 @@ def often(system: System | str) -> System:
         batching=of.batching and replace(of.batching, period=4),
         transfer=of.transfer and replace(of.transfer, period=4),
     )
-
-
-def any_often(name: str) -> System | MakeExchange:
-    """As `often`, of a system or an exchange of models."""
-    if name in SYSTEMS:
-        return often(name)
-    exchange = EXCHANGES[name]
-    rounds: Any = exchange
-    return replace(rounds, period=3) if exchange.period > 1 else exchange
 
 
 def batching(weighting: str = "dynamic", **changes: Any) -> Batching:

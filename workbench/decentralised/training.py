@@ -87,7 +87,7 @@ class GossipSetup(EpochSetup):
         check_cluster(self.cluster)
         super().__post_init__()
         if self.sample_s is not None:
-            _ = self.seconds_per_sample  # checks it
+            _by_node(self.sample_s, self.nodes)
 
     @property
     def network(self) -> Cluster:
@@ -97,21 +97,24 @@ class GossipSetup(EpochSetup):
     @cached_property
     def seconds_per_sample(self) -> tuple[float, ...]:
         """Seconds to learn from a sample at speed 1, by node."""
-        given: Any = self.sample_s
-        if given is None:
+        if self.sample_s is None:
             return (sample_seconds(self.profile, self.flops_per_s),) * self.nodes
-        several = not is_number(given)
-        instead = f"give one number for all nodes, or {self.nodes}, one for each"
-        numbers = listed("sample_s", given, instead) if several else [given] * self.nodes
-        if len(numbers) != self.nodes or not all(map(is_number, numbers)):
-            raise UserError(f"sample_s is {given!r}; {instead}")
-        if not all(0 < number < math.inf for number in numbers):
-            raise UserError(f"sample_s is {given}; it must be above 0 and finite")
-        return tuple(map(float, numbers))
+        return _by_node(self.sample_s, self.nodes)
 
     def programs(self, how: MakeSelector | None = None) -> EpochPrograms:
         """Programs of the nodes; `how` selects their samples, as `selecting` of `train`."""
         return epoch_programs(self, how)
+
+
+def _by_node(sample_s: Any, nodes: int) -> tuple[float, ...]:
+    """Return seconds for each node, from one number for all or one for each."""
+    instead = f"give one number for all nodes, or {nodes}, one for each"
+    numbers = [sample_s] * nodes if is_number(sample_s) else listed("sample_s", sample_s, instead)
+    if len(numbers) != nodes or not all(map(is_number, numbers)):
+        raise UserError(f"sample_s is {sample_s!r}; {instead}")
+    if not all(0 < number < math.inf for number in numbers):
+        raise UserError(f"sample_s is {sample_s}; it must be above 0 and finite")
+    return tuple(map(float, numbers))
 
 
 @dataclass(eq=False)

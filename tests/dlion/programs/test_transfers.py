@@ -66,23 +66,6 @@ def test_equal_losses_ask_the_first() -> None:
         assert [pair[1:] for pair in moved(found)] == expected
 
 
-@pytest.mark.parametrize("period", [1, 3])
-def test_a_lambda_of_0_changes_nothing(period: int) -> None:
-    of = setup(1, 1, iterations=9)
-    plain = train(of, System("plain", whole, synchronous))
-    found = train(of, system(Transfer(period=period, share=0.0)))
-    assert len(moved(found)) == 9 // period
-    assert np.array_equal(found.weights, plain.weights)
-    assert found.run.end_s >= plain.run.end_s
-
-
-def test_a_lambda_of_1_copies() -> None:
-    """Behind the last iteration, while nobody sends gradients."""
-    found = train(setup(1, 1, iterations=4), system(Transfer(period=4, share=1.0), nothing))
-    assert len(moved(found)) == 1
-    assert np.array_equal(found.weights[0], found.weights[1])
-
-
 @pytest.mark.parametrize("mbps", [0.05, 10])
 @pytest.mark.parametrize("iterations", [8, 9, 12])
 def test_what_was_asked_for_arrives_before_the_end(iterations: int, mbps: float) -> None:
@@ -93,8 +76,8 @@ def test_what_was_asked_for_arrives_before_the_end(iterations: int, mbps: float)
     assert sum(use.lost for use in found.run.links) == 0
 
 
-@pytest.mark.parametrize("share", [0.25, 0.75])
-def test_in_between(share: float) -> None:
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.75, 1.0])
+def test_lambda(share: float) -> None:
     """Sec. 3.4: w_local - lambda * (w_local - w_best)."""
     of = setup(1, 1, iterations=4)
     alone = train(of, System("alone", nothing, synchronous))  # type: ignore[arg-type]
