@@ -167,7 +167,7 @@ def learning(
         order = np.random.default_rng(stream).permutation(shard)
         for batch in np.split(order, range(batch_size, len(order), batch_size)):
             learner.learn(batch)
-        return learner.snapshot(), learner.buffers(), learner.take_loss()
+        return *learner.snapshot(), learner.take_loss()
 
     return learn
 
