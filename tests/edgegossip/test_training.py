@@ -77,17 +77,6 @@ def test_shards_of_ones_own() -> None:
     assert [len(one) for one in EdgeGossip().fitted(setup).shards] == [100, 20]
 
 
-@pytest.mark.parametrize("strategy", ["accuracy_aware", "random_points"])
-def test_platforms_three_times_slower_take_three_times_as_long(strategy: str) -> None:
-    ends_s = []
-    for slower in (1.0, 3.0):
-        who = [replace(platform, slower=slower) for platform in platforms(0.01, 0.01)]
-        setup = Setup(linear, DIGITS, who, epochs=2, overhead_s=0.0, uplink_bps=1e12)
-        how = EdgeGossip(strategy=strategy, ratio=5, operations_per_s=1e15)
-        ends_s.append(train(setup, how).run.end_s)
-    assert ends_s[1] == pytest.approx(3 * ends_s[0], rel=1e-5)
-
-
 def test_slower_platform_needs_a_node_of_its_speed_in_a_cluster_of_ones_own() -> None:
     who = [replace(platform, slower=3.0) for platform in platforms(0.01, 0.01)]
     slow, quick = cluster(who, 1e9, 0.0), cluster(platforms(0.01, 0.01), 1e9, 0.0)

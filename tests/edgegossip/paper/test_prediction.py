@@ -68,23 +68,6 @@ def test_figure_9_is_the_error_of_means_over_a_jobs_windows() -> None:
     assert row["variance"] == pytest.approx(np.var(single, ddof=1))
 
 
-def test_the_smallest_and_the_largest_jobs_differ() -> None:
-    frame = prediction.usage(RECORDED)
-    least, most = RECORDED.filter(pl.col("size_bytes") > 0)["size_bytes"].sort()[[0, -1]]
-    for workload in ("wordcount", "sort"):
-        means = {
-            (resource, size): mean
-            for resource, size, mean in frame.filter(workload=workload)
-            .select("resource", "size_bytes", "mean")
-            .iter_rows()
-        }
-        for resource in ("core", "network"):
-            assert means[resource, most] > means[resource, least]
-    use = frame.filter(size_bytes=most)
-    disk = {row["workload"]: row["mean"] for row in use.filter(resource="disk").to_dicts()}
-    assert disk["sort"] > disk["wordcount"]
-
-
 def test_contention_explains_the_times() -> None:
     """Where others take cores, who looks at that must predict better than who does not."""
     largest = ERRORS.filter(pl.col("size_bytes").rank("dense", descending=True) <= 2)

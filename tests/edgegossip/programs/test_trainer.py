@@ -53,17 +53,6 @@ def samples(trained: Trained[Any], epoch: int) -> list[int]:
     return trained.epochs.filter(epoch=epoch).sort("node")["samples"].to_list()
 
 
-def test_what_ranking_takes_is_not_learnt_in() -> None:
-    """Ranking takes a thirtieth of learning from all: so much less, twice and four times slower."""
-    less = [80 - (1 - share) * 80 / 30 for share in (1, 1 / 2, 1 / 4)]
-    wanted = [80 * share - (80 - one) for share, one in zip((1, 1 / 2, 1 / 4), less, strict=True)]
-    for strategy in ("accuracy_aware", "random_points"):
-        trained = run([1, 2, 4], technique="hash_kmeans", strategy=strategy)
-        expected = wanted if strategy == "accuracy_aware" else [80, 40, 20]
-        for epoch in (1, 2, 3):
-            assert samples(trained, epoch) == pytest.approx(expected, abs=1)
-
-
 @pytest.mark.parametrize("batch_size", [16, 64])
 def test_shuffled_the_highest_ranked_are_learnt_from_and_no_more_than_asked(
     batch_size: int,
