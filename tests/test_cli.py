@@ -17,8 +17,7 @@ from tests.reproduction.helpers import write_notebook
 from tests.reproduction.test_results import store
 from workbench import cli, profiles
 from workbench.datasets import load as load_data
-from workbench.memory import report, stored_dataflow
-from workbench.memory.process import beside_bytes
+from workbench.memory import report
 from workbench.profiles import ModelProfile
 from workbench.reproduction import systems
 from workbench.utils.parallel import as_finished
@@ -379,9 +378,10 @@ def test_a_budget_may_be_a_share_and_adamw_keeps_what_adam_does() -> None:
     ]
     needed = [float(output.split()[-2]) for output in outputs]
     assert needed[0] == needed[1]
-    survey = report.survey("resnet20_cifar", batch_size=64, training=True, planner=PLANNER)
-    flow = stored_dataflow("resnet20_cifar", 64, True, optimised=False)
-    whole = survey.plain_bytes + beside_bytes(flow, "adam")
+    survey = report.survey(
+        "resnet20_cifar", batch_size=64, training=True, planner=PLANNER, optimizer="adam"
+    )
+    whole = survey.whole_bytes
     assert 0.6 * whole < needed[0] * 1e6 <= 0.75 * whole * 1.005
 
 

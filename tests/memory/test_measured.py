@@ -42,7 +42,7 @@ def test_a_perceptron_holds_what_is_planned(training: bool) -> None:
     assert found.plain_bytes == pytest.approx(
         lifetimes(flow, order, overwriting=False).bound_bytes, rel=0.15
     )
-    assert found.beside_bytes < found.plan.total_bytes / 4
+    assert found.beside_bytes <= flow.sizes.max() + 1024  # an operator's results, until copied
     assert found.plan.total_bytes <= found.plain_bytes
     assert len(found.arena_s) == len(found.plain_s) == 3
     assert min(*found.arena_s, *found.plain_s, found.build_s) > 0

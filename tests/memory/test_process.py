@@ -18,12 +18,12 @@ from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.optimiser import optimise
 from workbench.memory.arena import Arena
 from workbench.memory.dataflow import ALIGNMENT, dataflow
-from workbench.memory.measured import allocations
+from workbench.memory.measured import allocations, workspace_bytes
 from workbench.memory.process import OPTIMIZERS, beside_bytes, needs
 from workbench.memory.report import survey, total
 from workbench.olpb import plan_memory
 from workbench.utils.checks import UnknownNameError
-from workbench.zoo import MODELS, build
+from workbench.zoo import build
 
 FEW = 256 * 1024
 """Bytes that a bound of what kernels allocate may be too large by, and a small part of it."""
@@ -70,13 +70,14 @@ def test_a_process_takes_what_its_plan_needs(
     model: str, batch_size: int, training: bool, share: float | None
 ) -> None:
     one = graph(model, batch_size, training)
-    flow = dataflow(one)
+    flow, workspace = dataflow(one), workspace_bytes(one)
     plan = plan_memory(flow, "greedy_by_size")
     if share is not None:
-        budget = int(share * needs(plan).total)
-        plan = plan_memory(flow, "greedy_by_size", budget - beside_bytes(flow))
-        assert needs(plan).total <= budget
-    peak, most = peak_bytes(one, model, plan), needs(plan).total
+        budget = int(share * needs(plan, workspace_bytes=workspace).total)
+        room = budget - beside_bytes(flow, workspace_bytes=workspace)
+        plan = plan_memory(flow, "greedy_by_size", room)
+        assert needs(plan, workspace_bytes=workspace).total <= budget
+    peak, most = peak_bytes(one, model, plan), needs(plan, workspace_bytes=workspace).total
     assert peak <= most
     assert most - peak <= FEW + 0.01 * most
 
@@ -134,7 +135,8 @@ def test_modules_of_other_kinds_take_no_more(kind: str, training: bool) -> None:
     make, shape = MAKERS[kind]
     optimised = optimise(trace(make(), shape, 16, training)).graph
     plan = plan_memory(optimised, "greedy_by_size")
-    peak, most = peak_bytes(optimised, make, plan), needs(plan).total
+    most = needs(plan, workspace_bytes=workspace_bytes(optimised)).total
+    peak = peak_bytes(optimised, make, plan)
     assert 0.8 * most <= peak <= most
 
 
@@ -185,15 +187,11 @@ def test_an_optimizer_holds_what_is_counted(name: str) -> None:
 
 def test_the_last_line_is_the_default_planners_rounded_up() -> None:
     found = survey("lenet5", batch_size=8, training=True, optimizer="adam")
-    needed = needs(found.plans["workbench"], "adam").total
+    needed = needs(found.plans["workbench"], "adam", found.workspace_bytes).total
     text = total(found)
     assert text.startswith("needs ")
-    assert 0 <= float(text.split()[1].replace(",", "")) * 1e6 - needed < 1000
+    assert (
+        0 <= float(text.split()[1].replace(",", "")) * 1e6 - needed < 10_000
+    )  # a unit of the third digit
     with pytest.raises(UnknownNameError, match="sgd, momentum, adam, adamw"):
         survey("lenet5", optimizer="lion")
-
-
-def test_every_model_of_the_zoo_says_what_kernels_take() -> None:
-    for model in MODELS:
-        found = survey(model, batch_size=2, planner="none")
-        assert found.needs.workspace > 0, model

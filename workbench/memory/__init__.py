@@ -28,7 +28,7 @@ from workbench.memory.stored_dataflows import stored_dataflow
 if TYPE_CHECKING:
     from workbench.memory.arena import Arena
     from workbench.memory.fitting import fit, largest_batch, load_fit
-    from workbench.memory.measured import measure_memory
+    from workbench.memory.measured import measure_memory, workspace_bytes
 
 __all__ = [
     "ORDERS",
@@ -51,6 +51,7 @@ __all__ = [
     "plan_memory",
     "stored_dataflow",
     "trade",
+    "workspace_bytes",
 ]
 
 _WITH_TORCH = {
@@ -59,6 +60,7 @@ _WITH_TORCH = {
     "largest_batch": "fitting",
     "load_fit": "fitting",
     "measure_memory": "measured",
+    "workspace_bytes": "measured",
 }
 
 

@@ -1,20 +1,23 @@
-"""Runs a graph in one block of memory, every result where its plan puts it."""
+"""Runs a graph in one block of memory, every result where its plan puts it.
+
+A proof that a plan is legal: an operator's results are made beside the block, as PyTorch makes
+them, and copied to their places.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
 
-from workbench.graphs.graph import Operand, Operator, View
+from workbench.graphs.graph import Operator, View
+from workbench.graphs.recorder import tensors_in
 from workbench.graphs.running import call, check_inputs, empty, shown, sources, span
 from workbench.memory.dataflow import Step
-from workbench.memory.kernels import Run, copying, writing
 from workbench.memory.plan import MemoryPlan
 from workbench.utils.checks import UserError, check_kind
 
@@ -44,7 +47,7 @@ class Arena:
         self._known = dict(sources(graph, self._inputs, module))
         for value in plan.flow.updated.values():
             self._known[value] = self._known[value].clone()
-        self._calls: list[Run] = []
+        self._calls: list[Callable[[], object]] = []
         self._offsets: dict[int, int] = {}  # of values, where they were computed last
         again = {plan.order[at] for at in plan.recomputed}
         for step in plan.order:
@@ -74,16 +77,21 @@ class Arena:
                 self._offsets[view.value] = int(self.plan.offsets[next(buffers)])
         if operator.name.startswith("as_strided"):
             results = [self._tensor(view) for view in operator.results]
-            self._calls.append(partial(copying, partial(call, operator, reads), results))
+            self._calls.append(partial(_copying, partial(call, operator, reads), results))
             return
-        args, kwargs = tree_map_only(
-            Operand, lambda operand: reads[operand.read], operator.arguments
-        )
         if again and operator.name == "native_batch_norm":  # counts in its statistics once
-            args = (*args[:6], 0.0, *args[7:])
+            args, kwargs = operator.arguments
+            operator = replace(operator, arguments=((*args[:6], 0.0, *args[7:]), kwargs))
+        function = operator.function
+        if isinstance(function, torch._ops.OpOverload) and function._schema.is_mutable:
+            self._calls.append(partial(call, operator, reads))  # writes into what it reads
+            return
         results = [self._tensor(view) for view in operator.results]
         spans = [self._tensor(self._span(view)) for view in operator.results]
-        self._calls.append(writing(operator, args, kwargs, results, spans))
+        pairs = zip(results, spans, strict=True)
+        dense = all(result.numel() == span.numel() for result, span in pairs)
+        into = results if dense else spans
+        self._calls.append(partial(_copying, partial(call, operator, reads), into))
 
     def _span(self, view: View) -> View:
         """From where a result's memory begins to its last number; itself, where that is outside."""
@@ -117,3 +125,16 @@ class Arena:
 
 
 _ALIGNED = 64
+
+
+def _copying(compute: Callable[[], Any], into: Sequence[Tensor]) -> None:
+    """Compute, and copy what comes of it; where a place shows more than a result, all of it."""
+    for made, place in zip(tensors_in(compute()), into, strict=True):
+        place.copy_(made if made.shape == place.shape else _span(made, len(place)))
+
+
+def _span(tensor: Tensor, count: int) -> Tensor:
+    """Numbers of a tensor's memory, `count` of them, up to its last one, flat."""
+    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    start = tensor.storage_offset() + last + 1 - count
+    return torch.as_strided(tensor, (count,), (1,), start)

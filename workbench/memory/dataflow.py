@@ -39,7 +39,6 @@ class Step:
     flops: int = 0
     operator: int = -1  # its number in the graph
     is_random: bool = False  # whether it gives something else when it runs again
-    scratch_bytes: int = 0  # most that its kernel allocates beside its results, until it ends
 
 
 class Held(NamedTuple):
@@ -136,8 +135,6 @@ _KINDS = {"forward": "activation", "backward": "gradient", "update": "weight"}
 
 def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
     """Steps and buffers of a graph; sizes are rounded up to a multiple of the alignment."""
-    from workbench.memory.scratch import scratch_bytes
-
     updated = _updated(graph)
     outside = graph.outside | updated.keys()
     buffers = {
@@ -176,7 +173,6 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
                 operator.flops,
                 number,
                 operator.is_random,
-                scratch_bytes(operator),
             )
         )
         for storage in read:

@@ -1,7 +1,7 @@
 """What a process needs that trains or infers by a plan: the block, and all that lies beside it.
 
-What kernels allocate while they run (`workbench.memory.scratch`) is let go of when they end,
-so one operator's counts, the one that takes most.
+What an operator allocates while it runs is let go of when it ends, so that of one operator counts,
+the one that takes most (`workbench.memory.measured.workspace_bytes`).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Needs:
     block
         For results, gradients included; what aligns its beginning is counted.
     workspace
-        That one operator allocates beside the block, at most, with PyTorch on one thread: on more
-        threads a convolution may take more.
+        That one operator allocates beside the block, at most, its results among them, which are
+        then copied to their places: as measured; 0 where it was not.
     parameters, optimizer_state
         What is trained counts twice: an arena trains a copy, and leaves the module as it is.
     constants
@@ -76,27 +76,27 @@ class Needs:
         return sum(vars(self).values())
 
 
-def needs(plan: MemoryPlan, optimizer: str = "sgd") -> Needs:
+def needs(plan: MemoryPlan, optimizer: str = "sgd", workspace_bytes: int = 0) -> Needs:
     """Return what a process needs that runs a plan.
 
-    The optimizer is a name in `OPTIMIZERS`; in inference it changes nothing.
+    The optimizer is a name in `OPTIMIZERS`; in inference it changes nothing. The workspace is of
+    `workbench.memory.workspace_bytes`.
     """
-    return _needs(plan.flow, plan.total_bytes, optimizer)
+    return _needs(plan.flow, plan.total_bytes, optimizer, workspace_bytes)
 
 
-def beside_bytes(flow: Dataflow, optimizer: str = "sgd") -> int:
+def beside_bytes(flow: Dataflow, optimizer: str = "sgd", workspace_bytes: int = 0) -> int:
     """Return what a process needs beside the block of results, whatever the plan of it."""
-    return _needs(flow, 0, optimizer).total
+    return _needs(flow, 0, optimizer, workspace_bytes).total
 
 
-def _needs(flow: Dataflow, block: int, optimizer: str) -> Needs:
+def _needs(flow: Dataflow, block: int, optimizer: str, workspace_bytes: int) -> Needs:
     chosen = choose("optimizer", optimizer, OPTIMIZERS)
     trained = [held.size_bytes for held in flow.held if held.kind == "weight" and held.is_written]
     copied = sum(held.size_bytes for held in flow.held if held.is_written)
-    workspace = max((step.scratch_bytes for step in flow.steps), default=0)
     return Needs(
         block=block + ALIGNMENT,
-        workspace=max(workspace, chosen.scratch_bytes(trained)),
+        workspace=max(workspace_bytes, chosen.scratch_bytes(trained)),
         parameters=flow.held_bytes("weight") + sum(trained),
         optimizer_state=chosen.state * sum(trained),
         constants=flow.held_bytes("constant") + flow.held_bytes("unused") + copied - sum(trained),

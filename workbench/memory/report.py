@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workbench.graphs.inputs import InputShape
 from workbench.memory.budgets import least_reachable, reachable
@@ -14,7 +14,6 @@ from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.process import OPTIMIZERS, Needs, beside_bytes, needs
 from workbench.memory.recomputation import BudgetError
-from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.utils import terminal
 from workbench.utils.checks import check_name, parse_budget, parse_bytes
 from workbench.utils.numbers import bytes_as_text, three_digits
@@ -41,12 +40,13 @@ class Survey:
     budgeted: MemoryPlan | None = None  # with which the whole process is within the budget
     refusal: str = ""  # why there is none, and the least that can be met
     optimizer: str = "sgd"
+    workspace_bytes: int = 0  # most that an operator allocates on this machine
     whole_bytes: int = 0  # of the process without a plan; a budget in percent is a share of them
 
     @property
     def needs(self) -> Needs:
         """What a process needs: within the budget, else by the plan of `planner`."""
-        return needs(self.budgeted or self.plan, self.optimizer)
+        return needs(self.budgeted or self.plan, self.optimizer, self.workspace_bytes)
 
     @property
     def plan(self) -> MemoryPlan:
@@ -72,17 +72,23 @@ def survey(
     """Plan the memory of a model, by one planner or by all.
 
     A budget is of the whole process (see `Needs`), as for `plan_memory`; a share is of what it
-    takes with nothing overwritten. Where it cannot be met, `Survey.refusal` says what can. What is
-    stored of the zoo is not traced. Raises ValueError: a model that cannot be traced, an unknown
-    planner or optimizer, or a budget that is none.
+    takes with nothing overwritten. Where it cannot be met, `Survey.refusal` says what can. The
+    model is traced, and each kind of operator run once, alone. Raises ValueError: a model that
+    cannot be traced, an unknown planner or optimizer, or a budget that is none.
     """
+    from workbench.graphs import trace
+    from workbench.graphs.optimiser import optimise
+    from workbench.memory.measured import workspace_bytes
+
     check_name("optimizer", optimizer, OPTIMIZERS)
     names = list(PLANNERS) if planner is None else [check_name("planner", planner, PLANNERS)]
     chosen = planner or "workbench"
-    plain, flow = _flows(model, input_shape, batch_size, training)
+    graph = trace(model, input_shape, batch_size, training)
+    smaller = optimise(graph).graph
+    plain, flow, workspace = dataflow(graph), dataflow(smaller), workspace_bytes(smaller)
     plain_size = plain_bytes(plain)
-    beside = beside_bytes(flow, optimizer)
-    whole = plain_size + beside_bytes(plain, optimizer)
+    beside = beside_bytes(flow, optimizer, workspace)
+    whole = plain_size + beside_bytes(plain, optimizer, workspace)
     budget_bytes = None if budget is None else parse_budget(budget, lambda: whole)
     plans = {name: plan_memory(flow, name) for name in names}
     budgeted, refusal = None, ""
@@ -92,23 +98,17 @@ def survey(
         except BudgetError as error:
             refusal = str(error)
     return Survey(
-        flow, plans, chosen, plain_size, budget_bytes, budgeted, refusal, optimizer, whole
+        flow,
+        plans,
+        chosen,
+        plain_size,
+        budget_bytes,
+        budgeted,
+        refusal,
+        optimizer,
+        workspace,
+        whole,
     )
-
-
-def _flows(
-    model: str | torch.nn.Module, input_shape: Any, batch_size: int, training: bool
-) -> tuple[Dataflow, Dataflow]:
-    """As traced, and optimised."""
-    if isinstance(model, str) and input_shape is None:
-        as_traced = stored_dataflow(model, batch_size, training, optimised=False)
-        return as_traced, stored_dataflow(model, batch_size, training)
-
-    from workbench.graphs import trace
-    from workbench.graphs.optimiser import optimise
-
-    graph = trace(model, input_shape, batch_size, training)
-    return dataflow(graph), dataflow(optimise(graph).graph)
 
 
 def _within(plan: MemoryPlan, budget_bytes: int, beside: int) -> MemoryPlan:
@@ -179,7 +179,7 @@ def by_batch(
         rows.add_column("within the budget")
     for size in sizes:
         found = survey(batch_size=size, budget=budget)
-        whole = needs(found.plan, found.optimizer).total
+        whole = needs(found.plan, found.optimizer, found.workspace_bytes).total
         sizes_bytes = (found.plain_bytes, found.plan.total_bytes, whole)
         cells = [three_digits(size_bytes / 1e6) for size_bytes in sizes_bytes]
         if budget is not None:
@@ -199,7 +199,7 @@ def _accounts(survey: Survey) -> list[tuple[str, int]]:
     parameters = "parameters and their trained copy" if trains else "parameters"
     named = [
         ("block", needs.block),
-        ("workspace (1 thread) up to", needs.workspace),
+        ("workspace", needs.workspace),
         (parameters, needs.parameters),
         (f"optimizer state ({survey.optimizer})", needs.optimizer_state),
         ("inputs twice", needs.inputs),

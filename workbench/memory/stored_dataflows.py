@@ -81,7 +81,7 @@ Columns = dict[str, Any]
 """A dataflow as lists. Where it holds for any batch, those of `_SCALING` have fixed parts, and
 lists of the same name with `_EACH` what each sample adds."""
 
-_SCALING = ("sizes", "flops", "held_bytes", "scratch_bytes")
+_SCALING = ("sizes", "flops", "held_bytes")
 _EACH = " of each sample"
 _OF_STEPS = [field.name for field in fields(Step)][2:]  # but for name and phase
 
@@ -136,7 +136,7 @@ def _flow(columns: Columns) -> Dataflow:
     phases = [columns["phases"][number] for number in columns["phase"]]
     lists = [map(tuple, columns[name]) for name in ("reads", "makes", "overwrites", "after")]
     flags = map(bool, columns["is_random"])
-    numbers = (columns["flops"], columns["operator"], flags, columns["scratch_bytes"])
+    numbers = (columns["flops"], columns["operator"], flags)
     held = zip(columns["held"], columns["held_bytes"], strict=True)
     return Dataflow(
         tuple(map(Step, names, phases, *lists, *numbers)),

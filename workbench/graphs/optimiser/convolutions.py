@@ -1,4 +1,4 @@
-"""A convolution that adds and clips while it writes: what fusions put in the place of several."""
+"""A convolution that adds and clips: what fusions put in the place of several operators."""
 
 from __future__ import annotations
 
@@ -28,50 +28,9 @@ def convolve(
     relu: bool = False,
 ) -> Tensor:
     """Return a convolution, plus `added` if given, clipped at zero if asked."""
-    if not fits(image, weight):
-        result = torch.nn.functional.conv2d(image, weight, bias, *form)
-        result = result if added is None else result + added
-        return result.relu_() if relu else result
-    pointwise, last = torch.ops.mkldnn._convolution_pointwise, "relu" if relu else None
-    way = (form.padding, form.stride, form.dilation, form.groups)
-    if added is None:
-        plain: Tensor = pointwise.default(image, weight, bias, *way, last or "none", [], None)
-        return plain
-    summed: Tensor = pointwise.binary(image, added, weight, bias, *way, "add", None, last, [], None)
-    return summed
-
-
-def convolve_into(
-    result: Tensor,
-    image: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    form: Form,
-    *,
-    added: Tensor | None = None,
-    relu: bool = False,
-) -> None:
-    """As `convolve`, written into `result`, which may lie where `added` does."""
-    if not fits(image, weight):
-        result.copy_(convolve(image, weight, bias, form, added=added, relu=relu))
-        return
-    if added is None:
-        result.zero_()
-    elif added.data_ptr() != result.data_ptr():
-        result.copy_(added)
-    way = (form.padding, form.stride, form.dilation, form.groups)
-    onto, last = torch.ops.mkldnn._convolution_pointwise_, "relu" if relu else None
-    onto(result, image, weight, bias, *way, "add", None, last, [], None)
-
-
-def fits(image: Tensor, weight: Tensor) -> bool:
-    """Whether oneDNN's convolution, which can add and clip, can do it."""
-    return (
-        torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-        and image.dtype == weight.dtype == torch.float32
-        and image.dim() == weight.dim() == 4
-        and image.device.type == "cpu"
-    )
+    result = torch.nn.functional.conv2d(image, weight, bias, *form)
+    result = result if added is None else result + added
+    return result.relu_() if relu else result
 
 
 class Norm(NamedTuple):
