@@ -1,12 +1,11 @@
-"""Memory plans of the zoo by every planner, and Inception-v3 in an arena beside plain PyTorch.
+"""Memory plans of the zoo by every planner, their seconds, and what less memory costs.
 
 ``python benchmarks/olpb_memory.py`` prints, for inference and a step of training of each network,
 what each planner needs over the bound of the workbench's own order. Status 1 if the workbench's
 plan is above 1.02 of its bound or above another planner's; if the pebble planner takes 30 ms for
-1,100 nodes or the workbench's first answer 50 ms; if tracing Inception-v3's training takes 10 s, or
-taking it from the store 20 ms; or if inference in an arena takes over 1.10 times as long as the
-module itself, by the median of turns. ``python benchmarks/olpb_memory.py plans``, or ``times``, or
-``arena``, or ``trade`` do one of these; the last prints what less memory costs.
+1,100 nodes or the workbench's first answer 50 ms; or if tracing Inception-v3's training takes 10 s,
+or taking it from the store 20 ms. ``python benchmarks/olpb_memory.py plans``, or ``times``, or
+``trade`` do one of these; the last prints what less memory costs.
 
 Milliseconds are of the processor's clock, so that what else runs counts little.
 """
@@ -19,22 +18,19 @@ from collections.abc import Callable
 from time import perf_counter, process_time
 from typing import TypeVar
 
-import torch
-
 from workbench import graphs, training
-from workbench.graphs.operator_graph import OperatorGraph
 from workbench.memory.chen import chen
 from workbench.memory.dataflow import dataflow
 from workbench.memory.lifetimes import lifetimes
 from workbench.memory.orders import least_bound
 from workbench.memory.recomputation import BudgetError, cost, recomputing
 from workbench.memory.stored_dataflows import stored_dataflow
-from workbench.olpb import PLANNERS, Arena, optimise, plan_memory
-from workbench.zoo import MODELS, build
+from workbench.olpb import PLANNERS, plan_memory
+from workbench.zoo import MODELS
 
 T = TypeVar("T")
 
-ABOVE_BOUND, ARENA_BAR = 1.02, 1.10
+ABOVE_BOUND = 1.02
 PEBBLE_MS, FIRST_MS, TRACE_S = 30.0, 50.0, 10.0
 STORE_MS = 20.0
 ROUNDS, TURNS, BATCH = 40, 15, 4
@@ -42,13 +38,11 @@ CURVES, CURVE_BATCH = ("vgg16", "resnet50", "inception_v3"), 16
 
 
 def main() -> int:
-    asked = sys.argv[1:] or ["plans", "times", "arena", "trade"]
+    asked = sys.argv[1:] or ["plans", "times", "trade"]
     missed = []
     with training.fixed_threads():
         if "times" in asked:
             missed += times()
-        if "arena" in asked:
-            missed.append(arena())
         if "plans" in asked:
             missed += [plans(name, trains) for name in MODELS for trains in (False, True)]
         if "trade" in asked:
@@ -98,31 +92,6 @@ def times() -> list[bool]:
     for name, took, bar in rows:
         print(f"{verdict(took >= bar)} {name}: {took:.1f} (bar {bar:g})", flush=True)
     return [took >= bar for _, took, bar in rows]
-
-
-def arena() -> bool:
-    """Inference of Inception-v3, a sample at a time, as it is and in an arena, by turns."""
-    module = build("inception_v3", "cpu").eval()
-    x = torch.randn(1, *MODELS["inception_v3"].input_shape)
-    traced = graphs.trace(module, MODELS["inception_v3"].input_shape)
-    ways: dict[str, Callable[[], object]] = {"as traced": in_arena(traced, x)}
-    ways["optimised"] = in_arena(optimise(traced).graph, x)
-    ratios: dict[str, list[float]] = {name: [] for name in ways}
-    with torch.no_grad():
-        for _ in range(TURNS):
-            plain_s = timed(lambda: module(x))[1]
-            for name, way in ways.items():
-                ratios[name].append(timed(way)[1] / plain_s)
-    found = {name: statistics.median(ones) for name, ones in ratios.items()}
-    bad = min(found.values()) > ARENA_BAR
-    shown = ", ".join(f"{name} {ratio:.2f} x" for name, ratio in found.items())
-    print(f"{verdict(bad)} Inception-v3 in an arena over plain PyTorch: {shown} (bar {ARENA_BAR})")
-    return bad
-
-
-def in_arena(graph: OperatorGraph, x: torch.Tensor) -> Callable[[], object]:
-    made = Arena(plan_memory(graph))
-    return lambda: made.run(x)
 
 
 def curve(name: str) -> None:
