@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from workbench.olpb.costs.backward import LOSS, Group
-from workbench.olpb.costs.subtasks import Node, Pool
+from workbench.olpb.costs.backward import LOSS
+from workbench.olpb.costs.subtasks import Node, Pool, Subtask
 
 flops = st.floats(0, 1e3)
 
 
 @st.composite
-def subtasks(draw: st.DrawFn, most: int = 14) -> tuple[Group, ...]:
+def subtasks(draw: st.DrawFn, most: int = 14) -> tuple[Subtask, ...]:
     """Elements of a scan: the loss's gradient, and at least one group."""
     costs = draw(st.lists(flops, min_size=1, max_size=most))
-    needs, shares = st.integers(0, 50), st.floats(0, 1)
-    groups = [
-        Group((f"group {at}",), one, 8, draw(needs), one * draw(shares))
-        for at, one in enumerate(costs)
-    ]
+    needs = st.integers(0, 50)
+    groups = [Subtask((f"group {at}",), flops, 8, draw(needs)) for at, flops in enumerate(costs)]
     return (LOSS, *groups)
 
 

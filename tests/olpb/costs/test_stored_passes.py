@@ -11,8 +11,9 @@ import pytest
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.costs import stored_passes as stored
 from workbench.olpb.costs.arithmetic import as_arithmetic_costs, network_elements
-from workbench.olpb.costs.backward import Group, plan, subtasks
+from workbench.olpb.costs.backward import plan, subtasks
 from workbench.olpb.costs.stored_passes import LEVELS, NODES, stored_groups, stored_work
+from workbench.olpb.costs.subtasks import Subtask
 from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS
 
@@ -20,7 +21,7 @@ FEW = ("lenet5", "squeezenet_cifar", "resnet20_cifar")
 LAYERS = [("operator", level) for level in (1, 2, LEVELS)] + [("matrix_layer", 1)]
 
 
-def nameless(groups: tuple[Group, ...]) -> list[Group]:
+def nameless(groups: tuple[Subtask, ...]) -> list[Subtask]:
     return [replace(one, names=()) for one in groups]
 
 

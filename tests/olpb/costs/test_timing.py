@@ -14,14 +14,13 @@ from tests.oracles import olpb_batches
 from tests.oracles import olpb_nodes as oracle
 from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule, batched, schedule
 from workbench.olpb.costs.backward import (
-    Group,
     as_paper_counts,
     decoupled_s,
     plan,
     plan_batches,
 )
 from workbench.olpb.costs.stored_passes import stored_groups
-from workbench.olpb.costs.subtasks import Node, Pool
+from workbench.olpb.costs.subtasks import Node, Pool, Subtask
 from workbench.olpb.costs.timing import Work, scan_timing
 
 amounts = st.floats(0, 100)
@@ -84,7 +83,7 @@ def test_batches_of_any_levels_take_what_an_event_loop_takes(
     assert batches_s(groups, pool) == pytest.approx(wanted, rel=1e-9)
 
 
-def batches_s(groups: Sequence[Group], pool: Pool) -> float:
+def batches_s(groups: Sequence[Subtask], pool: Pool) -> float:
     planned = plan_batches(len(groups), len(pool.nodes), "hillis_steele")
     return scan_timing(planned, as_paper_counts(planned, groups, local_first=True), pool).seconds
 
@@ -103,8 +102,8 @@ def test_gradients_are_paid_before_the_scan_or_when_it_has_come() -> None:
     assert seconds(4, 8, 4, 4, local_first=False) == 2 + 0.5 + 8
 
 
-def groups_of(*flops: float) -> tuple[Group, ...]:
-    return (Group((), 0.0, 0, 0), *(Group((), one, 8, 0) for one in flops))
+def groups_of(*flops: float) -> tuple[Subtask, ...]:
+    return (Subtask((), 0.0, 0, 0), *(Subtask((), one, 8, 0) for one in flops))
 
 
 def test_random_delays_are_drawn_alike_and_have_the_mean() -> None:

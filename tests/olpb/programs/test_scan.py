@@ -14,8 +14,8 @@ from tests.olpb.strategies import pools, subtasks
 from tests.oracles import olpb_nodes as oracle
 from workbench.olpb.algorithms.assignment import assign
 from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule, schedule
-from workbench.olpb.costs.backward import LOSS, Group, as_paper_counts
-from workbench.olpb.costs.subtasks import Node, Pool
+from workbench.olpb.costs.backward import LOSS, as_paper_counts
+from workbench.olpb.costs.subtasks import Node, Pool, Subtask
 from workbench.olpb.costs.timing import Work
 from workbench.olpb.programs.cluster import cluster_of
 from workbench.olpb.programs.scan import BackwardPasses, Counts, Learner
@@ -25,12 +25,12 @@ algorithms = st.sampled_from(sorted(ALGORITHMS))
 FEW = Pool(tuple(Node(2.0) for _ in range(4)), 0.1, 0.5)
 
 
-def some(count: int) -> tuple[Group, ...]:
-    return (LOSS, *(Group((f"group {at}",), float(at % 5), 8, 0) for at in range(count)))
+def some(count: int) -> tuple[Subtask, ...]:
+    return (LOSS, *(Subtask((f"group {at}",), float(at % 5), 8, 0) for at in range(count)))
 
 
 def run(
-    tasks: tuple[Group, ...],
+    tasks: tuple[Subtask, ...],
     pool: Pool,
     iterations: int = 1,
     faults: tuple[Fault, ...] = (),
@@ -68,7 +68,7 @@ def drawn(planned: Schedule) -> Work:
 
 @given(subtasks(), pools(bandwidths=True), algorithms, st.booleans())
 def test_takes_what_is_predicted_by_any_counting(
-    tasks: tuple[Group, ...], pool: Pool, scan: str, as_paper: bool
+    tasks: tuple[Subtask, ...], pool: Pool, scan: str, as_paper: bool
 ) -> None:
     costs: Any = partial(as_paper_counts, elements=tasks) if as_paper else drawn
     (found,) = passes(run(tasks, pool, scan=scan, costs=costs))

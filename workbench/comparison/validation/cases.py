@@ -33,9 +33,9 @@ from workbench.olpb.algorithms.assignment import assign
 from workbench.olpb.algorithms.schedules import ALGORITHMS as SCANS
 from workbench.olpb.algorithms.schedules import Schedule, schedule
 from workbench.olpb.costs.arithmetic import as_arithmetic_costs, network_elements
-from workbench.olpb.costs.backward import Group, as_paper_counts, subtasks
+from workbench.olpb.costs.backward import as_paper_counts, subtasks
 from workbench.olpb.costs.subtasks import Node as PoolNode
-from workbench.olpb.costs.subtasks import Pool
+from workbench.olpb.costs.subtasks import Pool, Subtask
 from workbench.olpb.costs.timing import Work, scan_timing
 from workbench.olpb.programs.cluster import cluster_of
 from workbench.olpb.programs.scan import BackwardPasses
@@ -446,7 +446,7 @@ def of_scan_by_arithmetic(scan: str) -> Case:
 def _of_scan(
     setting: str,
     scan: str,
-    elements: tuple[Group, ...],
+    elements: tuple[Subtask, ...],
     pool: Pool,
     costs: Callable[[Schedule], Work],
 ) -> Case:

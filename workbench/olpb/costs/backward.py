@@ -10,7 +10,6 @@ included, once; a move costs its dispatch alone, and messages take a delay whate
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,17 +33,10 @@ run, each a group of its own (Table I); or levels of layers that each begin with
 matrix, as in `workbench.olpb.algorithms.levels`."""
 
 
-@dataclass(frozen=True)
-class Group(Subtask):
-    """A subtask, and how much of its cost is gradients of parameters."""
-
-    parameter_flops: float = 0.0
-
-
 NUMBER_BYTES = 4
 """Of a number on a node: single precision."""
 
-LOSS = Group(("loss",), 0.0, NUMBER_BYTES, 0)
+LOSS = Subtask(("loss",), 0.0, NUMBER_BYTES, 0)
 """The first element of a scan: the gradient that the loss starts with."""
 
 _library = lru_cache(maxsize=32)(library_graph)
@@ -58,7 +50,7 @@ def subtasks(
     *,
     input_shape: tuple[int, ...] | None = None,
     operator_flops: float = 0.0,
-) -> tuple[Group, ...]:
+) -> tuple[Subtask, ...]:
     """Elements of the scan for a model's backward pass, from the loss on.
 
     By a name in `UNITS` and l levels in a group; a model by name is traced once. See `priced` for
@@ -72,7 +64,6 @@ class Part(NamedTuple):
     """A group at a batch of one."""
 
     flops: float  # backward
-    parameter_flops: float  # those of them for parameters
     operators: int
     held: int  # numbers that they make
     boundary_bytes: int  # towards the input
@@ -85,7 +76,7 @@ def priced(
     batch_size: int = 1,
     *,
     operator_flops: float = 0.0,
-) -> tuple[Group, ...]:
+) -> tuple[Subtask, ...]:
     """Elements of the scan of parts, from the loss to the input.
 
     FLOPs and gradients are in proportion to the batch. `operator_flops` are those in the time that
@@ -93,13 +84,12 @@ def priced(
     top of its arithmetic.
     """
 
-    def group(part: Part) -> Group:
-        return Group(
+    def group(part: Part) -> Subtask:
+        return Subtask(
             part.names,
             batch_size * part.flops + operator_flops * part.operators,
             batch_size * part.boundary_bytes,
             part.parameter_bytes + NUMBER_BYTES * batch_size * part.held,
-            batch_size * part.parameter_flops,
         )
 
     return (LOSS, *map(group, parts))
@@ -143,7 +133,6 @@ def _parts(graph: LibraryGraph, unit: str, level: int) -> tuple[Part, ...]:
         inside.group_by("group", maintain_order=True)
         .agg(
             flops=flops.sum().cast(pl.Float64),
-            parameter_flops=flops.filter(is_learnt).sum().cast(pl.Float64),
             operators=is_operator.sum(),
             held=numbers.filter(is_operator).sum(),
             parameter_bytes=NUMBER_BYTES * numbers.filter(is_learnt).sum(),
@@ -177,7 +166,7 @@ def _levels(graph: LibraryGraph, unit: str) -> list[int]:
 
 def subtasks_of(
     tape: Tape, groups: Sequence[levels.Group], operator_flops: float = 0.0
-) -> tuple[Group, ...]:
+) -> tuple[Subtask, ...]:
     """Elements of the scan of a recorded pass: the loss's gradient, and groups from the loss on.
 
     FLOPs as profiles count them: of products with matrices, two per multiply-add; and
@@ -186,23 +175,19 @@ def subtasks_of(
     return (LOSS, *(_subtask(tape, group, operator_flops) for group in reversed(groups)))
 
 
-def _subtask(tape: Tape, group: levels.Group, operator_flops: float) -> Group:
+def _subtask(tape: Tape, group: levels.Group, operator_flops: float) -> Subtask:
     calls = [tape.calls[at] for at in group.operators]
     read = {view.value: view.size_bytes for call in calls for view in call.operator.reads}
     numbers = sum(tape.sizes[value] for value in group.boundary)
     # A product for each of its operands that carries a gradient, but for a bias.
-    products = [
-        (call.operator.flops, call.operator.reads[at].value not in tape.makers)
-        for call in calls
-        for at in call.carrying
-        if call.reads[at].dim() > 1
-    ]
-    return Group(
+    flops = sum(
+        call.operator.flops for call in calls for at in call.carrying if call.reads[at].dim() > 1
+    )
+    return Subtask(
         tuple(call.name for call in calls),
-        sum(flops for flops, _ in products) + operator_flops * len(calls),
+        flops + operator_flops * len(calls),
         NUMBER_BYTES * numbers,
         sum(read.values()) * NUMBER_BYTES // 8,  # recorded in double precision
-        float(sum(flops for flops, is_parameter in products if is_parameter)),
     )
 
 

@@ -22,8 +22,9 @@ from workbench.olpb.algorithms import levels
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.costs import arithmetic, backward
 from workbench.olpb.costs.arithmetic import Elements, as_arithmetic_costs
-from workbench.olpb.costs.backward import Group, Part
+from workbench.olpb.costs.backward import Part
 from workbench.olpb.costs.patterns import Pattern
+from workbench.olpb.costs.subtasks import Subtask
 from workbench.olpb.costs.timing import Work
 from workbench.utils.files import DATA
 
@@ -47,7 +48,7 @@ def stored_groups(
     level: int = 1,
     *,
     operator_flops: float = 0.0,
-) -> tuple[Group, ...]:
+) -> tuple[Subtask, ...]:
     """As `workbench.olpb.costs.backward.subtasks`, but groups that are stored have no names."""
     stored = None
     if isinstance(model, str):

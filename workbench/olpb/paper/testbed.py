@@ -17,14 +17,13 @@ import polars as pl
 from workbench.clusters import load_constants, load_testbed
 from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule
 from workbench.olpb.costs.backward import (
-    Group,
     as_paper_counts,
     decoupled_s,
     plan,
     plan_batches,
 )
 from workbench.olpb.costs.stored_passes import stored_groups
-from workbench.olpb.costs.subtasks import Node, Pool
+from workbench.olpb.costs.subtasks import Node, Pool, Subtask
 from workbench.olpb.costs.timing import DRAWS, Timing, Work, scan_timing
 from workbench.utils.checks import UserError, check_name, check_number, check_whole
 
@@ -110,7 +109,9 @@ class Testbed:
         delay_s = 1e-3 * STATED["assumed"]["delay_unit_ms"] * self.delay_factor
         return Pool((node,) * (nodes or self.nodes), 1e-3 * self.constants.dispatch_ms, delay_s)
 
-    def subtasks(self, model: str | Any, curve: str, level: int | None = None) -> tuple[Group, ...]:
+    def subtasks(
+        self, model: str | Any, curve: str, level: int | None = None
+    ) -> tuple[Subtask, ...]:
         """The loss and a curve's groups, of another level if given; DPB cuts operators."""
         method, own_level = CURVES[check_name("method", curve, CURVES)]
         flops_per_s = 1e9 * self.constants.node_gflops

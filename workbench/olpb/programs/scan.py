@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.olpb.algorithms.assignment import assign
 from workbench.olpb.algorithms.schedules import Schedule, schedule
-from workbench.olpb.costs.backward import Group, as_paper_counts
-from workbench.olpb.costs.subtasks import Node, Pool
+from workbench.olpb.costs.backward import as_paper_counts
+from workbench.olpb.costs.subtasks import Node, Pool, Subtask
 from workbench.olpb.costs.timing import Work
 from workbench.olpb.programs.cluster import Delayed, Delays, arrived, seconds
 from workbench.runtime import Message
@@ -79,7 +79,7 @@ class BackwardPasses:
         Not empty once the server has ended, which a node that comes back then finds out.
     """
 
-    subtasks: tuple[Group, ...]
+    subtasks: tuple[Subtask, ...]
     pool: Pool
     iterations: int = 1
     scan: str = field(default="hillis_steele", kw_only=True)
