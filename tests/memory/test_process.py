@@ -18,7 +18,8 @@ from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.optimiser import optimise
 from workbench.memory.arena import Arena
 from workbench.memory.dataflow import ALIGNMENT, dataflow
-from workbench.memory.measured import allocations, workspace_bytes
+from workbench.memory.fitting.profile import workspace_bytes
+from workbench.memory.measured import allocations
 from workbench.memory.process import OPTIMIZERS, beside_bytes, needs
 from workbench.memory.report import survey, total
 from workbench.olpb import plan_memory

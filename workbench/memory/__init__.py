@@ -28,7 +28,8 @@ from workbench.memory.stored_dataflows import stored_dataflow
 if TYPE_CHECKING:
     from workbench.memory.arena import Arena
     from workbench.memory.fitting import fit, largest_batch, load_fit
-    from workbench.memory.measured import measure_memory, workspace_bytes
+    from workbench.memory.fitting.profile import workspace_bytes
+    from workbench.memory.measured import measure_memory
 
 __all__ = [
     "ORDERS",
@@ -60,7 +61,7 @@ _WITH_TORCH = {
     "largest_batch": "fitting",
     "load_fit": "fitting",
     "measure_memory": "measured",
-    "workspace_bytes": "measured",
+    "workspace_bytes": "fitting.profile",
 }
 
 

@@ -10,10 +10,9 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 
-import psutil
 import torch
 from torch import Tensor
 
@@ -130,28 +129,6 @@ def allocations(runs: Iterable[Callable[[], object]]) -> list[int]:
         peaks.append(max(accumulate((size for _, size in during), initial=0)))
     assert len(peaks) == count
     return peaks
-
-
-def workspace_bytes(graph: OperatorGraph) -> int:
-    """Return the most that an operator of a graph allocates on this machine, its results included.
-
-    Each kind of operator runs once, alone, on numbers made for it; one that has no room in this
-    machine's memory counts by its results.
-    """
-    from workbench.memory.fitting.profile import profiled
-
-    bases = {view.value: view for operator in graph.operators for view in operator.makes}
-    for operator in graph.operators:
-        for view in operator.reads:
-            bases.setdefault(view.value, view)
-    made = [sum(view.size_bytes for view in operator.makes) for operator in graph.operators]
-    read = [sum(view.size_bytes for view in operator.reads) for operator in graph.operators]
-    machine_bytes = psutil.virtual_memory().total
-    fitting = [at for at in range(len(made)) if made[at] + read[at] <= machine_bytes]
-    some = replace(graph, operators=tuple(graph.operators[at] for at in fitting))
-    beside = profiled(some, bases, timed=False).scratch_bytes
-    taken = (made[at] + size for at, size in zip(fitting, beside, strict=True))
-    return max((*taken, *made), default=0)
 
 
 @contextmanager

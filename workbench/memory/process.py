@@ -1,7 +1,7 @@
 """What a process needs that trains or infers by a plan: the block, and all that lies beside it.
 
 What an operator allocates while it runs is let go of when it ends, so that of one operator counts,
-the one that takes most (`workbench.memory.measured.workspace_bytes`).
+the one that takes most (`workbench.memory.workspace_bytes`).
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def survey(
     """
     from workbench.graphs import trace
     from workbench.graphs.optimiser import optimise
-    from workbench.memory.measured import workspace_bytes
+    from workbench.memory.fitting.profile import workspace_bytes
 
     check_name("optimizer", optimizer, OPTIMIZERS)
     names = list(PLANNERS) if planner is None else [check_name("planner", planner, PLANNERS)]

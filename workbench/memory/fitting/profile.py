@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import psutil
 import torch
 from torch import Tensor
 
@@ -63,6 +64,26 @@ def profiled(graph: Recording, bases: Mapping[int, View], *, timed: bool = True)
     ]
     took = tuple(0.0 if kind < 0 else seconds[kind] for kind in which)
     return Profile(took, tuple(scratch), digest_of(graph))
+
+
+def workspace_bytes(graph: Recording) -> int:
+    """Return the most that an operator of a graph allocates on this machine, its results included.
+
+    Each kind of operator runs once, alone, on numbers made for it; one that has no room in this
+    machine's memory counts by its results.
+    """
+    bases = {view.value: view for operator in graph.operators for view in operator.makes}
+    for operator in graph.operators:
+        for view in operator.reads:
+            bases.setdefault(view.value, view)
+    made = [sum(view.size_bytes for view in operator.makes) for operator in graph.operators]
+    read = [sum(view.size_bytes for view in operator.reads) for operator in graph.operators]
+    machine_bytes = psutil.virtual_memory().total
+    fitting = [at for at in range(len(made)) if made[at] + read[at] <= machine_bytes]
+    some = replace(graph, operators=tuple(graph.operators[at] for at in fitting))
+    beside = profiled(some, bases, timed=False).scratch_bytes
+    taken = (made[at] + size for at, size in zip(fitting, beside, strict=True))
+    return max((*taken, *made), default=0)
 
 
 def digest_of(graph: Recording) -> str:
