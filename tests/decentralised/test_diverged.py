@@ -61,18 +61,6 @@ def test_an_evaluation_shows_it_too() -> None:
         train(setup, Spoiling())
 
 
-def test_other_failures_keep_their_epochs_too() -> None:
-    class Failing(EverySample):
-        def step(self, state: None, epoch: int, view: View) -> tuple[None, Batches, float]:
-            if epoch == 3:
-                raise RuntimeError("out of ideas")
-            return super().step(state, epoch, view)
-
-    with pytest.raises(TrainingError, match=r"out of ideas.*4 of 6 epochs") as raised:
-        train(epochwise(decentralised.ring(2)), Failing())
-    assert len(raised.value.trained.epochs) == 4
-
-
 @either
 def test_nobody_left_is_a_failure(made: Callable[..., GossipSetup]) -> None:
     setup = made(decentralised.ring(2), epochs=5, patience_s=1.0)

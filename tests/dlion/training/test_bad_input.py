@@ -75,14 +75,6 @@ def test_an_early_end_of_a_training_of_seconds_names_no_planned_iterations() -> 
         train(setup(seconds=1.0), System("mine", lambda gradient, links: 1 / 0, synchronous))  # type: ignore[arg-type]
 
 
-def test_a_synchronisation_that_fails() -> None:
-    def wrong(progress: Any) -> bool:
-        raise RuntimeError("no way")
-
-    with pytest.raises(TrainingError, match="RuntimeError: no way"):
-        train(setup(), System("mine", lambda gradient, links: {}, wrong))
-
-
 def test_one_that_never_lets_go_is_said_to_wait() -> None:
     """As by the cost model."""
     never = System("mine", whole, lambda progress: False)
