@@ -205,13 +205,6 @@ def test_a_faster_network_never_makes_training_longer() -> None:
     assert (slow["exchange_s"] > fast["exchange_s"]).all()
 
 
-def test_a_platform_alone_waits_for_nobody_and_its_share_is_the_ratios(stored: Frames) -> None:
-    alone = stored["fig8"].filter(reading="one CPU platform")
-    assert alone["waiting_s"].to_list() == pytest.approx([0.0] * 6, abs=1e-9)
-    ranked = 1 / (3 * alone["ratio"])  # points evaluated, a third of learning, over points learnt
-    assert alone["percent"].to_list() == pytest.approx(100 * ranked / (1 + ranked), rel=0.15)
-
-
 def test_what_was_lost_is_a_mean_over_seeds_with_its_spread() -> None:
     about = {"model": "m", "learner": "l", "platforms": 4, "imbalance": 1.0, "kept": 0.5}
     frame = pl.DataFrame(
