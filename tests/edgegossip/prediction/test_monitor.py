@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import multiprocessing
 import threading
 import time
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from tests.refusals import refusals
 from workbench.edgegossip.prediction.host_counters import Counters
-from workbench.edgegossip.prediction.monitor import Monitor, read_reports
+from workbench.edgegossip.prediction.monitor import Monitor, read_reports, report
 from workbench.edgegossip.prediction.predictor import Contention
 
 
@@ -102,19 +101,21 @@ def test_ends_with_its_block_and_has_no_mean_without_two_readings() -> None:
         monitor.mean()
 
 
+def report_often(path: Path, platform: str) -> None:
+    for window_s in range(200):
+        report(path, platform, float(window_s), Contention(0.5))
+
+
 def test_several_processes_report_to_one_file(tmp_path: Path) -> None:
-    path, each = tmp_path / "reports.jsonl", 200
-    code = (
-        "import sys; from pathlib import Path; "
-        "from workbench.edgegossip.prediction.monitor import Contention, report\n"
-        f"for n in range({each}): "
-        f"report(Path({str(path)!r}), sys.argv[1], float(n), Contention(0.5))"
-    )
-    started = [subprocess.Popen([sys.executable, "-c", code, name]) for name in "ab"]
-    assert [one.wait(60) for one in started] == [0, 0]
+    path, context = tmp_path / "reports.jsonl", multiprocessing.get_context("fork")
+    started = [context.Process(target=report_often, args=(path, name)) for name in "ab"]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(60)
     for name in "ab":
         own = read_reports(path).filter(platform=name)
-        assert own["window_s"].to_list() == [float(n) for n in range(each)]
+        assert own["window_s"].to_list() == [float(each) for each in range(200)]
 
 
 test_monitor_refused = refusals(
