@@ -3,6 +3,12 @@
 The gradients of what the module returns come in as inputs, after the module's own. Beside what it
 returns, the graph gives the gradients of its parameters and of its inputs, those that PyTorch would
 give: a parameter that is not reached has none.
+
+PyTorch's own `aot_export_module(trace_joint=True)`, of 2.13, traces LeNet, ResNet, SqueezeNet,
+MobileNet, ViT, GPT-2 and Llama. It does not serve: the loss has to lie in the module; it refuses a
+parameter without a gradient (BERT, T5, Mask R-CNN), attention masks (it asks for numbers), a part
+that is called twice, an LSTM, bounded embeddings, and most complex numbers; and its gradients
+have other bits where images lie channels last under dropout, and of a GRU.
 """
 
 from __future__ import annotations

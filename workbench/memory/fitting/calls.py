@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -14,7 +14,6 @@ from torch.utils._pytree import tree_leaves
 from workbench.graphs.graph import Operand, Operator, View
 from workbench.graphs.recorder import returned
 from workbench.graphs.running import laid_out, shown
-from workbench.memory.kernels import writing_form
 
 Registers = dict[int, Tensor]
 Call = Callable[[Registers], None]
@@ -115,3 +114,33 @@ def _filler(argument: Any) -> Callable[[Sequence[Tensor]], Any]:
     fillers = [_filler(one) if _has_operand(one) else None for one in argument]
     pairs = list(zip(argument, fillers, strict=True))
     return lambda read: [one if fill is None else fill(read) for one, fill in pairs]
+
+
+@cache
+def writing_form(function: Any) -> tuple[Any, tuple[str, ...]] | None:
+    """The overload of a function that writes into what it is given, and what that is called."""
+    if function is torch.ops.aten.relu.default:
+        return _relu, ("out",)
+    wanted = [(argument.name, str(argument.type)) for argument in function._schema.arguments]
+    packet = function._overloadpacket
+    for name in packet.overloads():
+        other = getattr(packet, name)
+        taken = [
+            (argument.name, str(argument.type))
+            for argument in other._schema.arguments
+            if not argument.is_out
+        ]
+        names = tuple(argument.name for argument in other._schema.arguments if argument.is_out)
+        if names and taken == wanted and _has_kernel(other):
+            return other, names
+    return None
+
+
+def _relu(tensor: Tensor, *, out: Tensor) -> Tensor:
+    torch.ops.aten.clamp_min.out(tensor, 0, out=out)
+    return out
+
+
+def _has_kernel(function: Any) -> bool:
+    """Whether it writes itself: others that PyTorch offers call the plain form, and copy."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "CPU"))

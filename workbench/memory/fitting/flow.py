@@ -17,8 +17,8 @@ from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.optimiser.rewriting import is_pure
 from workbench.graphs.passes import Passes
 from workbench.memory.dataflow import Dataflow, Step, dataflow
+from workbench.memory.fitting.calls import writing_form
 from workbench.memory.fitting.profile import Profile
-from workbench.memory.kernels import writing_form
 from workbench.memory.orders import best_first
 
 LOSS, END, UPDATE = "loss", "end", "optimiser"
