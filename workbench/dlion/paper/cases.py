@@ -260,7 +260,7 @@ def run(case: Case, learning: Learning) -> TrainedWorkers:
     else:
         how = system_of(case, learning, len(data.y_train))
     with warnings.catch_warnings():  # small scales are shorter than an exchange's period
-        warnings.simplefilter("ignore", UserWarning)
+        warnings.filterwarnings("ignore", r".* exchanges models every", UserWarning)
         return train(setup, how, faults=faults)
 
 
