@@ -25,7 +25,7 @@ WAYS: tuple[dict[str, Any], ...] = (
 
 
 def check(module: nn.Module, x: Any, y: Tensor, **options: Any) -> ScanGradients:
-    """Equal to 1e-10 of the largest, in the same names."""
+    """Equal to 1e-12 of the largest, in the same names."""
     torch.manual_seed(9)
     found = scan_gradients(module, x, y, **options)
     torch.manual_seed(9)
@@ -33,7 +33,7 @@ def check(module: nn.Module, x: Any, y: Tensor, **options: Any) -> ScanGradients
     assert found.keys() == found.gradients.keys() == wanted.keys()
     largest = max(1.0, *(float(one.abs().max()) for one in wanted.values()))
     for name, one in wanted.items():
-        torch.testing.assert_close(found[name], one, rtol=0, atol=1e-10 * largest)
+        torch.testing.assert_close(found[name], one, rtol=0, atol=1e-12 * largest)
     assert found.loss == pytest.approx(loss, rel=1e-12)
     return found
 

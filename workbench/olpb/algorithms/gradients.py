@@ -9,35 +9,37 @@ Jacobian of a group only where no edge skips a level. Here a boundary has all va
 and edges that skip pass through as identities; so branches, skips and parameters used twice are
 exact.
 
-From boundary to boundary a group acts on the storages of the values alive there, one after the
-other. A view, however it slices, transposes or expands, is a choice of places in a storage.
+The Jacobian of a group is that of the function which it is from boundary to boundary, by
+`torch.func.vjp` row by row; zeros are not kept. So it takes a product for every number alive at the
+end of a group.
 
 The paper counts applications of the operator as if they cost the same. But a scan multiplies
-Jacobians with one another, where back-propagation multiplies one with a gradient: `flops`,
-`critical_flops` and `jacobian_flops` count it.
+Jacobians with one another, where back-propagation multiplies one with a gradient: `flops` and
+`critical_flops` count it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array, eye_array, vstack
+from scipy.sparse import csr_array, vstack
 
-from workbench.graphs.graph import View
-from workbench.olpb.algorithms.jacobians import from_entries, transposed_jacobian
+from workbench.graphs.recording import learning
 from workbench.olpb.algorithms.levels import UNITS, Group, groups
 from workbench.olpb.algorithms.schedules import ALGORITHMS, run, schedule
-from workbench.olpb.algorithms.tape import Loss, Samples, Tape, places, record
+from workbench.olpb.algorithms.tape import Loss, Samples, Tape, name_of, record
 from workbench.utils.checks import check_name, check_whole
 
 Element: TypeAlias = csr_array | NDArray[np.float64]
 """Of the scan: a transposed Jacobian, or a gradient."""
+
+AT_ONCE = 2**22
+"""Numbers of the seeds of vector-Jacobian products that are made in one call."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,6 @@ class ScanGradients(Mapping[str, torch.Tensor]):
     work: int  # W: in all
     flops: int  # of those products
     critical_flops: int  # of the dearest of each step
-    jacobian_flops: int  # of the operators' Jacobians within groups, which nodes multiply apart
     bytes_sent: int  # from node to node
     groups: tuple[ScanGroup, ...]  # from input to loss
 
@@ -92,8 +93,7 @@ def scan_gradients(
 ) -> ScanGradients:
     """Gradients of a module's loss on a batch, in the mode that the module is in.
 
-    Neither the module nor its buffers are changed. An operator without a closed form has its
-    Jacobian column by column, which is slow.
+    Neither the module nor its buffers are changed.
 
     Parameters
     ----------
@@ -123,87 +123,74 @@ def scan_gradients(
     tape = record(module, x, y, loss)
     parts = groups(tape.flow, unit, level)
     befores = [(), *(part.boundary for part in parts[:-1])]
-    pairs = [group_jacobian(tape, *ends) for ends in zip(parts, befores, strict=True)]
-    elements = [_of_loss(tape), *(jacobian for jacobian, _ in reversed(pairs))]
+    passes = [_GroupPass(tape, *ends) for ends in zip(parts, befores, strict=True)]
+    jacobians = [own.jacobian() for own in passes]
+    elements: list[Element] = [np.ones(1), *reversed(jacobians)]  # the loss's gradient first
     planned = schedule(scan, len(elements), nodes, exclusive=True)
     scanned = run(
         planned, elements, _combined, np.ones(0), flops=_combined_flops, size_bytes=_size_bytes
     )
-    each = [  # from the input on; element e is of the e-th group from the end
-        parameter_gradients(tape, parts[-element], np.asarray(scanned.results[element]))
-        for element in range(len(parts), 0, -1)
-    ]
+    gradients = dict[str, torch.Tensor]()
+    for element, own in enumerate(reversed(passes), 1):  # element e is of the e-th from the end
+        at_end = np.asarray(scanned.results[element])
+        for name, gradient in own.parameter_gradients(at_end).items():
+            gradients[name] = gradients[name] + gradient if name in gradients else gradient
     return ScanGradients(
-        sums_by_parameter(tape, each),
+        {name: gradients[name] for name in tape.parameters.values() if name in gradients},
         tape.loss,
         scanned.steps,
         scanned.work,
         scanned.flops,
         scanned.critical_flops,
-        sum(flops for _, flops in pairs),
         scanned.bytes_sent,
         tuple(
             ScanGroup(
-                tuple(tape.calls[at].name for at in part.operators), jacobian.shape[1], jacobian.nnz
+                tuple(name_of(tape.calls[at]) for at in part.operators),
+                jacobian.shape[1],
+                jacobian.nnz,
             )
-            for part, (jacobian, _) in zip(parts, pairs, strict=True)
+            for part, jacobian in zip(parts, jacobians, strict=True)
         ),
     )
 
 
-def parameter_gradients(
-    tape: Tape, group: Group, at_end: NDArray[np.float64]
-) -> dict[int, torch.Tensor]:
-    """What a group adds to the gradients of the values that are parameters, by local autograd."""
-    ends = np.cumsum([tape.sizes[value] for value in group.boundary])[:-1]
-    parts = np.split(at_end, ends)
-    flat = {value: torch.tensor(part) for value, part in zip(group.boundary, parts, strict=True)}
+class _GroupPass:
+    """A group as a function of the boundary before it and of its parameters, and its gradients."""
 
-    def gradient_of(value: int) -> torch.Tensor:
-        return flat.setdefault(value, torch.zeros(tape.sizes[value], dtype=torch.float64))
+    def __init__(self, tape: Tape, group: Group, before: Sequence[int]) -> None:
+        reads = [tape.nodes[place] for place in before]
+        learnt = tape.parameters_of(group.operators)
+        ends = [tape.nodes[place] for place in group.boundary]
 
-    for at in reversed(group.operators):
-        call = tape.calls[at]
-        gradients = {
-            number: flat[view.value][torch.from_numpy(places(view))].reshape(view.shape)
-            for number, view in enumerate(call.operator.results)
-            if view.value in flat and tape.makers[view.value] == at
-        }
-        for old, new, written in tape.overwritten(call):
-            if new in flat and old in tape.makers:
-                kept = flat[new].clone()
-                kept[torch.from_numpy(written)] = 0
-                gradient_of(old).add_(kept)
-        for read, gradient in call.backward(gradients).items() if gradients else ():
-            view = call.operator.reads[read]
-            there = torch.from_numpy(places(view))
-            gradient_of(view.value).index_add_(0, there, gradient.double().reshape(-1))
-    return {value: own for value, own in flat.items() if value not in tape.makers}
+        def forward(*numbers: torch.Tensor) -> torch.Tensor:
+            known = dict(zip([*reads, *learnt], numbers, strict=True))
+            made = tape.run(group.operators, known)
+            return torch.cat([made[end].double().reshape(-1) for end in ends])
 
+        with learning():
+            at_end, self._backward = torch.func.vjp(
+                forward, *(tape.numbers[node] for node in (*reads, *learnt))
+            )
+        self._reads, self._width = len(reads), len(at_end)
+        self._names = [tape.parameters[node] for node in learnt]
 
-def sums_by_parameter(
-    tape: Tape, parts: Sequence[Mapping[int, torch.Tensor]]
-) -> dict[str, torch.Tensor]:
-    """Gradients by parameter: of all groups and of all uses, each in the parameter's shape."""
-    storage_of = [value.storage for value in tape.graph.values]
-    sums: dict[int, torch.Tensor] = {}
-    for gradients in parts:
-        for value, gradient in gradients.items():
-            storage = storage_of[value]
-            sums[storage] = sums[storage] + gradient if storage in sums else gradient
-    return {
-        name: sums[storage_of[view.value]].as_strided(view.shape, view.strides, view.offset).clone()
-        for name, view in tape.parameters.items()
-        if storage_of[view.value] in sums
-    }
+    def jacobian(self) -> csr_array:
+        """J^T, from the gradient at the group's end to that at the boundary before."""
+        if not self._reads:
+            return csr_array((0, self._width))
+        rows, at_once = [], max(1, AT_ONCE // self._width)
+        for first in range(0, self._width, at_once):
+            seeds = torch.zeros(min(at_once, self._width - first), self._width).double()
+            seeds.diagonal(first).fill_(1)
+            gradients = torch.func.vmap(self._backward)(seeds)[: self._reads]
+            flat = [gradient.double().flatten(1) for gradient in gradients]
+            rows.append(csr_array(torch.cat(flat, 1).numpy()))
+        return csr_array(vstack(rows).T)
 
-
-def _of_loss(tape: Tape) -> NDArray[np.float64]:
-    """One where the loss is: its storage may be larger."""
-    (view,) = tape.graph.outputs
-    gradient = np.zeros(tape.sizes[view.value])
-    gradient[places(view)] = 1
-    return gradient
+    def parameter_gradients(self, at_end: NDArray[np.float64]) -> dict[str, torch.Tensor]:
+        """Gradients of the group's parameters from that at its end."""
+        gradients = self._backward(torch.from_numpy(at_end))[self._reads :]
+        return dict(zip(self._names, gradients, strict=True))
 
 
 def _combined(earlier: Element, later: Element) -> Element:
@@ -229,53 +216,3 @@ def product_flops(left: csr_array, right: csr_array) -> int:
     """Floating-point operations of a sparse product: two for each pair of entries that meet."""
     in_columns = np.bincount(left.indices, minlength=left.shape[1])
     return int(2 * in_columns @ np.diff(right.indptr))
-
-
-def group_jacobian(tape: Tape, group: Group, before: Sequence[int]) -> tuple[csr_array, int]:
-    """J^T of a group, from the gradient at its end to that at the boundary before; its FLOPs.
-
-    Backwards through the group, with a matrix in the place of a gradient. What passes through has
-    the identity.
-    """
-    ends = np.cumsum([0, *(tape.sizes[value] for value in group.boundary)])
-    width, flops = int(ends[-1]), 0
-    identity = csr_array(eye_array(width))
-    parts = [identity[start:end] for start, end in pairwise(ends)]
-    rows = dict(zip(group.boundary, parts, strict=True))
-
-    def add(value: int, part: csr_array) -> None:
-        rows[value] = rows[value] + part if value in rows else part
-
-    for at in reversed(group.operators if before else ()):
-        call = tape.calls[at]
-        reached = [
-            (number, rows[view.value][_unless_all(tape, view)])
-            for number, view in enumerate(call.operator.results)
-            if view.value in rows and tape.makers[view.value] == at
-        ]
-        for old, new, written in tape.overwritten(call):
-            if new in rows and old in tape.makers:
-                kept = np.ones(tape.sizes[old])
-                kept[written] = 0
-                add(old, csr_array(diags_array(kept) @ rows[new]))
-        for read in call.carrying:
-            view = call.operator.reads[read]
-            if view.value in tape.makers:
-                for number, above in reached:
-                    jacobian = transposed_jacobian(call, read, number)
-                    flops += product_flops(jacobian, above)
-                    there, size = places(view), tape.sizes[view.value]
-                    shape = (size, there.size)
-                    place = from_entries(there, np.arange(there.size), 1.0, shape)
-                    add(view.value, csr_array(place @ (jacobian @ above)))
-    parts = [rows.get(value, csr_array((tape.sizes[value], width))) for value in before]
-    jacobian = csr_array(vstack(parts)) if parts else csr_array((0, width))
-    jacobian.eliminate_zeros()
-    return jacobian, flops
-
-
-def _unless_all(tape: Tape, view: View) -> slice | NDArray[np.int64]:
-    """Places of a view; a slice where they are all, in order."""
-    there = places(view)
-    whole = np.array_equal(there, np.arange(tape.sizes[view.value]))
-    return slice(None) if whole else there

@@ -1,31 +1,33 @@
 """What a gradient passes through: the operators of one pass, with the numbers they had.
 
-`record` runs a module once, with its loss, in double precision, in the mode that it is in, and on
-real numbers, so control flow that depends on them is followed. A write in place makes another
-value. Autograd, which records beside, tells which of what an operator reads carries a gradient: not
-what was detached or computed without gradients. Its own backward pass is never run.
+`record` runs a module with its loss, in double precision, in the mode that it is in, and on real
+numbers, so control flow that depends on them is followed. `torch.fx` traces it as operators that
+write nothing in place. Autograd tells which values carry a gradient: not what was detached or
+computed without gradients. Its own backward pass is never run.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
-from torch.func import functional_call
+from torch.func import functional_call, functionalize
+from torch.fx import GraphModule, Interpreter, Node
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional
-from torch.utils._pytree import tree_map_only
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from workbench.graphs.autograd_nodes import nodes_behind
-from workbench.graphs.graph import Operator, Recording, UntraceableError, View
+from workbench.graphs.graph import UntraceableError
 from workbench.graphs.inputs import arguments
-from workbench.graphs.recorder import Recorder, tensors_in
+from workbench.graphs.recorder import WEIGHTED, tensors_in
 from workbench.graphs.recording import check_has_parameters, explained, learning, real_copy
 from workbench.olpb.algorithms.levels import Flow
 from workbench.utils.checks import UserError, check_kind
@@ -38,194 +40,261 @@ Samples = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
-    """An operator that a gradient passes through, with the tensors it was called with.
+class Tape:
+    """A traced pass: its nodes, in the order in which they ran, and the numbers that each had.
 
-    Arguments are positional ones and those by name, with their numbers as they were before the
-    call; `carrying` says which of the tensors among them, in their order, carry a gradient.
+    A call is an operator that a gradient passes through and that is not a view. Values that calls
+    make are known by the place of their node in `nodes`.
     """
 
-    operator: Operator
-    arguments: tuple[tuple[Any, ...], dict[str, Any]]
-    results: tuple[Tensor, ...]
-    carrying: tuple[int, ...]
-    random_state: Tensor | None = None  # before an operator that draws from the generator
-
-    @property
-    def name(self) -> str:
-        """As PyTorch calls it."""
-        return self.operator.name
-
-    @cached_property
-    def reads(self) -> tuple[Tensor, ...]:
-        """Tensors among the arguments."""
-        return tuple(tensors_in(self.arguments))
-
-    @property
-    def args(self) -> tuple[Any, ...]:
-        """Positional arguments."""
-        return self.arguments[0]
-
-    def argument(self, at: int, name: str, default: Any = None) -> Any:
-        """An argument, positional or by name."""
-        args, kwargs = self.arguments
-        return args[at] if len(args) > at else kwargs.get(name, default)
-
-    @property
-    def written_into(self) -> tuple[View, ...]:
-        """What it reads and writes into: outside of these views, values stay as they are."""
-        return tuple(self.operator.reads[at] for at in sorted(self._overwritten))
-
-    @cached_property
-    def _overwritten(self) -> frozenset[int]:
-        ids = {id(tensor) for tensor in written(self.operator.function, *self.arguments)}
-        return frozenset(at for at, tensor in enumerate(self.reads) if id(tensor) in ids)
-
-    def again(self, replaced: Mapping[int, Tensor]) -> tuple[Tensor, ...]:
-        """Call the operator with other tensors in the place of some that it reads."""
-        numbers = iter(range(len(self.reads)))
-
-        def other(tensor: Tensor) -> Tensor:
-            number = next(numbers)
-            tensor = replaced.get(number, tensor)
-            return tensor.clone() if number in self._overwritten else tensor
-
-        args, kwargs = tree_map_only(Tensor, other, self.arguments)
-        if self.random_state is None:
-            return tuple(tensors_in(self.operator.function(*args, **kwargs)))
-        with torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(self.random_state)
-            return tuple(tensors_in(self.operator.function(*args, **kwargs)))
-
-    def backward(
-        self,
-        gradients: Mapping[int, Tensor],
-        at: Mapping[int, Tensor] | None = None,
-        *,
-        batched: bool = False,
-    ) -> dict[int, Tensor]:
-        """Gradients of what it reads from those of its results, by local autograd.
-
-        Of all that carry one, or of other tensors in the place of some, by which read they are.
-        `batched` gradients have a first axis more, and so what is returned.
-        """
-        with learning():
-            given = {read: self.reads[read] for read in self.carrying} if at is None else at
-            leaves = {read: tensor.detach().requires_grad_() for read, tensor in given.items()}
-            made = self.again(leaves)
-            ends = [result for result in gradients if made[result].requires_grad]
-            if not ends:
-                return {read: torch.zeros_like(leaf) for read, leaf in leaves.items()}
-            of_leaves = torch.autograd.grad(
-                [made[result] for result in ends],
-                list(leaves.values()),
-                [gradients[result].to(made[result].dtype) for result in ends],
-                is_grads_batched=batched,
-                materialize_grads=True,
-            )
-        return dict(zip(leaves, of_leaves, strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class Tape:
-    """A pass: its graph, the calls from the first weights to the loss, and the loss."""
-
-    graph: Recording
-    calls: tuple[Call, ...]
-    parameters: Mapping[str, View]  # those that learn, and where they are in their storage
+    nodes: tuple[Node, ...]
+    numbers: Mapping[Node, Any]
+    carrying: frozenset[Node]
+    views: frozenset[Node]  # of carrying ones: those that show numbers of others
+    random_states: Mapping[Node, Tensor]  # before an operator that draws
+    parameters: Mapping[Node, str]  # those that learn
     loss: float
+    calls: tuple[Node, ...] = field(init=False)
 
-    @cached_property
-    def makers(self) -> Mapping[int, int]:
-        """By value, which of the calls makes it."""
-        return {
-            view.value: at for at, call in enumerate(self.calls) for view in call.operator.makes
-        }
+    def __post_init__(self) -> None:
+        output = self.nodes[-1]
+        needed, kept = set(output.all_input_nodes), list[Node]()
+        for node in reversed(self.nodes[:-1]):
+            if node in needed & self.carrying:
+                needed.update(node.all_input_nodes)
+                if node.op == "call_function" and not passes_on(node, self.views):
+                    kept.append(node)
+        object.__setattr__(self, "calls", tuple(reversed(kept)))
 
     @cached_property
     def flow(self) -> Flow:
         """Its calls without their numbers."""
+        number_of, makers = {call: at for at, call in enumerate(self.calls)}, dict[int, int]()
+        for place, node in enumerate(self.nodes):
+            maker = node.args[0] if node.target is operator.getitem else node
+            is_value = node in self.carrying and isinstance(self.numbers[node], Tensor)
+            if is_value and isinstance(maker, Node) and maker in number_of:
+                makers[place] = number_of[maker]
+        place_of = {node: place for place, node in enumerate(self.nodes)}
         sources = (
-            (*(call.operator.reads[at] for at in call.carrying), *call.written_into)
+            frozenset(place_of[source] for source in self.sources(call)).intersection(makers)
             for call in self.calls
         )
+        ends = (place_of[source] for source in self.sources(self.nodes[-1]))
         return Flow(
-            tuple(call.name for call in self.calls),
-            tuple(call.operator.weighted for call in self.calls),
-            tuple(frozenset(v.value for v in views if v.value in self.makers) for views in sources),
-            self.makers,
-            frozenset(view.value for view in self.graph.outputs),
+            tuple(map(name_of, self.calls)),
+            tuple(is_weighted(call) for call in self.calls),
+            tuple(sources),
+            makers,
+            frozenset(ends),
         )
 
-    @cached_property
-    def sizes(self) -> Mapping[int, int]:
-        """By value that a call makes or that is a parameter: how many numbers its storage has."""
-        views = [view for call in self.calls for view in call.operator.makes]
-        held, values = [*views, *self.parameters.values()], self.graph.values
-        return {
-            view.value: values[view.value].storage_bytes // getattr(torch, view.dtype).itemsize
-            for view in held
-        }
+    def sources(self, node: Node) -> set[Node]:
+        """Values of calls, and parameters, that a gradient passes to from a node."""
+        found, waiting = set[Node](), [*node.all_input_nodes]
+        while waiting:
+            source = waiting.pop()
+            if source in self.carrying:
+                if source in self.views:
+                    waiting += source.all_input_nodes
+                else:
+                    found.add(source)
+        return found
 
-    def overwritten(self, call: Call) -> list[tuple[int, int, NDArray[np.int64]]]:
-        """What a call writes into: the value before, the value after, and the places it writes.
+    def parameters_of(self, calls: Sequence[int]) -> list[Node]:
+        """Parameters that calls read."""
+        read = set[Node]().union(*(self.sources(self.calls[at]) for at in calls))
+        return [node for node in self.parameters if node in read]
 
-        Without numbers that it only draws, which it returns none of.
+    def run(self, calls: Sequence[int], known: Mapping[Node, Tensor]) -> dict[Node, Any]:
+        """Run some calls, and views of what they read and make, on other numbers.
+
+        What carries no gradient has the numbers that it had. `known` are all others that the calls
+        read and do not make.
         """
-        storage_of = [value.storage for value in self.graph.values]
-        made = {storage_of[view.value]: view.value for view in call.operator.makes}
-        return [
-            (view.value, made[storage_of[view.value]], places(view))
-            for view in call.written_into
-            if storage_of[view.value] in made
-        ]
+        own, numbers = {self.calls[at] for at in calls}, dict[Node, Any](known)
+
+        def number(node: Node) -> Any:
+            return numbers[node] if node in self.carrying else self.numbers[node]
+
+        with torch.random.fork_rng(devices=[]):
+            for node in self.nodes:
+                if node in numbers or node not in self.carrying or node.op != "call_function":
+                    continue
+                read = self.carrying.intersection(node.all_input_nodes)
+                if node in own or (passes_on(node, self.views) and read <= numbers.keys()):
+                    if node in self.random_states:
+                        torch.set_rng_state(self.random_states[node])
+                    args, kwargs = tree_map_only(Node, number, (node.args, node.kwargs))
+                    numbers[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+        return numbers
 
 
-def places(view: View) -> NDArray[np.int64]:
-    """Where the elements of a view, row by row, are in its storage."""
-    offsets = np.array(view.offset, np.int64)
-    for length, stride in zip(view.shape, view.strides, strict=True):
-        offsets = np.add.outer(offsets, np.arange(length) * stride)
-    return offsets.reshape(-1)
+def passes_on(node: Node, views: Collection[Node]) -> bool:
+    """Whether a node is a view, or one of several results, and no operator of its own."""
+    return node.target is operator.getitem or node in views
 
 
-def written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
-    """Tensors that an operator of PyTorch writes into, by its schema."""
-    schema = func._schema.arguments
-    values = dict(zip((argument.name for argument in schema), args, strict=False)) | dict(kwargs)
-    infos = {argument.name: argument.alias_info for argument in schema}
-    return tensors_in([values.get(name) for name, info in infos.items() if info and info.is_write])
+def name_of(call: Node) -> str:
+    """Name of an operator, as PyTorch calls it."""
+    return str(call.target._overloadpacket.__name__)  # type: ignore[union-attr]
+
+
+def is_weighted(call: Node) -> bool:
+    """Whether an operator multiplies with, or looks up in, a matrix."""
+    return call.target._overloadpacket in WEIGHTED  # type: ignore[union-attr]
+
+
+def storage_of(tensor: Tensor) -> int:
+    """Number of the memory that a tensor shows."""
+    return int(tensor.untyped_storage()._cdata)
 
 
 def record(module: nn.Module, x: Samples, y: Tensor, loss: Loss | None = None) -> Tape:
-    """Run a copy of a module and its loss; see `gradients.scan_gradients`."""
+    """Trace a copy of a module and its loss; see `gradients.scan_gradients`."""
     name = type(check_kind("module", module, nn.Module, "a module")).__name__
     check_has_parameters(name, module)
     _check_precision(name, module)
     copied = real_copy(name, module, "cpu").double()
     for part, original in zip(copied.modules(), module.modules(), strict=True):
         part.training = original.training
-        # Tensors that are neither parameters nor buffers:
-        apart = {key: held for key, held in vars(part).items() if isinstance(held, Tensor)}
-        vars(part).update({key: _double(held) for key, held in apart.items()})
+        for key, held in vars(part).items():  # tensors that are neither parameters nor buffers
+            if isinstance(held, Tensor):
+                setattr(part, key, _double(held))
     named = x if isinstance(x, Mapping) else {}
     given = x if isinstance(x, list | tuple) else tuple(named.values()) if named else (x,)
     inputs = tuple(_double(check_kind("x", one, Tensor, "a tensor")) for one in given)
-    parameters = dict(copied.named_parameters())
     target = _double(check_kind("y", y, Tensor, "a tensor"))
     if not target.numel():
         raise UserError(f"y has shape {tuple(target.shape)}; give at least one sample")
-    recorder = _TapeRecorder(parameters, (*inputs, target))
+    parameters, buffers = dict(copied.named_parameters()), dict(copied.named_buffers())
 
-    def forward(held: dict[str, Tensor], y: Tensor, *inputs: Tensor) -> Tensor:
+    def forward(
+        parameters: dict[str, Tensor],
+        buffers: dict[str, Tensor],
+        inputs: tuple[Tensor, ...],
+        target: Tensor,
+    ) -> Tensor:
         with explained(name, copied):
             taken = arguments(tuple(named) or ("",) * len(inputs), inputs)
-            returned = functional_call(copied, held, *taken)
-        return (loss or _loss_for(name, returned, y))(returned, y)
+            returned = functional_call(copied, {**parameters, **buffers}, *taken)
+        return (loss or _loss_for(name, returned, target))(returned, target)
 
-    held = {**parameters, **dict(copied.named_buffers())}
-    with learning(), recorder:
-        value = forward(held, target, *inputs)
+    def given_again() -> Any:
+        """Arguments whose changes in place reach nobody else."""
+        return parameters, *tree_map_only(Tensor, Tensor.clone, (buffers, inputs, target))
+
+    start = torch.get_rng_state()
+    with learning(), _Checks(name):
+        value = forward(*given_again())
+    _check_loss(name, value)
+    with learning():
+        torch.set_rng_state(start)
+        graph = _traced(_detaching(forward), given_again())
+        torch.set_rng_state(start)
+        graph = _traced(graph, given_again())  # composite operators write in place within
+        for node in graph.graph.nodes:
+            if node.target is torch.ops.aten.copy_.default:  # of a buffer, at the end
+                graph.graph.erase_node(node)
+        torch.set_rng_state(start)
+        reader = _Reader(graph)
+        reader.run(*tree_leaves(given_again()), enable_io_processing=False)
+    nodes = tuple(graph.graph.nodes)
+    learnt = {
+        node: key
+        for node, (key, held) in zip(nodes, parameters.items(), strict=False)
+        if held.requires_grad
+    }
+    numbers = tree_map_only(Tensor, Tensor.detach, reader.numbers)
+    carrying, views = frozenset(reader.carrying), frozenset(reader.views)
+    return Tape(nodes, numbers, carrying, views, reader.random_states, learnt, value.item())
+
+
+def _traced(function: Callable[..., Any], given: Sequence[Any]) -> GraphModule:
+    pure = functionalize(function, remove="mutations")
+    traced: GraphModule = make_fx(pure, _REPLACED, _error_on_data_dependent_ops=False)(*given)
+    return traced
+
+
+def _copied(into: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    return source.to(into.dtype).expand(into.shape).clone()
+
+
+_REPLACED = {torch.ops.aten.copy.default: _copied}
+"""Operators for which autograd has no derivative."""
+
+
+def _detaching(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Write into a trace, which does not say so, what is computed without gradients."""
+
+    def detached(*given: Any) -> Tensor:
+        with _Detaching():
+            return function(*given)
+
+    return detached
+
+
+class _Detaching(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        return out if torch.is_grad_enabled() else tree_map_only(Tensor, Tensor.detach, out)
+
+
+class _Reader(Interpreter):
+    """Keeps what each node had: numbers, and the generator's state before one that draws."""
+
+    def __init__(self, graph: GraphModule) -> None:
+        super().__init__(graph, garbage_collect_values=False)
+        self.numbers: dict[Node, Any] = {}
+        self.random_states: dict[Node, Tensor] = {}
+        self.carrying: set[Node] = set()
+        self.views: set[Node] = set()
+
+    def run_node(self, n: Node) -> Any:
+        if torch.Tag.nondeterministic_seeded in getattr(n.target, "tags", ()):
+            self.random_states[n] = torch.get_rng_state()
+        self.numbers[n] = numbers = super().run_node(n)
+        if any(tensor.requires_grad for tensor in tensors_in(numbers)):
+            self.carrying.add(n)
+            read = tensors_in([self.numbers[node] for node in n.all_input_nodes])
+            is_view = _storages(numbers) <= _storages(read)
+            if n.target is operator.getitem:
+                is_view = n.args[0] in self.views
+            if n.op == "call_function" and is_view:
+                self.views.add(n)
+        return numbers
+
+
+def _storages(numbers: Any) -> set[int]:
+    return {storage_of(tensor) for tensor in tensors_in(numbers)}
+
+
+class _Checks(TorchDispatchMode):
+    """Refuses what a trace does not tell: writes that hide from autograd, and complex numbers."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+        self._carrying: dict[int, Tensor] = {}  # by storage, which they keep alive
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        read = tensors_in((args, kwargs))
+        is_learning = torch.is_grad_enabled() and any(one.requires_grad for one in read)
+        self._carrying |= {storage_of(one): one for one in read if one.requires_grad}
+        written = storage_of(read[0]) if read and func._schema.is_mutable else None
+        if written in self._carrying and not is_learning:
+            raise UntraceableError(
+                f"{self._name} writes in place, without a gradient, into what carries one, by "
+                f"{func._overloadpacket.__name__}"
+            )
+        out = func(*args, **(kwargs or {}))
+        if is_learning and any(map(torch.is_complex, (*read, *tensors_in(out)))):
+            raise UntraceableError(f"{func} has complex numbers; gradients are of real ones")
+        return out
+
+
+def _check_loss(name: str, value: Any) -> None:
+    """Refuse a loss without gradients by operators."""
     if not isinstance(value, Tensor) or value.numel() != 1:
         form = f"of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
         raise UserError(f"the loss of {name} is {form}; it must be a single number")
@@ -234,7 +303,14 @@ def record(module: nn.Module, x: Samples, y: Tensor, loss: Loss | None = None) -
             f"the loss of {name} is {value.item():g}; gradients of it are no numbers. Look for "
             "weights or inputs that are not finite, or too large"
         )
-    return recorder.tape(name, value)
+    if not value.requires_grad:
+        raise UserError(f"the loss of {name} depends on none of its parameters that learn")
+    for node in nodes_behind([value]):
+        if issubclass(type(node), BackwardCFunction):
+            raise UntraceableError(
+                f"{name} has a gradient of its own, {type(node).__name__}, which its operators do "
+                "not tell"
+            )
 
 
 def _check_precision(name: str, module: nn.Module) -> None:
@@ -272,94 +348,3 @@ def _loss_for(name: str, returned: Any, y: Tensor) -> Loss:
             f"y holds classes {lowest} to {highest}, but {name} tells {scores[1]} apart, from 0"
         )
     return lambda scores, y: functional.cross_entropy(scores, y.long())
-
-
-class _TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
-    """Keeps the tensors of each operator, and which of them carry a gradient."""
-
-    def __init__(self, parameters: Mapping[str, nn.Parameter], inputs: Sequence[Tensor]) -> None:
-        super().__init__(parameters, inputs)
-        self._learnt = {
-            name: self.view(held) for name, held in parameters.items() if held.requires_grad
-        }
-        self._calls: list[Call] = []
-        self._using: dict[int, set[int]] = {}  # by storage, the calls that hold tensors of it
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
-        reads, is_learning = tensors_in((args, kwargs)), torch.is_grad_enabled()
-        carrying = [at for at, read in enumerate(reads) if read.requires_grad and is_learning]
-        changed = {_storage(tensor) for tensor in written(func, args, kwargs)}
-        for storage in changed:
-            self._keep(storage)
-        held = tree_map_only(Tensor, _cloned(changed), (args, kwargs))
-        draws = torch.Tag.nondeterministic_seeded in func.tags
-        state = torch.get_rng_state() if draws and carrying else None
-        number = len(self.operators)
-        out = super().__torch_dispatch__(func, types, args, kwargs)
-        if carrying and len(self.operators) > number and self.operators[-1].makes:
-            results = tuple(tensor.detach() for tensor in tensors_in(out))
-            if any(map(torch.is_complex, (*results, *reads))):
-                raise UntraceableError(f"{func} has complex numbers; gradients are of real ones")
-            self._hold_call(Call(self.operators[-1], held, results, tuple(carrying), state))
-        return out
-
-    def _hold_call(self, call: Call) -> None:
-        call = replace(call, arguments=tree_map_only(Tensor, Tensor.detach, call.arguments))
-        for tensor in (*call.reads, *call.results):
-            self._using.setdefault(_storage(tensor), set()).add(len(self._calls))
-        self._calls.append(call)
-
-    def _keep(self, storage: int) -> None:
-        """Copy the tensors that are held of a storage, which is about to be written into."""
-        for at in self._using.pop(storage, ()):
-            call = self._calls[at]
-            held = call.arguments, call.results
-            arguments, results = tree_map_only(Tensor, _cloned({storage}), held)
-            self._calls[at] = replace(call, arguments=arguments, results=results)
-
-    def tape(self, name: str, loss: Tensor) -> Tape:
-        """Calls that the loss depends on."""
-        graph = self.graph([loss])
-        self._check_gradients(name, loss)
-        needed, kept = {graph.outputs[0].value}, list[Call]()
-        for call in reversed(self._calls):
-            if any(view.value in needed for view in call.operator.makes):
-                needed |= {call.operator.reads[at].value for at in call.carrying}
-                needed |= {view.value for view in call.written_into}
-                kept.append(call)
-        if not kept:
-            raise UserError(f"the loss of {name} depends on none of its parameters that learn")
-        return Tape(graph, tuple(reversed(kept)), self._learnt, loss.item())
-
-    def _check_gradients(self, name: str, loss: Tensor) -> None:
-        """Refuse gradients that are not those of the operators."""
-        behind = nodes_behind([loss]) if loss.requires_grad else ()
-        for node in behind:
-            if issubclass(type(node), BackwardCFunction):
-                raise UntraceableError(
-                    f"{name} has a gradient of its own, {type(node).__name__}, which its "
-                    "operators do not tell"
-                )
-        carry = {view.value for view in self._learnt.values()}
-        for call in self._calls:
-            for at in call.carrying:
-                if call.operator.reads[at].value not in carry:
-                    raise UntraceableError(
-                        f"{name} writes in place, without a gradient, into what {call.name} reads"
-                    )
-            carry |= {view.value for view in call.operator.makes}
-
-
-def _storage(tensor: Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
-
-
-def _cloned(storages: Collection[int]) -> Callable[[Tensor], Tensor]:
-    return lambda tensor: tensor.clone() if _storage(tensor) in storages else tensor
