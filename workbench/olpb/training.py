@@ -17,8 +17,9 @@ from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.levels import GROUPINGS, LEVEL, METHODS, MODULES, groups
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.algorithms.tape import record
-from workbench.olpb.costs.backward import as_paper_counts, subtasks_of
+from workbench.olpb.costs.backward import as_paper_counts
 from workbench.olpb.costs.subtasks import Pool
+from workbench.olpb.costs.traced import subtasks_of
 from workbench.olpb.programs import modules
 from workbench.olpb.programs.cluster import SERVER, cluster_of, seconds
 from workbench.olpb.programs.learning import Evaluations, ModuleModel, ServerModel
@@ -54,7 +55,7 @@ class Setup(training.WholeBatches):
     """A training on a pool of nodes.
 
     Where a method scans, nodes take the seconds that the scan takes, and the gradients, which
-    `scan_gradients` finds equal to 1e-10, come from autograd.
+    `scan_gradients` finds equal to 1e-12, come from autograd.
 
     Attributes
     ----------

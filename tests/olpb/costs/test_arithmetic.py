@@ -7,11 +7,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.nn import functional
 
+from tests.graphs.modules import Calling
 from tests.olpb.algorithms import networks
+from workbench.graphs.recording import record
 from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
+from workbench.olpb.algorithms.levels import flow
 from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
-from workbench.olpb.algorithms.tape import record
 from workbench.olpb.costs.arithmetic import Elements, as_arithmetic_costs, network_elements
 
 CUTS = [("operator", 1), ("operator", 2), ("operator", 3), ("matrix_layer", 1)]
@@ -42,8 +45,9 @@ def both(
     """What the scan counted, and by arithmetic FLOPs, bytes, and nonzeros from input to loss."""
     unit, level = cut
     counted = scan_gradients(module, x, y, unit, level=level, scan=scan, nodes=nodes)
-    tape = record(module, x, y)
-    elements = Elements(tape.graph, tape.flow, unit, level)
+    loss = functional.mse_loss if y.is_floating_point() else functional.cross_entropy
+    graph = record("", Calling(lambda m, x, y: loss(m.f(x), y), f=module), (x, y), names=["", ""])
+    elements = Elements(graph, flow(graph), unit, level)
     planned = schedule(scan, len(elements), nodes, exclusive=True)
     work = as_arithmetic_costs(planned, elements)
     sent = sum(work.value_bytes[one.value] for one in planned.messages)

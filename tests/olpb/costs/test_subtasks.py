@@ -7,7 +7,7 @@ import torch
 
 from workbench.olpb.algorithms.levels import groups
 from workbench.olpb.algorithms.tape import record
-from workbench.olpb.costs.backward import subtasks_of
+from workbench.olpb.costs.traced import subtasks_of
 from workbench.profiles import profile_model
 from workbench.zoo import build
 

@@ -9,7 +9,7 @@ computed without gradients. Its own backward pass is never run.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -77,10 +77,12 @@ class Tape:
                 makers[place] = number_of[maker]
         place_of = {node: place for place, node in enumerate(self.nodes)}
         sources = (
-            frozenset(place_of[source] for source in self.sources(call)).intersection(makers)
+            frozenset(
+                place_of[source] for source in self.sources(call.all_input_nodes)
+            ).intersection(makers)
             for call in self.calls
         )
-        ends = (place_of[source] for source in self.sources(self.nodes[-1]))
+        ends = (place_of[source] for source in self.sources(self.nodes[-1].all_input_nodes))
         return Flow(
             tuple(map(name_of, self.calls)),
             tuple(is_weighted(call) for call in self.calls),
@@ -89,21 +91,20 @@ class Tape:
             frozenset(ends),
         )
 
-    def sources(self, node: Node) -> set[Node]:
-        """Values of calls, and parameters, that a gradient passes to from a node."""
-        found, waiting = set[Node](), [*node.all_input_nodes]
+    def sources(self, read: Iterable[Node]) -> set[Node]:
+        """Parameters, and values of calls, whose numbers nodes show."""
+        shown, waiting = set[Node](), [*read]
         while waiting:
             source = waiting.pop()
-            if source in self.carrying:
-                if source in self.views:
-                    waiting += source.all_input_nodes
-                else:
-                    found.add(source)
-        return found
+            if source in self.views:
+                waiting += source.all_input_nodes
+            elif source in self.carrying:
+                shown.add(source)
+        return shown
 
     def parameters_of(self, calls: Sequence[int]) -> list[Node]:
         """Parameters that calls read."""
-        read = set[Node]().union(*(self.sources(self.calls[at]) for at in calls))
+        read = self.sources(node for at in calls for node in self.calls[at].all_input_nodes)
         return [node for node in self.parameters if node in read]
 
     def run(self, calls: Sequence[int], known: Mapping[Node, Tensor]) -> dict[Node, Any]:
@@ -220,8 +221,16 @@ def _copied(into: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     return source.to(into.dtype).expand(into.shape).clone()
 
 
-_REPLACED = {torch.ops.aten.copy.default: _copied}
-"""Operators for which autograd has no derivative."""
+def _rrelu(x: Tensor, noise: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
+    noise = noise.clone()
+    return torch.ops.aten.rrelu_with_noise(x, noise, *options), noise
+
+
+_REPLACED = {
+    torch.ops.aten.copy.default: _copied,
+    torch.ops.aten.rrelu_with_noise_functional.default: _rrelu,
+}
+"""Pure operators that autograd has no derivative of (2.13), or one by noise before it was drawn."""
 
 
 def _detaching(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -24,8 +24,6 @@ from workbench.olpb.costs.timing import Work
 if TYPE_CHECKING:
     import torch
 
-    from workbench.olpb.algorithms import levels
-    from workbench.olpb.algorithms.tape import Tape
 
 UNITS = ("operator", "layer", "matrix_layer")
 """What groups are made of: levels of operators; the library's layers, in the order in which they
@@ -162,33 +160,6 @@ def _levels(graph: LibraryGraph, unit: str) -> list[int]:
         if rows[source]["kind"] == "parameter":
             levels[source] = levels[target]
     return levels
-
-
-def subtasks_of(
-    tape: Tape, groups: Sequence[levels.Group], operator_flops: float = 0.0
-) -> tuple[Subtask, ...]:
-    """Elements of the scan of a recorded pass: the loss's gradient, and groups from the loss on.
-
-    FLOPs as profiles count them: of products with matrices, two per multiply-add; and
-    `operator_flops` for every operator, in whose time it is set up.
-    """
-    return (LOSS, *(_subtask(tape, group, operator_flops) for group in reversed(groups)))
-
-
-def _subtask(tape: Tape, group: levels.Group, operator_flops: float) -> Subtask:
-    calls = [tape.calls[at] for at in group.operators]
-    read = {view.value: view.size_bytes for call in calls for view in call.operator.reads}
-    numbers = sum(tape.sizes[value] for value in group.boundary)
-    # A product for each of its operands that carries a gradient, but for a bias.
-    flops = sum(
-        call.operator.flops for call in calls for at in call.carrying if call.reads[at].dim() > 1
-    )
-    return Subtask(
-        tuple(call.name for call in calls),
-        flops + operator_flops * len(calls),
-        NUMBER_BYTES * numbers,
-        sum(read.values()) * NUMBER_BYTES // 8,  # recorded in double precision
-    )
 
 
 @lru_cache(maxsize=256)
