@@ -15,6 +15,8 @@ from tests.graphs.modules import Calling
 from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, chain, example
 from tests.oracles import olpb_scan as oracle
 from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
+from workbench.olpb.algorithms.schedules import ALGORITHMS
+from workbench.zoo import build
 
 WAYS: tuple[dict[str, Any], ...] = (
     {"level": 1},
@@ -70,6 +72,35 @@ def test_drawn_graphs(
     torch.manual_seed(1)
     module, x = Drawn(drawn), torch.randn(2, 4)
     check(module, x, torch.tensor([1, 3]), unit=unit, level=level, scan=scan, nodes=nodes)
+
+
+def test_lenet5() -> None:
+    torch.manual_seed(2)
+    check(build("lenet5", "cpu"), torch.randn(1, 1, 28, 28), torch.tensor([3]), level=2)
+
+
+sizes = st.tuples(st.sampled_from([nn.Tanh, nn.ReLU, nn.Softplus, None]), st.integers(1, 5))
+
+
+@given(st.lists(sizes, min_size=1, max_size=5), st.booleans(), st.integers(1, 12), st.data())
+@settings(max_examples=15, deadline=None)
+def test_drawn_chains(
+    layers: list[tuple[type[nn.Module] | None, int]], normed: bool, count: int, data: st.DataObject
+) -> None:
+    torch.manual_seed(1)
+    parts: list[nn.Module] = []
+    width = 3
+    for activation, made in layers:
+        parts.append(nn.Linear(width, made))
+        parts += [nn.BatchNorm1d(made)] if normed else []
+        parts += [activation()] if activation else []
+        width = made
+    operators = len(parts) + 1  # the loss is one
+    scan = data.draw(st.sampled_from(sorted(ALGORITHMS)))
+    level = -(-operators // min(count, operators))  # of `count` groups, or as near as levels come
+    x, y = torch.randn(4, 3), torch.randn(4, width)
+    found = check(nn.Sequential(*parts), x, y, level=level, scan=scan)
+    assert len(found.groups) == -(-operators // level)
 
 
 def test_a_loss_of_ones_own_several_inputs_and_numbers_to_find() -> None:

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from tests.oracles import olpb_batches
 from tests.oracles import olpb_scan as oracle
-from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule, batched, run, schedule
+from workbench.olpb.algorithms.schedules import (
+    ALGORITHMS,
+    Schedule,
+    batched,
+    run,
+    schedule,
+    sequential,
+)
 
 counts = st.integers(0, 40)
 nodes = st.integers(1, 44)
@@ -22,6 +29,16 @@ algorithms = st.sampled_from(sorted(ALGORITHMS))
 def letters(count: int) -> list[str]:
     """Words that tell every element and every order apart."""
     return [f"{number}." for number in range(count)]
+
+
+@given(st.integers(1, 40), st.sampled_from([sequential, *ALGORITHMS.values()]))
+def test_scans_of_anything_are_those_of_a_loop(count: int, scan: Callable[..., list[str]]) -> None:
+    def combine(place: int, earlier: str | None, later: str | None) -> str:
+        assert 0 <= place < count
+        return (earlier or "") + (later or "")
+
+    elements = letters(count)
+    assert scan(elements, combine) == oracle.prefixes(elements, operator.add, "", exclusive=False)
 
 
 @given(counts, st.none() | nodes, algorithms, st.booleans())

@@ -168,7 +168,7 @@ class _GroupPass:
             return torch.cat([made[end].double().reshape(-1) for end in ends])
 
         with learning():
-            at_end, self._backward = torch.func.vjp(
+            at_end, self._backward = torch.func.vjp(  # type: ignore[misc]
                 forward, *(tape.numbers[node] for node in (*reads, *learnt))
             )
         self._reads, self._width = len(reads), len(at_end)

@@ -1,7 +1,8 @@
-"""Which node combines what, when: parallel scans as plain data.
+"""Parallel scans, and which node combines what, when, as plain data.
 
-A simulator can run a schedule and a cost model can price it without an operator. There are two ways
-to scan more elements than there are nodes.
+`sequential`, `hillis_steele` and `blelloch` scan anything. A schedule is what they do with numbers
+of values in the place of values. A simulator can run a schedule and a cost model can price it
+without an operator. There are two ways to scan more elements than there are nodes.
 
 `schedule` deals elements to nodes in contiguous runs. Every node scans its run, the runs' totals
 are scanned by a parallel algorithm with one total a node, and every node applies what precedes its
@@ -25,9 +26,7 @@ the scan of b elements is done m times, and m - 1 times its first element takes 
 Deviation: the paper counts S = n / b + log b and W = n log n. Ours by runs equals its logarithm,
 and its n log n up to n - 1 nodes that have nobody to combine with. Its n / b stands for the scan of
 a run alone; to apply the totals costs another n / b - 1, which no scan on b nodes avoids within
-this scheme. Batches, of which the paper's text speaks, take m log b + m - 1. Alg. 2 combines where
-k >= 2^h; with that, s[3] never gets s[1]. Hillis and Steele, and this file, combine where
-k > 2^(h - 1).
+this scheme. Batches, of which the paper's text speaks, take m log b + m - 1.
 """
 
 from __future__ import annotations
@@ -36,9 +35,80 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
+Combine = Callable[[int, T, T], T]
+"""What a place makes of two values, the earlier one first."""
+Begin = Callable[[], object]
+"""Called before each step, whose combinations are done at the same time."""
+
+
+def _unnoticed() -> None:
+    """Begin a step that nobody counts."""
+
+
+def sequential(elements: Sequence[T], combine: Combine[T], begin: Begin = _unnoticed) -> list[T]:
+    """Combine each element with what all before it come to, as back-propagation does.
+
+    >>> sequential("abcd", lambda place, earlier, later: earlier + later)
+    ['a', 'ab', 'abc', 'abcd']
+    """
+    prefixes = list(elements[:1])
+    for place, element in enumerate(elements[1:], 1):
+        begin()
+        prefixes.append(combine(place, prefixes[-1], element))
+    return prefixes
+
+
+def hillis_steele(elements: Sequence[T], combine: Combine[T], begin: Begin = _unnoticed) -> list[T]:
+    """At distances 1, 2, 4, …, combine each value with what is that far before it (OLPB, Alg. 2).
+
+    Deviation: Alg. 2 combines where k >= 2^h; with that, s[3] never gets s[1]. Hillis and Steele,
+    and this file, combine where k > 2^(h - 1).
+    """
+    values, distance = list(elements), 1
+    while distance < len(values):
+        begin()
+        values = [
+            combine(place, values[place - distance], value) if place >= distance else value
+            for place, value in enumerate(values)
+        ]
+        distance *= 2
+    return values
+
+
+def blelloch(
+    elements: Sequence[T | None], combine: Combine[T | None], begin: Begin = _unnoticed
+) -> list[T | None]:
+    """Sum up a tree, and send what precedes each part down it (BPPSA, Alg. 1).
+
+    ``None`` is the identity, which `combine` is given, too: the tree is filled up with it.
+    """
+    count = len(elements)
+    width = 1 << (count - 1).bit_length()
+    values = [*elements, *[None] * (width - count)]
+    distances = [1 << height for height in range(width.bit_length() - 1)]
+    for distance in distances:
+        begin()
+        for at in range(2 * distance - 1, width, 2 * distance):
+            values[at] = combine(min(at, count - 1), values[at - distance], values[at])
+    total, values[-1] = values[-1], None
+    for distance in reversed(distances):
+        begin()
+        for at in range(2 * distance - 1, width, 2 * distance):
+            left, before = values[at - distance], values[at]
+            values[at - distance] = before
+            values[at] = combine(min(at, count - 1), before, left)
+    return [*values[1:count], total]
+
+
+ALGORITHMS: Mapping[str, Callable[..., list[Any]]] = {
+    "hillis_steele": hillis_steele,
+    "blelloch": blelloch,
+}
+"""Parallel scans by name."""
+
 Prefix = int | None
 """Number of a value; None is the identity, which costs nothing to combine with."""
 
@@ -136,13 +206,14 @@ def schedule(
     exclusive
         Whether an element's result is of those before it alone, the first one's the identity.
     """
-    scan_totals = ALGORITHMS[algorithm]
     if isinstance(nodes, Sequence):
         dealt = tuple(nodes)
     else:
         dealt = deal(elements, max(elements, 1) if nodes is None else nodes)
     moves = _Moves([node for node, run in enumerate(dealt) for _ in run], dealt)
-    inclusive = _inclusive(moves, [run for run in dealt if run], scan_totals) if elements else []
+    inclusive = (
+        _inclusive(moves, [run for run in dealt if run], ALGORITHMS[algorithm]) if elements else []
+    )
     return moves.scheduled(len(dealt), inclusive, [0] * elements, exclusive=exclusive)
 
 
@@ -162,7 +233,7 @@ def batched(algorithm: str, elements: int, nodes: int, *, exclusive: bool = Fals
         if inclusive:
             moves.next_stage()
             batch[0] = moves.apply(0, inclusive[-1], batch[0])
-        inclusive += ALGORITHMS[algorithm](moves, batch)
+        inclusive += ALGORITHMS[algorithm](batch, moves.apply, moves.next_stage)
     return moves.scheduled(nodes, inclusive, made_after, exclusive=exclusive)
 
 
@@ -218,10 +289,9 @@ class _Moves:
         )
 
 
-Totals = Callable[[_Moves, Sequence[Prefix]], list[Prefix]]
-
-
-def _inclusive(moves: _Moves, runs: Sequence[range], scan_totals: Totals) -> list[Prefix]:
+def _inclusive(
+    moves: _Moves, runs: Sequence[range], scan: Callable[..., list[Prefix]]
+) -> list[Prefix]:
     within: list[list[Prefix]] = [[run[0]] for run in runs]
     longest = max(map(len, runs))
     for place in range(1, longest):
@@ -229,7 +299,7 @@ def _inclusive(moves: _Moves, runs: Sequence[range], scan_totals: Totals) -> lis
         for node, run in enumerate(runs):
             if place < len(run):
                 within[node].append(moves.apply(node, within[node][-1], run[place]))
-    totals = scan_totals(moves, [prefixes[-1] for prefixes in within])
+    totals = scan([prefixes[-1] for prefixes in within], moves.apply, moves.next_stage)
     for place in range(longest - 1):
         moves.next_stage()
         for node, prefixes in enumerate(within[1:], 1):
@@ -238,43 +308,6 @@ def _inclusive(moves: _Moves, runs: Sequence[range], scan_totals: Totals) -> lis
     for prefixes, total in zip(within, totals, strict=True):
         prefixes[-1] = total
     return list(chain.from_iterable(within))
-
-
-def _hillis_steele(moves: _Moves, totals: Sequence[Prefix]) -> list[Prefix]:
-    """At distances 1, 2, 4, …, every node takes in what is that far before it (OLPB, Alg. 2)."""
-    held, distance = list(totals), 1
-    while distance < len(held):
-        moves.next_stage()
-        held = [
-            moves.apply(node, held[node - distance], own) if node >= distance else own
-            for node, own in enumerate(held)
-        ]
-        distance *= 2
-    return held
-
-
-def _blelloch(moves: _Moves, totals: Sequence[Prefix]) -> list[Prefix]:
-    """Sums up a tree, and sends what precedes each part down it; padded by the identity."""
-    count = len(totals)
-    width = 1 << (count - 1).bit_length()
-    held = [*totals, *[None] * (width - count)]
-    distances = [1 << height for height in range(width.bit_length() - 1)]
-    for distance in distances:
-        moves.next_stage()
-        for at in range(2 * distance - 1, width, 2 * distance):
-            held[at] = moves.apply(min(at, count - 1), held[at - distance], held[at])
-    total, held[-1] = held[-1], None
-    for distance in reversed(distances):
-        moves.next_stage()
-        for at in range(2 * distance - 1, width, 2 * distance):
-            left, before = held[at - distance], held[at]
-            held[at - distance] = before
-            held[at] = moves.apply(min(at, count - 1), before, left)
-    return [*held[1:count], total]
-
-
-ALGORITHMS: Mapping[str, Totals] = {"hillis_steele": _hillis_steele, "blelloch": _blelloch}
-"""By name: how totals, one a node, are scanned."""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class Tape:
         return Flow(
             tuple(map(name_of, self.calls)),
             tuple(is_weighted(call) for call in self.calls),
-            tuple(sources),
+            tuple(map(frozenset, sources)),
             makers,
             frozenset(ends),
         )
@@ -226,7 +226,7 @@ def _rrelu(x: Tensor, noise: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
     return torch.ops.aten.rrelu_with_noise(x, noise, *options), noise
 
 
-_REPLACED = {
+_REPLACED: Mapping[Any, Callable[..., Any]] = {
     torch.ops.aten.copy.default: _copied,
     torch.ops.aten.rrelu_with_noise_functional.default: _rrelu,
 }
@@ -237,13 +237,13 @@ def _detaching(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Write into a trace, which does not say so, what is computed without gradients."""
 
     def detached(*given: Any) -> Tensor:
-        with _Detaching():
+        with _Detaching():  # type: ignore[no-untyped-call]
             return function(*given)
 
     return detached
 
 
-class _Detaching(TorchDispatchMode):
+class _Detaching(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         return out if torch.is_grad_enabled() else tree_map_only(Tensor, Tensor.detach, out)
@@ -278,11 +278,11 @@ def _storages(numbers: Any) -> set[int]:
     return {storage_of(tensor) for tensor in tensors_in(numbers)}
 
 
-class _Checks(TorchDispatchMode):
+class _Checks(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Refuses what a trace does not tell: writes that hide from autograd, and complex numbers."""
 
     def __init__(self, name: str) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._name = name
         self._carrying: dict[int, Tensor] = {}  # by storage, which they keep alive
 

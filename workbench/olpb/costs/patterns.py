@@ -164,8 +164,8 @@ def group_pattern(passes: Passes, group: Group, before: Sequence[int]) -> Patter
     """J^T of a group, from the gradient at its end to that at the boundary before.
 
     Its entries are those of the Jacobians that `scan_gradients` multiplies, or bound them. A closed
-    form stands here, and only here, because what a scan costs by arithmetic (`as_arithmetic_costs`, stored for
-    the zoo) counts entries of Jacobians too large to build.
+    form stands here, and only here: what a scan costs by arithmetic (`as_arithmetic_costs`, stored
+    for the zoo) counts entries of Jacobians too large to build.
     """
     forms = passes.forms
     rows: dict[Part, dict[Part, Block]] = {
