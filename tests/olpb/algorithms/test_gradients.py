@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from tests.graphs.modules import Calling
 from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, chain, example
 from tests.oracles import olpb_scan as oracle
+from workbench.olpb.algorithms import gradients
 from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.zoo import build
@@ -220,6 +221,17 @@ def test_refusals(changes: dict[str, Any], message: str) -> None:
     given = {"module": module, "x": x, "y": y, **changes}
     with pytest.raises((ValueError, TypeError), match=message):
         scan_gradients(**given)
+
+
+def test_jacobians_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradients, "MOST_ENTRIES", 1000)
+    with pytest.raises(ValueError, match=r"group \(relu\) is of 144 numbers by 144; at most 1,000"):
+        scan_gradients(*example("chain"), level=1)
+
+
+def test_jacobians_in_parts_are_those_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradients, "AT_ONCE", 1000)
+    check(*example("residual"), level=2)
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int32, torch.uint8])

@@ -33,13 +33,15 @@ from workbench.graphs.recording import learning
 from workbench.olpb.algorithms.levels import UNITS, Group, groups
 from workbench.olpb.algorithms.schedules import ALGORITHMS, run, schedule
 from workbench.olpb.algorithms.tape import Loss, Samples, Tape, name_of, record
-from workbench.utils.checks import check_name, check_whole
+from workbench.utils.checks import UserError, check_name, check_whole
 
 Element: TypeAlias = csr_array | NDArray[np.float64]
 """Of the scan: a transposed Jacobian, or a gradient."""
 
 AT_ONCE = 2**22
-"""Numbers of the seeds of vector-Jacobian products that are made in one call."""
+"""Entries of a group's Jacobian that are computed in one call."""
+MOST_ENTRIES = 2**33
+"""Of a group's Jacobian, zeros included: they are computed, though not kept."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,17 @@ class _GroupPass:
         reads = [tape.nodes[place] for place in before]
         learnt = tape.parameters_of(group.operators)
         ends = [tape.nodes[place] for place in group.boundary]
+        self._reads, self._names = len(reads), [tape.parameters[node] for node in learnt]
+        self._width, self._height = (
+            sum(tape.numbers[node].numel() for node in nodes) for nodes in (ends, reads)
+        )
+        if self._width * self._height > MOST_ENTRIES:
+            calls = ", ".join(name_of(tape.calls[at]) for at in group.operators)
+            raise UserError(
+                f"the Jacobian of a group ({calls}) is of {self._width:,} numbers by "
+                f"{self._height:,}; at most {MOST_ENTRIES:,} entries are computed: give a smaller "
+                "batch or smaller inputs"
+            )
 
         def forward(*numbers: torch.Tensor) -> torch.Tensor:
             known = dict(zip([*reads, *learnt], numbers, strict=True))
@@ -168,17 +181,15 @@ class _GroupPass:
             return torch.cat([made[end].double().reshape(-1) for end in ends])
 
         with learning():
-            at_end, self._backward = torch.func.vjp(  # type: ignore[misc]
+            _, self._backward = torch.func.vjp(  # type: ignore[misc]
                 forward, *(tape.numbers[node] for node in (*reads, *learnt))
             )
-        self._reads, self._width = len(reads), len(at_end)
-        self._names = [tape.parameters[node] for node in learnt]
 
     def jacobian(self) -> csr_array:
         """J^T, from the gradient at the group's end to that at the boundary before."""
         if not self._reads:
             return csr_array((0, self._width))
-        rows, at_once = [], max(1, AT_ONCE // self._width)
+        rows, at_once = [], max(1, AT_ONCE // max(self._width, self._height))
         for first in range(0, self._width, at_once):
             seeds = torch.zeros(min(at_once, self._width - first), self._width).double()
             seeds.diagonal(first).fill_(1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -54,17 +54,17 @@ class Tape:
     random_states: Mapping[Node, Tensor]  # before an operator that draws
     parameters: Mapping[Node, str]  # those that learn
     loss: float
-    calls: tuple[Node, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        output = self.nodes[-1]
-        needed, kept = set(output.all_input_nodes), list[Node]()
+    @cached_property
+    def calls(self) -> tuple[Node, ...]:
+        """Operators that the loss depends on, in the order in which they ran."""
+        needed, kept = set(self.nodes[-1].all_input_nodes), list[Node]()
         for node in reversed(self.nodes[:-1]):
-            if node in needed & self.carrying:
+            if node in needed and node in self.carrying:
                 needed.update(node.all_input_nodes)
                 if node.op == "call_function" and not passes_on(node, self.views):
                     kept.append(node)
-        object.__setattr__(self, "calls", tuple(reversed(kept)))
+        return tuple(reversed(kept))
 
     @cached_property
     def flow(self) -> Flow:
@@ -76,17 +76,13 @@ class Tape:
             if is_value and isinstance(maker, Node) and maker in number_of:
                 makers[place] = number_of[maker]
         place_of = {node: place for place, node in enumerate(self.nodes)}
-        sources = (
-            frozenset(
-                place_of[source] for source in self.sources(call.all_input_nodes)
-            ).intersection(makers)
-            for call in self.calls
-        )
+        read = (self.sources(call.all_input_nodes) for call in self.calls)
+        sources = (frozenset(place_of[node] for node in nodes) & makers.keys() for nodes in read)
         ends = (place_of[source] for source in self.sources(self.nodes[-1].all_input_nodes))
         return Flow(
             tuple(map(name_of, self.calls)),
             tuple(is_weighted(call) for call in self.calls),
-            tuple(map(frozenset, sources)),
+            tuple(sources),
             makers,
             frozenset(ends),
         )
