@@ -166,5 +166,8 @@ def test_a_degree_that_nobody_gave_is_told_as_such() -> None:
 test_degree_refused = refusals(
     partial(decentralised.random_regular, 7),
     {"degree": 2},
-    {"degree": {"7 nodes with .* peers": [3, 7, 1], r"degree is (-1|2\.5)": [-1, 2.5]}},
+    {
+        "degree": {"7 nodes with .* peers": [3, 7, 1], r"degree is (-1|2\.5)": [-1, 2.5]},
+        "seed": {"seed is .*; it must be a whole number": [-1, 1.5, None, "x"]},
+    },
 )

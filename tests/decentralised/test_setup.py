@@ -125,9 +125,10 @@ def test_rounds_take_as_many_batches_of_each_node() -> None:
         replace(full, exchange=DiLoCo())
 
 
-def test_anything_but_a_selecting_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"selecting is 'x'; give a decentralised.MakeSelector"):
-        decentralised.train(GOOD, "x")  # type: ignore[arg-type]
+@pytest.mark.parametrize("selecting", ["x", decentralised.EverySample])
+def test_anything_but_a_selecting_is_refused(selecting: Any) -> None:
+    with pytest.raises(TypeError, match=r"selecting is .*; give a decentralised.MakeSelector"):
+        decentralised.train(GOOD, selecting)
 
 
 def test_tables_have_the_nodes_names() -> None:

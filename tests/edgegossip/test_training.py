@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,3 +128,9 @@ test_options_refused = refusals(
         "ratio": {"p0 has 60 points, less than one aggregated point": [100]},
     },
 )
+
+
+@pytest.mark.parametrize("how", [0, "edgegossip", EdgeGossip, decentralised.EverySample()])
+def test_anything_but_options_is_refused(how: Any) -> None:
+    with pytest.raises(TypeError, match=r"how is .*; give options, such as EdgeGossip\(ratio=5\)"):
+        train(SETUP, how)

@@ -48,6 +48,7 @@ def random_regular(nodes: int, degree: int = DEGREE, *, seed: int = 0) -> nx.Gra
     both are odd, or a degree of 1 leaves pairs.
     """
     nodes, degree = check_whole("nodes", nodes, 1), check_whole("degree", degree, 0)
+    seed = check_whole("seed", seed, 0)
     connected = degree > 1 or nodes == degree + 1
     if not (0 <= degree < nodes and nodes * degree % 2 == 0 and connected):
         unless = ", the degree unless one is given" if degree == DEGREE else ""

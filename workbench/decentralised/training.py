@@ -231,7 +231,7 @@ def train(
 
 def epoch_programs(setup: EpochSetup, selecting: MakeSelector | None) -> EpochPrograms:
     """Programs of the nodes, which learn from the samples that `selecting` chooses."""
-    if not (selecting is None or hasattr(selecting, "fitted")):
+    if isinstance(selecting, type) or not (selecting is None or hasattr(selecting, "fitted")):
         raise TypeError(f"selecting is {selecting!r}; give a decentralised.MakeSelector, or None")
     chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
     flat = setup.flat()

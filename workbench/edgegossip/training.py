@@ -137,4 +137,6 @@ def train(
         `trained` has the epochs that were done.
     """
     check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, platforms)")
-    return training.train(setup, how or EdgeGossip(), RunOptions(faults, trace, progress, threads))
+    how = EdgeGossip() if how is None else how
+    check_kind("how", how, EdgeGossip, "options, such as EdgeGossip(ratio=5)")
+    return training.train(setup, how, RunOptions(faults, trace, progress, threads))

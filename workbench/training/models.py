@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -64,11 +65,25 @@ def initialise(
         )
     _check_kind(model)
     factory = choose("model", model, MODELS).factory if isinstance(model, str) else model
+    _check_call(factory, options)
     with seeded(seed, FIRST_WEIGHTS):
         made = factory(**options)
     if not isinstance(made, nn.Module):
         raise UserError(f"{factory!r} makes no torch.nn.Module but {type(made).__name__}")
     return made
+
+
+def _check_call(factory: Callable[..., object], options: dict[str, object]) -> None:
+    try:
+        inspect.signature(factory).bind(**options)
+    except TypeError as error:
+        named = f"with {', '.join(options)} alone" if options else "without arguments"
+        raise UserError(
+            f"model is {factory!r}, which is called {named}: {error}; give a function that needs "
+            "no more, such as lambda: torch.nn.Linear(64, 10)"
+        ) from None
+    except ValueError:  # of a function without a signature, as some of C are
+        return
 
 
 def _check_kind(model: object) -> Model:

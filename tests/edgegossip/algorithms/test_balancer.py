@@ -131,9 +131,13 @@ test_balance_refused = refusals(
         "points": {
             "1 platforms by points, 2 by throughput": [(1,)],
             "0 platforms by points": [()],
-            "points is": [(1, -2), (1.5, 1)],
+            "points is": [(1, -2), (1.5, 1), None, 3],
         },
-        "throughput": {"throughput is": [(math.nan, 1), (math.inf, 1), (-1, 1), ("fast", 1)]},
+        "throughput": {"throughput is": [(math.nan, 1), (math.inf, 1), (-1, 1), ("fast", 1), 3]},
+        "taking_over": {
+            "2 by throughput, 1 by taking_over": [(1,)],
+            "taking_over is": [(math.nan, 1), (-1, 1), ("fast", 1), 3],
+        },
         "threshold": {"threshold": [0, -1, math.nan, math.inf]},
         "failed_share": {"failed_share": [-0.1, 1.1, math.nan]},
         "on_failures": {"stop, reassign": ["ignore", None]},

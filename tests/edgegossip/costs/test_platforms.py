@@ -117,8 +117,11 @@ test_load_refused = refusals(
     Load,
     {"contentions": (Contention(), Contention()), "starts_s": (0.0, 1.0)},
     {
-        "starts_s": {"not in order": [(0.0, 0.0)]},
-        "contentions": {"2 starts for 1 contentions": [(Contention(),)]},
+        "starts_s": {"not in order": [(0.0, 0.0)], "starts_s is .*; give seconds": [None, 3]},
+        "contentions": {
+            "2 starts for 1 contentions": [(Contention(),)],
+            "contentions? is .*; give a Contention for each start": [None, 3, [0.5, 0.5]],
+        },
     },
 )
 test_platform_refused = refusals(

@@ -119,12 +119,13 @@ def test_several_processes_report_to_one_file(tmp_path: Path) -> None:
 
 
 test_monitor_refused = refusals(
-    lambda times=(1.0, 60.0), path=None: Monitor(
-        path=path, source=Made(), interval_s=times[0], window_s=times[1]
+    lambda times=(1.0, 60.0), path=None, source=None: Monitor(
+        path=path, source=source or Made(), interval_s=times[0], window_s=times[1]
     ),
     {},
     {
-        "times": {"interval_s is": [(0.0, 60.0), (2.0, 1.0), (1.0, float("inf"))]},
+        "times": {"interval_s is": [(0.0, 60.0), (2.0, 1.0), (1.0, float("inf")), ("1", 60.0)]},
+        "source": {"source is 3; give a function that returns Counters": [3]},
         "path": {"path is 3; give the path of a file": [3]},
     },
 )

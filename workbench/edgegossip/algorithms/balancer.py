@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.edgegossip.algorithms.failures import POLICIES, Handover, TooManyFailedError
-from workbench.utils.checks import UserError, check_number, check_whole, choose
+from workbench.utils.checks import UserError, check_number, check_whole, choose, listed
 
 THRESHOLD, FAILED_SHARE = 0.001, 0.1  # Sec. 3.3
+EACH = "give a number for each platform"
 
 
 @dataclass(frozen=True)
@@ -93,18 +94,17 @@ def balance(
     hand_over = choose("on_failures", on_failures, POLICIES)
     if not 0 <= check_number("ranking_share", ranking_share) < math.inf:
         raise UserError(f"ranking_share is {ranking_share}; give a finite number, at least 0")
-    if not points or len(points) != len(throughput):
+    held = tuple(check_whole("points", count, 0) for count in listed("points", points, EACH))
+    rates = _rates("throughput", throughput)
+    shared = rates if taking_over is None else _rates("taking_over", taking_over)
+    if not held or not len(held) == len(rates) == len(shared):
         raise UserError(
-            f"{len(points)} platforms by points, {len(throughput)} by throughput; give both for "
-            "each platform, at least one"
+            f"{len(held)} platforms by points, {len(rates)} by throughput, {len(shared)} by "
+            "taking_over; give as many of each, at least one"
         )
-    held = tuple(check_whole("points", count, 0) for count in points)
-    rates = tuple(check_number("throughput", rate) for rate in throughput)
-    if not all(0 <= rate < math.inf for rate in rates):
-        raise UserError(f"throughput is {rates}; give points per second, finite and at least 0")
     failed, handovers = tuple(rate < threshold for rate in rates), tuple[Handover, ...]()
     if sum(failed) / len(rates) > failed_share:
-        known = zip(rates, taking_over or rates, failed, strict=True)
+        known = zip(rates, shared, failed, strict=True)
         held, handovers = hand_over(
             held, [own if gone else other for own, other, gone in known], failed
         )
@@ -125,6 +125,13 @@ def balance(
         for seconds, out, count in zip(epoch_s, failed, held, strict=True)
     )
     return Ratios(held, ratios, failed, epoch_s, handovers)
+
+
+def _rates(name: str, rates: object) -> tuple[float, ...]:
+    checked = tuple(check_number(name, rate) for rate in listed(name, rates, EACH))
+    if not all(0 <= rate < math.inf for rate in checked):
+        raise UserError(f"{name} is {checked}; give points per second, finite and at least 0")
+    return checked
 
 
 def _ratio(literal: float, ranking_share: float, points: int) -> float:

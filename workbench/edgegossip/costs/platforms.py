@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
 from workbench.edgegossip.prediction.predictor import RESOURCES, Contention, Predictor
 from workbench.training.repeatable import LOAD
-from workbench.utils.checks import UserError, check_number
+from workbench.utils.checks import UserError, check_number, listed
 
 WORKLOADS = ("wordcount", "sort")
 
@@ -36,12 +36,20 @@ class Load:
     contentions: tuple[Contention, ...] = (Contention(),)
 
     def __post_init__(self) -> None:
-        if len(self.starts_s) != len(self.contentions):
+        starts_s = listed("starts_s", self.starts_s, "give seconds, such as (0.0, 100.0)")
+        instead = "give a Contention for each start"
+        contentions = listed("contentions", self.contentions, instead)
+        for contention in contentions:
+            if not isinstance(contention, Contention):
+                raise UserError(f"a contention is {contention!r}; {instead}")
+        object.__setattr__(self, "starts_s", starts_s)
+        object.__setattr__(self, "contentions", contentions)
+        if len(starts_s) != len(contentions):
             raise UserError(
-                f"{len(self.starts_s)} starts for {len(self.contentions)} contentions; "
+                f"{len(starts_s)} starts for {len(contentions)} contentions; "
                 "give each contention its start"
             )
-        Schedule(self.starts_s, (1.0,) * len(self.starts_s))  # refuses unordered starts
+        Schedule(starts_s, (1.0,) * len(starts_s))  # refuses unordered starts
 
     def mean(self, from_s: float, to_s: float) -> Contention:
         """Contention averaged from `from_s` to `to_s`; that at `to_s` if they are equal."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Self
 
 from workbench.edgegossip.prediction.host_counters import Counters, Source, between, host_counters
 from workbench.edgegossip.prediction.predictor import Contention
-from workbench.utils.checks import UserError
+from workbench.utils.checks import UserError, check_number
 from workbench.utils.files import expanded
 
 if TYPE_CHECKING:
@@ -75,13 +75,16 @@ class Monitor:
         interval_s: float = INTERVAL_S,
         window_s: float = WINDOW_S,
     ) -> None:
-        if not 0 < interval_s <= window_s < math.inf:
+        interval_s = check_number("interval_s", interval_s)
+        if not 0 < interval_s <= check_number("window_s", window_s) < math.inf:
             raise UserError(
                 f"interval_s is {interval_s:g} and window_s {window_s:g}; "
                 "give positive seconds, the window no shorter than the interval"
             )
         if not isinstance(path, str | Path | None):
             raise UserError(f"path is {path!r}; give the path of a file for reports, or None")
+        if not (source is None or callable(source)):
+            raise UserError(f"source is {source!r}; give a function that returns Counters, or None")
         self.platform, self.interval_s = platform, interval_s
         self.path = None if path is None else expanded(path)
         self._source = source or host_counters()
