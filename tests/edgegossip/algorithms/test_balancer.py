@@ -136,7 +136,7 @@ test_balance_refused = refusals(
         "throughput": {"throughput is": [(math.nan, 1), (math.inf, 1), (-1, 1), ("fast", 1), 3]},
         "taking_over": {
             "2 by throughput, 1 by taking_over": [(1,)],
-            "taking_over is": [(math.nan, 1), (-1, 1), ("fast", 1), 3],
+            "taking_over is": [(math.nan, 1), (-1, 1), (0, 0), ("fast", 1), 3],
         },
         "threshold": {"threshold": [0, -1, math.nan, math.inf]},
         "failed_share": {"failed_share": [-0.1, 1.1, math.nan]},

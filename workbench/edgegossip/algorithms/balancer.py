@@ -97,6 +97,8 @@ def balance(
     held = tuple(check_whole("points", count, 0) for count in listed("points", points, EACH))
     rates = _rates("throughput", throughput)
     shared = rates if taking_over is None else _rates("taking_over", taking_over)
+    if taking_over is not None and not all(shared):
+        raise UserError(f"taking_over is {shared}; give points per second above 0")
     if not held or not len(held) == len(rates) == len(shared):
         raise UserError(
             f"{len(held)} platforms by points, {len(rates)} by throughput, {len(shared)} by "
