@@ -150,13 +150,13 @@ def test_a_matrix_or_a_graph_is_made_a_mixing() -> None:
 
 @pytest.mark.parametrize("make", GRAPHS.values(), ids=GRAPHS)
 @pytest.mark.parametrize("nodes", ["8", 2.5, None, True, 0])
-def test_nodes_that_are_no_whole_number_are_refused(make: Any, nodes: Any) -> None:
+def test_nodes_must_be_a_whole_number(make: Any, nodes: Any) -> None:
     with pytest.raises(ValueError, match=r"nodes is .*; it must be a whole number"):
         make(nodes)
     assert len(make(np.int64(4))) == 4
 
 
-def test_a_degree_that_nobody_gave_is_told_as_such() -> None:
+def test_refusal_of_the_default_degree_says_what_to_try() -> None:
     with pytest.raises(ValueError, match=r"3 peers each, the degree unless one is given; .* Try"):
         decentralised.random_regular(2)
     for nodes in (1, 2, 3, 5):  # what it says to try

@@ -45,7 +45,7 @@ def test_a_setup_keeps_a_copy_of_its_module() -> None:
 
 def test_a_class_that_needs_arguments_is_refused() -> None:
     with pytest.raises(UserError, match=r"called without arguments: missing .* 'in_features'; giv"):
-        make_model(nn.Linear, DIGITS, 0)
+        make_model(nn.Linear, DIGITS, 0)  # type: ignore[arg-type]
 
 
 def test_a_module_that_cannot_be_copied_is_refused() -> None:

@@ -30,8 +30,8 @@ class Epochs:
             Coordination(worker, selector) if isinstance(selector, Coordinated) else None
         )
         self._last: LastEpoch | None = None
-        self._epoch, self._recorded = 0, 0  # the present one, from 1; the last one that is over
-        self._left: list[NDArray[np.int64]] = []  # the next one last
+        self._epoch, self._recorded = 0, 0  # the present epoch, from 1; the last that is over
+        self._left: list[NDArray[np.int64]] = []  # batches of the epoch, the next at the end
         self._began_s, self._samples = 0.0, 0
 
     @property
@@ -100,7 +100,7 @@ class Epochs:
         return self._recorded, newest
 
     async def resume(self, state: tuple[int, Any] | None) -> None:
-        """Go on with a peer's epoch; if that one has finished, record the last."""
+        """Go on with a peer's epoch; if the peer has finished, record the last epoch."""
         if state is None:
             return
         self._epoch = self._recorded = state[0]

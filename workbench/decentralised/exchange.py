@@ -23,7 +23,7 @@ class Step(NamedTuple):
 
 
 class Exchange:
-    """A worker's part in an exchange; this one exchanges nothing."""
+    """A worker's part in an exchange; the base class exchanges nothing."""
 
     takes_step: ClassVar[bool] = False
     """Whether `after_step` takes the step of the gradient; if not, the worker does before it."""
@@ -44,7 +44,7 @@ class Exchange:
     async def after_epoch(self, epoch: int) -> int:
         """Exchange what is due after an epoch; return the epoch that the worker has reached.
 
-        It is a later one where the others have gone on without it.
+        The epoch is a later one where the others have gone on without the worker.
         """
         return epoch
 
@@ -68,7 +68,7 @@ class MakeExchange(ABC):
     """Options of an exchange, which make every worker's part in it."""
 
     in_lockstep: ClassVar[bool] = True
-    """Whether workers wait for each other by the number of their steps."""
+    """Whether workers wait for each other's steps, so that all must take equally many."""
 
     period: int = 1
     """Steps from one exchange to the next."""
@@ -81,7 +81,7 @@ class MakeExchange(ABC):
         """Make a worker's part."""
 
     def too_short(self, steps: int) -> str:
-        """What to tell of a training of fewer steps than a period; empty if it is long enough."""
+        """Warning about a training of fewer steps than a period; empty if it is long enough."""
         if steps >= self.period:
             return ""
         name = type(self).__name__

@@ -28,7 +28,7 @@ class Heartbeat:
     """Heartbeats that a node sends and receives, if messages may get lost.
 
     A heartbeat follows on its link what was sent before it: what it says was sent has arrived by
-    then, or is lost. What a peer answers at once has, too, when its heartbeat answers a later one.
+    then, or is lost. So has a peer's immediate answer once its heartbeat answers a later one.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Heartbeat:
         return self._answered_s[peer] > asked_s
 
     def note_waiting(self, *, waiting: bool) -> None:
-        """Note that the node only waits from now on, or does so no more."""
+        """Note that from now on the node only waits, or that it no longer does."""
         self._waiting, self._active_s = waiting, self._context.now_s()
 
     def left_s(self, peer: int) -> float:

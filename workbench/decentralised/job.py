@@ -1,4 +1,4 @@
-"""What all workers of a training know, and how far a worker and its peers are."""
+"""A training job, the same for all its workers, and the progress of a worker and its peers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Job:
-    """A training job: what all workers of a run know."""
+    """A training job, the same for all workers of a run."""
 
     network: Cluster
     shards: Sequence[NDArray[np.int64]]  # training samples of each node

@@ -142,8 +142,8 @@ class PeerLearner:
         return get_buffers(self.flat.module)
 
     def take_buffers(self, buffers: Mapping[str, Tensor]) -> None:
-        """Take over buffers of numbers; counters stay."""
-        taken = {name: one for name, one in buffers.items() if one.is_floating_point()}
+        """Take over buffers of floating-point numbers; counters stay."""
+        taken = {name: buffer for name, buffer in buffers.items() if buffer.is_floating_point()}
         set_buffers(self.flat.module, self.buffers() | taken)
 
     def adopt(self, parameters: Tensor, buffers: Mapping[str, Tensor]) -> None:

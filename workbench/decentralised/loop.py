@@ -111,7 +111,7 @@ async def _begin(worker: Worker, source: Source, exchange: Exchange) -> None:
 
 
 def _work(exchange: Exchange, batch: Batch) -> Callable[[PeerLearner], float]:
-    """Return the computation on a batch, with all gradients that have arrived by now."""
+    """Return the computation on a batch, after adding the updates that have arrived by now."""
     method = PeerLearner.gradient if exchange.takes_step else PeerLearner.learn
     return partial(method, batch=batch, updates=exchange.before_step())
 

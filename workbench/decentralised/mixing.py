@@ -62,7 +62,9 @@ class Mixing:
 
     @cached_property
     def spectral_gap(self) -> float:
-        """One less the second largest singular value, from 0 (two parts) to 1 (one exchange does).
+        """One less the second largest singular value, from 0 to 1.
+
+        It is 0 if the nodes fall into parts, and 1 if one exchange makes all models equal.
 
         An exchange multiplies the models' root-mean-square distance from their mean by at most
         ``1 - spectral_gap``.
@@ -79,7 +81,7 @@ class Mixing:
         return tuple(j for j in np.flatnonzero(self.matrix[:, node]).tolist() if j != node)
 
     def weights(self, node: int, heard: Collection[int]) -> dict[int, float]:
-        """Weights that a node takes of its own model and of the peers' it has, ascending.
+        """Weights of a node's own model and of the peers' models that it has, by node, ascending.
 
         The weights of silent peers are shared out among these in proportion, so that the result
         stays an average; the mean of all models then moves a little. A node without any weight
@@ -115,7 +117,7 @@ def metropolis_hastings(graph: nx.Graph) -> Mixing:
     """
     if not isinstance(graph, nx.Graph):
         raise MixingError(
-            f"{graph!r} is no networkx graph; give one, such as decentralised.ring(8)"
+            f"{graph!r} is not a networkx graph; give one, such as decentralised.ring(8)"
         )
     count = len(graph)
     if set(graph.nodes) != set(range(count)) or graph.is_directed() or not count:

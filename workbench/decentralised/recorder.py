@@ -59,10 +59,10 @@ class Spread:
         self.nodes: set[int] = set()  # whose models are counted
         self.mean: Tensor | None = None
         self.squares = 0.0
-        self.complete = True  # no model came when the mean was no longer kept
+        self.complete = True  # until a model comes when the mean is no longer kept
 
     def add(self, node: int, model: Tensor) -> None:
-        """Count a node's model; the first one if it passes an epoch again after a restart."""
+        """Count a node's model, but not again where it repeats the epoch after a restart."""
         import torch
 
         if node in self.nodes:
@@ -109,7 +109,9 @@ class EpochRecorder:
         row = (end.epoch, node, name, end.ended_s, end.loss, *test, end.samples, end.restarts)
         self.rows.append(row)
         if end.epoch not in self.spreads:
-            kept = sorted(epoch for epoch, one in self.spreads.items() if one.mean is not None)
+            kept = sorted(
+                epoch for epoch, spread in self.spreads.items() if spread.mean is not None
+            )
             for oldest in kept[: max(0, len(kept) + 1 - len(self.names))]:
                 self.spreads[oldest].mean = None
             self.spreads[end.epoch] = Spread()

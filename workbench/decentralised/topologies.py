@@ -15,7 +15,7 @@ DEGREE = 3  # of a random regular graph, by default
 
 
 def ring(nodes: int) -> nx.Graph:
-    """Every node with the next, the last with the first."""
+    """Link every node with the next, and the last with the first."""
     nodes = check_whole("nodes", nodes, 1)
     graph = nx.path_graph(nodes)
     if nodes > 2:
@@ -24,12 +24,12 @@ def ring(nodes: int) -> nx.Graph:
 
 
 def complete(nodes: int) -> nx.Graph:
-    """Every node with every other."""
+    """Link every node with every other."""
     return nx.complete_graph(check_whole("nodes", nodes, 1))
 
 
 def nearest(nodes: int, peers: int) -> nx.Graph:
-    """Every node with the `peers` nearest on a ring, an even number, half on either side."""
+    """Link every node with the `peers` nearest on a ring, an even number, half on either side."""
     nodes, count = check_whole("nodes", nodes, 1), whole(peers) or 0
     if count < 2 or count % 2:
         raise UserError(f"peers is {peers!r}; give an even number, half of them on either side")
@@ -37,12 +37,12 @@ def nearest(nodes: int, peers: int) -> nx.Graph:
 
 
 def star(nodes: int) -> nx.Graph:
-    """Node 0 with every other."""
+    """Link node 0 with every other."""
     return nx.star_graph(check_whole("nodes", nodes, 1) - 1)
 
 
 def random_regular(nodes: int, degree: int = DEGREE, *, seed: int = 0) -> nx.Graph:
-    """Every node with `degree` others, drawn at random so that all are connected.
+    """Link every node with `degree` others, drawn at random so that all are connected.
 
     Raises UserError: there is no such graph, since the degree is not below the number of nodes,
     both are odd, or a degree of 1 leaves pairs.

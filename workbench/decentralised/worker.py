@@ -72,7 +72,7 @@ class Worker:
         self.on("done", lambda message: self.heartbeat.note(message.sender, "done", 1))
 
     def resume(self, iteration: int) -> None:
-        """Go on in an iteration, as if all peers were there."""
+        """Go on after an iteration, as if all peers had reached it."""
         self.progress.iteration = self.heartbeat.sent["iteration"] = iteration
         self.progress.newest = dict.fromkeys(self.context.peers, iteration)
 
@@ -109,9 +109,9 @@ class Worker:
         label: str,
         times: float = 1.0,
     ) -> Any:
-        """Compute something on a batch of this size, in the seconds of `times` iterations.
+        """Run a computation on a batch of `samples`, in the seconds of `times` iterations.
 
-        `begin` is called when the computation begins, and returns it.
+        `begin` returns the computation; it is called when the seconds begin to count.
         """
         job = self.job
         if job.host_s:
@@ -236,11 +236,11 @@ class Worker:
     def send(
         self, to: int, topic: str, payload: Any, size_bytes: float, tensors: Sequence[float] = ()
     ) -> None:
-        """Send a peer something that has a size, or several tensors, whose sizes sum to it."""
+        """Send a peer a message of a size; `tensors` are the sizes of its parts, sent in turn."""
         self.context.send(to, Message(self.node, topic, payload, size_bytes, tuple(tensors)))
 
     def send_model(self, to: int, topic: str, payload: Any, times: float = 1.0) -> None:
-        """Send a peer something of this many times a model's size."""
+        """Send a peer a message `times` as large as a model."""
         sizes = [size_bytes * times for size_bytes in self.job.tensor_bytes]
         size_bytes = sum(sizes) if sizes else self.learner.flat.parameters.nbytes * times
         self.send(to, topic, payload, size_bytes, sizes)

@@ -79,7 +79,7 @@ class ArrayExchange(Exchange):
         """Wait for the arrays of this topic and turn, of all senders that are alive.
 
         Turns ascend: what comes when its turn is over is dropped. Where the arrays are answers,
-        which come as soon as the sender is asked, even while it computes, `asked_s` is when it was.
+        which a sender gives at once, even while it computes, `asked_s` is when it was asked.
         """
         worker, arrived = self.worker, self._arrived[topic, turn]
 
@@ -118,15 +118,15 @@ class ArrayExchange(Exchange):
         return [gathered[node] for node in sorted(gathered)]
 
     async def all_reduce(self, turn: int, own: Values) -> Values:
-        """Average a vector over all workers, each of which averages a share and sends all its mean.
+        """Average a vector over all workers; each averages a share, and sends the mean to all.
 
         So a worker sends 2(n-1)/n vectors (butterfly all-reduce). While somebody is gone, everybody
-        sends the whole vector; a share whose mean is lost stays the own one.
+        sends the whole vector. Where the mean of a share is lost, the worker keeps its own values.
         """
         node, nodes, others = self.worker.node, self.worker.nodes, self.worker.alive
         if len(others) < nodes - 1:
             vectors = [vector for (vector,) in await self.all_gather(others, turn, own)]
-            whole: Values = np.mean([one for one in vectors if len(one) == len(own)], axis=0)
+            whole: Values = np.mean([full for full in vectors if len(full) == len(own)], axis=0)
             return whole
         edges = [len(own) * owner // nodes for owner in range(nodes + 1)]
         shares = [slice(*ends) for ends in pairwise(edges)]
@@ -145,7 +145,7 @@ class ArrayExchange(Exchange):
 
 
 def copied(array: Values) -> Values:
-    """Return a copy to send: read-only, since the receiver has the same one."""
+    """Return a copy to send: read-only, since sender and receiver share it."""
     copy = array.copy()
     copy.flags.writeable = False
     return copy

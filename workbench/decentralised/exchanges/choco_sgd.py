@@ -5,7 +5,8 @@ its step, publishes q_i = Q(x_i - x^_i), and moves by gamma * sum_j w_ij * (x^_j
 q_j are added to the copies. Q keeps the largest `share` of the values; all w_ij are 1/n.
 
 Deviation: failures, which the paper leaves open. A worker that misses a q_j leaves x^_j out of the
-sum, asks for it, and is sent all of it with the next q_j; so is everyone by one that restarts.
+sum, asks for it, and is sent all of it with the next q_j. A worker that restarts sends all of
+its own to everyone.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Copies(ArrayExchange):
 
 
 def largest(values: Values, share: float) -> NDArray[np.intp]:
-    """Positions, ascending, of the largest share by magnitude, at least one; of equals the first.
+    """Positions, ascending, of the largest share by magnitude, at least 1; of equals the first.
 
     Found without sorting all: those above the smallest that is taken, then the first equal to it.
     """

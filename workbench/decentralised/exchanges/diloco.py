@@ -8,8 +8,8 @@ SGD (Stich 2019, arXiv 1805.09767).
 Deviation: the inner optimiser is the training's Sgd, not AdamW. H is 50 by default, not the
 paper's 500, which is for longer trainings. An all-reduce averages weights, of as many bytes as
 outer gradients, and every worker takes the outer step itself; so workers whose weights differ at
-first, or since one was gone, come together. One that is gone is left out of the mean; after a
-restart its old global weights are those that it fetched, its momentum is 0.
+first, or since one was gone, come together. A worker that is gone is left out of the mean; after
+a restart its old global weights are those that it fetched, its momentum is 0.
 """
 
 from __future__ import annotations

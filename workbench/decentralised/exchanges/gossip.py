@@ -110,8 +110,8 @@ class GossipRounds(Exchange):
                 newest(peer, "model") >= epoch or not worker.is_alive(peer) for peer in self.sources
             )
         )
-        for old in [one for one in self._arrived if one < epoch]:
-            del self._arrived[old]
+        for past in [key for key in self._arrived if key < epoch]:
+            del self._arrived[past]
         models = self._arrived.pop(epoch, {})
         worker.learner.mix(self.mixing.weights(worker.node, models), models)
         self.last = epoch

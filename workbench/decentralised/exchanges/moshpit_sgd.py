@@ -1,6 +1,6 @@
 """Moshpit SGD (Ryabinin et al. 2021, arXiv 2103.03239, Algs. 1 and 2): averaging in groups.
 
-The workers stand on a grid of d dimensions with sides of M. After every `every` local steps those
+The workers stand on a grid of d dimensions with sides of M. After every `period` local steps those
 on a line along an axis average their models; the axis is another in every round. On a full grid, d
 rounds without learning make everyone's model the mean of all.
 
@@ -44,11 +44,11 @@ class MoshpitSgd(MakeExchange):
 
 
 def line(node: int, nodes: int, dimensions: int, axis: int) -> list[int]:
-    """All on a node's line along an axis, the node too, ascending."""
+    """All nodes on a node's line along an axis, itself included, ascending."""
     side = next(side for side in count(1) if side**dimensions >= nodes)
     step = side**axis
     first = node - node // step % side * step
-    return [one for one in range(first, first + side * step, step) if one < nodes]
+    return list(range(first, min(first + side * step, nodes), step))
 
 
 class GridRounds(ArrayExchange):

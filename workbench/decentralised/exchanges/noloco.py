@@ -78,7 +78,7 @@ class PairedSteps(ArrayExchange):
 
 
 def partner(seed: int, turn: int, node: int, nodes: int) -> int | None:
-    """The node's partner in a turn; None for the one that an odd number leaves over."""
+    """The node's partner in a turn; None for the node that an odd number leaves over."""
     stream = np.random.SeedSequence(seed, spawn_key=(PAIRS, turn))
     order = np.random.default_rng(stream).permutation(nodes).tolist()
     beside: int = order.index(node) ^ 1
