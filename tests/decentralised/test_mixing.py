@@ -130,7 +130,7 @@ test_graph_refused = refusals(
     {"graph": decentralised.ring(2)},
     {
         "graph": {
-            "no networkx graph": [np.eye(2)],
+            "is not a networkx graph": [np.eye(2)],
             "nodes 0 to n-1": [nx.Graph([("a", "b")])],
             "undirected": [nx.DiGraph([(0, 1)])],
             "node 1 is its own peer": [nx.Graph([(0, 1), (1, 1)])],
