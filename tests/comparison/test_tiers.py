@@ -108,7 +108,10 @@ class TestMemoryOfParts:
 
     @pytest.mark.parametrize("cut", range(1, 6))
     def test_estimates_are_near_plans_of_the_parts_themselves(self, cut: int) -> None:
-        """Of convolutions in a row; too much for a last layer alone, of hardly any outputs."""
+        """Of convolutions in a row; up to 1.6 times as much for a first or a last layer alone.
+
+        The first passes no gradient on, the last has hardly any outputs.
+        """
 
         def block(into: int, out: int, stride: int = 1) -> torch.nn.Module:
             return torch.nn.Sequential(torch.nn.Conv2d(into, out, 3, stride, 1), torch.nn.ReLU())
@@ -130,7 +133,8 @@ class TestMemoryOfParts:
         for tier, end, into in zip(("edge", "cloud"), ends, (shape, between), strict=True):
             itself = memory_of(end, into, "float32")
             assert itself is not None
-            low, high = 0.8, 1.6 if tier == "cloud" and cut == len(blocks) - 1 else 1.2
+            alone = len(end) == 1
+            low, high = 0.8, 1.6 if alone else 1.2
             assert low < needed_bytes(problem, found[tier]) / itself(samples) < high
 
     def test_part_fits_a_node_that_has_its_memory(self) -> None:
