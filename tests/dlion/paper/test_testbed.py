@@ -10,6 +10,11 @@ import pytest
 from workbench import datasets
 from workbench.clusters import Schedule
 from workbench.datasets import Dataset
+from workbench.dlion.algorithms.gaia import THRESHOLD
+from workbench.dlion.algorithms.global_batch import Growth
+from workbench.dlion.algorithms.hop import BACKUP, STALENESS
+from workbench.dlion.algorithms.knowledge_transfer import Transfer
+from workbench.dlion.algorithms.max_n import LEAST_N
 from workbench.dlion.costs.iteration import Workload, iteration
 from workbench.dlion.paper.cases import LEARNING
 from workbench.dlion.paper.testbed import (
@@ -22,6 +27,7 @@ from workbench.dlion.paper.testbed import (
 from workbench.dlion.training import train
 from workbench.profiles import profile_model
 from workbench.reproduction.parameters import SCALES
+from workbench.reproduction.trainings import SEEDS
 from workbench.zoo import MODELS as ZOO
 
 CONSTANTS = Constants(
@@ -52,6 +58,20 @@ def mean_iteration_s(learner: Learner, environment: str) -> float:
     ends_s = trained.iterations.filter(iteration=4)["at_s"]
     first_s = trained.iterations.filter(iteration=1)["at_s"]
     return (fmean(ends_s) - fmean(first_s)) / 3
+
+
+def test_constants_of_the_algorithms_are_those_that_the_paper_states() -> None:
+    batches, transfer, compared = STATED["batches"], STATED["knowledge"], STATED["compared"]
+    limits = (batches["warm_up_limit"], batches["speed_up_limit"])
+    assert (Growth.warm_up_share, Growth.speed_up_share) == limits
+    assert STATED["gradients"]["least_n"] == LEAST_N
+    assert (Transfer().period, Transfer().share) == (
+        transfer["period_iterations"],
+        transfer["merge"],
+    )
+    assert compared["gaia_threshold"] == THRESHOLD
+    assert (compared["hop_backups"], compared["hop_staleness"]) == (BACKUP, STALENESS)
+    assert SEEDS.paper == STATED["training"]["runs"]
 
 
 def test_seconds_and_rates_by_hand() -> None:
