@@ -30,7 +30,9 @@ def scan_s(planned: Schedule, work: Work, pool: Pool) -> float:
         if home == node:
             return there[value]
         bandwidth_bps = pool.nodes[home].bandwidth_bps
-        bytes_s = 0.0 if bandwidth_bps is None else 8 * work.value_bytes[value] / bandwidth_bps
+        bytes_s = 0.0
+        if bandwidth_bps is not None and work.value_bytes is not None:
+            bytes_s = 8 * work.value_bytes[value] / bandwidth_bps
         return there[value] + pool.delay_s + bytes_s
 
     flops = iter(work.move_flops)

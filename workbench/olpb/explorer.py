@@ -21,7 +21,7 @@ from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb.algorithms import SCANS
 from workbench.olpb.costs.backward import decoupled_s, plan
 from workbench.olpb.costs.stored_passes import stored_work
-from workbench.olpb.costs.timing import Timing, Work, scan_timing
+from workbench.olpb.costs.timing import Timing, scan_timing
 from workbench.olpb.paper.memory import draw_arena, placed
 from workbench.olpb.paper.testbed import (
     BATCH_SIZE,
@@ -153,8 +153,7 @@ def _by_arithmetic(setting: Setting, method: str, testbed: Testbed) -> Timing:
     level, unit = (setting.level, "operator") if method == "olpb_l2" else (1, "matrix_layer")
     work = _work(setting.model, unit, level, setting.workers, setting.scan)
     planned = plan(len(work.after_flops), setting.workers, setting.scan)
-    costs = (work.move_flops, work.value_bytes, work.after_flops)
-    batch = Work(*([setting.batch_size * cost for cost in part] for part in costs))
+    batch = work.times(setting.batch_size)
     pool = testbed.pool()
     nodes = tuple(replace(node, bandwidth_bps=1e6 * setting.bandwidth_mbps) for node in pool.nodes)
     return scan_timing(planned, batch, replace(pool, nodes=nodes))

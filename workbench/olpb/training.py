@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench import training
-from workbench.datasets import NamedArrays
 from workbench.graphs.recording import unfreeze
 from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.levels import GROUPINGS, LEVEL, METHODS, MODULES, groups
 from workbench.olpb.algorithms.schedules import ALGORITHMS
-from workbench.olpb.algorithms.tape import record
 from workbench.olpb.costs.backward import as_paper_counts
 from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.costs.traced import subtasks_of
 from workbench.olpb.programs import modules
 from workbench.olpb.programs.cluster import SERVER, cluster_of, seconds
-from workbench.olpb.programs.learning import Evaluations, ModuleModel, ServerModel
+from workbench.olpb.programs.learning import (
+    Evaluations,
+    ModuleModel,
+    ScannedModel,
+    ServerModel,
+    traced_batch,
+)
 from workbench.olpb.programs.scan import BackwardPasses, Counts, Learner, Part
 from workbench.profiles import profile_model
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
@@ -54,9 +58,6 @@ __all__ = ["Setup", "Trained", "TrainingError", "train"]
 class Setup(training.WholeBatches):
     """A training on a pool of nodes.
 
-    Where a method scans, nodes take the seconds that the scan takes, and the gradients, which
-    `scan_gradients` finds equal to 1e-12, come from autograd.
-
     Attributes
     ----------
     pool
@@ -71,6 +72,11 @@ class Setup(training.WholeBatches):
         Whether a message takes ``Exp(1) * delay_s``, or `delay_s`.
     operator_flops
         FLOPs in the time that an operator takes whatever its size, forward and backward.
+    jacobians
+        Of OLPB and BPPSA: whether nodes send each other true products of Jacobians, in double
+        precision, and the server steps from what they find. By default nodes take the same seconds,
+        and the server finds the same gradients by autograd. A Jacobian has as many entries as the
+        outputs of two groups multiplied, so this is for small networks and batches.
     """
 
     pool: Pool
@@ -81,6 +87,7 @@ class Setup(training.WholeBatches):
     modules: int = field(default=MODULES, metadata=at_least(1))
     random_delays: bool = False
     operator_flops: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    jacobians: bool = False
 
     in_own_type = True
 
@@ -88,6 +95,7 @@ class Setup(training.WholeBatches):
         check_kind("pool", self.pool, Pool, "a Pool, such as Pool((Node(1e9),) * 4)")
         super().__post_init__()
         check_truth("random_delays", self.random_delays)
+        check_truth("jacobians", self.jacobians)
         check_name("scan", self.scan, ALGORITHMS)
 
     @property
@@ -155,8 +163,8 @@ class PoolPrograms(training.OneModel[Trained]):
     def check_measurable(self) -> None:
         """Refuse to be measured."""
         raise UserError(
-            "a training of OLPB's is not measured: nodes keep to the time of a scan, while one "
-            "machine finds the gradients; simulate it, or measure scans alone: "
+            "a training of OLPB's is not measured: its graphs, of which gradients are found, do "
+            "not travel between processes; simulate it, or measure scans alone: "
             "workbench.olpb.programs.scan.BackwardPasses"
         )
 
@@ -187,8 +195,8 @@ def train(
     """Train with a method.
 
     OLPB, BPPSA and plain back-propagation find the same gradients, so they differ in time alone:
-    their weights are the same, bit for bit. DPB's gradients are late. The same arguments give the
-    same weights, bit for bit.
+    their weights are the same, bit for bit, or to rounding where nodes multiply Jacobians. DPB's
+    gradients are late. The same arguments give the same weights, bit for bit.
 
     Parameters
     ----------
@@ -217,9 +225,15 @@ def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
     evaluations = Evaluations(
         flat.replica(), setup.dataset, epoch_ends=setup.epoch_ends, objective=setup.objective
     )
-    model = ServerModel(flat, setup.sgd, setup.seed, batches, setup.evaluated, setup.objective)
     tape = _tape(setup, flat, batches)
-    subtasks = subtasks_of(tape, GROUPINGS[method](tape.flow, setup.level), setup.operator_flops)
+    parts = GROUPINGS[method](tape.flow, setup.level)
+    subtasks = subtasks_of(tape, parts, setup.operator_flops)
+    about = flat, setup.sgd, setup.seed, batches, setup.evaluated, setup.objective
+    learner = Learner()
+    if learning and setup.jacobians:
+        learner = ScannedModel(*about, tape=tape, groups=parts)
+    elif learning:
+        learner = ServerModel(*about)
     profile, nodes = _profile(flat, setup), setup.pool.nodes
     fastest = max(range(len(nodes)), key=lambda node: nodes[node].flops_per_s)
     forward_flops = float(setup.batch_size * profile.forward_flops)
@@ -232,7 +246,7 @@ def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
         scan=setup.scan,
         random_delays=setup.random_delays,
         costs=partial(as_paper_counts, elements=subtasks),
-        learner=model if learning else Learner(),
+        learner=learner,
         forward_s=seconds(setup.pool, fastest, forward_flops, len(profile)),
     )
     ends, programs = setup.epoch_ends, passes.programs
@@ -311,10 +325,7 @@ def _tape(
     if unfrozen:
         unfreeze(module := copy.deepcopy(module))
     with training.seeded(setup.seed):
-        tensors, labels = batches(0)
-        x: Any = batches.as_given(tensors)
-        given = x.arrays if isinstance(x, NamedArrays) else x
-        return record(module, given, labels, loss=setup.objective.loss)
+        return traced_batch(module, batches, 0, setup.objective)
 
 
 def _set_up_flops(setup: Setup, tape: Tape, layers: int) -> list[float]:

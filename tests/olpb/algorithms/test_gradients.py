@@ -17,6 +17,7 @@ from tests.oracles import olpb_scan as oracle
 from workbench.olpb.algorithms import gradients
 from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
 from workbench.olpb.algorithms.schedules import ALGORITHMS
+from workbench.olpb.algorithms.tape import record
 from workbench.zoo import build
 
 WAYS: tuple[dict[str, Any], ...] = (
@@ -54,6 +55,23 @@ def test_a_gradient_that_is_not_there_is_told_with_those_that_are() -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(name: str, options: dict[str, Any]) -> None:
     check(*example(name), **options)
+
+
+@pytest.mark.parametrize("name", ["residual", "lstm", "deciding"])
+def test_a_graph_serves_again_for_other_numbers(name: str) -> None:
+    module, x, y = example(name)
+    first = record(module, x, y)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(1.1)
+    torch.manual_seed(9)
+    again = record(module, x * 1.05, y, like=first)
+    torch.manual_seed(9)
+    fresh = record(module, x * 1.05, y)
+    assert (again.graph is first.graph) == (fresh.flow == first.flow)
+    assert again.loss == pytest.approx(fresh.loss, rel=1e-12)
+    assert again.flow == fresh.flow
+    assert record(module, x[:1], y[:1], like=first).graph is not first.graph
 
 
 nodes = st.tuples(st.sampled_from(KINDS), st.integers(0, 8), st.integers(0, 8))

@@ -50,6 +50,7 @@ def both(
     elements = Elements(graph, flow(graph), unit, level)
     planned = schedule(scan, len(elements), nodes, exclusive=True)
     work = as_arithmetic_costs(planned, elements)
+    assert work.value_bytes is not None
     sent = sum(work.value_bytes[one.value] for one in planned.messages)
     nonzeros = [one.nonzeros for one in elements.patterns]
     return counted, sum(work.move_flops), sent, nonzeros[::-1]

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
+from tests.olpb.algorithms.networks import example
 from tests.olpb.strategies import pools, subtasks
 from tests.oracles import olpb_nodes as oracle
+from tests.oracles.olpb_scan import autograd_gradients as by_autograd
 from workbench.olpb.algorithms.assignment import assign
+from workbench.olpb.algorithms.gradients import Element, GroupPass, group_passes, size_bytes
+from workbench.olpb.algorithms.levels import groups
 from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule, schedule
+from workbench.olpb.algorithms.schedules import run as scan_alone
+from workbench.olpb.algorithms.tape import record
 from workbench.olpb.costs.backward import LOSS, as_paper_counts
 from workbench.olpb.costs.subtasks import Node, Pool, Subtask
 from workbench.olpb.costs.timing import Work
+from workbench.olpb.costs.traced import subtasks_of
 from workbench.olpb.programs.cluster import cluster_of
-from workbench.olpb.programs.scan import BackwardPasses, Counts, Learner
+from workbench.olpb.programs.scan import BackwardPasses, Counts, Forward, Learner
 from workbench.runtime import Crash, Fault, ProgramError, Restart, Run, simulate
 
 algorithms = st.sampled_from(sorted(ALGORITHMS))
@@ -52,11 +62,25 @@ class Hearing(Learner):
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def begin(self, iteration: int) -> None:
+    def begin(self, iteration: int) -> Forward:
         self.heard.append(f"begin {iteration}")
+        return Forward()
 
-    def end(self, at_s: float) -> None:
+    def end(self, iteration: int, gradients: Mapping[str, Tensor]) -> None:
         self.heard.append("end")
+
+
+class Computing(Learner):
+    """Gives nodes groups to compute with, and keeps the gradients that they find."""
+
+    def __init__(self, groups: Sequence[GroupPass]) -> None:
+        self.groups, self.gradients = groups, dict[str, Tensor]()
+
+    def begin(self, iteration: int) -> Forward:
+        return Forward(groups=self.groups)
+
+    def end(self, iteration: int, gradients: Mapping[str, Tensor]) -> None:
+        self.gradients = dict(gradients)
 
 
 def drawn(planned: Schedule) -> Work:
@@ -77,6 +101,33 @@ def test_takes_what_is_predicted_by_any_counting(
     assert found.backward_s == pytest.approx(expected_s, rel=1e-9, abs=1e-12)
     assert (found.work, found.attempts, found.runs) == (plan.work, 1, assign(tasks, pool))
     assert found.steps <= plan.steps
+
+
+@pytest.mark.parametrize("scan", sorted(ALGORITHMS))
+@pytest.mark.parametrize("network", ["residual", "tied"])
+def test_products_of_jacobians_travel_with_their_bytes_and_give_the_gradients(
+    network: str, scan: str
+) -> None:
+    module, x, y = example(network)
+    tape = record(module, x, y)
+    parts = groups(tape.flow, "operator", 2)
+    learner, tasks = Computing(group_passes(tape, parts)), subtasks_of(tape, parts)
+    options: dict[str, Any] = {"scan": scan, "costs": drawn}
+    found = run(tasks, FEW, learner=learner, **options)
+    assert found.end_s == run(tasks, FEW, **options).end_s
+    wanted, _ = by_autograd(module, x, y, None)
+    assert learner.gradients.keys() == wanted.keys()
+    largest = max(float(one.abs().max()) for one in wanted.values())
+    for name, one in wanted.items():
+        torch.testing.assert_close(learner.gradients[name], one, rtol=0, atol=1e-12 * largest)
+    plan = schedule(scan, len(tasks), passes(found)[0].runs, exclusive=True)
+    elements: list[Element] = [np.ones(1), *(group.jacobian() for group in learner.groups)]
+    scanned = scan_alone(
+        plan, elements, lambda one, two: two @ one, np.ones(0), size_bytes=size_bytes
+    )
+    assert sum(link.bytes for link in found.links) == scanned.bytes_sent > 0
+    as_paper = run(tasks, FEW, learner=learner, scan=scan)
+    assert sum(link.bytes for link in as_paper.links) == 0
 
 
 @pytest.mark.parametrize("scan", sorted(ALGORITHMS))

@@ -19,7 +19,7 @@ from workbench.olpb.algorithms.levels import METHODS
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.training import Setup, Trained, TrainingError, train
 from workbench.profiles import profile_model
-from workbench.runtime import Crash, LinkDown, SlowDown
+from workbench.runtime import Crash, LinkDown, SlowDown, simulate
 
 POOL = Pool(tuple(Node(1e6) for _ in range(4)), 1e-4, 1e-3)
 
@@ -64,6 +64,56 @@ def test_exact_methods_are_plain_descent_bit_for_bit(model: Any, method: str) ->
         shown = training.evaluate(flat.module, one.dataset.x_test, one.dataset.y_test)
     assert torch.equal(found.weights, flat.parameters)
     assert found.epochs["top1"][-1] == shown.top1
+
+
+@pytest.mark.parametrize("model", [small, normalised])
+@pytest.mark.parametrize("method", ["olpb", "bppsa"])
+def test_nodes_that_multiply_jacobians_train_as_plain_descent(
+    model: Any, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To 1e-6: nodes compute in double precision, plain descent in single."""
+    one = setup(model, iterations=4, sgd=training.Sgd(0.05, momentum=0.9, weight_decay=0.01))
+    plain = train(one, method, trace=True)
+    monkeypatch.setattr("workbench.olpb.programs.learning.gradient_step", None)  # not used
+    found = train(replace(one, jacobians=True), method, trace=True)
+    torch.testing.assert_close(found.weights, plain.weights, rtol=0, atol=1e-6)
+    assert not torch.equal(found.weights, plain.weights)
+    assert found.losses == pytest.approx(plain.losses, abs=1e-6)
+    last, wanted = found.evaluations.row(-1), plain.evaluations.row(-1)
+    assert last == pytest.approx(wanted, abs=1e-5)  # with the buffers of the server's passes
+    assert found.run.trace is not None
+    assert plain.run.trace is not None
+    assert found.run.trace.frame.equals(plain.run.trace.frame)
+    dry = simulate(one.cluster, one.programs(method, learning=False).programs, trace=True)
+    assert dry.trace is not None
+    assert dry.trace.frame.equals(found.run.trace.frame)
+
+
+def test_a_node_that_leaves_takes_no_jacobian_with_it() -> None:
+    one = setup(iterations=3, jacobians=True)
+    plain = train(one)
+    second = plain.passes[1]
+    found = train(one, faults=[Crash("node2", second.begin_s + second.backward_s / 2)])
+    assert [counts.attempts for counts in found.passes] == [1, 2, 1]
+    torch.testing.assert_close(found.weights, plain.weights, rtol=0, atol=1e-7)
+
+
+class Changing(nn.Module):
+    """Has another operator after ten passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.passes = nn.Linear(36, 3), 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.passes += 1
+        scores: Tensor = self.linear(x.flatten(1))
+        return scores.tanh() if self.passes > 10 else scores
+
+
+def test_a_model_that_takes_another_path_is_refused() -> None:
+    with pytest.raises(TrainingError, match="has other operators in iteration"):
+        train(setup(Changing, jacobians=True))
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])

@@ -6,7 +6,6 @@ operators are spread over the nodes. Jacobian costs are stored for the models of
 
 from __future__ import annotations
 
-from collections import defaultdict
 from functools import partial
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,11 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from workbench.comparison.cost import Phase, no_work
 from workbench.comparison.methods.method import EQUAL, Method, Plan
 from workbench.comparison.problem import Problem, UnusableError
-from workbench.olpb.algorithms.schedules import ALGORITHMS, Move, Schedule
+from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule
 from workbench.olpb.costs.backward import plan as schedule_of
 from workbench.olpb.costs.stored_passes import NODES, stored_work
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.costs.timing import Timing, Work, scan_timing
+from workbench.olpb.programs.cluster import send_by_link
+from workbench.olpb.programs.scan import Order, carry_out
 from workbench.profiles import profile_model
 from workbench.runtime import Message
 from workbench.utils.numbers import bytes_as_text
@@ -37,8 +38,14 @@ class ScanPlan(NamedTuple):
     timing: Timing
     schedule: Schedule
     work: Work
+    pool: Pool
     nodes: list[int]
     groups: str
+
+    @property
+    def largest_bytes(self) -> float:
+        """Bytes of the largest product of Jacobians."""
+        return max(self.work.value_bytes or [0.0])
 
 
 def plan(problem: Problem, groups: str) -> Plan:
@@ -58,9 +65,8 @@ def plan(problem: Problem, groups: str) -> Plan:
         for scan in ALGORITHMS:
             for size in sizes:
                 trial = _planned(problem, [owner, *others[: size - 1]], unit, level, scan)
-                largest = max(trial.work.value_bytes)
-                least_bytes = min(least_bytes, largest)
-                if largest <= _least_memory_bytes(problem, trial.nodes):
+                least_bytes = min(least_bytes, trial.largest_bytes)
+                if trial.largest_bytes <= _least_memory_bytes(problem, trial.nodes):
                     scans.append(trial)
     if not scans:
         raise UnusableError(
@@ -73,11 +79,10 @@ def plan(problem: Problem, groups: str) -> Plan:
 def _planned(problem: Problem, nodes: list[int], unit: str, level: int, scan: str) -> ScanPlan:
     of_sample = stored_work(problem.profile.name, unit, level, len(nodes), scan)
     schedule = schedule_of(len(of_sample.after_flops), len(nodes), scan)
-    costs = (of_sample.move_flops, of_sample.value_bytes, of_sample.after_flops)
-    work = Work(*([problem.batch_size * cost for cost in part] for part in costs))
+    work, pool = of_sample.times(problem.batch_size), _pool(problem, nodes)
     groups = f"groups of {level} level{'s' * (level > 1)}" if unit == "operator" else "layers"
-    timing = scan_timing(schedule, work, _pool(problem, nodes))
-    return ScanPlan(timing, schedule, work, nodes, groups)
+    timing = scan_timing(schedule, work, pool)
+    return ScanPlan(timing, schedule, work, pool, nodes, groups)
 
 
 def _pool(problem: Problem, nodes: list[int]) -> Pool:
@@ -107,14 +112,9 @@ def _as_plan(problem: Problem, best: ScanPlan) -> Plan:
     cluster = problem.routes.part(nodes, [1.0] * len(nodes))
 
     def programs(iterations: int) -> list[Program]:
-        first, *rest = (_costs(problem, best, place) for place in range(len(nodes)))
-        first = first._replace(forward_s=forward_s, update_s=update_s)
-        return [
-            partial(_owner, best, first, iterations),
-            *(partial(_node, best, costs, iterations) for costs in rest),
-        ]
+        owner = partial(_owner, best, iterations, forward_s, update_s)
+        return [owner, *[partial(_node, best, iterations)] * (len(nodes) - 1)]
 
-    largest = max(best.work.value_bytes)
     phase = Phase(cluster, nodes, programs, problem.batch_size, first=1, last=2)
     return Plan.of(
         problem,
@@ -125,86 +125,37 @@ def _as_plan(problem: Problem, best: ScanPlan) -> Plan:
         assumes=(
             f"learns from the samples of {problem.cluster.names[owner]}, on {len(nodes)} nodes, "
             f"in {best.groups}",
-            f"the largest product of Jacobians takes {bytes_as_text(largest)}",
+            f"the largest product of Jacobians takes {bytes_as_text(best.largest_bytes)}",
             "Jacobians are already computed, and gradients stay on their nodes",
         ),
     )
 
 
-class Costs(NamedTuple):
-    """Seconds of a node's moves, in order, of its elements, and of the owner's other work."""
-
-    moves: list[tuple[Move, float]]
-    after_s: dict[int, float]
-    forward_s: float = 0.0
-    update_s: float = 0.0
-
-
-def _costs(problem: Problem, best: ScanPlan, place: int) -> Costs:
-    flops_per_s, schedule = _flops_per_s(problem, best.nodes[place]), best.schedule
-    moves = zip(schedule.moves, best.work.move_flops, strict=True)
-    return Costs(
-        [(move, flops / flops_per_s) for move, flops in moves if move.node == place],
-        {
-            element: flops / flops_per_s
-            for element, flops in enumerate(best.work.after_flops)
-            if schedule.homes[element] == place and schedule.prefixes[element] is not None
-        },
-    )
-
-
-async def _owner(best: ScanPlan, costs: Costs, iterations: int, context: Context) -> None:
+async def _owner(
+    best: ScanPlan, iterations: int, forward_s: float, update_s: float, context: Context
+) -> None:
     others = range(1, len(best.nodes))
     for number in range(iterations):
-        await context.compute(no_work, cost_s=costs.forward_s, lane="forward", label=str(number))
+        await context.compute(no_work, cost_s=forward_s, lane="forward", label=str(number))
         for node in others:
             context.send(node, Message(context.node, "begin", control=True))
-        await _scan(best, costs, number, context)
+        await _scan(best, number, context)
         for node in others:
             await context.receive("done", sender=node)
-        await context.compute(no_work, cost_s=costs.update_s, lane="update", label=str(number))
+        await context.compute(no_work, cost_s=update_s, lane="update", label=str(number))
 
 
-async def _node(best: ScanPlan, costs: Costs, iterations: int, context: Context) -> None:
+async def _node(best: ScanPlan, iterations: int, context: Context) -> None:
     for number in range(iterations):
         await context.receive("begin")
-        await _scan(best, costs, number, context)
+        await _scan(best, number, context)
         context.send(0, Message(context.node, "done", control=True))
 
 
-async def _scan(best: ScanPlan, costs: Costs, number: int, context: Context) -> None:
-    """Carry out a node's moves, then its elements, each once its operands have arrived."""
-    schedule, node = best.schedule, context.node
-    targets: defaultdict[int, list[int]] = defaultdict(list)
-    for message in schedule.messages:
-        if message.source == node:
-            targets[message.value].append(message.target)
-    held = set[int]()
-
-    def keep(value: int) -> None:
-        held.add(value)
-        for target in targets[value]:
-            size = best.work.value_bytes[value]
-            context.send(target, Message(node, f"{number}: {value}", None, size))
-
-    async def need(value: int) -> None:
-        if value not in held:
-            await context.receive(f"{number}: {value}")
-            held.add(value)
-
-    for element in range(schedule.elements):
-        if schedule.homes[element] == node:
-            keep(element)
-    for at, (move, cost_s) in enumerate(costs.moves):
-        await need(move.left)
-        await need(move.right)
-        await context.compute(no_work, cost_s=cost_s, lane="backward", label=str(at))
-        keep(move.result)
-    for element, cost_s in costs.after_s.items():
-        prefix = schedule.prefixes[element]
-        assert prefix is not None
-        await need(prefix)
-        await context.compute(no_work, cost_s=cost_s, lane="backward", label=f"group {element}")
+async def _scan(best: ScanPlan, number: int, context: Context) -> None:
+    """Carry out a node's part of a scan as OLPB's nodes do, over the cluster's links."""
+    order = Order(number, best.schedule, best.work)
+    await carry_out(context, order, best.pool, send_by_link)
 
 
 METHODS = tuple(

@@ -124,16 +124,15 @@ def scan_gradients(
         check_whole("nodes", nodes, 1)
     tape = record(module, x, y, loss)
     parts = groups(tape.flow, unit, level)
-    befores = [(), *(part.boundary for part in parts[:-1])]
-    passes = [_GroupPass(tape, *ends) for ends in zip(parts, befores, strict=True)]
+    passes = group_passes(tape, parts)
     jacobians = [own.jacobian() for own in passes]
-    elements: list[Element] = [np.ones(1), *reversed(jacobians)]  # the loss's gradient first
+    elements: list[Element] = [np.ones(1), *jacobians]  # the loss's gradient first
     planned = schedule(scan, len(elements), nodes, exclusive=True)
     scanned = run(
-        planned, elements, _combined, np.ones(0), flops=_combined_flops, size_bytes=_size_bytes
+        planned, elements, _combined, np.ones(0), flops=_combined_flops, size_bytes=size_bytes
     )
     gradients = dict[str, torch.Tensor]()
-    for element, own in enumerate(reversed(passes), 1):  # element e is of the e-th from the end
+    for element, own in enumerate(passes, 1):
         at_end = np.asarray(scanned.results[element])
         for name, gradient in own.parameter_gradients(at_end).items():
             gradients[name] = gradients[name] + gradient if name in gradients else gradient
@@ -151,12 +150,18 @@ def scan_gradients(
                 jacobian.shape[1],
                 jacobian.nnz,
             )
-            for part, jacobian in zip(parts, jacobians, strict=True)
+            for part, jacobian in zip(parts, reversed(jacobians), strict=True)
         ),
     )
 
 
-class _GroupPass:
+def group_passes(tape: Tape, parts: Sequence[Group]) -> list[GroupPass]:
+    """Groups of a tape, from the loss to the input, ready to be differentiated."""
+    befores = [(), *(part.boundary for part in parts[:-1])]
+    return [GroupPass(tape, *ends) for ends in zip(parts, befores, strict=True)][::-1]
+
+
+class GroupPass:
     """A group as a function of the boundary before it and of its parameters, and its gradients."""
 
     def __init__(self, tape: Tape, group: Group, before: Sequence[int]) -> None:
@@ -216,7 +221,7 @@ def _combined_flops(earlier: Element, later: Element) -> int:
     return product_flops(later, earlier)
 
 
-def _size_bytes(element: Element) -> int:
+def size_bytes(element: Element) -> int:
     """To send: a matrix in CSR, a gradient as doubles."""
     if isinstance(element, np.ndarray):
         return int(element.nbytes)

@@ -47,7 +47,8 @@ class Tape:
     make are known by the place of their node in `nodes`.
     """
 
-    nodes: tuple[Node, ...]
+    graph: GraphModule
+    nodes: tuple[Node, ...]  # of the graph
     numbers: Mapping[Node, Any]
     carrying: frozenset[Node]
     views: frozenset[Node]  # of carrying ones: those that show numbers of others
@@ -98,6 +99,11 @@ class Tape:
                 shown.add(source)
         return shown
 
+    def takes(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether parameters, buffers, inputs and target have the shapes that the graph is for."""
+        own = [self.numbers[node].shape for node in self.nodes if node.op == "placeholder"]
+        return own == [tensor.shape for tensor in tensors]
+
     def parameters_of(self, calls: Sequence[int]) -> list[Node]:
         """Parameters that calls read."""
         read = self.sources(node for at in calls for node in self.calls[at].all_input_nodes)
@@ -147,8 +153,14 @@ def storage_of(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def record(module: nn.Module, x: Samples, y: Tensor, loss: Loss | None = None) -> Tape:
-    """Trace a copy of a module and its loss; see `gradients.scan_gradients`."""
+def record(
+    module: nn.Module, x: Samples, y: Tensor, loss: Loss | None = None, *, like: Tape | None = None
+) -> Tape:
+    """Trace a copy of a module and its loss; see `gradients.scan_gradients`.
+
+    The graph of `like`, an earlier tape of the module, serves again where shapes are the same and
+    it gives the same loss: control flow may depend on numbers.
+    """
     name = type(check_kind("module", module, nn.Module, "a module")).__name__
     check_has_parameters(name, module)
     _check_precision(name, module)
@@ -185,17 +197,19 @@ def record(module: nn.Module, x: Samples, y: Tensor, loss: Loss | None = None) -
     with learning(), _Checks(name):
         value = forward(*given_again())
     _check_loss(name, value)
-    with learning():
-        torch.set_rng_state(start)
-        graph = _traced(_detaching(forward), given_again())
-        torch.set_rng_state(start)
-        graph = _traced(graph, given_again())  # composite operators write in place within
+    reader = None
+    if like is not None and like.takes(tree_leaves(given_again())):
+        graph, reader = like.graph, _read(like.graph, start, given_again())
+    if reader is None or not torch.allclose(reader.numbers[reader.last], value, 1e-9, 0):
+        with learning():
+            torch.set_rng_state(start)
+            graph = _traced(_detaching(forward), given_again())
+            torch.set_rng_state(start)
+            graph = _traced(graph, given_again())  # composite operators write in place within
         for node in graph.graph.nodes:
             if node.target is torch.ops.aten.copy_.default:  # of a buffer, at the end
                 graph.graph.erase_node(node)
-        torch.set_rng_state(start)
-        reader = _Reader(graph)
-        reader.run(*tree_leaves(given_again()), enable_io_processing=False)
+        reader = _read(graph, start, given_again())
     nodes = tuple(graph.graph.nodes)
     learnt = {
         node: key
@@ -204,7 +218,16 @@ def record(module: nn.Module, x: Samples, y: Tensor, loss: Loss | None = None) -
     }
     numbers = tree_map_only(Tensor, Tensor.detach, reader.numbers)
     carrying, views = frozenset(reader.carrying), frozenset(reader.views)
-    return Tape(nodes, numbers, carrying, views, reader.random_states, learnt, value.item())
+    return Tape(graph, nodes, numbers, carrying, views, reader.random_states, learnt, value.item())
+
+
+def _read(graph: GraphModule, random_state: Tensor, given: Any) -> _Reader:
+    """Run a graph, and keep its numbers."""
+    reader = _Reader(graph)
+    with learning():
+        torch.set_rng_state(random_state)
+        reader.run(*tree_leaves(given), enable_io_processing=False)
+    return reader
 
 
 def _traced(function: Callable[..., Any], given: Sequence[Any]) -> GraphModule:
@@ -254,6 +277,7 @@ class _Reader(Interpreter):
         self.random_states: dict[Node, Tensor] = {}
         self.carrying: set[Node] = set()
         self.views: set[Node] = set()
+        (self.last,) = next(iter(reversed(graph.graph.nodes))).all_input_nodes  # the loss
 
     def run_node(self, n: Node) -> Any:
         if torch.Tag.nondeterministic_seeded in getattr(n.target, "tags", ()):

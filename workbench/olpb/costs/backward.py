@@ -186,10 +186,10 @@ def as_paper_counts(
     cost.
     """
     flops = [element.backward_flops for element in elements]
-    moves, sent = [0.0] * planned.work, [0.0] * len(planned.homes)
+    moves = [0.0] * planned.work
     if local_first:
-        return Work(moves, sent, [0.0] * len(flops), flops)
-    return Work(moves, sent, flops)
+        return Work(moves, None, [0.0] * len(flops), flops)
+    return Work(moves, None, flops)
 
 
 def decoupled_s(elements: Sequence[Subtask], pool: Pool, modules: int) -> float:

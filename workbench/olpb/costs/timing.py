@@ -44,9 +44,23 @@ class Work:
     """What the parts of a schedule cost."""
 
     move_flops: Sequence[float]  # in the order of stages
-    value_bytes: Sequence[float]  # of each value, elements first, as a message
+    # Of each value, elements first, as a message; None: messages take their delay alone.
+    value_bytes: Sequence[float] | None
     after_flops: Sequence[float]  # by element: what its node computes from its result
     element_flops: Sequence[float] | None = None  # to make each element; None: they are there
+
+    def times(self, samples: int) -> Work:
+        """The work of a batch, from that of one sample."""
+
+        def batch(costs: Sequence[float] | None) -> list[float] | None:
+            return None if costs is None else [samples * cost for cost in costs]
+
+        return Work(
+            [samples * flops for flops in self.move_flops],
+            batch(self.value_bytes),
+            [samples * flops for flops in self.after_flops],
+            batch(self.element_flops),
+        )
 
 
 def scan_timing(
@@ -64,7 +78,9 @@ def scan_timing(
     """
     values = len(planned.homes)
     path = _path(planned)
-    sizes = np.asarray(work.value_bytes, float)[path.sent]
+    sizes = np.zeros(len(path.sent))
+    if work.value_bytes is not None:
+        sizes = np.asarray(work.value_bytes, float)[path.sent]
     per_byte = [node.sending_s(1.0) for node in pool.nodes]
     delays = np.ones((len(path.sent), 1))
     if random and pool.delay_s:

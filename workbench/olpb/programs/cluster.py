@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,6 +33,15 @@ class Delayed(NamedTuple):
 
     value: Any
     arrives_s: float
+
+
+Send = Callable[["Context", int, str, Any, float], None]
+"""Sends a value, given its target, topic and bytes: `Delays.send`, or `send_by_link`."""
+
+
+def send_by_link(context: Context, target: int, topic: str, value: Any, size_bytes: float) -> None:
+    """Send a value over a link of the cluster, which takes all of its time."""
+    context.send(target, Message(context.node, topic, Delayed(value, 0.0), size_bytes))
 
 
 @dataclass(frozen=True)

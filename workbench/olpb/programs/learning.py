@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
+import torch
 
-from workbench.olpb.programs.scan import Learner, Part
+from workbench.datasets import NamedArrays
+from workbench.olpb.algorithms.gradients import group_passes
+from workbench.olpb.algorithms.levels import Group
+from workbench.olpb.algorithms.tape import Tape, record
+from workbench.olpb.programs.scan import Forward, Learner, Part
 from workbench.training import (
     CLASSES,
     Epochs,
@@ -17,11 +22,13 @@ from workbench.training import (
     Objective,
     Pieces,
     Sgd,
+    flat_model,
     get_buffers,
     gradient_step,
     seeded,
     set_buffers,
 )
+from workbench.training.evaluation import applied
 from workbench.training.passes import (
     Batches,
     Features,
@@ -33,9 +40,10 @@ from workbench.training.passes import (
     loss_gradient,
 )
 from workbench.training.repeatable import STEP
+from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from workbench.datasets import Dataset
 
@@ -100,7 +108,7 @@ class Evaluations(Epochs):
 
 @dataclass(eq=False)
 class ServerModel(Learner):
-    """The server's model: nodes take their time, and gradients come from autograd."""
+    """The server's model: nodes take their time, and its gradients come from autograd."""
 
     flat: FlatModel
     sgd: Sgd
@@ -112,21 +120,75 @@ class ServerModel(Learner):
     def __post_init__(self) -> None:
         self.velocity = self.sgd.start(self.flat.parameters)
 
-    def begin(self, iteration: int) -> float:
+    def begin(self, iteration: int) -> Forward:
         """Find the gradients of a batch at once; they are used when the scan is over."""
         tensors, labels = self.batches(iteration)
         x = self.batches.as_given(tensors)
         with seeded(self.seed, STEP, 0, iteration):
             loss = gradient_step(self.flat, x, labels, objective=self.objective)
-        return check_finite(loss, f"in iteration {iteration + 1}")
+        return Forward(check_finite(loss, f"in iteration {iteration + 1}"))
 
-    def end(self, iteration: int) -> Part | None:
-        """Step by them."""
+    def end(self, iteration: int, gradients: Mapping[str, Tensor]) -> Part | None:
+        """Step by the flat vector's gradients."""
         self.sgd.step(self.flat.parameters, self.flat.gradients, self.velocity)
         if iteration + 1 not in self.evaluated:
             return None
         everything, weights = slice(None), self.flat.parameters.clone()
         return Part(iteration + 1, everything, weights, get_buffers(self.flat.module))
+
+
+@dataclass(eq=False, kw_only=True)
+class ScannedModel(ServerModel):
+    """The server's model, whose gradients nodes find by products of Jacobians.
+
+    Nodes compute in double precision, on a trace of each batch; the loss, and what the model's
+    buffers become, are of the server's own forward pass.
+    """
+
+    tape: Tape  # of some batch
+    groups: Sequence[Group]  # of its flow
+
+    def begin(self, iteration: int) -> Forward:
+        """Pass a batch forward, and trace it for the nodes."""
+        before = flat_model.copied(self.flat.module)  # buffers change
+        tensors, labels = self.batches(iteration)
+        x, seed = self.batches.as_given(tensors), (self.seed, STEP, 0, iteration)
+        with seeded(*seed), torch.no_grad():
+            value = self.objective.value(applied(self.flat.module, x, self.flat.device), labels)
+        loss = check_finite(value.item(), f"in iteration {iteration + 1}")
+        with seeded(*seed):
+            tape = traced_batch(before, self.batches, iteration, self.objective, like=self.tape)
+        if tape.flow != self.tape.flow:
+            raise UserError(
+                f"the model has other operators in iteration {iteration + 1} than those that nodes "
+                "were given; leave out jacobians=True"
+            )
+        return Forward(loss, group_passes(tape, self.groups))
+
+    def end(self, iteration: int, gradients: Mapping[str, Tensor]) -> Part | None:
+        """Step by the gradients that nodes found, in the precision of the weights."""
+        self.flat.check_attached()
+        self.flat.gradients.zero_()
+        for name, gradient in gradients.items():
+            self.flat.gradients[self.flat.layout.tensor_slices[name]] = gradient.reshape(-1).to(
+                self.flat.gradients
+            )
+        return super().end(iteration, gradients)
+
+
+def traced_batch(
+    module: nn.Module,
+    batches: Batches,
+    iteration: int,
+    objective: Objective,
+    *,
+    like: Tape | None = None,
+) -> Tape:
+    """Trace a module at a batch, in the generator's state; see `record`."""
+    tensors, labels = batches(iteration)
+    x: Any = batches.as_given(tensors)
+    given = x.arrays if isinstance(x, NamedArrays) else x
+    return record(module, given, labels, objective.loss, like=like)
 
 
 class Kept(NamedTuple):

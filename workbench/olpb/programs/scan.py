@@ -7,28 +7,32 @@ from the next pass on.
 
 A node makes its moves in the order of their stages, each as soon as it is free and has both values,
 and sends a value to whom it is for in the moment in which it has it.
+
+With learning, values are products of Jacobians, which nodes compute from their groups, and reports
+take gradients to the server, which steps from them. Without, values are numbers of elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from workbench.olpb.algorithms.assignment import assign
 from workbench.olpb.algorithms.schedules import Schedule, schedule
 from workbench.olpb.costs.backward import as_paper_counts
 from workbench.olpb.costs.subtasks import Node, Pool, Subtask
 from workbench.olpb.costs.timing import Work
-from workbench.olpb.programs.cluster import Delayed, Delays, arrived, seconds
+from workbench.olpb.programs.cluster import Delayed, Delays, Send, arrived, seconds
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from torch import Tensor
 
+    from workbench.olpb.algorithms.gradients import Element, GroupPass
     from workbench.runtime import Context, Program, Task
 
 
@@ -41,17 +45,22 @@ class Part(NamedTuple):
     buffers: Mapping[str, Tensor]
 
 
+class Forward(NamedTuple):
+    """A forward pass of the server."""
+
+    loss: float | None = None
+    groups: Sequence[GroupPass] = ()  # from the loss to the input; none where nodes do not compute
+
+
 class Learner:
-    """The learning behind backward passes, of which there is none here.
+    """The learning of the server: here none, so nodes only take their time."""
 
-    Nodes take their time; gradients come from the learner.
-    """
+    def begin(self, iteration: int) -> Forward:
+        """Pass a batch forward."""
+        return Forward()
 
-    def begin(self, iteration: int) -> float | None:
-        """Pass a batch forward; return its loss, if it is known."""
-
-    def end(self, iteration: int) -> Part | None:
-        """Learn from the backward pass; return the model, if it is to be evaluated."""
+    def end(self, iteration: int, gradients: Mapping[str, Tensor]) -> Part | None:
+        """Step by the gradients that nodes found; return the model, if it is to be evaluated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +120,12 @@ class BackwardPasses:
 
 
 class Order(NamedTuple):
-    """What the server tells a node to do in an attempt at a backward pass."""
+    """What the server tells nodes to do in an attempt at a backward pass."""
 
     attempt: int
     plan: Schedule
     work: Work
-    run: range  # the node's own elements
+    groups: Sequence[GroupPass] = ()  # as in `Forward`
 
 
 class Combined(NamedTuple):
@@ -125,6 +134,7 @@ class Combined(NamedTuple):
     first: int
     last: int
     steps: int = 0  # moves one after the other, on values and nodes, until it was there
+    element: Element | None = None  # None where nodes do not compute
 
 
 class Report(NamedTuple):
@@ -132,6 +142,7 @@ class Report(NamedTuple):
 
     steps: int  # until it had done its last move
     work: int
+    gradients: Mapping[str, Tensor]  # of the parameters in its groups
 
 
 class Counts(NamedTuple):
@@ -152,11 +163,12 @@ async def _serve(passes: BackwardPasses, context: Context) -> list[Counts]:
     asking = _Asking(context, len(passes.pool.nodes), passes.answer_s)
     for iteration in range(passes.iterations):
         begin = partial(passes.learner.begin, iteration)
-        loss = await context.compute(begin, cost_s=passes.forward_s, lane="forward")
-        if loss is not None:
-            context.record(loss)
-        done.append(await _backward(context, passes, asking, iteration))
-        if (model := passes.learner.end(iteration)) is not None:
+        forward = await context.compute(begin, cost_s=passes.forward_s, lane="forward")
+        if forward.loss is not None:
+            context.record(forward.loss)
+        counts, gradients = await _backward(context, passes, asking, iteration, forward.groups)
+        done.append(counts)
+        if (model := passes.learner.end(iteration, gradients)) is not None:
             context.record(model)
     passes.over.append(True)
     for node in range(len(passes.pool.nodes)):
@@ -165,9 +177,13 @@ async def _serve(passes: BackwardPasses, context: Context) -> list[Counts]:
 
 
 async def _backward(
-    context: Context, passes: BackwardPasses, asking: _Asking, iteration: int
-) -> Counts:
-    """A backward pass, tried until all nodes that have subtasks are done."""
+    context: Context,
+    passes: BackwardPasses,
+    asking: _Asking,
+    iteration: int,
+    groups: Sequence[GroupPass],
+) -> tuple[Counts, dict[str, Tensor]]:
+    """A backward pass, tried until all nodes that have subtasks are done, and its gradients."""
     begin_s, first = context.now_s(), asking.attempt
     costs = passes.costs or partial(as_paper_counts, elements=passes.subtasks)
     reports = None
@@ -180,15 +196,16 @@ async def _backward(
         left = [node for node in range(len(nodes)) if node not in there]
         runs = assign(passes.subtasks, replace(passes.pool, nodes=tuple(nodes)), left)
         plan = schedule(passes.scan, len(passes.subtasks), runs, exclusive=True)
-        work, busy = costs(plan), [node for node, run in enumerate(runs) if run]
+        busy = [node for node, run in enumerate(runs) if run]
+        order = Order(asking.attempt, plan, costs(plan), groups)
         for node in busy:
-            order = Order(asking.attempt, plan, work, runs[node])
             context.send(node, Message(context.node, "order", order, control=True))
         reports = await _collect(context, passes, asking, busy)
     took_s = context.now_s() - begin_s
     steps = max(report.steps for report in reports)
     work_done = sum(report.work for report in reports)
-    return Counts(iteration, begin_s, took_s, steps, work_done, runs, asking.attempt - first)
+    counts = Counts(iteration, begin_s, took_s, steps, work_done, runs, asking.attempt - first)
+    return counts, _added(report.gradients for report in reports)
 
 
 async def _collect(
@@ -207,7 +224,7 @@ async def _collect(
             if any(there.get(node, (None, None))[1] != asking.attempt for node in waited_for):
                 return None
             patience_s *= 2
-    return list(reports.values())
+    return [reports[node] for node in busy]
 
 
 class _Asking:
@@ -247,56 +264,89 @@ async def _work(passes: BackwardPasses, context: Context) -> None:
             if task is not None:
                 task.cancel()
             attempt = message.payload.attempt
-            task = context.spawn(_carry_out(context, passes, message.payload))
+            task = context.spawn(_report(context, passes, message.payload))
         else:
             conditions = passes.pool.nodes[context.node], attempt
             context.send(server, Message(context.node, message.payload, conditions, control=True))
 
 
-async def _carry_out(context: Context, passes: BackwardPasses, order: Order) -> None:
-    """Do a node's part of a backward pass, and report."""
-    values, node = _Values(context, passes, order), context.node
-    for element in order.run:
-        values.keep(element, Combined(element, element))
+async def _report(context: Context, passes: BackwardPasses, order: Order) -> None:
+    """Do a node's part of a backward pass, and report; gradients take no time to the server."""
+    send = Delays(passes.pool, passes.random_delays).send
+    report = await carry_out(context, order, passes.pool, send)
+    done = Message(context.node, f"done {order.attempt}", report, control=True)
+    context.send(len(passes.pool.nodes), done)
+
+
+async def carry_out(context: Context, order: Order, pool: Pool, send: Send) -> Report:
+    """Do what a scan asks of the node of this number in the pool (OLPB, Alg. 2)."""
+    values, node, plan = _Values(context, order, send), context.node, order.plan
+    own = [element for element in range(plan.elements) if plan.homes[element] == node]
+    for number in own:
+        values.keep(number, Combined(number, number, element=_element(order, number)))
     steps = work = 0
-    for move, flops in zip(order.plan.moves, order.work.move_flops, strict=True):
+    for move, flops in zip(plan.moves, order.work.move_flops, strict=True):
         if move.node == node:
             left, right = await values.value(move.left), await values.value(move.right)
             assert left.last + 1 == right.first, "it combines what is not side by side"
-            await context.compute(
-                _nothing,
-                cost_s=seconds(passes.pool, node, flops),
+            element = await context.compute(
+                partial(_combined, left.element, right.element),
+                cost_s=seconds(pool, node, flops),
                 lane="scan",
                 label=f"{left.first}-{left.last} with {right.first}-{right.last}",
             )
             work, steps = work + 1, 1 + max(steps, left.steps, right.steps)
-            values.keep(move.result, Combined(left.first, right.last, steps))
-    for element in order.run:
-        prefix = order.plan.prefixes[element]
+            values.keep(move.result, Combined(left.first, right.last, steps, element))
+    gradients: list[Mapping[str, Tensor]] = []
+    for number in own:
+        prefix = plan.prefixes[number]
         if prefix is not None:
             before = await values.value(prefix)
-            assert before[:2] == (0, element - 1), "it is not what precedes the element"
-            flops = order.work.after_flops[element]
-            await context.compute(
-                _nothing,
-                cost_s=seconds(passes.pool, node, flops, dispatches=0),
+            assert before[:2] == (0, number - 1), "it is not what precedes the element"
+            flops = order.work.after_flops[number]
+            found = await context.compute(
+                partial(_parameter_gradients, order, number, before.element),
+                cost_s=seconds(pool, node, flops, dispatches=0),
                 lane="parameters" if flops else "",
-                label=f"group {element}",
+                label=f"group {number}",
             )
-    report = Message(node, f"done {order.attempt}", Report(steps, work), control=True)
-    context.send(len(passes.pool.nodes), report)
+            gradients.append(found)
+    return Report(steps, work, _added(gradients))
 
 
-def _nothing() -> None:
-    """What a node computes, but for the time that it takes."""
+def _element(order: Order, number: int) -> Element | None:
+    """The gradient of the loss by itself, or a group's Jacobian, for which no time is counted."""
+    if not order.groups:
+        return None
+    return order.groups[number - 1].jacobian() if number else np.ones(1)
+
+
+def _combined(earlier: Element | None, later: Element | None) -> Element | None:
+    """The operator ι: a product."""
+    return None if earlier is None or later is None else later @ earlier
+
+
+def _parameter_gradients(order: Order, number: int, at_end: Element | None) -> dict[str, Tensor]:
+    """Gradients of a group's parameters, from that at its end."""
+    if at_end is None:
+        return {}
+    return order.groups[number - 1].parameter_gradients(np.asarray(at_end))
+
+
+def _added(several: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Sum of gradients by parameter, which several groups may use."""
+    total: dict[str, Tensor] = {}
+    for gradients in several:
+        for name, gradient in gradients.items():
+            total[name] = total[name] + gradient if name in total else gradient
+    return total
 
 
 class _Values:
     """Values that a node has, and those that are on their way to it."""
 
-    def __init__(self, context: Context, passes: BackwardPasses, order: Order) -> None:
-        self._context, self._value_bytes = context, order.work.value_bytes
-        self._delays = Delays(passes.pool, passes.random_delays)
+    def __init__(self, context: Context, order: Order, send: Send) -> None:
+        self._context, self._value_bytes, self._send = context, order.work.value_bytes, send
         self._topic = f"value {order.attempt}"
         self._held: dict[int, Combined] = {}
         self._coming: dict[int, Delayed] = {}
@@ -309,8 +359,18 @@ class _Values:
         """Have a value, and send it to whom it is for."""
         self._held[number] = value
         for target in self._targets.get(number, ()):
-            size_bytes = self._value_bytes[number]
-            self._delays.send(self._context, target, self._topic, (number, value), size_bytes)
+            size_bytes = self._size_bytes(number, value)
+            self._send(self._context, target, self._topic, (number, value), size_bytes)
+
+    def _size_bytes(self, number: int, value: Combined) -> float:
+        """Bytes of a value: of its arrays where it has any, unless bytes do not count."""
+        if self._value_bytes is None:
+            return 0.0
+        if value.element is None:
+            return self._value_bytes[number]
+        from workbench.olpb.algorithms.gradients import size_bytes
+
+        return size_bytes(value.element)
 
     async def value(self, number: int) -> Combined:
         """Wait for a value until it is there."""
