@@ -167,7 +167,7 @@ def test_what_cannot_be_measured_yet_is_refused() -> None:
 
 
 def test_trainings_of_scans_are_refused() -> None:
-    """Nodes only keep to the time; one machine finds the gradients."""
+    """Graphs, of which gradients are found, do not travel between processes."""
     pool = olpb.Pool((olpb.Node(1e9),) * 2)
     setup = olpb.Setup("lenet5", DIGITS.fitted((1, 28, 28)), pool, iterations=1)
     with pytest.raises(UserError, match="simulate it, or measure scans alone"):
