@@ -210,11 +210,12 @@ class TestProfilingRuns:
                 raise KeyboardInterrupt
 
         monkeypatch.setattr(progress.Steps, "__call__", until_third)
+        others = {child.pid for child in multiprocessing.active_children()}
         with pytest.raises(ExperimentInterrupted) as stopped:
             profiling_runs([1000], ("sort",), seconds_per_point=0.1, repeats=2)
         assert stopped.value.frame.schema == pl.Schema(SCHEMA)
         assert stopped.value.frame["order"].to_list() == [0, 1]
-        assert multiprocessing.active_children() == []
+        assert {child.pid for child in multiprocessing.active_children()} <= others
 
     @pytest.mark.parametrize(
         ("name", "value"),
