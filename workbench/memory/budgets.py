@@ -22,9 +22,9 @@ from workbench.utils.numbers import bytes_as_text
 TRIES = 6
 """Rooms that a plan within a budget is looked for in, at most."""
 PATIENCE = 3
-"""Of them, while none fits, if the rounds are over before."""
+"""Tries without a fitting plan after which the search ends, once the rounds are over."""
 _LESS = 0.97
-"""Of a room, in the next try."""
+"""Size of the next try's room as a share of this one's."""
 
 PROMISES = 3
 """Budgets that are tried before a refusal names one."""

@@ -41,7 +41,7 @@ Element: TypeAlias = csr_array | NDArray[np.float64]
 AT_ONCE = 2**22
 """Entries of a group's Jacobian that are computed in one call."""
 MOST_ENTRIES = 2**33
-"""Of a group's Jacobian, zeros included: they are computed, though not kept."""
+"""Entries of a group's largest Jacobian; zeros are computed, though not kept, so they count."""
 
 
 @dataclass(frozen=True)

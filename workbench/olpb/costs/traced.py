@@ -15,7 +15,7 @@ from workbench.olpb.costs.backward import LOSS, NUMBER_BYTES
 from workbench.olpb.costs.subtasks import Subtask
 
 RECORDED_BYTES = 8
-"""Of a number of a tape: double precision."""
+"""Size of a number of a tape, in double precision."""
 
 
 def subtasks_of(

@@ -9,7 +9,7 @@ from workbench.figures import parts
 from workbench.olpb.paper.titles import MB, MODEL_TITLES, model_title
 
 COUNTING_TITLES = {"library": "library", "single": "library", "workbench": "PyTorch"}
-"""Whose operators' results are counted."""
+"""Titles of the two ways to count results: by the library's operators, or by PyTorch's."""
 _MEMORIES = {"without": "every result kept", "with": "planned"}
 
 
