@@ -14,8 +14,7 @@ from workbench.memory.budgets import within
 from workbench.memory.dataflow import ALIGNMENT, Dataflow, check_order, flow_of
 from workbench.memory.lifetimes import Lifetimes, lifetimes, plain_bytes
 from workbench.memory.orders import ORDERS
-from workbench.memory.packing import pack
-from workbench.memory.packing.buffers import ROUNDS
+from workbench.memory.packing import ROUNDS, pack
 from workbench.memory.pebble import pebble
 from workbench.memory.plan import MemoryPlan, certify
 from workbench.memory.recomputation import BudgetError, least_bytes

@@ -14,27 +14,28 @@ Buffers whose lifetimes ``[lower, upper)`` meet must not share an address; the p
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from workbench.memory.packing.buffers import Buffers, Effort, Ints, Table, read
+from workbench.memory.packing.buffers import Buffers, Ints, Table, read
 from workbench.memory.packing.certificates import bound, check, peak
 from workbench.memory.packing.greedy import best_fit, greedy_by_size, none
 from workbench.memory.packing.workbench import workbench
-from workbench.utils.checks import check_whole, choose
+from workbench.utils.checks import UserError, check_number, check_whole, choose
 
-__all__ = ["PACKERS", "Buffers", "Effort", "Packer", "bound", "check", "pack", "peak", "read"]
+__all__ = ["PACKERS", "ROUNDS", "Buffers", "bound", "check", "pack", "peak", "read"]
 
-Packer = Callable[[Buffers, Effort], Ints]
-"""Offsets of buffers that all take memory."""
-
-PACKERS: Mapping[str, Packer] = {
+ROUNDS = 4
+"""Of a search that is given neither rounds nor seconds."""
+PACKERS: Mapping[str, Callable[..., Ints]] = {
     "workbench": workbench,
     "greedy_by_size": greedy_by_size,
     "best_fit": best_fit,
     "none": none,
 }
+"""Offsets of buffers that all take memory; the first searches, by rounds and to a deadline."""
 
 
 def pack(
@@ -55,7 +56,8 @@ def pack(
     planner
         Name in `PACKERS`.
     rounds, time_limit_s
-        Of a planner that searches: see `Effort`. It ends earlier if it meets the bound.
+        When the planner ``workbench`` ends: after rounds, which find the same on every machine, or
+        seconds; of both, what ends first. After `ROUNDS` by default, and at the bound.
     alignment
         Every offset is a multiple of this many bytes.
 
@@ -64,7 +66,13 @@ def pack(
         Offsets in bytes, in the order of the buffers. A buffer without bytes or lifetime is at 0.
     """
     packer = choose("planner", planner, PACKERS)
-    effort = Effort(rounds, time_limit_s)
+    deadline_s, most_rounds = np.inf, np.inf if rounds is None else check_whole("rounds", rounds, 0)
+    if time_limit_s is not None:
+        if not check_number("time_limit_s", time_limit_s) > 0:
+            raise UserError(f"time_limit_s is {time_limit_s}; give seconds above 0")
+        deadline_s = time.perf_counter() + time_limit_s
+    elif rounds is None:
+        most_rounds = ROUNDS
     unit = check_whole("alignment", alignment, least=1)
     given = read(buffers)
     offsets = np.zeros(len(given), np.int64)
@@ -72,5 +80,6 @@ def pack(
     if used.any():
         chosen = given[used]
         units = Buffers(chosen.lower, chosen.upper, -(-chosen.size // unit))
-        offsets[used] = packer(units, effort) * unit
+        effort = (most_rounds, deadline_s) if packer is workbench else ()
+        offsets[used] = packer(units, *effort) * unit
     return offsets

@@ -1,8 +1,7 @@
-"""What is to be packed: the sizes and lifetimes of buffers, and how long to search."""
+"""What is to be packed: the sizes and lifetimes of buffers."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,14 +10,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workbench.utils.checks import UserError, check_number, check_whole
+from workbench.utils.checks import UserError
 
 Ints = NDArray[np.int64]
 Table = pl.DataFrame | Mapping[str, Any] | Sequence[Any]
 
 COLUMNS = ("lower", "upper", "size")
-ROUNDS = 4
-"""Of a search that is given neither rounds nor seconds."""
 MOST_BYTES = 2**60
 """Of all buffers together, so that no sum overflows."""
 
@@ -52,35 +49,6 @@ class Buffers:
     def takes_memory(self) -> NDArray[np.bool_]:
         """Which have bytes and a lifetime."""
         return (self.size > 0) & (self.lower < self.upper)
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How long to search: rounds, which find the same on every machine, or seconds.
-
-    Of both, what ends first. `ROUNDS` if neither is given.
-    """
-
-    rounds: int | None = None
-    time_limit_s: float | None = None
-
-    def __post_init__(self) -> None:
-        limit_s = self.time_limit_s
-        if limit_s is not None and not check_number("time_limit_s", limit_s) > 0:
-            raise UserError(f"time_limit_s is {limit_s}; give seconds above 0")
-        if self.rounds is not None:
-            check_whole("rounds", self.rounds, least=0)
-
-    @property
-    def most_rounds(self) -> float:
-        """Infinite where the clock alone ends them."""
-        if self.rounds is not None:
-            return self.rounds
-        return ROUNDS if self.time_limit_s is None else np.inf
-
-    def deadline_s(self) -> float:
-        """When a search that begins now ends at the latest, by `time.perf_counter`."""
-        return np.inf if self.time_limit_s is None else time.perf_counter() + self.time_limit_s
 
 
 def read(table: Table | Buffers) -> Buffers:
