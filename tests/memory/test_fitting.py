@@ -26,6 +26,7 @@ from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.recorder import tensors_in
 from workbench.memory.dataflow import dataflow
 from workbench.memory.fitting import Fitted
+from workbench.memory.fitting.module import plain_of
 from workbench.memory.fitting.planning import step_of, usual_loss
 from workbench.memory.fitting.profile import Profile, profiled
 from workbench.memory.measured import allocations
@@ -333,7 +334,7 @@ def test_changed_attributes_are_planned_again(change: str) -> None:
     ours.zero_grad()
     assert ours.fit is before
     for module in (plain, ours):
-        CHANGES[change](module)
+        CHANGES[change](plain_of(module))
         torch.manual_seed(1)
         squares(module(x)).backward()  # type: ignore[no-untyped-call]
     assert ours.fit.step is not before.step
@@ -346,7 +347,7 @@ def test_a_changed_count_of_outputs_is_planned_again(count: int) -> None:
     plain.count, x = 2, torch.randn(64, 32)
     ours = memory.fit(copy.deepcopy(plain), x, "1MB", loss=squares)
     for module in (plain, ours):
-        module.count = count
+        plain_of(module).count = count
         squares(module(x)[:2]).backward()  # type: ignore[no-untyped-call]
     same(plain, ours)
 
@@ -470,6 +471,12 @@ def test_attributes_and_modes_are_the_modules() -> None:
     assert not any(part.training for part in module.modules())
     with pytest.raises(AttributeError):
         ours.nothing  # noqa: B018
+    assert ours.plain is module
+    plain: Any = module
+    plain.rate = 1
+    with pytest.raises(UserError, match=r"set it there, as in model\.plain\.rate = …"):
+        ours.rate = 2
+    assert plain.rate == 1
     ours.double()
     assert module.get_parameter("0.weight").dtype == torch.float64
     step(ours, x.double(), torch.zeros(len(x), dtype=torch.int64))

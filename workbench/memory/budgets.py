@@ -26,9 +26,6 @@ PATIENCE = 3
 _LESS = 0.97
 """Size of the next try's room as a share of this one's."""
 
-PROMISES = 3
-"""Budgets that are tried before a refusal names one."""
-
 POINTS = 12
 """Budgets of a curve, if none are given."""
 CLOSE = 0.02
@@ -168,30 +165,6 @@ def within(
             text += f"; one of {bytes_as_text(least, up=True)} was"
         raise BudgetError(text, least)
     return best
-
-
-def reachable(
-    plan_within: Callable[[int], object],
-    least_bytes: int,
-    most_bytes: int,
-    named: Callable[[int], int],
-) -> int | None:
-    """The budget to name in a refusal: from `least_bytes` on, one that a plan is found within.
-
-    What is found on the way to one budget need not be on the way to another. `named` rounds a
-    budget up to what the refusal says. None if nothing is found below `most_bytes`.
-    """
-    least = named(least_bytes)
-    for _ in range(PROMISES):
-        if least >= most_bytes:
-            break
-        try:
-            plan_within(least)
-        except BudgetError as error:
-            least = named(error.found_bytes or most_bytes)
-        else:
-            return least
-    return None
 
 
 def _packed(flow: Dataflow, order: Sequence[int] | None = None) -> MemoryPlan:

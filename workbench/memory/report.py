@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench.graphs.inputs import InputShape
-from workbench.memory.budgets import least_reachable, reachable
+from workbench.memory.budgets import least_reachable
 from workbench.memory.dataflow import Dataflow, dataflow
 from workbench.memory.lifetimes import plain_bytes
 from workbench.memory.plan import MemoryPlan
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 BESIDE = "beside these: imported libraries, and what the C library keeps to use again"
 UNSEEN = 0.21
 """Most by which recorded steps took longer than a roofline said, as a share of a step."""
+PROMISES = 3
+"""Budgets that are tried before a refusal names one."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def survey(
     budgeted, refusal = None, ""
     if budget_bytes is not None:
         try:
-            budgeted = _within(plans[chosen], budget_bytes, beside)
+            budgeted = _budgeted(plans[chosen], budget_bytes, beside)
         except BudgetError as error:
             refusal = str(error)
     return Survey(
@@ -111,32 +113,37 @@ def survey(
     )
 
 
-def _within(plan: MemoryPlan, budget_bytes: int, beside: int) -> MemoryPlan:
-    """A plan of the same order that leaves, of a budget, what lies beside its block."""
-    flow, order = plan.flow, plan.order
+def _budgeted(plan: MemoryPlan, budget_bytes: int, beside: int) -> MemoryPlan:
+    """A plan of the same order that leaves, of a budget, what lies beside its block.
 
-    def within(room: int) -> MemoryPlan:
-        return plan_memory(flow, plan.planner, room, order=order)
+    A refusal names a budget that a plan was found within: what is found on the way to one budget
+    need not be on the way to another.
+    """
+
+    def planned(room: int) -> MemoryPlan:
+        return plan_memory(plan.flow, plan.planner, room, order=plan.order)
 
     def named(room: int) -> int:
+        """A room rounded up to what the refusal says."""
         return parse_bytes(bytes_as_text(room + beside, up=True)) - beside
 
     try:
-        return within(max(0, budget_bytes - beside))
+        return planned(max(0, budget_bytes - beside))
     except BudgetError as error:
-        least = error.found_bytes
-    least = least or least_reachable(flow, order)
+        least = named(error.found_bytes or least_reachable(plan.flow, plan.order))
     without = named(plan.total_bytes)
-    room = reachable(within, least, without, named)
-    plainly = _up(without + beside)
-    raise BudgetError(
-        f"a budget of {bytes_as_text(budget_bytes)} cannot be met: at least "
-        + (
-            plainly
-            if room is None
-            else f"{_up(room + beside)} with recomputation, {plainly} without"
-        )
-    )
+    text = _up(without + beside)
+    for _ in range(PROMISES):
+        if least >= without:
+            break
+        try:
+            planned(least)
+        except BudgetError as error:
+            least = named(error.found_bytes or without)
+        else:
+            text = f"{_up(least + beside)} with recomputation, {text} without"
+            break
+    raise BudgetError(f"a budget of {bytes_as_text(budget_bytes)} cannot be met: at least {text}")
 
 
 def _up(size_bytes: int) -> str:

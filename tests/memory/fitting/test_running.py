@@ -228,7 +228,7 @@ def test_values_that_change_unnoticed_by_pytorch_are_not_computed_from(
     change: str, plans: tuple[Fitted, Fitted]
 ) -> None:
     largest, least = map(copy.deepcopy, plans)
-    plain = copy.deepcopy(largest._plain)
+    plain = copy.deepcopy(largest.plain)
     x = torch.randn(256, 32)
 
     def train(module: nn.Module) -> None:

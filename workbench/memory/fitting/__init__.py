@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_map
 
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import check_has_parameters
-from workbench.memory.fitting.module import Fitted, FittedContainer, check_module, plain_of
+from workbench.memory.fitting.module import Fitted, FittedContainer, Plans, check_module, plain_of
 from workbench.memory.fitting.planning import Fit, Loss, Used, step_of, usual_loss
 from workbench.memory.fitting.profile import Profile
 from workbench.memory.fitting.saved import read_plan
@@ -50,7 +50,8 @@ def fit(
     """Return a module that trains as `model` does, in the same loop, within a budget.
 
     It has the parameters, buffers and names of `model`, and computes the same numbers, bit for bit:
-    what does not fit is computed again in the backward pass. Its `fit` says what that costs.
+    what does not fit is computed again in the backward pass. Its `fit` says what that costs, its
+    `plain` is `model`.
     Planning runs the loss, and each operator alone on numbers made for it: beside the module and
     its inputs it takes what the largest operator takes, as any step does; `load_fit` runs none.
     Of several passes before one backward pass, gradients of a parameter that is used more than once
@@ -77,7 +78,7 @@ def fit(
     module that cannot be traced; hooks on parts of it; autocast; another device.
     """
     model, args, kwargs, chosen = _checked(model, inputs, budget, loss, optimizer)
-    return _planned(_of(model, budget, chosen, optimizer), args, kwargs)
+    return _fitted(Plans(model, budget, chosen, optimizer), args, kwargs)
 
 
 def load_fit(path: str | os.PathLike[str], model: nn.Module, inputs: Inputs) -> Fitted:
@@ -90,23 +91,18 @@ def load_fit(path: str | os.PathLike[str], model: nn.Module, inputs: Inputs) -> 
     """
     budget_bytes, optimizer, used, profile = read_plan(path)
     model, args, kwargs, _ = _checked(model, inputs, budget_bytes, None, optimizer)
-    return _planned(_of(model, budget_bytes, used, optimizer), args, kwargs, profile)
+    return _fitted(Plans(model, budget_bytes, used, optimizer), args, kwargs, profile)
 
 
-def _of(model: nn.Module, budget: str | int, used: Used | Loss, optimizer: str) -> Fitted:
-    kind = FittedContainer if isinstance(model, Sized) else Fitted
-    return kind(model, budget, used, optimizer)
-
-
-def _planned(
-    fitted: Fitted,
+def _fitted(
+    plans: Plans,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     profile: Profile | None = None,
 ) -> Fitted:
     with ONE_AT_A_TIME, torch.enable_grad():
-        fitted.planned(args, kwargs, profile)
-    return fitted
+        plans.plan(args, kwargs, profile)
+    return (FittedContainer if isinstance(plans.module, Sized) else Fitted)(plans)
 
 
 def largest_batch(

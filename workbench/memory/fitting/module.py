@@ -20,45 +20,115 @@ from workbench.memory.fitting.running import Pending, Run, check_differentiable,
 from workbench.memory.measured import ONE_AT_A_TIME
 from workbench.utils.checks import UserError, parse_budget
 
-_SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
-
 
 class Fitted(nn.Module):
-    """A module within a budget; parameters, modes and names are those of the plain module.
+    """A module within a budget; parameters, buffers, parts and names are those of the plain module.
 
-    It is planned again for inputs of another form, for other modes, and once an attribute, a part,
-    or what is frozen has changed: a counter is better kept outside the module. Without gradients
-    the plain module runs.
+    Other attributes and methods are those of `plain`. It is planned again for inputs of another
+    form, for other modes, and once an attribute, a part, or what is frozen has changed: a counter
+    is better kept outside the module. Without gradients the plain module runs.
     """
 
-    def __init__(
-        self, module: nn.Module, budget: str | int, used: Used | Loss, optimizer: str
-    ) -> None:
+    def __init__(self, plans: Plans) -> None:
         super().__init__()
-        vars(self).update({name: vars(module)[name] for name in _SHARED})
-        vars(self).update(_plain=module, _budget=budget, _used=used, _optimizer=optimizer)
-        self.training = module.training
-        self._forget()
+        plain = plans.module
+        self._parameters, self._buffers = plain._parameters, plain._buffers
+        self._modules = plain._modules
+        self._non_persistent_buffers_set = plain._non_persistent_buffers_set
+        self._plans = plans
+        self.training = plain.training
+
+    @property
+    def plain(self) -> nn.Module:
+        """The module that was given to `fit`."""
+        return self._plans.module
+
+    @property
+    def fit(self) -> Fit:
+        """The plan of the latest step; it says what that costs."""
+        if self._plans.latest is None:
+            raise UserError("a copy of a module within a budget is planned in its first step")
+        return self._plans.latest
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the plain module does."""
-        tensors, held = tensors_in((args, kwargs)), held_by(self._plain)
+        tensors, held = tensors_in((args, kwargs)), held_by(self.plain)
         learns = any(tensor.requires_grad for tensor in (*tensors, *held.values()))
         if not (learns and torch.is_grad_enabled()):
-            return self._plain(*args, **kwargs)
-        check_differentiable(type(self._plain).__name__, (*tensors, *held.values()))
+            return self.plain(*args, **kwargs)
+        check_differentiable(type(self.plain).__name__, (*tensors, *held.values()))
         with ONE_AT_A_TIME:
-            fit = self.planned(args, kwargs)
+            fit = self._plans.plan(args, kwargs)
         passes, graph = fit.step.passes, fit.step.passes.graph
         sources = dict(graph.written_down) | {at: held[name].detach() for at, name in fit.step.held}
         for view, tensor in zip(graph.inputs, tensors, strict=False):
             sources[view.value] = tensor.detach()
         learnt = [held[name] for name in passes.parameters]
         learnt += [tensors[at] for at in passes.inputs]
-        outputs = run_passes(Run(fit.programme, sources, fit.step.name, self._pending), learnt)
-        return passes.returned.filled(outputs)
+        run = Run(fit.programme, sources, fit.step.name, self._plans.pending)
+        return passes.returned.filled(run_passes(run, learnt))
 
-    def planned(
+    def train(self, mode: bool = True) -> Fitted:
+        """Set the mode, of the plain module too."""
+        self.plain.train(mode)
+        self.training = mode
+        return self
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Return that of the plain module."""
+        return self.plain.state_dict(*args, **kwargs)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Load into the plain module."""
+        return self.plain.load_state_dict(*args, **kwargs)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse attributes of the plain module, which would not see them change here."""
+        if name not in vars(self) and "_plans" in vars(self) and name in vars(self.plain):
+            raise UserError(
+                f"{name} is an attribute of the {type(self.plain).__name__} within a budget: set "
+                f"it there, as in model.plain.{name} = …"
+            )
+        super().__setattr__(name, value)
+
+
+class FittedContainer(Fitted):
+    """A module within a budget that has parts by number or name, as ``nn.Sequential``."""
+
+    plain: Any
+
+    def __len__(self) -> int:
+        return len(self.plain)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.plain[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.plain)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.plain
+
+
+class Plans:
+    """Plans of a module's steps within a budget, by the form of their inputs.
+
+    A copy makes its own.
+    """
+
+    def __init__(
+        self, module: nn.Module, budget: str | int, used: Used | Loss, optimizer: str
+    ) -> None:
+        self.module, self.budget, self.used, self.optimizer = module, budget, used, optimizer
+        self.latest: Fit | None = None
+        self.pending: weakref.WeakSet[Pending] = weakref.WeakSet()
+        self._steps: dict[Hashable, Step] = {}
+        self._fits: dict[Hashable, Fit] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Plans, (self.module, self.budget, self.used, self.optimizer)
+
+    def plan(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], profile: Profile | None = None
     ) -> Fit:
         """The plan for a step on such inputs, beside what earlier steps have left.
@@ -66,95 +136,32 @@ class Fitted(nn.Module):
         A `profile` is of a saved plan; by default operators are measured.
         Raises `BudgetError`: nothing is within the budget.
         """
-        check_module(self._plain, (args, kwargs))
-        key = _form_of(self._plain, args, kwargs)
+        module = self.module
+        check_module(module, (args, kwargs))
+        key = _form_of(module, args, kwargs)
         if key not in self._steps:
-            found = step_of(self._plain, args, kwargs, self._used, self._optimizer, profile=profile)
-            _remember(self._steps, key, found[0])
-            vars(self)["_used"] = found[1]
-        step: Step = self._steps[key]
-        vars(self)["_budget"] = parse_budget(
-            self._budget, lambda: step.plain_bytes
-        )  # once in bytes
-        gradients = [one.grad for one in self.parameters() if one.is_leaf and one.grad is not None]
+            found, self.used = step_of(
+                module, args, kwargs, self.used, self.optimizer, profile=profile
+            )
+            _remember(self._steps, key, found)
+        step = self._steps[key]
+        self.budget = parse_budget(self.budget, lambda: step.plain_bytes)  # once in bytes
+        gradients = [
+            one.grad for one in module.parameters() if one.is_leaf and one.grad is not None
+        ]
         taken = sum(gradient.nbytes for gradient in gradients)
-        taken += sum(pending.size_bytes for pending in self._pending)
+        taken += sum(pending.size_bytes for pending in self.pending)
         if (key, taken) not in self._fits:
-            _remember(self._fits, (key, taken), step.plan(self._budget, taken))
-        fit: Fit = self._fits[key, taken]
-        vars(self)["_fit"] = fit
-        return fit
-
-    @property
-    def fit(self) -> Fit:
-        """The plan of the latest step; it says what that costs."""
-        fit: Fit = self._fit
-        return fit
-
-    def train(self, mode: bool = True) -> Fitted:
-        """Set the mode, of the plain module too."""
-        self._plain.train(mode)
-        self.training = mode
-        return self
-
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Return that of the plain module."""
-        return self._plain.state_dict(*args, **kwargs)
-
-    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Load into the plain module."""
-        return self._plain.load_state_dict(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        """What else the plain module has."""
-        if "_plain" not in vars(self):
-            raise AttributeError(name)
-        return getattr(vars(self)["_plain"], name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set what is not of a plan on the plain module."""
-        is_own = name in vars(self) or hasattr(type(self), name)
-        if is_own:
-            super().__setattr__(name, value)
-        else:
-            setattr(self._plain, name, value)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without plans: a copy makes its own."""
-        return {key: value for key, value in vars(self).items() if key not in _PLANS}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._forget()
-
-    def _forget(self) -> None:
-        pending: weakref.WeakSet[Pending] = weakref.WeakSet()
-        vars(self).update(_steps={}, _fits={}, _pending=pending)
-
-
-class FittedContainer(Fitted):
-    """A module within a budget that has parts by number or name, as ``nn.Sequential``."""
-
-    def __len__(self) -> int:
-        return len(self._plain)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._plain[key]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._plain)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._plain
+            _remember(self._fits, (key, taken), step.plan(self.budget, taken))
+        self.latest = self._fits[key, taken]
+        return self.latest
 
 
 def plain_of(module: nn.Module) -> nn.Module:
     """The module that one within a budget is made of; any other as it is."""
-    plain: nn.Module = module._plain if isinstance(module, Fitted) else module
-    return plain
+    return module.plain if isinstance(module, Fitted) else module
 
 
-_PLANS = ("_steps", "_fits", "_fit", "_pending")
 KEPT = 8
 """Forms of a step that are remembered with their plans, and numbers of bytes taken before one."""
 

@@ -110,6 +110,7 @@ class _Runs(NamedTuple):
 def search(
     columns: Columns,
     area: Floats,
+    *,
     cost_offset: float,
     width: int,
     peak_below: int,

@@ -54,6 +54,13 @@ def workbench(buffers: Buffers, most_rounds: float, deadline_s: float) -> Ints:
         if again and not which:
             width = min(GROWTH * width, most)
         counted = area * np.exp(random.normal(0.0, NOISE if again else 0.0, len(size)))
-        better = search(columns, counted, COST_OFFSETS[which], round(width), peak(best), deadline_s)
+        better = search(
+            columns,
+            counted,
+            cost_offset=COST_OFFSETS[which],
+            width=round(width),
+            peak_below=peak(best),
+            deadline_s=deadline_s,
+        )
         best = best if better is None else better
     return best
