@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from workbench.graphs.private import canonical_mask, none_or_dtype, project_packed
+
 MULTI_HEAD = functional.multi_head_attention_forward
 
 _RARE = ("bias_k", "bias_v", "static_k", "static_v")
@@ -69,8 +71,7 @@ def _projected(
     """Project by packed weights; by a call for each input, which may be of different layers."""
     query, key, value = given
     if query is key and key is value:
-        project = functional._in_projection_packed  # type: ignore[attr-defined]
-        return tuple(call(project, *given, weight, bias))
+        return tuple(call(project_packed, *given, weight, bias))
     width = query.shape[-1]
     widths = [width, 2 * width] if key is value else [width] * 3
     weights = call(Tensor.split, weight, widths)
@@ -108,17 +109,17 @@ def attend(
     heads x positions x positions, or without heads their average.
     """
     (positions, samples, _), source = query.shape, len(key)
-    padding = functional._canonical_mask(
+    padding = canonical_mask(
         mask=key_padding_mask,
         mask_name="key_padding_mask",
-        other_type=functional._none_or_dtype(attn_mask),
+        other_type=none_or_dtype(attn_mask),
         other_name="attn_mask",
         target_type=query.dtype,
     )
     if is_causal and padding is None and not need_weights:
         attn_mask = None
     else:
-        attn_mask = functional._canonical_mask(
+        attn_mask = canonical_mask(
             mask=attn_mask,
             mask_name="attn_mask",
             other_type=None,

@@ -9,31 +9,27 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
-
-def next_node() -> int:
-    """Number of the next autograd node that this thread makes."""
-    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
+from workbench.graphs.private import next_sequence_number, sequence_number
 
 
 class NodeCounter:
     """Gives each operator, from within, the number of the first node that may be its own."""
 
     def __init__(self) -> None:
-        self._next = next_node()
+        self._next = next_sequence_number()
 
     def first_node(self) -> int:
         """Its number; that of a node still to come, if the running operator made none."""
-        before, self._next = self._next, next_node()
+        before, self._next = self._next, next_sequence_number()
         return self._next - 1 if self._next > before else self._next
 
 
 def owner(node: Node, first_nodes: Sequence[int]) -> int:
     """Whose a node is, given the first node of each in order: the last that is not later."""
-    return max(bisect_right(first_nodes, node._sequence_nr()) - 1, 0)
+    return max(bisect_right(first_nodes, sequence_number(node)) - 1, 0)
 
 
 def nodes_behind(outputs: Sequence[Tensor]) -> Iterator[Node]:

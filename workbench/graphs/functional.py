@@ -15,8 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._prims_common import compute_elementwise_output_strides
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, functionalize, grad
 from torch.nn import functional as functional_calls
 from torch.nn.functional import alpha_dropout, cross_entropy, dropout
@@ -24,6 +22,12 @@ from torch.overrides import TorchFunctionMode
 
 from workbench.graphs.graph import Recording
 from workbench.graphs.inputs import arguments
+from workbench.graphs.private import (
+    FakeTensorMode,
+    compute_elementwise_output_strides,
+    grouped_mm,
+    neg_view,
+)
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.graphs.recording import (
     check_has_parameters,
@@ -207,7 +211,7 @@ class DrawingInPlace(TorchFunctionMode):
 _DROPOUTS = frozenset([dropout, alpha_dropout, torch.dropout, torch.alpha_dropout])
 """Those whose mask has the form of the input."""
 
-_GROUPED: Any = (functional_calls.grouped_mm, torch._grouped_mm)
+_GROUPED: Any = (functional_calls.grouped_mm, grouped_mm)
 
 _WRITING = frozenset(
     [
@@ -264,4 +268,4 @@ def faked(tensor: Tensor) -> Tensor:
     form = (tensor.shape, tensor.stride())
     fake = torch.empty_strided(*form, dtype=tensor.dtype, device="cpu")
     fake = fake.conj() if tensor.is_conj() else fake
-    return torch._neg_view(fake) if tensor.is_neg() else fake
+    return neg_view(fake) if tensor.is_neg() else fake

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.func import functional_call
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
@@ -33,6 +32,7 @@ from workbench.graphs.functional import DrawingInPlace, faked, functional
 from workbench.graphs.generators import parts_that_draw
 from workbench.graphs.graph import Operand, Operator, Recording, Value, View
 from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.private import FakeTensorMode, storage_key, unset_fake_temporarily
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.graphs.recording import (
     Advice,
@@ -214,8 +214,8 @@ class _AsKernelsDo(Recorder):  # type: ignore[no-untyped-call]
     def _called(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         out = func(*args, **kwargs)
         given, made = tensors_in((args, kwargs)), tensors_in(out)
-        held = {tensor.untyped_storage()._cdata for tensor in given}
-        is_new = not any(tensor.untyped_storage()._cdata in held for tensor in made)
+        held = {storage_key(tensor) for tensor in given}
+        is_new = not any(storage_key(tensor) in held for tensor in made)
         plain = all(tensor.is_contiguous() for tensor in given) and func is not _LSTM
         if plain or not is_new or not made or func._schema.is_mutable:
             return out
@@ -434,10 +434,10 @@ def _not_alone(outputs: Sequence[Tensor], others: Sequence[Tensor]) -> frozenset
 
     What is conjugated or negated lazily gets memory of its own, too.
     """
-    taken = {other.untyped_storage()._cdata for other in others}
+    taken = {storage_key(other) for other in others}
     found = set[int]()
     for at, output in enumerate(outputs):
-        storage = output.untyped_storage()._cdata
+        storage = storage_key(output)
         if storage in taken or output.is_conj() or output.is_neg():
             found.add(at)
         taken.add(storage)

@@ -15,20 +15,24 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import Node
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
-from torch.utils.checkpoint import CheckpointFunction
 from torch.utils.flop_counter import flop_registry
 
 from workbench.graphs.autograd_nodes import NodeCounter, owner
 from workbench.graphs.graph import Operand, Operator, Parameter, Phase, Recording, Value, View
+from workbench.graphs.private import (
+    CHECKPOINT_NODE,
+    FakeTensor,
+    OpOverload,
+    current_node,
+    sequence_number,
+    storage_key,
+)
 
 _aten = torch.ops.aten
-_CHECKPOINT: Any = CheckpointFunction._backward_cls
-
 WEIGHTED = frozenset(flop_registry) | {
     _aten.mv,
     _aten.embedding,
@@ -74,7 +78,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._again: dict[int, int] = {}  # node that runs a forward pass again -> next operator
         self._nodes = NodeCounter()
         for index, (name, parameter) in enumerate(parameters.items()):
-            held = self._held.get(parameter.untyped_storage()._cdata)
+            held = self._held.get(storage_key(parameter))
             before = self._values[held[1]].parameters if held else frozenset[int]()
             self._hold(parameter, "parameter", before | {index}, name)
         for name, tensor in others.items():
@@ -101,7 +105,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def view(self, tensor: Tensor) -> View:
         """Return what a tensor shows now."""
-        held = self._held.get(tensor.untyped_storage()._cdata)
+        held = self._held.get(storage_key(tensor))
         value = held[1] if held else self._hold(tensor, "constant")
         if held is None and type(tensor) is Tensor and not tensor.is_meta:
             self._written_down[value] = tensor  # a number in the module's code, as it is
@@ -143,7 +147,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _node(self) -> Node | None:
         """The autograd node whose gradient is being computed."""
-        return torch._C._current_autograd_node()
+        return current_node()
 
     def _called(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
@@ -153,10 +157,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = returned(func, arguments, out)
         reads = tuple(map(self.view, inputs))
         numbers = iter(range(len(inputs)))
-        read = {tensor.untyped_storage()._cdata for tensor in inputs}
+        read = {storage_key(tensor) for tensor in inputs}
         makes: dict[int, View] = {}
         for tensor in tensors_in(out):
-            key = tensor.untyped_storage()._cdata
+            key = storage_key(tensor)
             is_view = key in read and not writes(func)
             if not is_view and key not in makes:
                 self._hold(tensor, "operator")
@@ -189,9 +193,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if node is None:
             return len(self.operators) - 1
         entry = owner(node, self._first_nodes)
-        if not isinstance(node, _CHECKPOINT):
+        if not isinstance(node, CHECKPOINT_NODE):
             return self._of_nodes[entry]
-        number = int(node._sequence_nr())
+        number = sequence_number(node)
         if self._first_nodes[entry] < number and entry + 1 < len(self._first_nodes):
             entry += 1  # its first operator also follows the nodes of checkpoints within it
         at = self._again.get(number, self._of_nodes[entry])
@@ -211,11 +215,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> int:
         """Note that a storage holds a new value from now on; its number."""
         storage = tensor.untyped_storage()
-        held = self._held.get(storage._cdata)
+        held = self._held.get(storage_key(tensor))
         reference = held[0] if held else StorageWeakRef(storage)  # type: ignore[no-untyped-call]
         number = self._values[held[1]].storage if held else len(self._held)
         index = len(self._values)
-        self._held[storage._cdata] = (reference, index)
+        self._held[storage_key(tensor)] = (reference, index)
         self._values.append(Value(origin, number, storage.nbytes(), parameters, name))
         return index
 
@@ -247,7 +251,7 @@ def writes(func: Any) -> bool:
 
 def returned(func: Any, arguments: Any, out: Any) -> Any:
     """What counts of an operator's results: some return more, or more on shapes alone."""
-    if not isinstance(func, torch._ops.OpOverload):
+    if not isinstance(func, OpOverload):
         return out
     if func._overloadpacket is _aten.mkldnn_rnn_layer:
         return out[:3]  # without the workspace for gradients

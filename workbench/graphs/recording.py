@@ -12,13 +12,10 @@ from functools import partial
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any, NamedTuple, TypeVar
-from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.modules import transformer
-from torch.nn.modules.batchnorm import _NormBase
 from torch.overrides import TorchFunctionMode
 
 from workbench.graphs.attention import (
@@ -30,6 +27,7 @@ from workbench.graphs.attention import (
 )
 from workbench.graphs.graph import Recording, UntraceableError
 from workbench.graphs.inputs import arguments
+from workbench.graphs.private import FAKE_LOG, NormBase, said_to_be_compiled
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.utils.checks import UserError
 
@@ -235,7 +233,7 @@ def layers_by_module(module: nn.Module, enter: Callable[[str], object]) -> Itera
 
 
 def _starts_layer(part: nn.Module) -> bool:
-    norms = (_NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.PReLU)
+    norms = (NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.PReLU)
     return not isinstance(part, norms) and any(p is not None for p in part._parameters.values())
 
 
@@ -257,18 +255,10 @@ def as_compiled(trace: Callable[[], T]) -> T:
         return trace()
     except UntraceableError as error:
         try:
-            with (
-                patch.object(torch.compiler, "_is_compiling_flag", True),
-                patch.object(transformer, "_detect_is_causal_mask", _said_to_be_causal),
-            ):
+            with said_to_be_compiled():
                 return trace()
         except UserError:
             raise error from error.__cause__
-
-
-def _said_to_be_causal(mask: Tensor | None, is_causal: bool | None, size: int | None) -> bool:
-    """Whether the caller says so, where PyTorch would look into the mask."""
-    return is_causal is True
 
 
 class Advice(NamedTuple):
@@ -321,7 +311,7 @@ def explained(
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep back PyTorch's own tracebacks of what is explained."""
-    log = logging.getLogger("torch._subclasses.fake_tensor")
+    log = logging.getLogger(FAKE_LOG)
     was_quiet, log.disabled = log.disabled, True
     try:
         yield

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from workbench.graphs.graph import Operand, Operator, Recording, View
+from workbench.graphs.private import neg_view
 from workbench.graphs.recorder import returned, tensors_in
 from workbench.graphs.recording import held_tensors
 from workbench.utils.checks import UserError
@@ -60,7 +61,7 @@ def empty(view: View) -> Tensor:
 def _with_bits(tensor: Tensor, view: View) -> Tensor:
     """The same memory, read conjugated and negated as the view is."""
     tensor = tensor if tensor.is_conj() == view.is_conj else tensor.conj()
-    return tensor if tensor.is_neg() == view.is_neg else torch._neg_view(tensor)
+    return tensor if tensor.is_neg() == view.is_neg else neg_view(tensor)
 
 
 def call(operator: Operator, read: Sequence[Tensor]) -> Any:
@@ -97,7 +98,7 @@ def shown(base: Tensor, view: View, offset: int = 0) -> Tensor:
     if base.dtype != dtype:
         count = max(0, -(-span(view) * dtype.itemsize // base.itemsize))
         base = base.conj() if base.is_conj() else base
-        base = torch._neg_view(base) if base.is_neg() else base
+        base = neg_view(base) if base.is_neg() else base
         base = torch.as_strided(base, (count,), (1,), start).view(dtype)
         start = base.storage_offset()
     return _with_bits(torch.as_strided(base, view.shape, view.strides, start + view.offset), view)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.graphs.graph import Operator, View
+from workbench.graphs.private import OpOverload
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.running import call, check_inputs, empty, shown, sources, span
 from workbench.memory.dataflow import Step
@@ -83,7 +84,7 @@ class Arena:
             args, kwargs = operator.arguments
             operator = replace(operator, arguments=((*args[:6], 0.0, *args[7:]), kwargs))
         function = operator.function
-        if isinstance(function, torch._ops.OpOverload) and function._schema.is_mutable:
+        if isinstance(function, OpOverload) and function._schema.is_mutable:
             self._calls.append(partial(call, operator, reads))  # writes into what it reads
             return
         results = [self._tensor(view) for view in operator.results]

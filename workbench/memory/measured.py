@@ -18,6 +18,7 @@ from torch import Tensor
 
 from workbench.graphs.functional import LEARNING_RATE, Loss, default_loss
 from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.private import memory_events
 from workbench.graphs.running import check_inputs
 from workbench.memory.arena import Arena
 from workbench.memory.plan import MemoryPlan
@@ -111,17 +112,7 @@ def allocations(runs: Iterable[Callable[[], object]]) -> list[int]:
                 run()
             del run  # with the numbers that it holds, before the next is made
             count += 1
-    assert profiled.profiler is not None
-    events = profiled.profiler.kineto_results.events()
-    marks = sorted(
-        (event.start_ns(), event.start_ns() + event.duration_ns())
-        for event in events
-        if event.name() == _MARK
-    )
-    changes = sorted(
-        ((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"),
-        key=lambda change: change[0],
-    )
+    marks, changes = memory_events(profiled, _MARK)
     times = [at_ns for at_ns, _ in changes]
     peaks = list[int]()
     for first_ns, last_ns in marks:

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from workbench.graphs.autograd_nodes import NodeCounter, next_node, nodes_behind, owner
+from workbench.graphs.autograd_nodes import NodeCounter, nodes_behind, owner
+from workbench.graphs.private import next_sequence_number
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import layers_by_module, run_backward
 from workbench.utils.checks import UserError
@@ -135,7 +136,7 @@ def by_modules(module: nn.Module, layers: Sequence[str]) -> Marking:
     def marking(laps: Laps) -> AbstractContextManager[object]:
         def enter(name: str) -> None:
             if name in numbers:  # else: a module that was not called when layers were found
-                laps.switch(numbers[name], next_node())
+                laps.switch(numbers[name], next_sequence_number())
 
         return layers_by_module(module, enter)
 

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 
-import torch
-
 from workbench.graphs.graph import Operator, View, trained_statistics
 from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.private import OpOverload
 from workbench.graphs.recorder import seen_one_way, writes
 
 Pattern = Callable[[OperatorGraph], OperatorGraph]
@@ -33,7 +32,7 @@ def reads(graph: OperatorGraph) -> Counter[int]:
 def is_pure(operator: Operator) -> bool:
     """Whether it does nothing but return what follows from what it reads."""
     function = operator.function
-    if not isinstance(function, torch._ops.OpOverload):
+    if not isinstance(function, OpOverload):
         return True
     return not (operator.is_random or writes(function) or trained_statistics(operator))
 

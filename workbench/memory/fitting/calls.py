@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from workbench.graphs.graph import Operand, Operator, View
+from workbench.graphs.private import has_kernel
 from workbench.graphs.recorder import returned
 from workbench.graphs.running import laid_out, shown
 
@@ -131,7 +132,7 @@ def writing_form(function: Any) -> tuple[Any, tuple[str, ...]] | None:
             if not argument.is_out
         ]
         names = tuple(argument.name for argument in other._schema.arguments if argument.is_out)
-        if names and taken == wanted and _has_kernel(other):
+        if names and taken == wanted and has_kernel(other):
             return other, names
     return None
 
@@ -139,8 +140,3 @@ def writing_form(function: Any) -> tuple[Any, tuple[str, ...]] | None:
 def _relu(tensor: Tensor, *, out: Tensor) -> Tensor:
     torch.ops.aten.clamp_min.out(tensor, 0, out=out)
     return out
-
-
-def _has_kernel(function: Any) -> bool:
-    """Whether it writes itself: others that PyTorch offers call the plain form, and copy."""
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "CPU"))

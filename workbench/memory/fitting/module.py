@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 
+from workbench.graphs.private import HOOKS, share_parts
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import check_not_compiled, held_tensors
 from workbench.memory.fitting.planning import Fit, Loss, Step, Used, step_of
@@ -32,9 +33,7 @@ class Fitted(nn.Module):
     def __init__(self, plans: Plans) -> None:
         super().__init__()
         plain = plans.module
-        self._parameters, self._buffers = plain._parameters, plain._buffers
-        self._modules = plain._modules
-        self._non_persistent_buffers_set = plain._non_persistent_buffers_set
+        share_parts(self, plain)
         self._plans = plans
         self.training = plain.training
 
@@ -187,7 +186,7 @@ def check_module(module: nn.Module, inputs: object) -> None:
                 f"{type(module).__name__} has a part {name!r} that is within a budget already: "
                 "put the module that was given to fit in its place, and fit the whole"
             )
-        hooks = [key for key, value in vars(part).items() if key in _HOOKS and value]
+        hooks = [key for key, value in vars(part).items() if key in HOOKS and value]
         if hooks:
             where = f"{name!r}" if name else "the module"
             raise UserError(
@@ -206,9 +205,6 @@ def check_module(module: nn.Module, inputs: object) -> None:
         elsewhere = {tensor.device.type for tensor in tensors} - {"cpu"}
         if elsewhere:
             raise UserError(f"{what} on {', '.join(sorted(elsewhere))}; fit plans for the CPU")
-
-
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def _form_of(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from workbench.graphs.functional import default_loss
 from workbench.graphs.graph import View
 from workbench.graphs.passes import Passes, Returned, Strides, trace_passes
+from workbench.graphs.private import storage_key
 from workbench.graphs.recorder import tensors_in, view_of
 from workbench.graphs.recording import as_compiled, held_tensors
 from workbench.memory.dataflow import dataflow
@@ -347,5 +348,5 @@ _COUNT_BYTES = 4
 
 def storage_bytes(tensors: Iterable[Tensor]) -> int:
     """Bytes that tensors hold together, each storage once."""
-    storages = {one.untyped_storage()._cdata: one.untyped_storage().nbytes() for one in tensors}
+    storages = {storage_key(one): one.untyped_storage().nbytes() for one in tensors}
     return sum(storages.values())

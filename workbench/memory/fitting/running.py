@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch._C._functorch import is_legacy_batchedtensor
 from torch.autograd.forward_ad import unpack_dual
 from torch.autograd.graph import disable_saved_tensors_hooks
 
 from workbench.graphs.graph import View
+from workbench.graphs.private import is_legacy_batchedtensor, transforms_are_active
 from workbench.graphs.running import laid_out
 from workbench.memory.fitting.calls import Registers, lens
 from workbench.memory.fitting.programme import Programme
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 def check_differentiable(name: str, tensors: Iterable[Tensor]) -> None:
     """Refuse derivatives other than a backward pass's, and hooks on what autograd saves."""
     tangents = (unpack_dual(tensor).tangent for tensor in tensors)  # type: ignore[no-untyped-call]
-    if torch._C._are_functorch_transforms_active() or any(one is not None for one in tangents):
+    if transforms_are_active() or any(one is not None for one in tangents):
         raise UserError(
             f"{name} is within a budget and has no derivatives of torch.func or in forward mode: "
             f"{_PLAIN}"
@@ -64,7 +64,7 @@ _PLAIN = "use the module that was given to fit for them, which has the same para
 
 
 def _check_first_derivative(name: str, tangents: Sequence[Tensor | None]) -> None:
-    are_batched = torch._C._are_functorch_transforms_active() or any(
+    are_batched = transforms_are_active() or any(
         tangent is not None and is_legacy_batchedtensor(tangent) for tangent in tangents
     )
     if torch.is_grad_enabled() or are_batched:
