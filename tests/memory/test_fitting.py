@@ -285,7 +285,7 @@ def test_parameters_that_are_frozen_later() -> None:
 
 def test_outputs_that_nothing_leads_to_any_more() -> None:
     plain = calling(lambda one, x: (one.second(one.first(x)), one.first(x)))
-    ours = memory.fit(copy.deepcopy(plain), torch.randn(64, 32), "1MB", loss=squares)
+    ours: Any = memory.fit(copy.deepcopy(plain), torch.randn(64, 32), "1MB", loss=squares)
     x = torch.randn(64, 32)
     for module in (plain, ours):
         for parameter in module.first.parameters():
@@ -347,7 +347,8 @@ def test_a_changed_count_of_outputs_is_planned_again(count: int) -> None:
     plain.count, x = 2, torch.randn(64, 32)
     ours = memory.fit(copy.deepcopy(plain), x, "1MB", loss=squares)
     for module in (plain, ours):
-        plain_of(module).count = count
+        part: Any = plain_of(module)
+        part.count = count
         squares(module(x)[:2]).backward()  # type: ignore[no-untyped-call]
     same(plain, ours)
 

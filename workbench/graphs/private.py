@@ -85,7 +85,7 @@ def storage_key(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def has_kernel(function: OpOverload) -> bool:
+def has_kernel(function: Any) -> bool:
     """Whether an operator has a kernel for the CPU; others call another form of it, and copy."""
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "CPU"))
 
@@ -119,11 +119,11 @@ def memory_events(
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """Of a profile of memory: begin and end of each `mark` in ns; time and bytes of each change.
 
-    Both by time. Kineto's own events: the public ones take seconds for thousands of changes.
+    Both by time, of Kineto's own events.
     """
-    assert profiled.profiler is not None
+    profiler: Any = profiled.profiler
     marks, changes = list[tuple[int, int]](), list[tuple[int, int]]()
-    for event in profiled.profiler.kineto_results.events():
+    for event in profiler.kineto_results.events():
         if event.name() == mark:
             marks.append((event.start_ns(), event.start_ns() + event.duration_ns()))
         elif event.name() == "[memory]":

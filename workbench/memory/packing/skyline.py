@@ -141,7 +141,7 @@ def search(
         kept = order[np.sort(cheapest)[:width]]
         if not len(kept):
             return None
-        moves = _Moves(*(column[kept] for column in moves))
+        moves = _Moves._make(column[kept] for column in moves)
         history.append(moves)
         beam = _after(columns, beam, moves)
     offsets, end = np.zeros(len(area), np.int64), int(beam.reach.max(axis=1).argmin())
@@ -188,7 +188,7 @@ def _moves(columns: Columns, area: Floats, beam: _Beam, bound: int, peak_below: 
         if not ((np.add.reduceat(choices, head) == 0) & (peak < peak_below)).any():
             break
     chosen, at_right = _branches(runs, run, first[buffer], last[buffer])
-    packing, buffer, run, at_right = (one[chosen] for one in (packing, buffer, run, at_right))
+    packing, buffer, run, at_right = packing[chosen], buffer[chosen], run[chosen], at_right[chosen]
     row = packing * beam.height.shape[1]
     begin = np.where(at_right, row + last[buffer] + 1, runs.begin[run])
     end = np.where(at_right, runs.end[run], row + first[buffer])
