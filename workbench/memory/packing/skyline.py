@@ -44,8 +44,12 @@ class Columns(NamedTuple):
     last: Ints  # included
     size: Ints  # bytes
     load: Ints  # bytes alive in each column
-    area: Floats  # columns times bytes of each buffer
     signature: Ints  # random, the same for buffers of equal columns and size; sums tell sets apart
+
+    @property
+    def area(self) -> Floats:
+        """Columns times bytes of each buffer."""
+        return self.size * (self.last + 1.0 - self.first)
 
 
 def columns_of(buffers: Buffers) -> Columns:
@@ -62,8 +66,7 @@ def columns_of(buffers: Buffers) -> Columns:
     np.subtract.at(change, last + 1, size)
     _, kind = np.unique(np.stack([first, last, size]), axis=1, return_inverse=True)
     signature = np.random.default_rng(0).integers(2**63, size=count)[kind.ravel()]
-    area = size * (last + 1.0 - first)
-    return Columns(first, last, size, change.cumsum(), area, signature)
+    return Columns(first, last, size, change.cumsum(), signature)
 
 
 @dataclass(eq=False)
@@ -106,6 +109,7 @@ class _Runs(NamedTuple):
 
 def search(
     columns: Columns,
+    area: Floats,
     *,
     cost_offset: float,
     width: int,
@@ -114,23 +118,23 @@ def search(
 ) -> Ints | None:
     """Return offsets with a peak below a given one, or None if the beam found none in time.
 
-    The larger `cost_offset`, the more the area placed counts beside waste. `deadline_s` is by
-    `time.perf_counter`.
+    `area` is what placing a buffer counts for; the larger `cost_offset`, the more it does beside
+    waste. `deadline_s` is a time of `time.perf_counter`.
     """
-    load, bound, count = columns.load, int(columns.load.max()), len(columns.size)
+    load, bound = columns.load, int(columns.load.max())
     beam = _Beam(
         height=np.where(load > 0, 0, FULL)[None],
         reach=load[None].copy(),
-        unplaced=np.ones((1, count), bool),
+        unplaced=np.ones((1, len(area)), bool),
         cost=np.array([cost_offset * _cost(load, bound).sum()]),
         area=np.zeros(1),
         placed=np.zeros(1, np.int64),
     )
     history: list[_Moves] = []
-    for _ in range(count):
+    for _ in range(len(area)):
         if time.perf_counter() > deadline_s:
             return None
-        moves = _moves(columns, beam, bound, peak_below)
+        moves = _moves(columns, area, beam, bound, peak_below)
         possible = np.flatnonzero(moves.peak < peak_below)
         order = possible[np.argsort((moves.cost / moves.area)[possible], kind="stable")]
         _, cheapest = np.unique(moves.placed[order], return_index=True)  # of each set placed
@@ -140,7 +144,7 @@ def search(
         moves = _Moves._make(column[kept] for column in moves)
         history.append(moves)
         beam = _after(columns, beam, moves)
-    offsets, end = np.zeros(count, np.int64), int(beam.reach.max(axis=1).argmin())
+    offsets, end = np.zeros(len(area), np.int64), int(beam.reach.max(axis=1).argmin())
     for moves in reversed(history):
         offsets[moves.buffer[end]] = moves.offset[end]
         end = int(moves.packing[end])
@@ -159,7 +163,7 @@ def _growth(rise: Ints, bound: int) -> Floats:
     return growth
 
 
-def _moves(columns: Columns, beam: _Beam, bound: int, peak_below: int) -> _Moves:
+def _moves(columns: Columns, area: Floats, beam: _Beam, bound: int, peak_below: int) -> _Moves:
     """Moves into one valley of each packing, after valleys that hold nothing are filled up."""
     first, last = columns.first, columns.last
     while True:
@@ -202,7 +206,7 @@ def _moves(columns: Columns, beam: _Beam, bound: int, peak_below: int) -> _Moves
         end - row,
         rise,
         beam.cost[packing] + added,
-        beam.area[packing] + columns.area[buffer],
+        beam.area[packing] + area[buffer],
         np.maximum(peak[packing], np.where(rise > 0, highest, 0)),
         beam.placed[packing] + columns.signature[buffer],
     )

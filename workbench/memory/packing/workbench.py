@@ -20,6 +20,8 @@ MOST_CELLS = 2**23
 """The width stays below, so that the search stays below a gigabyte."""
 GROWTH = 1.4
 """Of the width, once all cost offsets have had a round."""
+NOISE = 0.5
+"""Spread of the logarithm of what a buffer's area counts for, after the first width."""
 
 
 def workbench(buffers: Buffers, most_rounds: float, deadline_s: float) -> Ints:
@@ -29,7 +31,7 @@ def workbench(buffers: Buffers, most_rounds: float, deadline_s: float) -> Ints:
     """
     columns = columns_of(buffers)
     size, length = columns.size, columns.last + 1 - columns.first
-    bound = int(columns.load.max())
+    bound, area = int(columns.load.max()), 1.0 * size * length
 
     def peak(offsets: Ints) -> int:
         return int((offsets + size).max())
@@ -44,14 +46,17 @@ def workbench(buffers: Buffers, most_rounds: float, deadline_s: float) -> Ints:
         best = min(best, place_in_order(buffers, np.lexsort(keys)), key=peak)
     most = max(MOST_CELLS // len(size), NARROWEST)
     width = float(min(max(CELLS // len(size), NARROWEST), WIDEST))
+    random = np.random.default_rng([0, len(size)])
     for number in count():
         if number >= most_rounds or ends(best):
             break
         again, which = divmod(number, len(COST_OFFSETS))
         if again and not which:
             width = min(GROWTH * width, most)
+        counted = area * np.exp(random.normal(0.0, NOISE if again else 0.0, len(size)))
         better = search(
             columns,
+            counted,
             cost_offset=COST_OFFSETS[which],
             width=round(width),
             peak_below=peak(best),
