@@ -83,29 +83,28 @@ def trade(
 
 
 def least_reachable(flow: Dataflow, order: Sequence[int] | None = None) -> int:
-    """Bytes alive at once in the smallest plan that computing again reaches, to 2 %."""
+    """Smallest budget, to 2 %, for the bytes alive at once that recomputation is found within."""
     order = least_bound(flow) if order is None else order
 
-    def reach(room: int) -> int | None:
+    def fits(room: int) -> bool:
         try:
-            again = recomputing(flow, order, room)
+            recomputing(flow, order, room)
         except BudgetError:
-            return None
-        return lifetimes(again, range(len(again.steps))).bound_bytes
+            return False
+        return True
 
-    return least_reached(flow, lifetimes(flow, order).bound_bytes, reach)
+    return least_reached(flow, lifetimes(flow, order).bound_bytes, fits)
 
 
-def least_reached(flow: Dataflow, most_bytes: int, reach: Callable[[int], int | None]) -> int:
-    """The smallest room, to 2 %, that ``reach(room)`` finds a plan in: its bytes, or None."""
+def least_reached(flow: Dataflow, most_bytes: int, fits: Callable[[int], bool]) -> int:
+    """Smallest room, to 2 %, for which ``fits(room)`` holds, by bisection; at most `most_bytes`."""
     below = least_bytes(flow) - 1
     while most_bytes - below > max(1, CLOSE * most_bytes):
         middle = (most_bytes + below) // 2
-        found = reach(middle)
-        if found is None:
-            below = middle
+        if fits(middle):
+            most_bytes = middle
         else:
-            most_bytes = min(found, middle)
+            below = middle
     return most_bytes
 
 

@@ -176,7 +176,7 @@ class _Run:
                 return False
         missing = [buffer for buffer in current.makes if buffer not in self._resident]
         needed = sum(self._sizes[buffer] for buffer in missing) - self._slides(step, depth)
-        if not self._make_room(needed, pinned):
+        if not self._make_room(needed, pinned.union(current.makes)):
             return False
         self.ran.append(step)
         if self._done[step]:

@@ -90,9 +90,7 @@ def least_room(passes: PassesFlow) -> int:
     """Bytes of the smallest room found that there is a plan within, to 2 %."""
     flow = unmeasured(passes.flow)
     fits = min(lifetimes(flow, order).bound_bytes for order in passes.orders)
-    return budgets.least_reached(
-        flow, fits, lambda room: room if smaller(passes, flow, room) else None
-    )
+    return budgets.least_reached(flow, fits, lambda room: bool(smaller(passes, flow, room)))
 
 
 def peak_bytes(flow: Dataflow) -> int:
