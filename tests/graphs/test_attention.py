@@ -14,6 +14,7 @@ from tests.graphs.modules import Calling
 from tests.graphs.test_functional import check_step, same
 from workbench.graphs import trace
 from workbench.graphs.functional import default_loss
+from workbench.memory.executor import run
 from workbench.utils.checks import UserError
 
 
@@ -32,7 +33,7 @@ def test_attention_has_pytorchs_bits(name: str) -> None:
     module, x, y = MODULES[name](), torch.randn(3, *SHAPE), torch.tensor([0, 1, 2])
     graph = trace(module, SHAPE, 3)
     with torch.no_grad():
-        same(graph.run(x), [module.eval()(x)])
+        same(run(graph, x), [module.eval()(x)])
     graph = trace(module, SHAPE, 3, training=True)
     check_step(graph, (x, y), module, lambda: default_loss(module.train()(x), y))
 

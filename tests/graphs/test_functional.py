@@ -16,8 +16,9 @@ from torch.nn.functional import cross_entropy as entropy
 from tests.graphs.modules import COMPLEX, NAMES, Calling, complex_module, made
 from tests.long import usually
 from workbench.graphs import UntraceableError, trace
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import OperatorGraph
 from workbench.memory import fit
+from workbench.memory.executor import run
 from workbench.utils.checks import UserError
 from workbench.zoo import MODELS, build
 
@@ -58,7 +59,7 @@ def check_step(
 ) -> None:
     """A step of the graph is the module's own with the same random numbers."""
     torch.manual_seed(1)
-    found = graph.run(given)
+    found = run(graph, given)
     torch.manual_seed(1)
     same(found, stepped(module, loss()), bits=bits)
 
@@ -68,7 +69,7 @@ def test_inference_is_the_modules_own(name: str) -> None:
     module, x, _ = of_zoo(name)
     graph = trace(module, MODELS[name].input_shape, 2)
     with torch.no_grad():
-        same(graph.run(x), [module.eval()(x)])
+        same(run(graph, x), [module.eval()(x)])
 
 
 @pytest.mark.parametrize("name", usually(FEW, SMALL))
@@ -76,7 +77,7 @@ def test_a_step_is_sgds_own_and_the_module_stays(name: str) -> None:
     module, x, y = of_zoo(name)
     graph = trace(module, MODELS[name].input_shape, 2, training=True)
     before = copy.deepcopy(module.state_dict())
-    graph.run((x, y))
+    run(graph, (x, y))
     same([*module.state_dict().values()], [*before.values()])
     check_step(graph, (x, y), module, lambda: entropy(module.train()(x), y))
 
@@ -104,7 +105,7 @@ def awkward() -> tuple[Any, tuple[Tensor, Tensor]]:
 def test_writes_in_place_views_and_several_inputs() -> None:
     module, given = awkward()
     graph = trace(module, [(4,), (1,)], 3)
-    found = graph.run(given)
+    found = run(graph, given)
     assert module.seen.sum() == 0
     with torch.no_grad():
         same(found, list(module.eval()(*given)))
@@ -121,7 +122,7 @@ def test_what_order_views_and_writes_matter_to(name: str, training: bool) -> Non
         check_step(graph, (x, y), module, lambda: entropy(module(x), y), bits=False)
     else:
         with torch.no_grad():
-            same(graph.run(x), [module.eval()(x)], bits=False)
+            same(run(graph, x), [module.eval()(x)], bits=False)
 
 
 @pytest.mark.parametrize("name", COMPLEX)
@@ -138,7 +139,7 @@ def test_inputs_that_are_lazy_views_are_read_as_they_are(view: Callable[..., Ten
     x = view(torch.randn(8, 8, dtype=torch.cfloat))
     graph = trace(module, "complex64[8]", 8)
     with torch.no_grad():
-        same(graph.run(x), [module(x)], bits=False)
+        same(run(graph, x), [module(x)], bits=False)
 
 
 def mean_square(outputs: tuple[Tensor, Tensor]) -> Tensor:
@@ -186,7 +187,7 @@ def test_other_weights_than_those_traced() -> None:
     module, x, _ = of_zoo("lenet5")
     graph = trace("lenet5", batch_size=2)
     with torch.no_grad():
-        same(graph.run(x, module), [module(x)])
+        same(run(graph, x, module), [module(x)])
 
 
 def graph_of_three() -> OperatorGraph:
@@ -217,7 +218,7 @@ def test_recurrent_layers(kind: type[nn.LSTM | nn.GRU]) -> None:
     layer = kind(4, 3, num_layers=2, bidirectional=True, batch_first=True)
     module, x = Calling(lambda m, x: m.layer(x)[0], layer=layer), torch.randn(2, 5, 4)
     with torch.no_grad():
-        same(trace(module, (5, 4), 2).run(x), [module.eval()(x)], bits=False)
+        same(run(trace(module, (5, 4), 2), x), [module.eval()(x)], bits=False)
     graph, given = trace(module, (5, 4), 2, training=True), (x, torch.zeros(2, dtype=torch.int64))
     check_step(graph, given, module, lambda: module.train()(x).sum(), bits=False)
 
@@ -319,17 +320,17 @@ def test_numbers_written_through_a_mask() -> None:
 
 def test_another_batch_is_refused() -> None:
     with pytest.raises(ValueError, match=r"traced for inputs float32 of shape \(3, 4\)"):
-        graph_of_three().run(torch.zeros(2, 4))
+        run(graph_of_three(), torch.zeros(2, 4))
 
 
 def test_numbers_in_the_code_are_kept() -> None:
     function = lambda m, x: m.linear(x) * torch.tensor([1.0, 2.0, 3.0])  # noqa: E731
     module, x = Calling(function, linear=nn.Linear(3, 3)).eval(), torch.rand(2, 3)
-    (found,) = trace(module, (3,), batch_size=2).run(x)
+    (found,) = run(trace(module, (3,), batch_size=2), x)
     assert torch.equal(found, module(x))
     trained = trace(module, (3,), batch_size=2, training=True)
     assert trained.backward_flops == {}
-    (loss, *_) = trained.run((x, torch.tensor([0, 2])))
+    (loss, *_) = run(trained, (x, torch.tensor([0, 2])))
     assert torch.equal(loss, entropy(module(x), torch.tensor([0, 2])))
 
 

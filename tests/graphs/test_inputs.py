@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from tests.refusals import refusals
 from workbench.graphs import Input, inputs_of, trace
+from workbench.memory.executor import run
 from workbench.profiles import measure_layer_times, profile_model
 from workbench.training.pieces import cut
 
@@ -96,7 +97,7 @@ def test_inputs_by_name_are_traced_profiled_measured_and_cut() -> None:
     tokens, gain = torch.randint(5, (2, 6)), torch.randn(2, 3)
     wanted = module(tokens=tokens, gain=gain)
     graph = trace(module, inputs, 2)
-    assert torch.equal(graph.run((tokens, gain))[0], wanted)
+    assert torch.equal(run(graph, (tokens, gain))[0], wanted)
     assert {"tokens", "gain"} <= set(graph.nodes.filter(kind="input")["name"])
     profile = profile_model(module, inputs)
     assert profile.sample_bytes == 6 * 8 + 3 * 4

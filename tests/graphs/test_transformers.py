@@ -15,6 +15,7 @@ from tests.graphs.test_functional import check_step, same
 from workbench.graphs import trace
 from workbench.graphs.functional import default_loss
 from workbench.graphs.recorder import tensors_in
+from workbench.memory.executor import run
 from workbench.profiles import profile_model
 from workbench.training.pieces import cut
 from workbench.zoo import MODELS as ZOO
@@ -90,7 +91,7 @@ def test_inference_is_the_models_own(name: str) -> None:
     graph = trace(module, MODELS[name].inputs, 3)
     with torch.no_grad():
         wanted = called(module.eval(), tokens)
-    same(graph.run(tuple(tokens.values()))[: len(tensors_in(wanted))], tensors_in(wanted))
+    same(run(graph, tuple(tokens.values()))[: len(tensors_in(wanted))], tensors_in(wanted))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -21,8 +21,7 @@ from tests.graphs.modules import COMPLEX, Calling, complex_module
 from tests.long import usually
 from tests.refusals import refusals
 from workbench import memory
-from workbench.graphs.graph import Recording
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import OperatorGraph
 from workbench.graphs.recorder import tensors_in
 from workbench.memory.dataflow import dataflow
 from workbench.memory.fitting import Fitted
@@ -568,8 +567,8 @@ def test_no_operator_runs_that_needs_more_than_the_budget(
     """The search for the largest batch doubles it; what is too large is never run."""
     seen: list[int] = []
 
-    def noting(graph: Recording, *rest: Any, **options: Any) -> Profile:
-        seen.append(least_bytes(dataflow(OperatorGraph.of(graph), 1)))
+    def noting(graph: OperatorGraph, *rest: Any, **options: Any) -> Profile:
+        seen.append(least_bytes(dataflow(graph, 1)))
         return profiled(graph, *rest, **options)
 
     monkeypatch.setattr("workbench.memory.fitting.planning.profiled", noting)

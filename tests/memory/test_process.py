@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tests.graphs.modules import Calling
 from tests.long import usually
 from workbench.graphs import trace
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import OperatorGraph
 from workbench.graphs.optimiser import optimise
 from workbench.memory.arena import Arena
 from workbench.memory.dataflow import ALIGNMENT, dataflow

@@ -7,15 +7,14 @@
 >>> graphs.find_layers(graph).names
 ('0', '3', '7', '9', '11')
 
-`trace` records operators below autograd, with what they read, make and cost; `find_layers` says
-which layer each belongs to. `workbench.graphs.calls` records the calls of PyTorch above them, which
-can be run again. PyTorch is imported when a module is traced.
+`trace` records operators below autograd, with what they read, make and cost, and `memory.run` runs
+them; `find_layers` says which layer each belongs to. `workbench.graphs.calls` records the calls of
+PyTorch above them, which can be run again. PyTorch is imported when a module is traced.
 """
 
-from workbench.graphs.graph import UntraceableError
+from workbench.graphs.graph import OperatorGraph, UntraceableError
 from workbench.graphs.inputs import Input, inputs_of
 from workbench.graphs.layers import Layers, find_layers
-from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.tracing import By, follow, trace
 
 __all__ = [

@@ -20,7 +20,7 @@ from torch.nn import functional as functional_calls
 from torch.nn.functional import alpha_dropout, cross_entropy, dropout
 from torch.overrides import TorchFunctionMode
 
-from workbench.graphs.graph import Recording
+from workbench.graphs.graph import OperatorGraph
 from workbench.graphs.inputs import arguments
 from workbench.graphs.private import (
     FakeTensorMode,
@@ -47,7 +47,7 @@ LEARNING_RATE = 0.1
 
 def trace_inference(
     name: str, module: nn.Module, inputs: tuple[Tensor, ...], *, names: Sequence[str]
-) -> Recording:
+) -> OperatorGraph:
     """Graph of a module in evaluation mode on inputs of these forms, those with a name by it."""
     mode = FakeTensorMode()
     with mode:
@@ -78,7 +78,7 @@ def trace_training(
     loss: Loss | None = None,
     *,
     names: Sequence[str],
-) -> Recording:
+) -> OperatorGraph:
     """Graph of a step of SGD on inputs of these forms: forward, loss, gradients, update.
 
     Its outputs are the loss and the new parameters.

@@ -1,23 +1,25 @@
 """Random generators of Python and NumPy: a graph would hold what was drawn from them once.
 
-Those of the process are looked at, wherever the user keeps them, before and after a forward pass,
-and so are seeds from the operating system, of those that it makes itself. Other threads may draw
+Those that the code of a module can name are looked at before and after a forward pass, and so are
+seeds from the operating system, of generators that it makes itself. Other threads may draw
 meanwhile, so it takes several passes to name a part that does.
 """
 
 from __future__ import annotations
 
-import gc
 import pickle
 import random
+import sys
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from types import CellType, FunctionType, ModuleType
 from typing import Any, TypeVar
 from unittest.mock import patch
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 T = TypeVar("T")
 _KINDS = (random.Random, np.random.Generator, np.random.RandomState)
@@ -26,21 +28,49 @@ _PASSES = 3
 
 def parts_that_draw(module: nn.Module, run: Callable[[], T]) -> tuple[T, list[str]]:
     """Return what a forward pass of a module gives, and the names of parts that draw in it."""
-    generators: list[Any] = [
-        one
-        for one in gc.get_objects()
-        if issubclass(type(one), _KINDS) and not issubclass(type(one), random.SystemRandom)
-    ]
     with _seeds() as seeds:
-        generators.append(seeds)
+        generators = [*_generators(module), seeds]
         before = _states(generators)
         result = run()
         pairs = zip(generators, before, _states(generators), strict=True)
-        drawn = [one for one, first, last in pairs if first != last]
+        drawn = [generator for generator, first, last in pairs if first != last]
         if not drawn:
             return result, []
-        found = [_drawing(module, drawn, run) for _ in range(_PASSES)]
-    return result, [name for name in found[0] if all(name in names for names in found)]
+        passes = [_drawing(module, drawn, run) for _ in range(_PASSES)]
+    return result, [name for name in passes[0] if all(name in names for names in passes)]
+
+
+def _generators(module: nn.Module) -> list[Any]:
+    """Generators among the globals of all files, and within a module's parts and their classes."""
+    waiting = [value for file in list(sys.modules.values()) for value in _inside(file)]
+    waiting = [value for value in waiting if issubclass(type(value), _KINDS)]
+    for part in module.modules():
+        waiting += (part, *(value for kind in type(part).__mro__ for value in vars(kind).values()))
+    seen: dict[int, Any] = {}
+    while waiting:
+        value = waiting.pop()
+        if id(value) not in seen:
+            seen[id(value)] = value
+            if not isinstance(value, Tensor | type | ModuleType):
+                waiting += _inside(value)
+    return [
+        value
+        for value in seen.values()
+        if issubclass(type(value), _KINDS) and not isinstance(value, random.SystemRandom)
+    ]
+
+
+def _inside(value: Any) -> list[Any]:
+    """Objects in a container, in attributes, or in defaults and the closure of a function."""
+    if isinstance(value, Mapping):
+        return list(value.values())
+    if isinstance(value, list | tuple | deque | Set):
+        return list(value)
+    if isinstance(value, FunctionType):
+        defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        cells = [cell for cell in value.__closure__ or () if cell != CellType()]  # not empty
+        return [*defaults, *(cell.cell_contents for cell in cells)]
+    return list(getattr(value, "__dict__", {}).values())
 
 
 @contextmanager
@@ -56,8 +86,8 @@ def _seeds() -> Iterator[list[Any]]:
 
     def noting_urandom(count: int) -> bytes:
         seeds.extend([count] * (threading.get_ident() == here))
-        found: bytes = urandom(count)
-        return found
+        octets: bytes = urandom(count)
+        return octets
 
     def noting_seed(generator: random.Random, a: Any = None, version: int = 2) -> None:
         seeds.extend([a] * (a is None and threading.get_ident() == here))
@@ -77,13 +107,13 @@ def _drawing(
     names = {part: name for name, part in module.named_modules()}
     running: list[nn.Module] = []
     state = _states(generators)
-    found: dict[str, None] = {}
+    drawing: dict[str, None] = {}
 
     def look() -> None:
         nonlocal state
         now = _states(generators)
         if running and now != state:
-            found[names[running[-1]]] = None
+            drawing[names[running[-1]]] = None
         state = now
 
     def enter(part: nn.Module, *_: object) -> None:
@@ -101,11 +131,11 @@ def _drawing(
     finally:
         for handle in handles:
             handle.remove()
-    return found
+    return drawing
 
 
 def _states(generators: Sequence[Any]) -> list[Hashable]:
-    return [_state(one) for one in generators]
+    return [_state(generator) for generator in generators]
 
 
 def _state(generator: Any) -> Hashable:

@@ -1,4 +1,4 @@
-"""A module as a graph: operators, and the values that they read and make."""
+"""A module as a graph: operators, the values that they read and make, and tables of both."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
+
+import polars as pl
 
 from workbench.utils.checks import UserError
 
@@ -98,27 +100,63 @@ def trained_statistics(operator: Operator) -> tuple[View, ...]:
     )
 
 
+NODES: dict[str, Any] = {
+    "node": pl.Int64,
+    "name": pl.String,
+    "kind": pl.String,
+    "phase": pl.String,
+    "shape": pl.List(pl.Int64),
+    "dtype": pl.String,
+    "bytes": pl.Int64,
+    "flops": pl.Int64,
+    "may_overwrite": pl.List(pl.Int64),
+    "shows": pl.Int64,
+}
+
+
 @dataclass(frozen=True, eq=False)
-class Recording:
-    """A module's operators in their order, as one pass over a batch shows them."""
+class OperatorGraph:
+    """A module's operators in their order, as one pass over a batch, or a step of training, shows.
+
+    Attributes
+    ----------
+    backward_flops
+        FLOPs of the gradients of an operator, by its number, where a backward pass was followed.
+    modules
+        Names of those that are the layers; None where the graph shows layers.
+    targets
+        How many of the inputs, the last ones, a loss compares with.
+    preparation
+        Operators on constants alone, which run once, before all runs.
+    written_down
+        Tensors in the module's code, by value.
+    whole
+        Operators of one call of PyTorch's attention each.
+    name, module
+        Of the model, and what gives the module with the weights to run with.
+    """
 
     parameters: tuple[Parameter, ...]
     values: tuple[Value, ...]
     operators: tuple[Operator, ...]
     outputs: tuple[View, ...]
-    backward_flops: Mapping[int, int]  # of the gradients of an operator, by its number
-    modules: tuple[str, ...] | None  # that are the layers; None where the graph shows layers
     inputs: tuple[View, ...] = ()
-    targets: int = 0  # of the inputs, the last ones: what a loss compares with
-    preparation: tuple[Operator, ...] = ()  # on constants alone: run once, before all runs
-    written_down: Mapping[int, torch.Tensor] = field(default_factory=dict)  # by the module's code
-    whole: tuple[range, ...] = ()  # operators of one call of PyTorch's attention each
-    name: str = ""  # of the model
-    module: Callable[[], torch.nn.Module] | None = None  # with the weights to run with
+    backward_flops: Mapping[int, int] = field(default_factory=dict)
+    modules: tuple[str, ...] | None = None
+    targets: int = 0
+    preparation: tuple[Operator, ...] = ()
+    written_down: Mapping[int, torch.Tensor] = field(default_factory=dict)
+    whole: tuple[range, ...] = ()
+    name: str = ""
+    module: Callable[[], torch.nn.Module] | None = None
+
+    def __repr__(self) -> str:
+        """In a line: the operators' lists would fill pages."""
+        return f"OperatorGraph({self.name}: {len(self.operators)} operators)"
 
     @cached_property
     def outside(self) -> frozenset[int]:
-        """Values that the graph is given, or makes where one of these is."""
+        """Values in storages that the graph does not make, but is given or holds."""
         given = {view.value for view in self.inputs}
         given |= {at for at, value in enumerate(self.values) if value.origin != "operator"}
         storages = {self.values[at].storage for at in given}
@@ -132,3 +170,60 @@ class Recording:
             for operator in self.operators
             for view in (*operator.makes, *trained_statistics(operator))
         )
+
+    @cached_property
+    def nodes(self) -> pl.DataFrame:
+        """What is read from outside, and then the operators: a row each.
+
+        ``node`` is a number; ``name`` an operator's, or that of an input, parameter or constant;
+        ``kind`` one of those four words; ``phase`` an operator's; ``shape``, ``dtype`` and
+        ``bytes`` of its first result, and of all results that are no views; ``flops``, two per
+        multiply-add; ``may_overwrite`` has nodes whose results it may take the place of, ``shows``
+        the node whose memory a view shows.
+        """
+        return self._tables[0]
+
+    @cached_property
+    def edges(self) -> pl.DataFrame:
+        """Who reads whose result: ``source`` and ``target`` are nodes, each pair once."""
+        return self._tables[1]
+
+    @cached_property
+    def _tables(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Nodes in the order in which they are first read or run, and edges."""
+        rows: list[dict[str, Any]] = []
+        edges: dict[tuple[int, int], None] = {}
+        prepared = {view.value for operator in self.preparation for view in operator.makes}
+        makers: dict[int, int] = {}  # node that made a value
+        showing: dict[View, int] = {}  # node whose result is just this view
+
+        def add(shown: View | None, **about: Any) -> None:
+            form = {"shape": list(shown.shape), "dtype": shown.dtype} if shown else {}
+            rows.append({"node": len(rows), **form, **about})
+
+        reads = (view for operator in self.operators for view in operator.reads)
+        for view in (*self.inputs, *reads):
+            value = self.values[view.value]
+            kind = "constant" if view.value in prepared else value.origin
+            if kind != "operator" and view.value not in makers:
+                makers[view.value] = len(rows)
+                about = {"name": value.name, "kind": kind, "bytes": value.storage_bytes, "flops": 0}
+                add(view, **about, may_overwrite=[])
+        for operator in self.operators:
+            node = len(rows)
+            sources = [showing.get(view, makers[view.value]) for view in operator.reads]
+            edges |= dict.fromkeys((source, node) for source in sources)
+            makers |= dict.fromkeys((view.value for view in operator.makes), node)
+            add(
+                operator.results[0] if operator.results else None,
+                name=operator.name,
+                kind="operator",
+                phase=operator.phase,
+                bytes=sum(view.size_bytes for view in operator.makes),
+                flops=operator.flops,
+                may_overwrite=[sources[at] for at in sorted(operator.may_overwrite)],
+                shows=None if operator.makes or not operator.results else next(iter(sources), None),
+            )
+            showing |= dict.fromkeys(operator.results, node)
+        schema = {"source": pl.Int64, "target": pl.Int64}
+        return pl.DataFrame(rows, schema=NODES), pl.DataFrame(list(edges), schema, orient="row")

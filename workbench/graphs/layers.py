@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.graphs.graph import Operator, Parameter, Recording
+from workbench.graphs.graph import Operator, OperatorGraph, Parameter
 
 CONSTANT = -1  # depth of what no input of the module has touched
 
@@ -50,7 +50,7 @@ class Layers:
         )
 
 
-def find_layers(graph: Recording) -> Layers:
+def find_layers(graph: OperatorGraph) -> Layers:
     """Give every operator of a graph its layer."""
     rule = _Rule(graph)
     for operator in graph.operators:
@@ -78,7 +78,7 @@ def find_layers(graph: Recording) -> Layers:
 class _Rule:
     """What is known after some of a graph's operators."""
 
-    def __init__(self, graph: Recording) -> None:
+    def __init__(self, graph: OperatorGraph) -> None:
         self.graph = graph
         self.layers: list[int] = []  # of each operator so far
         self.homes: dict[int, int] = {}  # parameter -> its layer

@@ -30,10 +30,9 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unfl
 
 from workbench.graphs.functional import DrawingInPlace, faked, functional
 from workbench.graphs.generators import parts_that_draw
-from workbench.graphs.graph import Operand, Operator, Recording, Value, View
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import Operand, Operator, OperatorGraph, Value, View
 from workbench.graphs.private import FakeTensorMode, storage_key, unset_fake_temporarily
-from workbench.graphs.recorder import Recorder, tensors_in
+from workbench.graphs.recorder import Recorder, takes_pivots, tensors_in
 from workbench.graphs.recording import (
     Advice,
     copied_with,
@@ -42,7 +41,6 @@ from workbench.graphs.recording import (
     learning,
     run_once,
 )
-from workbench.graphs.running import takes_pivots
 from workbench.utils.checks import UserError
 
 Strides = tuple[int, ...]
@@ -170,7 +168,7 @@ def trace_passes(
     del results
     recorder.refuse_kept(name, recorded)
     graph = _with_own_memory(recorded, dict(enumerate(strides, first)))
-    return Passes(OperatorGraph.of(graph), returned, used, seen.parameters, seen.inputs)
+    return Passes(graph, returned, used, seen.parameters, seen.inputs)
 
 
 def _aliases(module: nn.Module, held: Mapping[str, Tensor]) -> Mapping[str, str]:
@@ -226,7 +224,7 @@ class _AsKernelsDo(Recorder):  # type: ignore[no-untyped-call]
         pairs = zip(leaves, self._forms[kind], strict=True)
         return tree_unflatten([_formed(leaf, form) for leaf, form in pairs], tree)
 
-    def refuse_kept(self, name: str, graph: Recording) -> None:
+    def refuse_kept(self, name: str, graph: OperatorGraph) -> None:
         """Refuse a pass of which a tensor is still held, or that reads one of an earlier pass."""
         read = {view.value for operator in graph.operators for view in operator.reads}
         own = {at for at in read if graph.values[at].origin == "constant"}
@@ -377,7 +375,7 @@ def _seen(
     )
 
 
-def _with_own_memory(graph: Recording, strides: Mapping[int, Strides]) -> Recording:
+def _with_own_memory(graph: OperatorGraph, strides: Mapping[int, Strides]) -> OperatorGraph:
     """The graph with copies of those gradients that PyTorch would copy, to keep them.
 
     It takes over a gradient as it is that is laid out as its parameter, in memory of its own.

@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 from workbench.graphs.autograd_nodes import NodeCounter, owner
-from workbench.graphs.graph import Operand, Operator, Parameter, Phase, Recording, Value, View
+from workbench.graphs.graph import Operand, Operator, OperatorGraph, Parameter, Phase, Value, View
 from workbench.graphs.private import (
     CHECKPOINT_NODE,
     FakeTensor,
@@ -88,17 +88,17 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._hold(tensor, "input", name=known or f"input {number}")
         self._inputs = tuple(map(self.view, inputs))
 
-    def graph(self, outputs: Sequence[Tensor]) -> Recording:
+    def graph(self, outputs: Sequence[Tensor]) -> OperatorGraph:
         """All that was recorded of a module that gave `outputs`."""
         shown = tuple(map(self.view, outputs))
-        return Recording(
+        return OperatorGraph(
             self._parameters,
             tuple(self._values),
             tuple(self.operators),
             shown,
+            self._inputs,
             self._backward_flops,
             None if self.modules is None else tuple(self.modules),
-            self._inputs,
             written_down=self._written_down,
             whole=tuple(self.whole),
         )
@@ -247,6 +247,12 @@ def tensors_in(tree: object) -> list[Tensor]:
 def writes(func: Any) -> bool:
     """Whether an operator of PyTorch changes numbers that it reads, not only how they are seen."""
     return func._schema.is_mutable and torch.Tag.inplace_view not in func.tags
+
+
+def takes_pivots(function: Any) -> bool:
+    """Whether an operator reads rows of a matrix by number, counted from one."""
+    schema = getattr(function, "_schema", None)
+    return schema is not None and any("pivots" in one.name for one in schema.arguments)
 
 
 def returned(func: Any, arguments: Any, out: Any) -> Any:

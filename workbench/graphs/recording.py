@@ -25,7 +25,7 @@ from workbench.graphs.attention import (
     is_plain,
     multi_head,
 )
-from workbench.graphs.graph import Recording, UntraceableError
+from workbench.graphs.graph import OperatorGraph, UntraceableError
 from workbench.graphs.inputs import arguments
 from workbench.graphs.private import FAKE_LOG, NormBase, said_to_be_compiled
 from workbench.graphs.recorder import Recorder, tensors_in
@@ -42,7 +42,7 @@ def record(
     names: Sequence[str],
     by_modules: bool = False,
     backward: bool = False,
-) -> Recording:
+) -> OperatorGraph:
     """Run `module` forward (and backward) on `inputs` once; return its graph.
 
     The module is used as it is and keeps gradients: give it a copy.

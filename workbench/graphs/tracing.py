@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from workbench.graphs.graph import OperatorGraph
 from workbench.graphs.inputs import (
     Input,
     Inputs,
@@ -13,7 +15,6 @@ from workbench.graphs.inputs import (
     make_inputs,
     read_inputs,
 )
-from workbench.graphs.operator_graph import OperatorGraph
 from workbench.utils.checks import UserError, check_name, check_whole
 from workbench.zoo import build
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import torch
 
     from workbench.graphs.functional import Loss
-    from workbench.graphs.graph import Recording
 
 By = Literal["graph", "modules"]
 
@@ -75,7 +75,7 @@ def trace(
     module = build(model, "meta") if isinstance(model, str) else model
     given, names = make_inputs(inputs, batch_size, "meta"), [one.name for one in inputs]
 
-    def recorded() -> Recording:
+    def recorded() -> OperatorGraph:
         if not training:
             return trace_inference(name, module, given, names=names)
         wanted: Inputs = ()
@@ -86,9 +86,9 @@ def trace(
         targets = make_inputs(wanted, batch_size, "meta")
         return trace_training(name, module, given, targets, loss, names=names)
 
-    recording = as_compiled(recorded)
+    graph = as_compiled(recorded)
     with_weights = partial(_initialised, model) if isinstance(model, str) else lambda: module
-    return OperatorGraph.of(recording, name, with_weights)
+    return replace(graph, name=name, module=with_weights)
 
 
 def follow(
@@ -99,7 +99,7 @@ def follow(
     by: By = "graph",
     backward: bool = False,
     unfrozen: bool = False,
-) -> Recording:
+) -> OperatorGraph:
     """Follow a model as it runs in training mode on a batch of `BATCH` samples, for its layers.
 
     Parameters

@@ -6,9 +6,10 @@
 True
 
 `plan_memory` orders the operators of a graph and gives each result its place in one block, within a
-budget if asked, by computing some again; an `Arena` runs the graph there. `needs` says what a
-process takes that runs it, `trade` what each budget costs, `measure_memory` what PyTorch takes;
-`stored_dataflow` knows the models of the zoo without PyTorch; `pack` places buffers alone.
+budget if asked, by computing some again; `run` runs the graph, and an `Arena` does in that block.
+`needs` says what a process takes that runs it, `trade` what each budget costs, `measure_memory`
+what PyTorch takes; `stored_dataflow` knows the models of the zoo without PyTorch; `pack` places
+buffers alone.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from workbench.memory.stored_dataflows import stored_dataflow
 
 if TYPE_CHECKING:
     from workbench.memory.arena import Arena
+    from workbench.memory.executor import run
     from workbench.memory.fitting import fit, largest_batch, load_fit
     from workbench.memory.fitting.profile import workspace_bytes
     from workbench.memory.measured import measure_memory
@@ -50,6 +52,7 @@ __all__ = [
     "needs",
     "pack",
     "plan_memory",
+    "run",
     "stored_dataflow",
     "trade",
     "workspace_bytes",
@@ -61,6 +64,7 @@ _WITH_TORCH = {
     "largest_batch": "fitting",
     "load_fit": "fitting",
     "measure_memory": "measured",
+    "run": "executor",
     "workspace_bytes": "fitting.profile",
 }
 

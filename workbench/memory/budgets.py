@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import polars as pl
 
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import OperatorGraph
 from workbench.memory.dataflow import Dataflow, flow_of
 from workbench.memory.lifetimes import lifetimes, plain_bytes
 from workbench.memory.orders import least_bound

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from workbench.graphs.functional import LEARNING_RATE, Loss, default_loss
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import OperatorGraph
 from workbench.graphs.private import memory_events
-from workbench.graphs.running import check_inputs
 from workbench.memory.arena import Arena
+from workbench.memory.executor import check_inputs
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import plan_memory
 from workbench.utils.checks import UserError, check_whole

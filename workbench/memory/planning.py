@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import OperatorGraph
 from workbench.memory.budgets import within
 from workbench.memory.dataflow import ALIGNMENT, Dataflow, check_order, flow_of
 from workbench.memory.lifetimes import Lifetimes, lifetimes, plain_bytes

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench.graphs import By, Layers, find_layers, follow, inputs_of
-from workbench.graphs.graph import Recording, View
+from workbench.graphs.graph import OperatorGraph, View
 from workbench.graphs.inputs import Inputs, InputShape
 from workbench.graphs.layers import CONSTANT
 from workbench.graphs.tracing import BATCH
@@ -175,7 +175,7 @@ def _traced(model: str | torch.nn.Module, inputs: Inputs, by: By) -> Costs:
     return Costs(profile, moved)
 
 
-def _backward_flops(graph: Recording, layers: Layers) -> list[int]:
+def _backward_flops(graph: OperatorGraph, layers: Layers) -> list[int]:
     return _sums(layers, [graph.backward_flops[index] for index in range(len(graph.operators))])
 
 
@@ -191,7 +191,7 @@ def _per_sample(of_batch: list[int]) -> list[int]:
     return [-(-amount // BATCH) for amount in of_batch]
 
 
-def _moved_bytes(graph: Recording, layers: Layers) -> list[int]:
+def _moved_bytes(graph: OperatorGraph, layers: Layers) -> list[int]:
     """Bytes of a batch that each operator reads and writes; none where it gives but views."""
     moved = []
     for operator in graph.operators:
@@ -201,7 +201,7 @@ def _moved_bytes(graph: Recording, layers: Layers) -> list[int]:
     return moved
 
 
-def _output_bytes(graph: Recording, layers: Layers) -> list[int]:
+def _output_bytes(graph: OperatorGraph, layers: Layers) -> list[int]:
     """Bytes of a batch that cross the cut after each layer: made up to it, used beyond it.
 
     A copy does not cross: what it is made of does; nor does what attention makes within one call.

@@ -12,17 +12,18 @@ from tests.graphs.modules import Calling
 from tests.graphs.test_functional import FEW, SMALL, awkward, of_zoo
 from tests.long import usually
 from workbench.graphs import trace
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import OperatorGraph
 from workbench.graphs.optimiser import PATTERNS, optimise
+from workbench.memory.executor import run
 from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS
 
 
 def same(one: OperatorGraph, other: OperatorGraph, given: tuple[Tensor, ...]) -> None:
     torch.manual_seed(1)
-    wanted = one.run(given)
+    wanted = run(one, given)
     torch.manual_seed(1)
-    for found, value in zip(other.run(given), wanted, strict=True):
+    for found, value in zip(run(other, given), wanted, strict=True):
         torch.testing.assert_close(found, value, rtol=1e-4, atol=1e-5)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import OperatorGraph
 from workbench.graphs.optimiser import fusion, simplification
 from workbench.graphs.optimiser.rewriting import Pattern
 from workbench.utils.checks import check_kind, choose

@@ -10,8 +10,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from workbench.graphs.graph import Operand, Operator, Value, View
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import Operand, Operator, OperatorGraph, Value, View
 from workbench.graphs.optimiser.convolutions import Form, Norm, convolve, folded_bias, folded_weight
 from workbench.graphs.optimiser.rewriting import makers, reads, without
 

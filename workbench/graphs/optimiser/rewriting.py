@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 
-from workbench.graphs.graph import Operator, View, trained_statistics
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import Operator, OperatorGraph, View, trained_statistics
 from workbench.graphs.private import OpOverload
 from workbench.graphs.recorder import seen_one_way, writes
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from workbench.graphs.graph import Operand, Operator, View
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import Operand, Operator, OperatorGraph, View
 from workbench.graphs.optimiser.rewriting import instead_of, is_pure, makers, without
 
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "pow": 1}

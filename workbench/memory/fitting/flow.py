@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import OperatorGraph
 from workbench.graphs.optimiser.rewriting import is_pure
 from workbench.graphs.passes import Passes
 from workbench.memory.dataflow import Dataflow, Step, dataflow
-from workbench.memory.fitting.calls import writing_form
+from workbench.memory.executor import writing_form
 from workbench.memory.fitting.profile import Profile
 from workbench.memory.orders import best_first
 
@@ -92,7 +92,7 @@ def _with_all(step: Step, graph: OperatorGraph, profile: Profile, tangents: dict
     may_overwrite = step.overwrites and not operator.is_random  # drawn twice: see `_drawing`
     form = writing_form(operator.function) if may_overwrite else None
     scratch = profile.scratch_bytes[step.operator]
-    if form is not None and len(form[1]) == 1 and not scratch:
+    if form is not None and not scratch:
         return replace(step, reads=reads)
     makes = (*step.makes, extra(scratch)) if scratch else step.makes
     return replace(step, reads=reads, makes=makes, overwrites=())

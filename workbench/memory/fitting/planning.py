@@ -17,9 +17,10 @@ from workbench.graphs.functional import default_loss
 from workbench.graphs.graph import View
 from workbench.graphs.passes import Passes, Returned, Strides, trace_passes
 from workbench.graphs.private import storage_key
-from workbench.graphs.recorder import tensors_in, view_of
+from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import as_compiled, held_tensors
 from workbench.memory.dataflow import dataflow
+from workbench.memory.executor import bases_of
 from workbench.memory.fitting.flow import Around, PassesFlow, passes_flow
 from workbench.memory.fitting.profile import Profile, digest_of, profiled
 from workbench.memory.fitting.programme import (
@@ -302,16 +303,13 @@ def step_of(
     graph = passes.graph
     named = dict(module.named_parameters()) | held_tensors(module)
     given = tensors_in((args, kwargs))
-    bases = {view.value: view for one in graph.operators for view in one.results
-             if view.value in {made.value for made in one.makes}}  # fmt: skip
-    bases |= {view.value: view for view in graph.inputs}
     held = tuple(
         (at, value.name)
         for at, value in enumerate(graph.values)
         if value.name and value.origin != "input"
     )
     sources = {at: named[key] for at, key in held} | dict(graph.written_down)
-    bases |= {at: view_of(tensor, at, 0) for at, tensor in sources.items()}
+    bases = bases_of(graph, sources)
     chosen = choose("optimizer", optimizer, OPTIMIZERS)
     trained = [named[key].nbytes for key in passes.parameters]
     around = Around(

@@ -16,9 +16,9 @@ import psutil
 import torch
 from torch import Tensor
 
-from workbench.graphs.graph import Operator, Recording, View
-from workbench.graphs.running import shown, span, takes_pivots
-from workbench.memory.fitting.calls import Call, Registers, call_of
+from workbench.graphs.graph import Operator, OperatorGraph, View
+from workbench.graphs.recorder import takes_pivots
+from workbench.memory.executor import Call, Registers, call_of, placed, span
 from workbench.memory.measured import allocations
 
 ENOUGH_S, LEAST_RUNS, MOST_RUNS = 2e-3, 2, 5
@@ -34,7 +34,7 @@ class Profile:
     digest: str  # of the graph
 
 
-def profiled(graph: Recording, bases: Mapping[int, View], *, timed: bool = True) -> Profile:
+def profiled(graph: OperatorGraph, bases: Mapping[int, View], *, timed: bool = True) -> Profile:
     """Run each operator that makes something alone, those that are alike once.
 
     `bases` are views as which values are held. The random generator is left as it was. Without
@@ -66,7 +66,7 @@ def profiled(graph: Recording, bases: Mapping[int, View], *, timed: bool = True)
     return Profile(took, tuple(scratch), digest_of(graph))
 
 
-def workspace_bytes(graph: Recording) -> int:
+def workspace_bytes(graph: OperatorGraph) -> int:
     """Return the most that an operator of a graph allocates on this machine, its results included.
 
     Each kind of operator runs once, alone, on numbers made for it; one that has no room in this
@@ -86,7 +86,7 @@ def workspace_bytes(graph: Recording) -> int:
     return max((*taken, *made), default=0)
 
 
-def digest_of(graph: Recording) -> str:
+def digest_of(graph: OperatorGraph) -> str:
     """SHA-256 of what operators a graph has, and of the forms of what they read and make."""
     seen = hashlib.sha256(repr((graph.parameters, graph.inputs, graph.outputs)).encode())
     for one in graph.operators:
@@ -95,7 +95,7 @@ def digest_of(graph: Recording) -> str:
 
 
 def _alone(
-    graph: Recording, operators: Sequence[Operator], bases: Mapping[int, View]
+    graph: OperatorGraph, operators: Sequence[Operator], bases: Mapping[int, View]
 ) -> Iterator[Callable[[], object]]:
     """A call of each, on numbers that are let go of before the next."""
     for operator in operators:
@@ -106,7 +106,9 @@ def _called(call: Call, operands: Registers) -> None:
     call(dict(operands))
 
 
-def _operands(graph: Recording, operator: Operator, bases: Mapping[int, View]) -> dict[int, Tensor]:
+def _operands(
+    graph: OperatorGraph, operator: Operator, bases: Mapping[int, View]
+) -> dict[int, Tensor]:
     """Numbers between 0 and 1; zeros for integers, which may be places or classes."""
     operands = dict[int, Tensor]()
     for view in operator.reads:
@@ -117,7 +119,7 @@ def _operands(graph: Recording, operator: Operator, bases: Mapping[int, View]) -
         if dtype.is_floating_point or dtype.is_complex:
             (torch.view_as_real(memory) if dtype.is_complex else memory).uniform_()
         written = graph.written_down.get(view.value)
-        operands[view.value] = shown(memory, base) if written is None else written
+        operands[view.value] = placed(memory, base) if written is None else written
     return operands
 
 

@@ -18,7 +18,7 @@ from workbench.graphs.optimiser.rewriting import is_pure
 from workbench.graphs.passes import Passes
 from workbench.memory import budgets
 from workbench.memory.dataflow import Dataflow
-from workbench.memory.fitting.calls import Call, Registers, arguments_of, call_of, operands_in
+from workbench.memory.executor import Call, Registers, arguments_of, call_of, operands_in
 from workbench.memory.fitting.flow import LOSS, PassesFlow
 from workbench.memory.lifetimes import lifetimes
 from workbench.memory.recomputation import BudgetError, cost, unrolled

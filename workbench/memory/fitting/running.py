@@ -14,8 +14,7 @@ from torch.autograd.graph import disable_saved_tensors_hooks
 
 from workbench.graphs.graph import View
 from workbench.graphs.private import is_legacy_batchedtensor, transforms_are_active
-from workbench.graphs.running import laid_out
-from workbench.memory.fitting.calls import Registers, lens
+from workbench.memory.executor import Registers, laid_out, lens
 from workbench.memory.fitting.programme import Programme
 from workbench.memory.measured import ONE_AT_A_TIME
 from workbench.utils.checks import UserError

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from workbench.graphs.graph import Recording
+from workbench.graphs.graph import OperatorGraph
 
 UNITS = ("operator", "matrix_layer")
 
@@ -28,7 +28,7 @@ class Flow:
     outputs: frozenset[int]  # values that gradients start from
 
 
-def flow(graph: Recording) -> Flow:
+def flow(graph: OperatorGraph) -> Flow:
     """What gradients pass through in a graph of `workbench.graphs.trace`, without its numbers.
 
     Every operator of the forward pass between a trained parameter and what it returns, or its loss,

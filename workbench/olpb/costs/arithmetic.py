@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from workbench.graphs import trace
-from workbench.graphs.graph import Recording
+from workbench.graphs.graph import OperatorGraph
 from workbench.olpb.algorithms import levels
 from workbench.olpb.algorithms.levels import Flow, groups
 from workbench.olpb.algorithms.schedules import Schedule
@@ -31,7 +31,7 @@ class Elements:
     `patterns` and `parameter_flops`, of the gradients of weights, are by group from loss to input.
     """
 
-    def __init__(self, graph: Recording, flow: Flow, unit: str, level: int) -> None:
+    def __init__(self, graph: OperatorGraph, flow: Flow, unit: str, level: int) -> None:
         known, parts = passes(graph, flow), groups(flow, unit, level)
         befores = [(), *(part.boundary for part in parts[:-1])]
         made = [group_pattern(known, *ends) for ends in zip(parts, befores, strict=True)]

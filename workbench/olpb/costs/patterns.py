@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.graphs.graph import Operator, Recording, View
+from workbench.graphs.graph import Operator, OperatorGraph, View
 from workbench.olpb.algorithms.levels import Flow, Group
 
 Places = NDArray[np.int64]
@@ -143,7 +143,7 @@ class Passes:
     forms: Mapping[int, Form]
 
 
-def passes(graph: Recording, flow: Flow) -> Passes:
+def passes(graph: OperatorGraph, flow: Flow) -> Passes:
     """Find the operators of a flow in its graph, and a form for each value that they make."""
     by_number = {
         flow.makers[view.value]: operator

@@ -11,7 +11,7 @@ import polars as pl
 
 from workbench import figures, graphs
 from workbench.figures import parts
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import OperatorGraph
 from workbench.reproduction.claims import Answer, Cause, paper_value
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import OperatorGraph
 from workbench.memory.dataflow import Dataflow, Step
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import plan_memory

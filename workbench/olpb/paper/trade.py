@@ -13,7 +13,7 @@ import polars as pl
 
 from workbench import figures
 from workbench.figures import parts
-from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.graph import OperatorGraph
 from workbench.memory.budgets import extra_work
 from workbench.memory.budgets import trade as memory_trade
 from workbench.memory.dataflow import dataflow
