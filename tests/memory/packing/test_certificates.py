@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import polars as pl
 import pytest
@@ -49,26 +47,18 @@ test_refused = refusals(
     {
         "buffers": {
             "row 1 has -5 bytes": [changed(size=[4, -5])],
-            "row 1 ends at 0, before it begins at 1": [changed(upper=[2, 0])],
-            "column size has 5.5 in row 1": [changed(size=[4.0, 5.5])],
-            "column lower has nan in row 1": [changed(lower=[0.0, math.nan])],
-            "column upper has None in row 1": [changed(upper=[2, None])],
-            "column lower has None in row 0": [changed(lower=[None, None])],
-            "column size has '4' in row 0": [changed(size=["4", "5"])],
-            "column size has True in row 0": [changed(size=[True, False])],
+            "row 1 has 5 bytes and ends at 0, having begun at 1": [changed(upper=[2, 0])],
+            "no column size of whole numbers": [
+                changed(size=[4.0, 5.5]),
+                changed(size=["4", "5"]),
+                changed(size=[True, False]),
+                changed(size=[2, None]),
+            ],
             "bytes together": [changed(size=[2**60, 2**60])],
-            "column upper has .* in row 1; .*at most": [changed(upper=[2, 2**62])],
-            "no column lower, size; they need lower, upper, size": [{"upper": [1]}],
-            "the buffers make no table": [{"lower": [0], "upper": [1, 2], "size": [4]}],
+            "no column lower of whole numbers; give lower, upper, size": [{"upper": [1]}],
         },
         "planner": {"Did you mean 'best_fit'": ["bestfit"]},
-        "time_limit_s": {"time_limit_s": [0, -1.0, math.nan, "1"]},
         "alignment": {"alignment": [0]},
         "rounds": {"rounds": [-1]},
     },
 )
-
-
-def test_whole_floats_and_dictionaries_are_fine() -> None:
-    whole = {name: [float(value) for value in values] for name, values in GOOD.items()}
-    assert packing.pack(whole, rounds=1).tolist() == packing.pack(GOOD, rounds=1).tolist()

@@ -1,91 +1,113 @@
-"""What is to be packed: the sizes and lifetimes of buffers."""
+"""Buffers to pack, and what a packing is judged by: its peak, the least possible, no overlaps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from workbench.utils.checks import UserError
 
 Ints = NDArray[np.int64]
-Table = pl.DataFrame | Mapping[str, Any] | Sequence[Any]
+Table = pl.DataFrame | Mapping[str, Any]
 
 COLUMNS = ("lower", "upper", "size")
 MOST_BYTES = 2**60
-"""Of all buffers together, so that no sum overflows."""
+"""Limit for all buffers together, so that no sum overflows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Buffers:
-    """Lifetimes and sizes, an entry a buffer."""
+    """Lifespans ``[lower, upper)`` in steps, and sizes in bytes, an entry a buffer."""
 
-    lower: Ints  # first step at which a buffer is alive
-    upper: Ints  # first step at which it no longer is
-    size: Ints  # in bytes
+    lower: Ints
+    upper: Ints
+    size: Ints
 
-    def __post_init__(self) -> None:
-        lower, upper, size = self.lower, self.upper, self.size
-        _refuse(size < 0, lambda row: f"has {size[row]} bytes; a size is at least 0")
-        _refuse(
-            upper < lower, lambda row: f"ends at {upper[row]}, before it begins at {lower[row]}"
-        )
-        if (total := size.sum(dtype=np.float64)) > MOST_BYTES:
-            raise UserError(
-                f"the buffers have {total:.3g} bytes together; at most {MOST_BYTES} fit"
-            )
-
-    def __len__(self) -> int:
-        return len(self.size)
-
-    def __getitem__(self, chosen: NDArray[Any]) -> Buffers:
+    def select(self, chosen: NDArray[np.bool_]) -> Buffers:
+        """Keep some of the buffers."""
         return Buffers(self.lower[chosen], self.upper[chosen], self.size[chosen])
 
     @property
     def takes_memory(self) -> NDArray[np.bool_]:
-        """Which have bytes and a lifetime."""
+        """Whether each buffer has bytes and a lifespan."""
         return (self.size > 0) & (self.lower < self.upper)
 
 
-def read(table: Table | Buffers) -> Buffers:
-    """Check a frame with the columns `lower`, `upper` and `size`, or what makes one.
+def read(table: Table) -> Buffers:
+    """Check a table with whole numbers in the columns `lower`, `upper` and `size`.
 
-    Raises ValueError: a column is missing or holds anything but whole numbers, a size is negative,
-    a buffer ends before it begins, or all sizes together exceed `MOST_BYTES`.
+    Raises ValueError: a column is missing or of another type, a size is negative, a buffer ends
+    before it begins, or all sizes together exceed `MOST_BYTES`.
     """
-    if isinstance(table, Buffers):
-        return table
-    try:
-        frame = table if isinstance(table, pl.DataFrame) else pl.DataFrame(table)
-    except pl.exceptions.ShapeError as error:
-        raise UserError(f"the buffers make no table: {error}") from None
-    missing = [name for name in COLUMNS if name not in frame.columns]
-    if missing:
+    frame = pl.DataFrame(table)
+    for name in COLUMNS:
+        column = frame.get_column(name, default=None)
+        if column is None or not column.dtype.is_integer() or column.has_nulls():
+            raise UserError(
+                f"the buffers have no column {name} of whole numbers; give {', '.join(COLUMNS)}"
+            )
+    lower, upper, size = (frame[name].cast(pl.Int64).to_numpy() for name in COLUMNS)
+    wrong = np.flatnonzero((size < 0) | (upper < lower))
+    if len(wrong):
+        row = wrong[0]
         raise UserError(
-            f"the buffers have no column {', '.join(missing)}; they need {', '.join(COLUMNS)}"
+            f"the buffer in row {row} has {size[row]} bytes and ends at {upper[row]}, having begun "
+            f"at {lower[row]}; a size is at least 0, and no buffer ends before it begins"
         )
-    lower, upper, size = (_whole(name, frame[name]) for name in COLUMNS)
+    if (total := size.sum(dtype=np.float64)) > MOST_BYTES:
+        raise UserError(f"the buffers have {total:.3g} bytes together; at most {MOST_BYTES} fit")
     return Buffers(lower, upper, size)
 
 
-def _whole(name: str, column: pl.Series) -> Ints:
-    plain = column if column.dtype.is_numeric() else pl.Series([None] * len(column), dtype=pl.Int64)
-    whole = plain.cast(pl.Int64, strict=False)
-    fits = (whole == plain) & whole.is_between(-MOST_BYTES, MOST_BYTES)
-    wrong = (~fits.fill_null(value=False)).arg_true()
-    if len(wrong):
-        value, row = column[wrong[0]], wrong[0]
+def bound(table: Table) -> int:
+    """Most bytes alive at once; no packing has a lower peak."""
+    buffers = read(table)
+    alive = buffers.select(buffers.takes_memory)
+    step = np.concatenate([alive.upper, alive.lower])  # at the same step, ends come first
+    change = np.concatenate([-alive.size, alive.size])
+    return int(change[np.argsort(step, kind="stable")].cumsum().max(initial=0))
+
+
+def peak(table: Table, offsets: ArrayLike) -> int:
+    """Bytes of memory that a packing takes: its highest address in use."""
+    buffers = read(table)
+    ends = _checked(offsets, buffers) + buffers.size
+    return int(ends[buffers.takes_memory].max(initial=0))
+
+
+def check(table: Table, offsets: ArrayLike) -> None:
+    """Raise ValueError if an offset is negative or two buffers share an address while both live."""
+    buffers = read(table)
+    first = _checked(offsets, buffers)
+    last = first + buffers.size
+    rows = np.flatnonzero(buffers.takes_memory)
+    begin, end, low, high = (part[rows] for part in (buffers.lower, buffers.upper, first, last))
+    overlap = (begin[:, None] < end) & (low[:, None] < high)
+    overlap &= overlap.T
+    np.fill_diagonal(overlap, val=False)
+    if overlap.any():
+        one, other = rows[np.argwhere(overlap)[0]]
         raise UserError(
-            f"column {name} has {value!r} in row {row}; give whole numbers of at most {MOST_BYTES}"
+            f"the buffers in rows {one} and {other} overlap at step "
+            f"{max(buffers.lower[one], buffers.lower[other])}: bytes {first[one]} to {last[one]} "
+            f"and {first[other]} to {last[other]}"
         )
-    return whole.to_numpy()
 
 
-def _refuse(wrong: NDArray[np.bool_], reason: Callable[[int], str]) -> None:
-    rows = np.flatnonzero(wrong)
-    if len(rows):
-        raise UserError(f"the buffer in row {rows[0]} {reason(int(rows[0]))}")
+def _checked(offsets: ArrayLike, buffers: Buffers) -> Ints:
+    """Offsets as an array: whole numbers of at least 0, one for each buffer."""
+    array = np.asarray(offsets)
+    if array.shape != buffers.size.shape or (array.dtype.kind not in "iu" and array.size):
+        raise UserError(
+            f"the offsets are {array.dtype} of shape {array.shape}; give a whole number for each "
+            f"of {len(buffers.size)} buffers"
+        )
+    if (array < 0).any():
+        row = int(np.flatnonzero(array < 0)[0])
+        raise UserError(f"the buffer in row {row} has the offset {array[row]}; it is at least 0")
+    return array.astype(np.int64)

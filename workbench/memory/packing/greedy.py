@@ -37,24 +37,23 @@ def place_in_order(
 
     What is free below the highest address in use is a gap, too, if `up_to_top`.
     """
-    offsets = np.zeros(len(buffers), np.int64)
-    # Those placed, by rising offset: a column each, rows are lower, upper, offset and end.
-    placed = np.empty((4, len(buffers)), np.int64)
+    count = len(order)
+    offsets = np.zeros(count, np.int64)
+    placed = np.empty((4, count), np.int64)  # by rising offset: lower, upper, offset, end
     top = 0
-    for count, buffer in enumerate(order):
+    for number, buffer in enumerate(order):
         lower, upper, size = buffers.lower[buffer], buffers.upper[buffer], buffers.size[buffer]
-        begins, ends = placed[0, :count], placed[1, :count]
+        begins, ends = placed[0, :number], placed[1, :number]
         meets = ((begins < upper) & (ends > lower)).nonzero()[0]
         floors = np.zeros(len(meets) + 1, np.int64)
         np.maximum.accumulate(placed[3, meets], out=floors[1:])
-        roofs = np.append(placed[2, meets], top if up_to_top else 0)
-        gaps = roofs - floors
+        gaps = np.append(placed[2, meets], top if up_to_top else 0) - floors
         fits = (gaps >= size).nonzero()[0]
         chosen = len(meets) if not len(fits) else fits[gaps[fits].argmin() if smallest_gap else 0]
         offset = floors[chosen]
         offsets[buffer] = offset
         top = max(top, offset + size)
-        column = placed[2, :count].searchsorted(offset)
-        placed[:, column + 1 : count + 1] = placed[:, column:count]
+        column = placed[2, :number].searchsorted(offset)
+        placed[:, column + 1 : number + 1] = placed[:, column:number]
         placed[:, column] = lower, upper, offset, offset + size
     return offsets
