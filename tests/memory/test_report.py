@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import torch
 
-from workbench.memory import budgets
+from workbench.memory import recomputation
 from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.process import needs
 from workbench.memory.recomputation import BudgetError, least_bytes
@@ -107,7 +107,7 @@ def test_a_module_of_ones_own_is_surveyed() -> None:
 
 
 def test_what_no_plan_can_meet_is_refused_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "recomputing", None)
+    monkeypatch.setattr(recomputation, "recomputing", None)
     flow = stored_dataflow("resnet20_cifar", 8, training=True)
     needed = bytes_as_text(least_bytes(flow), up=True)
     with pytest.raises(BudgetError, match=f"a single step needs {needed}"):

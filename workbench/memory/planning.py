@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.graphs.graph import OperatorGraph
-from workbench.memory.budgets import within
 from workbench.memory.dataflow import ALIGNMENT, Dataflow, check_order, flow_of
 from workbench.memory.lifetimes import Lifetimes, lifetimes, plain_bytes
 from workbench.memory.orders import ORDERS
 from workbench.memory.packing import ROUNDS, pack
 from workbench.memory.pebble import pebble
 from workbench.memory.plan import MemoryPlan, certify
-from workbench.memory.recomputation import BudgetError, least_bytes
+from workbench.memory.recomputation import BudgetError, least_bytes, least_room, within
 from workbench.utils.checks import check_whole, choose, listed, parse_budget
 from workbench.utils.numbers import bytes_as_text
 
@@ -93,28 +92,38 @@ def plan_memory(
             f"no plan within {bytes_as_text(budget_bytes)} is possible; a single step needs "
             f"{bytes_as_text(least, up=True)}"
         )
-    ordered = _ordered(flow, chosen.order if order is None else order)
-    plan = _placed(planner, flow, ordered, rounds)
+    if order is None or isinstance(order, str):
+        ordered = choose("order", order or chosen.order, ORDERS)(flow)
+    else:
+        steps = listed("order", order, "give a name, or steps by number")
+        ordered = [check_whole("a step of the order", step, 0) for step in steps]
+        check_order(flow, ordered)
+
+    def placed(flow: Dataflow, order: Sequence[int]) -> MemoryPlan:
+        life = lifetimes(flow, order, overwriting=chosen.overwriting)
+        return certify(MemoryPlan(planner, life, chosen.place(life, rounds)))
+
+    def again(flow: Dataflow) -> tuple[int, MemoryPlan]:
+        plan = placed(flow, range(len(flow.steps)))
+        return plan.total_bytes, plan
+
+    plan = placed(flow, ordered)
     if budget_bytes is None or plan.total_bytes <= budget_bytes:
         return plan
-
-    def placed(again: Dataflow) -> MemoryPlan:
-        return _placed(planner, again, range(len(again.steps)), rounds)
-
-    return within(flow, ordered, budget_bytes, placed, rounds=rounds)
+    return within(flow, [ordered], budget_bytes, again, rounds)
 
 
-def _placed(planner: str, flow: Dataflow, order: Sequence[int], rounds: int) -> MemoryPlan:
-    """A certified plan of an order."""
-    chosen = PLANNERS[planner]
-    life = lifetimes(flow, order, overwriting=chosen.overwriting)
-    return certify(MemoryPlan(planner, life, chosen.place(life, rounds)))
+def least_budget(plan: MemoryPlan, said: Callable[[int], int] = int) -> int:
+    """The smallest budget, to 2 %, that `plan_memory` meets by the planner and order of a plan.
 
+    `said` rounds a budget up to what a message says; that one is met. The plan recomputes nothing.
+    """
 
-def _ordered(flow: Dataflow, order: str | Sequence[int]) -> Sequence[int]:
-    if not isinstance(order, str):
-        steps = listed("order", order, "give a name, or steps by number")
-        order = [check_whole("a step of the order", step, 0) for step in steps]
-        check_order(flow, order)
-        return order
-    return choose("order", order, ORDERS)(flow)
+    def is_met(budget_bytes: int) -> bool:
+        try:
+            plan_memory(plan.flow, plan.planner, said(budget_bytes), order=plan.order, rounds=0)
+        except BudgetError:
+            return False
+        return True
+
+    return said(least_room(plan.flow, plan.total_bytes, is_met))

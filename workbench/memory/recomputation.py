@@ -11,9 +11,10 @@ the time since the last.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +23,11 @@ from workbench.memory.dataflow import Dataflow, Step
 from workbench.utils.checks import UserError
 from workbench.utils.numbers import bytes_as_text
 
+T = TypeVar("T")
+
 
 class BudgetError(UserError):
-    """A budget that no way of computing again, of those tried, meets; the smallest plan found."""
+    """A budget within which no plan was found; with the bytes of the smallest, if that is known."""
 
     def __init__(self, message: str, found_bytes: int | None = None) -> None:
         super().__init__(message)
@@ -32,31 +35,79 @@ class BudgetError(UserError):
 
 
 MOST_RUNS = 5
-"""Of each step, on average, above which a way is given up: near the least they grow without end."""
-_WEIGHTS = tuple(product((0.5, 1.0, 2.0), (0.0, 0.5, 1.0)))
+"""Runs of each step, on average, above which a search ends: near the least they grow without end.
+"""
+WEIGHTS = tuple(product((0.5, 1.0, 2.0), (0.0, 0.5, 1.0)))
 """Exponents of bytes and of the time until the next use, all of which are tried."""
+ROOMS = (1.0, 0.97, 0.94, 0.91, 0.8, 0.65, 0.5)
+"""Shares of a budget that buffers alive at once are to fit in: packing them leaves gaps, and less
+work may be found in less room."""
+CLOSE = 0.02
+"""How near the least budget is found, as a share."""
 
 
-def recomputing(
-    flow: Dataflow, order: Sequence[int], budget_bytes: int, most_tried: float = float("inf")
-) -> Dataflow:
+def within(
+    flow: Dataflow,
+    orders: Sequence[Sequence[int]],
+    budget_bytes: int,
+    plan_of: Callable[[Dataflow], tuple[int, T] | None],
+    rounds: int = 1,
+) -> T:
+    """The plan of least work found within a budget, by computing again what does not fit.
+
+    `plan_of` gives the bytes and the plan of a dataflow whose steps run as they stand, or None if
+    they must not. In each order, `ROOMS` are tried until a plan fits, and `rounds` of them at
+    least. Raises `BudgetError`.
+    """
+    best: tuple[float, T] | None = None
+    smallest: int | None = None
+    for order in orders:
+        fits = False
+        for tried, share in enumerate(ROOMS):
+            if fits and tried >= rounds:
+                break
+            try:
+                again = recomputing(flow, order, int(share * budget_bytes))
+            except BudgetError:
+                break  # in less room there is even less to find
+            if (found := plan_of(again)) is None:
+                continue
+            total_bytes, plan = found
+            smallest = min(total_bytes, smallest or total_bytes)
+            work = float(cost(again).sum())
+            if total_bytes <= budget_bytes:
+                fits = True
+                best = min(best or (work, plan), (work, plan), key=lambda one: one[0])
+    if best is None:
+        least = bytes_as_text(smallest or least_bytes(flow), up=True)
+        kind = "the smallest plan" if smallest else "a single step"
+        text = f"no plan within {bytes_as_text(budget_bytes)} was found; {kind} needs {least}"
+        raise BudgetError(text, smallest)
+    return best[1]
+
+
+def least_room(flow: Dataflow, most_bytes: int, fits: Callable[[int], bool]) -> int:
+    """The smallest room, to 2 %, for which ``fits(room)`` holds, by bisection; or `most_bytes`."""
+    below = least_bytes(flow) - 1
+    while most_bytes - below > max(1, CLOSE * most_bytes):
+        middle = (most_bytes + below) // 2
+        if fits(middle):
+            most_bytes = middle
+        else:
+            below = middle
+    return most_bytes
+
+
+def recomputing(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> Dataflow:
     """The dataflow with steps that run again, in order, whose buffers alive at once fit a budget.
 
-    Its steps are to be run in their order. A search gives up after `most_tried` steps that would
-    have to run again. Raises `BudgetError`.
+    Its steps are to be run in their order. Raises `BudgetError`.
     """
-    best: _Run | None = None
-    for weights in _WEIGHTS:
-        run = _Run(flow, order, budget_bytes, weights, most_tried)
-        if run.finish() and (best is None or run.again < best.again):
-            best = run
-    if best is None:
-        least = least_bytes(flow)
-        raise BudgetError(
-            f"no plan within {bytes_as_text(budget_bytes)} was found; a single step needs "
-            f"{bytes_as_text(least, up=True)}"
-        )
-    return unrolled(flow, best.ran)
+    runs = [_Run(flow, order, budget_bytes, *weights) for weights in WEIGHTS]
+    finished = [run for run in runs if run.finish()]
+    if not finished:
+        raise BudgetError(f"no recomputation within {bytes_as_text(budget_bytes)} was found")
+    return unrolled(flow, min(finished, key=lambda run: run.again).ran)
 
 
 def unrolled(flow: Dataflow, ran: Sequence[int]) -> Dataflow:
@@ -132,12 +183,11 @@ class _Run:
         flow: Dataflow,
         order: Sequence[int],
         budget_bytes: int,
-        weights: tuple[float, float],
-        most_tried: float,
+        bytes_weight: float,
+        distance_weight: float,
     ) -> None:
         self.flow, self.order, self.budget = flow, order, budget_bytes
-        self._tried, self._most_tried = 0, most_tried
-        self._bytes_weight, self._distance_weight = weights
+        self._bytes_weight, self._distance_weight = bytes_weight, distance_weight
         self.again = 0.0
         self.ran: list[int] = []
         self._cost = cost(flow).tolist()
@@ -166,7 +216,7 @@ class _Run:
     def _run(self, step: int, pinned: frozenset[int], depth: int) -> bool:
         """Make what a step reads, room for what it makes, and run it."""
         current = self.flow.steps[step]
-        too_many = len(self.ran) > MOST_RUNS * len(self.order) or self._tried > self._most_tried
+        too_many = len(self.ran) > MOST_RUNS * len(self.order)
         if too_many or depth > len(self.order) or step in self._closed:
             return False
         pinned = pinned | {*current.reads}
@@ -252,7 +302,6 @@ class _Run:
             if step in self._closed:
                 return float("inf")
             seen.add(step)
-            self._tried += 1
             total += self._cost[step]
             if total > most * (1 + 1e-9):
                 break

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench.graphs.inputs import InputShape
-from workbench.memory.budgets import least_reachable
 from workbench.memory.dataflow import Dataflow, dataflow
 from workbench.memory.lifetimes import plain_bytes
 from workbench.memory.plan import MemoryPlan
-from workbench.memory.planning import PLANNERS, plan_memory
+from workbench.memory.planning import PLANNERS, least_budget, plan_memory
 from workbench.memory.process import OPTIMIZERS, Needs, beside_bytes, needs
 from workbench.memory.recomputation import BudgetError
 from workbench.utils import terminal
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 BESIDE = "beside these: imported libraries, and what the C library keeps to use again"
 UNSEEN = 0.21
 """Most by which recorded steps took longer than a roofline said, as a share of a step."""
-PROMISES = 3
-"""Budgets that are tried before a refusal names one."""
 
 
 @dataclass(frozen=True)
@@ -116,33 +113,20 @@ def survey(
 def _budgeted(plan: MemoryPlan, budget_bytes: int, beside: int) -> MemoryPlan:
     """A plan of the same order that leaves, of a budget, what lies beside its block.
 
-    A refusal names a budget that a plan was found within: what is found on the way to one budget
-    need not be on the way to another.
+    A refusal names budgets that are met.
     """
-
-    def planned(room: int) -> MemoryPlan:
-        return plan_memory(plan.flow, plan.planner, room, order=plan.order)
-
-    def named(room: int) -> int:
-        """A room rounded up to what the refusal says."""
-        return parse_bytes(bytes_as_text(room + beside, up=True)) - beside
-
     try:
-        return planned(max(0, budget_bytes - beside))
-    except BudgetError as error:
-        least = named(error.found_bytes or least_reachable(plan.flow, plan.order))
-    without = named(plan.total_bytes)
-    text = _up(without + beside)
-    for _ in range(PROMISES):
-        if least >= without:
-            break
-        try:
-            planned(least)
-        except BudgetError as error:
-            least = named(error.found_bytes or without)
-        else:
-            text = f"{_up(least + beside)} with recomputation, {text} without"
-            break
+        room = max(0, budget_bytes - beside)
+        return plan_memory(plan.flow, plan.planner, room, order=plan.order)
+    except BudgetError:
+        pass
+
+    def said(room: int) -> int:
+        return parse_bytes(_up(room + beside)) - beside
+
+    least, text = least_budget(plan, said), _up(plan.total_bytes + beside)
+    if least < plan.total_bytes:
+        text = f"{_up(least + beside)} with recomputation, {text} without"
     raise BudgetError(f"a budget of {bytes_as_text(budget_bytes)} cannot be met: at least {text}")
 
 

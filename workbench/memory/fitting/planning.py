@@ -23,18 +23,11 @@ from workbench.memory.dataflow import dataflow
 from workbench.memory.executor import bases_of
 from workbench.memory.fitting.flow import Around, PassesFlow, passes_flow
 from workbench.memory.fitting.profile import Profile, digest_of, profiled
-from workbench.memory.fitting.programme import (
-    Programme,
-    compiled,
-    least_room,
-    smaller,
-    unmeasured,
-    within,
-)
+from workbench.memory.fitting.programme import Programme, compiled, fastest, is_met
 from workbench.memory.lifetimes import lifetimes
 from workbench.memory.measured import allocations
 from workbench.memory.process import OPTIMIZERS
-from workbench.memory.recomputation import BudgetError, least_bytes
+from workbench.memory.recomputation import BudgetError, least_bytes, least_room
 from workbench.utils.checks import UserError, choose
 from workbench.utils.files import expanded, write_text
 from workbench.utils.numbers import bytes_as_text
@@ -164,7 +157,7 @@ class Step:
         """The fastest plan found within a budget, of which some bytes are taken."""
         beside = self.held_bytes + taken_bytes + MARGIN_BYTES
         try:
-            found = within(self.flow, budget_bytes - beside)
+            found = fastest(self.flow, budget_bytes - beside)
         except BudgetError:
             least = self.least_bytes + taken_bytes
             held = (
@@ -181,9 +174,7 @@ class Step:
 
     def is_within(self, budget_bytes: int) -> bool:
         """Whether there is a plan within a budget."""
-        room = budget_bytes - self.held_bytes - MARGIN_BYTES
-        bounds = [lifetimes(self.flow.flow, order).bound_bytes for order in self.flow.orders]
-        return min(bounds) <= room or bool(smaller(self.flow, unmeasured(self.flow.flow), room))
+        return is_met(self.flow, budget_bytes - self.held_bytes - MARGIN_BYTES)
 
     def _parts(self) -> str:
         """What the least consists of, in words."""
@@ -201,8 +192,10 @@ class Step:
 
     @cached_property
     def least_bytes(self) -> int:
-        """Of the smallest plan found."""
-        return least_room(self.flow) + self.held_bytes + MARGIN_BYTES
+        """Of the smallest budget found that is met, to 2 %."""
+        beside = self.held_bytes + MARGIN_BYTES
+        most = self.plain_bytes - beside
+        return least_room(self.flow.flow, most, partial(is_met, self.flow)) + beside
 
 
 @dataclass(frozen=True, eq=False)

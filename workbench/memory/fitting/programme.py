@@ -6,29 +6,25 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import torch
 
 from workbench.graphs.graph import View
 from workbench.graphs.optimiser.rewriting import is_pure
 from workbench.graphs.passes import Passes
-from workbench.memory import budgets
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.executor import Call, Registers, arguments_of, call_of, operands_in
 from workbench.memory.fitting.flow import LOSS, PassesFlow
 from workbench.memory.lifetimes import lifetimes
-from workbench.memory.recomputation import BudgetError, cost, unrolled
-from workbench.utils.numbers import bytes_as_text
+from workbench.memory.recomputation import BudgetError, cost, unrolled, within
 
 STATE_BYTES = torch.get_rng_state().nbytes
 """Of the random generator, which is kept for each operator that draws again."""
 
 
-def within(passes: PassesFlow, room_bytes: int) -> Dataflow:
+def fastest(passes: PassesFlow, room_bytes: int) -> Dataflow:
     """The plan of least seconds found whose bytes alive at once are within a room.
 
     Where none is found by seconds, which differ each time that they are measured, one is looked for
@@ -38,11 +34,11 @@ def within(passes: PassesFlow, room_bytes: int) -> Dataflow:
     for order in passes.orders:
         if lifetimes(flow, order).bound_bytes <= room_bytes:
             return unrolled(flow, order)
-    found = smaller(passes, flow, room_bytes) or smaller(passes, unmeasured(flow), room_bytes)
-    if not found:
-        raise BudgetError(f"no plan within {bytes_as_text(room_bytes)} was found")
-    plans = [replace(plan, seconds=flow.seconds) for plan in found]
-    return min(plans, key=lambda plan: float(cost(plan).sum()))
+    try:
+        return recomputed(passes, flow, room_bytes)
+    except BudgetError:
+        found = recomputed(passes, unmeasured(flow), room_bytes)
+    return replace(found, seconds=flow.seconds)
 
 
 def unmeasured(flow: Dataflow) -> Dataflow:
@@ -50,24 +46,25 @@ def unmeasured(flow: Dataflow) -> Dataflow:
     return replace(flow, seconds=())
 
 
-class _Alive(NamedTuple):
-    """Steps in their order, and the most bytes alive at once."""
+def recomputed(passes: PassesFlow, flow: Dataflow, room_bytes: int) -> Dataflow:
+    """The plan of least work found within a room in which some steps run again."""
 
-    flow: Dataflow
-    total_bytes: int
+    def plan_of(again: Dataflow) -> tuple[int, Dataflow] | None:
+        return (peak_bytes(again), again) if _is_repeatable(again) else None
+
+    return within(flow, passes.orders, room_bytes, plan_of)
 
 
-def smaller(passes: PassesFlow, flow: Dataflow, room_bytes: int) -> list[Dataflow]:
-    """Plans within a room that compute again, one for each order that has one."""
-
-    def alive(again: Dataflow) -> _Alive | None:
-        return _Alive(again, peak_bytes(again)) if _is_repeatable(again) else None
-
-    found: list[Dataflow] = []
-    for order in passes.orders:
-        with suppress(BudgetError):
-            found.append(budgets.within(flow, order, room_bytes, alive, rounds=1).flow)
-    return found
+def is_met(passes: PassesFlow, room_bytes: int) -> bool:
+    """Whether a plan is within a room, whatever its seconds."""
+    flow = passes.flow
+    if any(lifetimes(flow, order).bound_bytes <= room_bytes for order in passes.orders):
+        return True
+    try:
+        recomputed(passes, unmeasured(flow), room_bytes)
+    except BudgetError:
+        return False
+    return True
 
 
 def _is_repeatable(flow: Dataflow) -> bool:
@@ -84,13 +81,6 @@ def _is_repeatable(flow: Dataflow) -> bool:
     before = {step.operator for step in flow.steps[:loss]}
     early = {number for number in ran if graph.operators[number].phase == "forward"}
     return drawn == sorted(drawn) and early <= before
-
-
-def least_room(passes: PassesFlow) -> int:
-    """Bytes of the smallest room found that there is a plan within, to 2 %."""
-    flow = unmeasured(passes.flow)
-    fits = min(lifetimes(flow, order).bound_bytes for order in passes.orders)
-    return budgets.least_reached(flow, fits, lambda room: bool(smaller(passes, flow, room)))
 
 
 def peak_bytes(flow: Dataflow) -> int:
