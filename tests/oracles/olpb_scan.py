@@ -65,6 +65,6 @@ def autograd_gradients(
 
 def jacobian(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
     """Transposed: a row per number read, a column per number made."""
-    found = torch.autograd.functional.jacobian(function, at)  # type: ignore[no-untyped-call]
+    found = torch.autograd.functional.jacobian(function, at.detach())  # type: ignore[no-untyped-call]
     assert isinstance(found, Tensor)
     return found.reshape(-1, at.numel()).T

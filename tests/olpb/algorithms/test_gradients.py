@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,7 +16,8 @@ from tests.graphs.modules import Calling
 from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, chain, example
 from tests.oracles import olpb_scan as oracle
 from workbench.olpb.algorithms import gradients
-from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
+from workbench.olpb.algorithms.gradients import ScanGradients, group_passes, scan_gradients
+from workbench.olpb.algorithms.levels import groups
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.algorithms.tape import record
 from workbench.zoo import build
@@ -245,6 +247,25 @@ def test_jacobians_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(gradients, "MOST_ENTRIES", 1000)
     with pytest.raises(ValueError, match=r"group \(relu\) is of 144 numbers by 144; at most 1,000"):
         scan_gradients(*example("chain"), level=1)
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_jacobians_are_those_of_layers(normalised: bool) -> None:
+    torch.manual_seed(3)
+    first = [nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)] if normalised else [nn.Conv2d(1, 2, 3)]
+    module = nn.Sequential(*first, nn.Tanh(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3))
+    module = module.double()
+    x, y = torch.randn(3, 1, 6, 6).double(), torch.tensor([0, 1, 2])
+    passes = group_passes(tape := record(module, x, y), groups(tape.flow))
+    wanted, value = list[Tensor](), module[0](x)
+    for layer in module[1:]:
+        if not isinstance(layer, nn.Flatten):
+            wanted.append(oracle.jacobian(layer, value))
+        value = layer(value)
+    wanted.append(oracle.jacobian(nn.LogSoftmax(1), value))
+    found = [own.jacobian().toarray() for own in reversed(passes[1:-1])]
+    for one, layers in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, layers, rtol=0, atol=1e-12)
 
 
 def test_jacobians_in_parts_are_those_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

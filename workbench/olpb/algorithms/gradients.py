@@ -22,12 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 from workbench.graphs.recording import learning
 from workbench.olpb.algorithms.levels import UNITS, Group, groups
@@ -162,23 +163,24 @@ def group_passes(tape: Tape, parts: Sequence[Group]) -> list[GroupPass]:
 
 
 class GroupPass:
-    """A group as a function of the boundary before it and of its parameters, and its gradients."""
+    """A group as a function of the boundary before it and of its parameters, and its gradients.
+
+    Where no sample's numbers depend on another's, as in any network that does not normalise over
+    the batch, the Jacobian is a block for each sample, and a product with a gradient finds a row of
+    all blocks: as many products are needed as a sample has numbers at the group's end.
+    """
 
     def __init__(self, tape: Tape, group: Group, before: Sequence[int]) -> None:
         reads = [tape.nodes[place] for place in before]
         learnt = tape.parameters_of(group.operators)
         ends = [tape.nodes[place] for place in group.boundary]
-        self._reads, self._names = len(reads), [tape.parameters[node] for node in learnt]
-        self._width, self._height = (
-            sum(tape.numbers[node].numel() for node in nodes) for nodes in (ends, reads)
+        self._names = [tape.parameters[node] for node in learnt]
+        self._ends, self._reads = (
+            [tape.numbers[node].shape for node in nodes] for nodes in (ends, reads)
         )
-        if self._width * self._height > MOST_ENTRIES:
-            calls = ", ".join(name_of(tape.calls[at]) for at in group.operators)
-            raise UserError(
-                f"the Jacobian of a group ({calls}) is of {self._width:,} numbers by "
-                f"{self._height:,}; at most {MOST_ENTRIES:,} entries are computed: give a smaller "
-                "batch or smaller inputs"
-            )
+        self._width, self._height = (
+            sum(shape.numel() for shape in shapes) for shapes in (self._ends, self._reads)
+        )
 
         def forward(*numbers: torch.Tensor) -> torch.Tensor:
             known = dict(zip([*reads, *learnt], numbers, strict=True))
@@ -189,24 +191,69 @@ class GroupPass:
             _, self._backward = torch.func.vjp(  # type: ignore[misc]
                 forward, *(tape.numbers[node] for node in (*reads, *learnt))
             )
+        self._samples = self._independent_samples()
+        if self._width * self._height // self._samples > MOST_ENTRIES:
+            calls = ", ".join(name_of(tape.calls[at]) for at in group.operators)
+            raise UserError(
+                f"the Jacobian of a group ({calls}) is of {self._width:,} numbers by "
+                f"{self._height:,}; at most {MOST_ENTRIES:,} entries are computed: give a smaller "
+                "batch or smaller inputs"
+            )
 
     def jacobian(self) -> csr_array:
         """J^T, from the gradient at the group's end to that at the boundary before."""
+        shape = self._height, self._width
         if not self._reads:
-            return csr_array((0, self._width))
-        rows, at_once = [], max(1, AT_ONCE // max(self._width, self._height))
-        for first in range(0, self._width, at_once):
-            seeds = torch.zeros(min(at_once, self._width - first), self._width).double()
-            seeds.diagonal(first).fill_(1)
-            gradients = torch.func.vmap(self._backward)(seeds)[: self._reads]
-            flat = [gradient.double().flatten(1) for gradient in gradients]
-            rows.append(csr_array(torch.cat(flat, 1).numpy()))
-        return csr_array(vstack(rows).T)
+            return csr_array(shape)
+        at_end, at_start = (_places(shapes, self._samples) for shapes in (self._ends, self._reads))
+        entries, rows, columns = [], [], []
+        for own in np.array_split(at_end, -(-at_end.size * self._height // AT_ONCE), axis=1):
+            seeds = torch.zeros(own.shape[1], self._width).double()
+            seeds.scatter_(1, torch.from_numpy(own.T).long(), 1.0)
+            products = self._products(seeds, self._samples)
+            seed, sample, number = products.nonzero()
+            entries.append(products[seed, sample, number])
+            rows.append(at_start[sample, number])
+            columns.append(own[sample, seed])
+        places = np.concatenate(rows), np.concatenate(columns)
+        return csr_array((np.concatenate(entries), places), shape=shape)
+
+    def _products(self, seeds: torch.Tensor, samples: int) -> NDArray[np.float64]:
+        """Gradients at the boundary before from those at the end; axes: seed, sample, number."""
+        gradients = torch.func.vmap(self._backward)(seeds)[: len(self._reads)]
+        by_sample = [one.double().reshape(len(seeds), samples, -1) for one in gradients]
+        return torch.cat(by_sample, 2).numpy()
+
+    def _independent_samples(self) -> int:
+        """Samples of which none depends on another; 1 where any does, or values are not by sample.
+
+        A drawn gradient of one sample that reaches no other shows that a block of zeros is there.
+        """
+        sizes = {shape[0] if shape else 1 for shape in (*self._ends, *self._reads)}
+        if not self._reads or len(sizes) > 1:
+            return 1
+        (samples,), random = sizes, torch.Generator().manual_seed(0)
+        for sample, places in enumerate(_places(self._ends, samples)):
+            seed = torch.zeros(1, self._width).double()
+            seed[0, torch.from_numpy(places)] = torch.rand(len(places), generator=random).double()
+            if np.delete(self._products(seed, samples), sample, axis=1).any():
+                return 1
+        return samples
 
     def parameter_gradients(self, at_end: NDArray[np.float64]) -> dict[str, torch.Tensor]:
         """Gradients of the group's parameters from that at its end."""
-        gradients = self._backward(torch.from_numpy(at_end))[self._reads :]
+        gradients = self._backward(torch.from_numpy(at_end))[len(self._reads) :]
         return dict(zip(self._names, gradients, strict=True))
+
+
+def _places(shapes: Sequence[torch.Size], samples: int) -> NDArray[np.int32]:
+    """Places of numbers where values stand one after the other; axes: sample, number."""
+    starts = accumulate((shape.numel() for shape in shapes), initial=0)
+    each = [
+        np.arange(start, start + shape.numel(), dtype=np.int32).reshape(samples, -1)
+        for start, shape in zip(starts, shapes, strict=False)
+    ]
+    return np.concatenate(each, axis=1)
 
 
 def _combined(earlier: Element, later: Element) -> Element:
