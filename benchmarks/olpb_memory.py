@@ -19,13 +19,13 @@ from time import perf_counter, process_time
 from typing import TypeVar
 
 from workbench import graphs, training
+from workbench.memory import PLANNERS, plan_memory
 from workbench.memory.chen import chen
 from workbench.memory.dataflow import dataflow
 from workbench.memory.lifetimes import lifetimes
 from workbench.memory.orders import least_bound
 from workbench.memory.recomputation import BudgetError, cost, recomputing
 from workbench.memory.stored_dataflows import stored_dataflow
-from workbench.olpb import PLANNERS, plan_memory
 from workbench.zoo import MODELS
 
 T = TypeVar("T")

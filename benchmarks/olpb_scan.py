@@ -16,7 +16,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from workbench.olpb.algorithms.gradients import scan_gradients
-from workbench.olpb.algorithms.schedules import ALGORITHMS
+from workbench.olpb.algorithms.scans import SCANS
 from workbench.zoo import build
 
 NODES = (4, 16, 64)
@@ -30,12 +30,12 @@ def main() -> int:
 def arithmetic() -> Table:
     table = Table("network", "unit", "groups", "nonzeros", title="FLOPs on the critical path")
     columns = [("one node", "hillis_steele", 1)]
-    columns += [(f"{scan}, {b}", scan, b) for scan in ALGORITHMS for b in NODES]
+    columns += [(f"{scan}, {b}", scan, b) for scan in SCANS for b in NODES]
     for name, _, _ in columns:
         table.add_column(name, justify="right")
     for name, unit, module, x, y in examples():
         found = [
-            scan_gradients(module, x, y, unit, level=1, scan=scan, nodes=nodes)
+            scan_gradients(module, x, y, unit, levels=1, scan=scan, nodes=nodes)
             for _, scan, nodes in columns
         ]
         groups = found[0].groups

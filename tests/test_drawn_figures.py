@@ -41,7 +41,7 @@ SAID: Mapping[str, Mapping[str, str]] = {
     },
     "dlion": {"(simulated)": " ".join(systems.figures("dlion"))},
     "olpb": {
-        "(cost model)": "fig9 fig10 fig11 fig12 explanations",
+        "(cost model)": "fig9 fig10 fig11 fig12",
         "(simulated)": "decoupled",
         "timed": "table2_times trade_times",
         "predicted for what runs again": "trade_times",

@@ -111,7 +111,7 @@ MORE: dict[Made, list[dict[str, Any]]] = {
     Problem: [{"batch": 0}],
     Chain: [{"batch": 0}, {"bits": 0}, {"gradient_bits": 24}],
     Pool: [{"nodes": (Node(1e9), 1e9)}],
-    olpb.Setup: [{name: 0} for name in ("level", "modules", "evaluate_every")],
+    olpb.Setup: [{name: 0} for name in ("levels", "modules", "evaluate_every")],
     System: [
         {"generate_partial_gradients": None},
         {"generate_partial_gradients": int},

@@ -30,7 +30,7 @@ FEWER = {
     "planner": "workbench,pebble",
     "batch_size": "1,10",
     "workers": "4,32",
-    "level": "2,4",
+    "levels": "2,4",
     "delay_factor": "20",
     "bandwidth_mbps": "10,100",
 }

@@ -20,9 +20,9 @@ from workbench.memory.arena import Arena
 from workbench.memory.dataflow import ALIGNMENT, dataflow
 from workbench.memory.fitting.profile import workspace_bytes
 from workbench.memory.measured import allocations
+from workbench.memory.planning import plan_memory
 from workbench.memory.process import OPTIMIZERS, beside_bytes, needs
 from workbench.memory.report import survey, total
-from workbench.olpb import plan_memory
 from workbench.utils.checks import UnknownNameError
 from workbench.zoo import build
 

@@ -69,7 +69,7 @@ def test_a_plan_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_seconds_as_the_paper_counts_are_the_testbeds() -> None:
     testbed = variant(nodes=6, batch_size=4)
-    setting = replace(SMALL, workers=6, level=3)
+    setting = replace(SMALL, workers=6, levels=3)
     olpb = testbed.timing("lenet5", "olpb_l3").seconds
     assert seconds(setting, "OLPB, l = 3", PAPER) == pytest.approx(olpb)
     assert seconds(setting, "BPPSA", PAPER) == testbed.backward_s("lenet5", "bppsa")

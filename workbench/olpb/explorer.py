@@ -57,7 +57,7 @@ class Setting(Parameters):
         Slider(20, 100, step=5, label="memory budget"),
     ] = 100.0
     workers: Annotated[int, Slider(1, 64, label="nodes")] = NODES
-    level: Annotated[
+    levels: Annotated[
         int, Parameter("of operators in a subtask", low=1, high=64), Slider(1, 8, label="levels")
     ] = 2
     scan: Annotated[str, Parameter("which parallel scan", options=lambda: SCANS)] = "hillis_steele"
@@ -81,7 +81,7 @@ SHARED = Shared(
         "batch_size": (BATCH_SIZE, 8, 32),
         "budget_percent": (60.0, 100.0),
         "workers": (4, NODES, 64),
-        "level": (1, 2, 4),
+        "levels": (1, 2, 4),
         "delay_factor": (1.0, DELAY_FACTOR),
         "bandwidth_mbps": (10.0, 100.0, 1000.0),
     },
@@ -130,9 +130,9 @@ def table(setting: Setting) -> pl.DataFrame:
     bare = replace(by_paper.constants, operator_ms=0.0)
     by_arithmetic = replace(by_paper, constants=bare)
     rows: list[tuple[object, ...]] = []
-    for method, name in (("olpb_l2", f"OLPB, l = {setting.level}"), ("bppsa", "BPPSA")):
-        level = setting.level if method == "olpb_l2" else None
-        timing = by_paper.timing(setting.model, method, level=level)
+    for method, name in (("olpb_l2", f"OLPB, l = {setting.levels}"), ("bppsa", "BPPSA")):
+        levels = setting.levels if method == "olpb_l2" else None
+        timing = by_paper.timing(setting.model, method, levels=levels)
         rows.append((name, PAPER, setting.workers, timing.seconds, timing.flops, None))
         timing = _by_arithmetic(setting, method, by_arithmetic)
         about = (timing.seconds, timing.flops, timing.bytes_sent)
@@ -150,8 +150,8 @@ def table(setting: Setting) -> pl.DataFrame:
 
 def _by_arithmetic(setting: Setting, method: str, testbed: Testbed) -> Timing:
     """A scan of true Jacobians; FLOPs and bytes are in proportion to the batch."""
-    level, unit = (setting.level, "operator") if method == "olpb_l2" else (1, "matrix_layer")
-    work = _work(setting.model, unit, level, setting.workers, setting.scan)
+    levels, unit = (setting.levels, "operator") if method == "olpb_l2" else (1, "matrix_layer")
+    work = _work(setting.model, unit, levels, setting.workers, setting.scan)
     planned = plan(len(work.after_flops), setting.workers, setting.scan)
     batch = work.times(setting.batch_size)
     pool = testbed.pool()

@@ -5,28 +5,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workbench import training
-from workbench.graphs.recording import unfreeze
+from workbench.olpb.algorithms import METHODS, SCANNING
 from workbench.olpb.algorithms.decoupled import cut
-from workbench.olpb.algorithms.levels import GROUPINGS, LEVEL, METHODS, MODULES, groups
-from workbench.olpb.algorithms.schedules import ALGORITHMS
-from workbench.olpb.costs.backward import as_paper_counts
+from workbench.olpb.algorithms.levels import LEVELS, bppsa, groups, olpb
+from workbench.olpb.algorithms.scans import SCANS
 from workbench.olpb.costs.subtasks import Pool
-from workbench.olpb.costs.traced import subtasks_of
 from workbench.olpb.programs import modules
 from workbench.olpb.programs.cluster import SERVER, cluster_of, seconds
-from workbench.olpb.programs.learning import (
-    Evaluations,
-    ModuleModel,
-    ScannedModel,
-    ServerModel,
-    traced_batch,
-)
 from workbench.olpb.programs.scan import BackwardPasses, Counts, Learner, Part
 from workbench.profiles import profile_model
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
@@ -48,10 +38,14 @@ if TYPE_CHECKING:
 
     from workbench.clusters import Cluster
     from workbench.olpb.algorithms.tape import Tape
+    from workbench.olpb.programs.learning import Evaluations
     from workbench.profiles import ModelProfile
     from workbench.runtime.progress import Progress
 
 __all__ = ["Setup", "Trained", "TrainingError", "train"]
+
+MODULES = 4
+"""Of DPB, as in the original setting (Sec. VII-A)."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +59,7 @@ class Setup(training.WholeBatches):
     evaluate_every
         Iterations from one evaluation to the next; by default one at the end of each epoch.
     level, scan
-        Of OLPB and BPPSA: levels in a group (OLPB alone), and a name in `schedules.ALGORITHMS`.
+        Of OLPB and BPPSA: levels in a group (OLPB alone), and a name in `schedules.SCANS`.
     modules
         Of DPB.
     random_delays
@@ -76,14 +70,16 @@ class Setup(training.WholeBatches):
         Of OLPB and BPPSA: whether nodes send each other true products of Jacobians, in double
         precision, and the server steps from what they find. By default nodes take the same seconds,
         and the server finds the same gradients by autograd. A Jacobian has as many entries as the
-        outputs of two groups multiplied, so this is for small networks and batches.
+        outputs of two groups multiplied, so this is for small networks: an iteration of LeNet-5
+        takes seconds.
     """
 
     pool: Pool
     batch_size: int = field(default=32, metadata=at_least(1))
     evaluate_every: int | None = field(default=None, metadata=optional(at_least(1)))
-    level: int = field(default=LEVEL, metadata=at_least(1))
+    levels: int = field(default=LEVELS, metadata=at_least(1))
     scan: str = "hillis_steele"
+    in_batches: bool = False
     modules: int = field(default=MODULES, metadata=at_least(1))
     random_delays: bool = False
     operator_flops: float = field(default=0.0, metadata=NOT_NEGATIVE)
@@ -94,9 +90,10 @@ class Setup(training.WholeBatches):
     def __post_init__(self) -> None:
         check_kind("pool", self.pool, Pool, "a Pool, such as Pool((Node(1e9),) * 4)")
         super().__post_init__()
+        check_truth("in_batches", self.in_batches)
         check_truth("random_delays", self.random_delays)
         check_truth("jacobians", self.jacobians)
-        check_name("scan", self.scan, ALGORITHMS)
+        check_name("scan", self.scan, SCANS)
 
     @property
     def samples_per_batch(self) -> int:
@@ -121,15 +118,15 @@ class Setup(training.WholeBatches):
 
         Without `learning` a method that scans takes its time all the same: its `passes` say when.
         """
-        if check_name("method", how, METHODS) in GROUPINGS:
+        if check_name("method", how, METHODS) in SCANNING:
             return _scanning(self, how, learning)
         if not learning:
-            raise UserError(f"{how} scans nothing; leave learning=False to {', '.join(GROUPINGS)}")
+            raise UserError(f"{how} scans nothing; leave learning=False to {', '.join(SCANNING)}")
         return _decoupled(self, how, self.modules if how == "dpb" else 1)
 
     def check_faults(self, faults: Sequence[Fault], how: str) -> None:
         """Refuse those that lose anything, but for crashes of nodes where a method scans."""
-        if check_name("method", how, METHODS) not in GROUPINGS:
+        if check_name("method", how, METHODS) not in SCANNING:
             training.check_losing_nothing(faults)
         for fault in faults:
             losing = isinstance(fault, LinkDown | Lossy)
@@ -178,7 +175,7 @@ class PoolPrograms(training.OneModel[Trained]):
     def trained(self, run: Run) -> Trained:
         """What has been evaluated."""
         epochs, server = self.epochs, len(self.programs) - 1
-        passes = run.results.get(server, []) if self.method in GROUPINGS else []
+        passes = run.results.get(server, []) if self.method in SCANNING else []
         own = self.method, self.losses, epochs.table, passes
         return Trained(epochs.frame, epochs.weights, run, *own)
 
@@ -221,13 +218,15 @@ def train(
 
 
 def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
+    from workbench.olpb.costs.traced import subtasks_of
+    from workbench.olpb.programs.learning import Evaluations, ScannedModel, ServerModel
+
     flat, batches = setup.begin()
     evaluations = Evaluations(
         flat.replica(), setup.dataset, epoch_ends=setup.epoch_ends, objective=setup.objective
     )
     tape = _tape(setup, flat, batches)
-    parts = GROUPINGS[method](tape.flow, setup.level)
-    subtasks = subtasks_of(tape, parts, setup.operator_flops)
+    parts = olpb(tape.flow, setup.levels) if method == "olpb" else bppsa(tape.flow)
     about = flat, setup.sgd, setup.seed, batches, setup.evaluated, setup.objective
     learner = Learner()
     if learning and setup.jacobians:
@@ -240,12 +239,12 @@ def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
     forwards = _tape(setup, flat, batches, unfrozen=True) if any(profile.frozen_bytes) else tape
     forward_flops += setup.operator_flops * len(forwards.calls)
     passes = BackwardPasses(
-        subtasks,
+        subtasks_of(tape, parts, setup.operator_flops),
         setup.pool,
         setup.epoch_ends[-1],
         scan=setup.scan,
+        in_batches=setup.in_batches,
         random_delays=setup.random_delays,
-        costs=partial(as_paper_counts, elements=subtasks),
         learner=learner,
         forward_s=seconds(setup.pool, fastest, forward_flops, len(profile)),
     )
@@ -254,21 +253,27 @@ def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
 
 
 def _decoupled(setup: Setup, method: str, count: int) -> PoolPrograms:
+    from workbench.olpb.programs.learning import Evaluations, ModuleModel
+
     flat, batches = setup.begin()
-    pieces = setup.pieces(flat)
+    pieces, ends = setup.pieces(flat), setup.epoch_ends
     profile = _profile(flat, setup)
-    table, ends = profile.table, setup.epoch_ends
+    table = profile.table
     set_up = np.array(_set_up_flops(setup, _tape(setup, flat, batches, unfrozen=True), len(table)))
     frozen = next(layer for layer, size in enumerate(table["param_bytes"]) if size)
     forward = setup.batch_size * table["forward_flops"].to_numpy() + set_up
     set_up[:frozen] = 0.0
     backward = setup.batch_size * table["backward_flops"].to_numpy() + set_up
     spans = cut((forward + backward).tolist(), count)
+    places = [place for place, span in enumerate(spans) for _ in span]
+    if shared := shared_by_places(pieces, places):
+        weight, _, other, place = shared
+        raise UserError(
+            f"{weight!r} is used in module {other} and in module {place}; cut the network into "
+            "fewer modules, or train it with another method"
+        )
     crossing = [*pieces.crossing_bytes, 0]
     work, learners = [], []
-    evaluations = Evaluations(
-        flat, setup.dataset, epoch_ends=ends, parts=count, objective=setup.objective
-    )
     for place, span in enumerate(spans):
         kept = count - place
         own = slice(span.start, span.stop)
@@ -278,38 +283,34 @@ def _decoupled(setup: Setup, method: str, count: int) -> PoolPrograms:
         held = (2 + kept) * parameters + sum(profile.frozen_bytes[own])
         work.append(
             modules.ModuleWork(
-                sum(forward[own].tolist()),
-                sum(backward[own].tolist()),
-                float(setup.batch_size * crossing[span.stop - 1]),
-                held + kept * setup.batch_size * outputs,
-                len(span),
-                max(0, span.stop - max(span.start, frozen)),
+                forward_flops=sum(forward[own].tolist()),
+                backward_flops=sum(backward[own].tolist()),
+                boundary_bytes=float(setup.batch_size * crossing[span.stop - 1]),
+                memory_bytes=held + kept * setup.batch_size * outputs,
+                dispatches=len(span),
+                backward_dispatches=max(0, span.stop - max(span.start, frozen)),
             )
         )
         learners.append(
             ModuleModel(
-                place,
-                pieces,
-                (span.start + 1, span.stop),
-                flat.replica(),
-                [flat.replica() for _ in range(kept)],
-                setup.sgd,
-                setup.seed,
-                batches,
-                setup.evaluated,
-                setup.objective,
+                place=place,
+                pieces=pieces,
+                span=(span.start + 1, span.stop),
+                flat=flat.replica(),
+                copies=[flat.replica() for _ in range(kept)],
+                sgd=setup.sgd,
+                seed=setup.seed,
+                batches=batches,
+                evaluated=setup.evaluated,
+                objective=setup.objective,
             )
-        )
-    places = [place for place, span in enumerate(spans) for _ in span]
-    if shared := shared_by_places(pieces, places):
-        weight, _, other, place = shared
-        raise UserError(
-            f"{weight!r} is used in module {other} and in module {place}; cut the network into "
-            "fewer modules, or train it with another method"
         )
     delays = setup.random_delays
     running = modules.programs_of(work, setup.pool, ends[-1], learners, random_delays=delays)
     programs = [running.get(node, _nothing) for node in range(len(setup.pool.nodes) + 1)]
+    evaluations = Evaluations(
+        flat, setup.dataset, epoch_ends=ends, parts=count, objective=setup.objective
+    )
     return PoolPrograms(setup, setup.cluster, programs, evaluations, ends, method)
 
 
@@ -321,6 +322,9 @@ def _tape(
     setup: Setup, flat: training.FlatModel, batches: Batches, *, unfrozen: bool = False
 ) -> Tape:
     """What a gradient passes through; with `unfrozen`, as if no parameter were frozen."""
+    from workbench.graphs.recording import unfreeze
+    from workbench.olpb.programs.learning import traced_batch
+
     module = flat.module
     if unfrozen:
         unfreeze(module := copy.deepcopy(module))

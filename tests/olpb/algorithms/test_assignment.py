@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.olpb.strategies import pools, subtasks
 from tests.oracles import olpb_nodes as oracle
-from workbench.olpb.algorithms.assignment import AssignmentError, assign
-from workbench.olpb.algorithms.schedules import ALGORITHMS, deal, schedule
+from workbench.olpb.algorithms.assignment import AssignmentError, assign, assign_batches
+from workbench.olpb.algorithms.scans import SCANS
+from workbench.olpb.algorithms.schedules import deal, schedule
 from workbench.olpb.costs.subtasks import Node, Pool, Subtask
 
 
@@ -19,7 +20,7 @@ def some(count: int, memory_bytes: int = 1) -> tuple[Subtask, ...]:
     return tuple(Subtask((f"group {at}",), 1.0, 4, memory_bytes) for at in range(count))
 
 
-@given(subtasks(40), pools(equal=True), st.sampled_from(sorted(ALGORITHMS)), st.booleans())
+@given(subtasks(40), pools(equal=True), st.sampled_from(sorted(SCANS)), st.booleans())
 def test_equal_nodes_get_what_a_schedule_deals(
     tasks: tuple[Subtask, ...], pool: Pool, scan: str, exclusive: bool
 ) -> None:
@@ -79,6 +80,8 @@ def test_refusals() -> None:
         assign(big, pool)
     with pytest.raises(AssignmentError, match=r"need 40 bytes.*2 nodes: subtask 3 has no place"):
         assign(some(4, 10), pool)
+    with pytest.raises(AssignmentError, match=r"node 0 would hold 20 bytes in 2 batches"):
+        assign_batches(some(4, 10), pool)
     with pytest.raises(ValueError, match="no node is left"):
         assign(some(4), pool, {0, 1})
     with pytest.raises(ValueError, match="flops_per_s"):

@@ -15,18 +15,19 @@ from torch import Tensor, nn
 from tests.graphs.modules import Calling
 from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, chain, example
 from tests.oracles import olpb_scan as oracle
-from workbench.olpb.algorithms import gradients
-from workbench.olpb.algorithms.gradients import ScanGradients, group_passes, scan_gradients
+from workbench.olpb.algorithms import jacobians
+from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
+from workbench.olpb.algorithms.jacobians import group_passes
 from workbench.olpb.algorithms.levels import groups
-from workbench.olpb.algorithms.schedules import ALGORITHMS
+from workbench.olpb.algorithms.scans import SCANS
 from workbench.olpb.algorithms.tape import record
 from workbench.zoo import build
 
 WAYS: tuple[dict[str, Any], ...] = (
-    {"level": 1},
-    {"level": 3, "scan": "blelloch", "nodes": 3},
-    {"unit": "matrix_layer", "level": 1, "scan": "blelloch"},
-    {"level": 100, "nodes": 1},
+    {"levels": 1},
+    {"levels": 3, "scan": "blelloch", "nodes": 3},
+    {"unit": "matrix_layer", "levels": 1, "scan": "blelloch"},
+    {"levels": 100, "nodes": 1},
 )
 
 
@@ -36,21 +37,12 @@ def check(module: nn.Module, x: Any, y: Tensor, **options: Any) -> ScanGradients
     found = scan_gradients(module, x, y, **options)
     torch.manual_seed(9)
     wanted, loss = oracle.autograd_gradients(module, x, y, options.get("loss"))
-    assert found.keys() == found.gradients.keys() == wanted.keys()
+    assert found.gradients.keys() == wanted.keys()
     largest = max(1.0, *(float(one.abs().max()) for one in wanted.values()))
     for name, one in wanted.items():
-        torch.testing.assert_close(found[name], one, rtol=0, atol=1e-12 * largest)
+        torch.testing.assert_close(found.gradients[name], one, rtol=0, atol=1e-12 * largest)
     assert found.loss == pytest.approx(loss, rel=1e-12)
     return found
-
-
-def test_a_gradient_that_is_not_there_is_told_with_those_that_are() -> None:
-    module = nn.Linear(2, 3).double()
-    found = scan_gradients(module, torch.ones(1, 2).double(), torch.tensor([1]))
-    assert dict(found) == found.gradients
-    assert len(found) == 2
-    with pytest.raises(KeyError, match=r"no gradient of 'wieght'; there are .*weight"):
-        found["wieght"]
 
 
 @pytest.mark.parametrize("options", WAYS, ids=str)
@@ -88,16 +80,16 @@ nodes = st.tuples(st.sampled_from(KINDS), st.integers(0, 8), st.integers(0, 8))
 )
 @settings(max_examples=25)
 def test_drawn_graphs(
-    drawn: list[tuple[str, int, int]], unit: str, level: int, scan: str, nodes: int | None
+    drawn: list[tuple[str, int, int]], unit: str, levels: int, scan: str, nodes: int | None
 ) -> None:
     torch.manual_seed(1)
     module, x = Drawn(drawn), torch.randn(2, 4)
-    check(module, x, torch.tensor([1, 3]), unit=unit, level=level, scan=scan, nodes=nodes)
+    check(module, x, torch.tensor([1, 3]), unit=unit, levels=levels, scan=scan, nodes=nodes)
 
 
 def test_lenet5() -> None:
     torch.manual_seed(2)
-    check(build("lenet5", "cpu"), torch.randn(1, 1, 28, 28), torch.tensor([3]), level=2)
+    check(build("lenet5", "cpu"), torch.randn(1, 1, 28, 28), torch.tensor([3]), levels=2)
 
 
 sizes = st.tuples(st.sampled_from([nn.Tanh, nn.ReLU, nn.Softplus, None]), st.integers(1, 5))
@@ -117,11 +109,11 @@ def test_drawn_chains(
         parts += [activation()] if activation else []
         width = made
     operators = len(parts) + 1  # the loss is one
-    scan = data.draw(st.sampled_from(sorted(ALGORITHMS)))
-    level = -(-operators // min(count, operators))  # of `count` groups, or as near as levels come
+    scan = data.draw(st.sampled_from(sorted(SCANS)))
+    levels = -(-operators // min(count, operators))  # of `count` groups, or as near as levels come
     x, y = torch.randn(4, 3), torch.randn(4, width)
-    found = check(nn.Sequential(*parts), x, y, level=level, scan=scan)
-    assert len(found.groups) == -(-operators // level)
+    found = check(nn.Sequential(*parts), x, y, levels=levels, scan=scan)
+    assert len(found.groups) == -(-operators // levels)
 
 
 def test_a_loss_of_ones_own_several_inputs_and_numbers_to_find() -> None:
@@ -151,12 +143,12 @@ def test_inputs_by_name_are_those_in_order() -> None:
     one, other = torch.randn(4, 2), torch.randn(4, 3)
     named = scan_gradients(module, {"input2": other, "input1": one}, y)
     in_order = scan_gradients(module, (one, other), y)
-    assert all(torch.equal(named[name], in_order[name]) for name in in_order)
+    assert all(torch.equal(named.gradients[name], one) for name, one in in_order.gradients.items())
 
 
 def test_what_it_takes() -> None:
     module, x, y = example("chain")
-    alone, many = (scan_gradients(module, x, y, level=1, nodes=nodes) for nodes in (1, None))
+    alone, many = (scan_gradients(module, x, y, levels=1, nodes=nodes) for nodes in (1, None))
     operators = "convolution relu max_pool2d_with_indices addmm sigmoid addmm _log_softmax"
     wanted = [(name,) for name in f"{operators} nll_loss_forward".split()]
     assert [group.operators for group in many.groups] == wanted
@@ -219,7 +211,7 @@ TWICE = Calling(lambda m, x: (m.f(x.flatten(1)),) * 2, f=nn.Linear(36, 3))
     [
         ({"unit": "layers"}, "unknown unit 'layers'. Did you mean 'matrix_layer'"),
         ({"scan": "steele"}, "unknown scan 'steele'"),
-        ({"level": 0}, "level is 0"),
+        ({"levels": 0}, "levels is 0"),
         ({"nodes": 0}, "nodes is 0"),
         ({"module": nn.ReLU()}, "ReLU has no parameters"),
         ({"module": chain().half()}, "0.weight of Sequential is of float16; .*module.float"),
@@ -244,33 +236,33 @@ def test_refusals(changes: dict[str, Any], message: str) -> None:
 
 
 def test_jacobians_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradients, "MOST_ENTRIES", 1000)
+    monkeypatch.setattr(jacobians, "MOST_ENTRIES", 1000)
     with pytest.raises(ValueError, match=r"group \(relu\) is of 144 numbers by 144; at most 1,000"):
-        scan_gradients(*example("chain"), level=1)
+        scan_gradients(*example("chain"), levels=1)
 
 
 @pytest.mark.parametrize("normalised", [False, True])
 def test_jacobians_are_those_of_layers(normalised: bool) -> None:
     torch.manual_seed(3)
     first = [nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)] if normalised else [nn.Conv2d(1, 2, 3)]
-    module = nn.Sequential(*first, nn.Tanh(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3))
-    module = module.double()
+    layers = [*first, nn.Tanh(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3)]
+    module = nn.Sequential(*layers).double()
     x, y = torch.randn(3, 1, 6, 6).double(), torch.tensor([0, 1, 2])
     passes = group_passes(tape := record(module, x, y), groups(tape.flow))
-    wanted, value = list[Tensor](), module[0](x)
-    for layer in module[1:]:
+    wanted, value = list[Tensor](), layers[0](x)
+    for layer in layers[1:]:
         if not isinstance(layer, nn.Flatten):
             wanted.append(oracle.jacobian(layer, value))
         value = layer(value)
     wanted.append(oracle.jacobian(nn.LogSoftmax(1), value))
     found = [own.jacobian().toarray() for own in reversed(passes[1:-1])]
-    for one, layers in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(one, layers, rtol=0, atol=1e-12)
+    for one, expected in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, expected, rtol=0, atol=1e-12)
 
 
 def test_jacobians_in_parts_are_those_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradients, "AT_ONCE", 1000)
-    check(*example("residual"), level=2)
+    monkeypatch.setattr(jacobians, "AT_ONCE", 1000)
+    check(*example("residual"), levels=2)
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int32, torch.uint8])

@@ -14,22 +14,30 @@ from torch import nn
 from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, example
 from tests.oracles import olpb_scan as oracle
 from workbench import graphs
-from workbench.olpb.algorithms.levels import GROUPINGS, UNITS, Flow, flow, groups, levels
+from workbench.olpb.algorithms.levels import (
+    UNITS,
+    Flow,
+    bppsa,
+    flow,
+    groups,
+    level_of_each,
+    olpb,
+)
 from workbench.olpb.algorithms.tape import record
 from workbench.zoo import build
 
 nodes = st.tuples(st.sampled_from(KINDS), st.integers(0, 8), st.integers(0, 8))
 
 
-def check(flow: Flow, unit: str, level: int) -> None:
+def check(flow: Flow, unit: str, levels: int) -> None:
     reads = [sorted(flow.makers[value] for value in values) for values in flow.sources]
     costs = [1 if unit == "operator" else int(one) for one in flow.weighted]
     wanted = [max(one, 1) for one in oracle.longest_paths(reads, costs)]
-    assert list(levels(flow, unit)) == wanted
-    found = groups(flow, unit, level)
+    assert list(level_of_each(flow, unit)) == wanted
+    found = groups(flow, unit, levels)
     of_call = {call: number for number, group in enumerate(found) for call in group.operators}
     assert sorted(of_call) == list(range(len(flow.names)))
-    assert all(of_call[call] == (wanted[call] - 1) // level for call in of_call)
+    assert all(of_call[call] == (wanted[call] - 1) // levels for call in of_call)
     for number, group in enumerate(found):
         crossing = {
             value
@@ -42,8 +50,8 @@ def check(flow: Flow, unit: str, level: int) -> None:
 
 @given(st.lists(nodes, min_size=2, max_size=8), st.sampled_from(UNITS), st.integers(1, 4))
 @settings(max_examples=25)
-def test_drawn_graphs(drawn: list[tuple[str, int, int]], unit: str, level: int) -> None:
-    check(record(Drawn(drawn), torch.zeros(2, 4), torch.tensor([0, 1])).flow, unit, level)
+def test_drawn_graphs(drawn: list[tuple[str, int, int]], unit: str, levels: int) -> None:
+    check(record(Drawn(drawn), torch.zeros(2, 4), torch.tensor([0, 1])).flow, unit, levels)
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -58,7 +66,7 @@ def test_a_traced_graph_has_the_levels_of_a_pass_with_numbers(unit: str) -> None
     module, x = build("lenet5", "cpu"), torch.zeros(2, 1, 28, 28)
     recorded = record(module, x, torch.tensor([0, 1])).flow
     assert traced.names == recorded.names
-    assert levels(traced, unit) == levels(recorded, unit)
+    assert level_of_each(traced, unit) == level_of_each(recorded, unit)
     check(traced, unit, 3)
 
 
@@ -70,8 +78,8 @@ def test_a_traced_graph_begins_where_something_is_trained() -> None:
 
 def test_methods_are_groups_of_operators_or_of_layers() -> None:
     network = flow(graphs.trace("lenet5", batch_size=2, training=True))
-    assert GROUPINGS["olpb"](network, 3) == groups(network, "operator", 3)
-    assert GROUPINGS["bppsa"](network, 3) == groups(network, "matrix_layer", 1)
+    assert olpb(network, 3) == groups(network, "operator", 3)
+    assert bppsa(network) == groups(network, "matrix_layer", 1)
 
 
 def test_listing_algorithms_imports_no_pytorch() -> None:

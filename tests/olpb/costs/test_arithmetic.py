@@ -13,9 +13,9 @@ from tests.graphs.modules import Calling
 from tests.olpb.algorithms import networks
 from workbench.graphs.recording import record
 from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
-from workbench.olpb.algorithms.levels import flow
-from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
-from workbench.olpb.costs.arithmetic import Elements, as_arithmetic_costs, network_elements
+from workbench.olpb.algorithms.scans import SCANS
+from workbench.olpb.algorithms.schedules import schedule
+from workbench.olpb.costs.arithmetic import as_arithmetic_costs, elements_of, network_elements
 
 CUTS = [("operator", 1), ("operator", 2), ("operator", 3), ("matrix_layer", 1)]
 
@@ -43,29 +43,29 @@ def both(
     nodes: int | None = None,
 ) -> tuple[ScanGradients, float, float, list[int]]:
     """What the scan counted, and by arithmetic FLOPs, bytes, and nonzeros from input to loss."""
-    unit, level = cut
-    counted = scan_gradients(module, x, y, unit, level=level, scan=scan, nodes=nodes)
+    unit, levels = cut
+    counted = scan_gradients(module, x, y, unit, levels=levels, scan=scan, nodes=nodes)
     loss = functional.mse_loss if y.is_floating_point() else functional.cross_entropy
     graph = record("", Calling(lambda m, x, y: loss(m.f(x), y), f=module), (x, y), names=["", ""])
-    elements = Elements(graph, flow(graph), unit, level)
+    elements = elements_of(graph, unit, levels)
     planned = schedule(scan, len(elements), nodes, exclusive=True)
     work = as_arithmetic_costs(planned, elements)
     assert work.value_bytes is not None
     sent = sum(work.value_bytes[one.value] for one in planned.messages)
-    nonzeros = [one.nonzeros for one in elements.patterns]
+    nonzeros = [elements.nonzeros[at, at] for at in range(1, len(elements))]
     return counted, sum(work.move_flops), sent, nonzeros[::-1]
 
 
-@pytest.mark.parametrize("scan", ALGORITHMS)
+@pytest.mark.parametrize("scan", SCANS)
 @pytest.mark.parametrize("nodes", [None, 3])
-@pytest.mark.parametrize(("unit", "level"), CUTS)
-def test_exact_for_smooth_chains(scan: str, nodes: int | None, unit: str, level: int) -> None:
+@pytest.mark.parametrize(("unit", "levels"), CUTS)
+def test_exact_for_smooth_chains(scan: str, nodes: int | None, unit: str, levels: int) -> None:
     torch.manual_seed(0)
     counted, flops, sent, nonzeros = both(
         smooth_chain(),
         torch.randn(2, 2, 8, 8),
         torch.randn(2, 3),
-        (unit, level),
+        (unit, levels),
         scan=scan,
         nodes=nodes,
     )
@@ -85,11 +85,11 @@ def test_exact_for_smooth_chains(scan: str, nodes: int | None, unit: str, level:
         min_size=1,
         max_size=3,
     ),
-    level=st.integers(1, 3),
+    levels=st.integers(1, 3),
     nodes=st.integers(1, 9),
 )
 def test_exact_for_drawn_convolutions(
-    size: int, convolutions: list[tuple[int, int, int, int]], level: int, nodes: int
+    size: int, convolutions: list[tuple[int, int, int, int]], levels: int, nodes: int
 ) -> None:
     torch.manual_seed(0)
     parts: list[nn.Module] = []
@@ -106,7 +106,7 @@ def test_exact_for_drawn_convolutions(
         nn.Sequential(*parts),
         torch.randn(2, 2, size, size),
         torch.randn(2, 2),
-        ("operator", level),
+        ("operator", levels),
         nodes=nodes,
     )
     assert flops == counted.flops
@@ -123,16 +123,16 @@ def test_exact_for_drawn_convolutions(
     ],
     ids=["relus", "branches", "skips", "training"],
 )
-@pytest.mark.parametrize(("unit", "level"), CUTS)
+@pytest.mark.parametrize(("unit", "levels"), CUTS)
 def test_a_bound_for_any_network(
-    make: Callable[[], nn.Module], shape: tuple[int, ...], unit: str, level: int
+    make: Callable[[], nn.Module], shape: tuple[int, ...], unit: str, levels: int
 ) -> None:
     torch.manual_seed(0)
     module, x = make(), torch.randn(shape)
     module(x)  # lazy layers
-    for scan in ALGORITHMS:
+    for scan in SCANS:
         counted, flops, _, nonzeros = both(
-            module, x, torch.tensor([0, 2]), (unit, level), scan=scan
+            module, x, torch.tensor([0, 2]), (unit, levels), scan=scan
         )
         assert flops >= counted.flops
         pairs = zip(nonzeros, counted.groups, strict=True)
@@ -147,8 +147,5 @@ def test_plain_back_propagation_costs_a_product_with_a_gradient_for_every_entry(
 
 
 def test_batches_multiply_apart() -> None:
-    one, more = (
-        [part.nonzeros for part in network_elements("lenet5", batch, level=2).patterns]
-        for batch in (1, 4)
-    )
-    assert more == [4 * part for part in one]
+    one, more = (network_elements("lenet5", batch, levels=2).nonzeros for batch in (1, 4))
+    assert all(more[at, at] == 4 * one[at, at] for at in range(1, 7))

@@ -12,11 +12,13 @@ from workbench.profiles import profile_model
 from workbench.zoo import build
 
 
-@pytest.mark.parametrize(("unit", "level"), [("operator", 1), ("operator", 3), ("matrix_layer", 1)])
-def test_subtasks_cost_what_the_profile_says(unit: str, level: int) -> None:
+@pytest.mark.parametrize(
+    ("unit", "levels"), [("operator", 1), ("operator", 3), ("matrix_layer", 1)]
+)
+def test_subtasks_cost_what_the_profile_says(unit: str, levels: int) -> None:
     x, y = torch.randn(2, 1, 28, 28), torch.tensor([3, 4])
     tape = record(build("lenet5"), x, y)
-    subtasks = subtasks_of(tape, groups(tape.flow, unit, level))
+    subtasks = subtasks_of(tape, groups(tape.flow, unit, levels))
     profile = profile_model("lenet5")
     assert sum(one.backward_flops for one in subtasks) == 2 * profile.backward_flops
     if unit == "matrix_layer":

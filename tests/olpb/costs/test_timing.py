@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.olpb.strategies import pools
 from tests.oracles import olpb_batches
 from tests.oracles import olpb_nodes as oracle
-from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule, batched, schedule
+from workbench.olpb.algorithms.scans import SCANS
+from workbench.olpb.algorithms.schedules import Schedule, batched, schedule
 from workbench.olpb.costs.backward import (
     as_paper_counts,
     decoupled_s,
@@ -27,7 +28,7 @@ amounts = st.floats(0, 100)
 
 
 @given(
-    scan=st.sampled_from(list(ALGORITHMS)),
+    scan=st.sampled_from(list(SCANS)),
     way=st.sampled_from([schedule, batched]),
     elements=st.integers(1, 23),
     pool=pools(bandwidths=True),
@@ -74,9 +75,9 @@ def test_batches_take_what_an_event_loop_takes(
 )
 @settings(max_examples=15)
 def test_batches_of_any_levels_take_what_an_event_loop_takes(
-    model: str, level: int, nodes: int
+    model: str, levels: int, nodes: int
 ) -> None:
-    groups = stored_groups(model, level=level, operator_flops=3e6)[1:]
+    groups = stored_groups(model, levels=levels, operator_flops=3e6)[1:]
     pool = Pool((Node(1e9),) * nodes, 1e-3, 0.02)
     costs = [group.backward_flops / 1e9 for group in groups]
     wanted = olpb_batches.hillis_steele(costs, nodes, 1e-3, 0.02).at_s

@@ -8,12 +8,11 @@ import polars as pl
 import pytest
 
 from workbench.olpb.costs.library import NORMALISATION, library_graph
-from workbench.olpb.paper import scan_answers
 from workbench.olpb.paper.figures import FIGURES
 from workbench.olpb.paper.graphs import OPTIMISER
-from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12, TABLE1
-from workbench.olpb.paper.table2 import stated
-from workbench.olpb.paper.table2_answers import SIDES
+from workbench.olpb.paper.networks import TABLE1
+from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12, RESTS_ON
+from workbench.olpb.paper.table2 import SIDES, stated
 from workbench.olpb.paper.testbed import variant
 from workbench.reproduction.claims import MISSES, claims_of, paper_value, verdicts
 from workbench.reproduction.figure import answers_of
@@ -76,7 +75,7 @@ def test_the_papers_own_execution_takes_less_time_with_its_places(model: str) ->
 def test_what_figures_9_to_12_rest_on_is_said_where_they_are() -> None:
     found = answers_of(FIGURES, frames()).by_claim
     shown = [answer.caveat for claim, answer in found.items() if claim.startswith("olpb.fig")]
-    assert set(shown) == {scan_answers.RESTS_ON}
+    assert set(shown) == {RESTS_ON}
     for figure in (FIG9, FIG10, FIG11, FIG12):
         assert figure.chart is not None
         title = figure.chart(frames()[figure.id]).to_dict()["title"]

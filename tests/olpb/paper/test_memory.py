@@ -11,13 +11,12 @@ from torch import Tensor, nn
 from tests.graphs.modules import Calling
 from workbench import figures
 from workbench.memory.dataflow import Dataflow
+from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.stored_dataflows import stored_dataflow
-from workbench.olpb import PLANNERS, plan_memory
 from workbench.olpb.costs.library import library_graph
 from workbench.olpb.paper import memory, titles
 from workbench.olpb.paper import trade as trades
-from workbench.olpb.paper.table2 import TABLE2, TABLE2_TIMES, counted, stated
-from workbench.olpb.paper.table2_answers import SECONDS, SIDES
+from workbench.olpb.paper.table2 import SECONDS, SIDES, TABLE2, TABLE2_TIMES, counted, stated
 from workbench.reproduction.claims import claims_of
 from workbench.utils.checks import UnknownNameError
 

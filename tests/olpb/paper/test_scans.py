@@ -8,21 +8,20 @@ import pytest
 from workbench.clusters import load_calibration
 from workbench.olpb.algorithms.schedules import batched
 from workbench.olpb.costs.library import library_graph
-from workbench.olpb.paper import calibration, paying, scan_answers
-from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12, TABLE1
+from workbench.olpb.paper import calibration, paying
+from workbench.olpb.paper.networks import TABLE1
+from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12
 from workbench.olpb.paper.testbed import (
     CURVES,
     MODELS,
     NODES,
-    READING,
-    READINGS,
     Constants,
     Testbed,
     paper_testbed,
     variant,
 )
-from workbench.reproduction.claims import MET, claims_of, paper_value, verdicts
-from workbench.reproduction.figure import answers_of
+from workbench.reproduction.claims import MET, Answer, claims_of, paper_value, verdicts
+from workbench.reproduction.figure import Figure, answers_of
 
 STORED = load_calibration("olpb")
 FIGURES = (TABLE1, FIG9, FIG10, FIG11, FIG12)
@@ -36,32 +35,24 @@ def frames() -> dict[str, pl.DataFrame]:
 def test_constants_are_fitted_on_what_the_file_says() -> None:
     assert set(STORED["fitted_on"]) == set(calibration.FITTED)
     assert not set(calibration.FITTED) & set(calibration.PREDICTED)
-    assert STORED["explanation"] == READING
-    assert set(STORED["constants"]) == set(READINGS)
 
 
-@pytest.mark.parametrize("reading", READINGS)
-def test_the_file_is_what_the_constants_give(reading: str) -> None:
-    constants = Constants.load(reading)
-    judged = verdicts("olpb", calibration.answers_by(reading, constants))
+def test_the_file_is_what_the_constants_give() -> None:
+    constants = Constants.load()
+    judged = verdicts("olpb", calibration.answers(constants))
     met = {
         "fitted": sum(judged[claim] in MET for claim in calibration.FITTED),
         "predicted": sum(judged[claim] in MET for claim in calibration.PREDICTED),
     }
-    assert STORED["claims_met"][reading] == met
-    for constant, (low, high) in STORED["intervals"][reading].items():
+    assert STORED["claims_met"]["batches"] == met
+    for constant, (low, high) in STORED["intervals"]["batches"].items():
         assert low <= getattr(constants, constant) <= high
-
-
-def test_the_reading_in_use_meets_more() -> None:
-    met = {reading: sum(roles.values()) for reading, roles in STORED["claims_met"].items()}
-    assert max(met, key=met.__getitem__) == READING
 
 
 def test_more_is_missed_beyond_the_intervals() -> None:
     constants = Constants.load()
     slow = replace(constants, node_gflops=constants.node_gflops / 100)
-    within, beyond = (calibration.misfit(READING, tried)[0] for tried in (constants, slow))
+    within, beyond = (calibration.misfit(tried)[0] for tried in (constants, slow))
     assert within < beyond
 
 
@@ -98,13 +89,19 @@ def test_every_claim_has_an_answer(frames: dict[str, pl.DataFrame]) -> None:
     assert all(one.detail for one in found.values())
 
 
-def test_readings_are_judged_as_the_figures_are() -> None:
-    # Readings are timed by all curves; Fig. 12 shows scans alone.
+def test_constants_are_judged_as_the_figures_are() -> None:
+    # Constants are weighed by all curves; Fig. 12 shows scans alone.
     frames = {figure.id: figure.frame("default") for figure in FIGURES[1:]}
     shown = answers_of(FIGURES, frames).by_claim
-    weighed = calibration.answers_by(READING, Constants.load())
+    weighed = calibration.answers(Constants.load())
     for claim in (*calibration.FITTED, *calibration.PREDICTED):
         assert weighed[claim].ours == pytest.approx(shown[claim].ours), claim
+
+
+def answer(figure: Figure, claim: str, frame: pl.DataFrame) -> Answer:
+    found = figure.answers[claim](frame)
+    assert found is not None
+    return found
 
 
 def timed(*rows: tuple[object, ...]) -> pl.DataFrame:
@@ -121,7 +118,7 @@ def test_two_levels_save_what_three_take_more_on_32_nodes() -> None:
         ("olpb_l2", 32, 20.0, 1, "hillis_steele", 300.0),
         ("olpb_l3", 32, 20.0, 1, "hillis_steele", 370.0),
     )
-    found = scan_answers.faster_level(frame)
+    found = answer(FIG10, "olpb.fig10.faster", frame)
     assert found.ours == pytest.approx(70)
     assert "-100 at 4" in found.detail
 
@@ -129,9 +126,9 @@ def test_two_levels_save_what_three_take_more_on_32_nodes() -> None:
 def test_milliseconds_are_those_at_the_ends_of_the_delays() -> None:
     delays = (("olpb_l2", 5.0, 250.0), ("olpb_l2", 40.0, 500.0), ("bppsa", 5.0, 1.0))
     frame = timed(*((curve, 32, p, 1, "hillis_steele", ms) for curve, p, ms in delays))
-    assert scan_answers.milliseconds(0, frame).ours == pytest.approx(250)
-    assert scan_answers.milliseconds(-1, frame).ours == pytest.approx(500)
-    assert scan_answers.growth("olpb_l2", frame).ours == pytest.approx(2)
+    assert answer(FIG11, "olpb.fig11.least", frame).ours == pytest.approx(250)
+    assert answer(FIG11, "olpb.fig11.most", frame).ours == pytest.approx(500)
+    assert answer(FIG11, "olpb.fig11.olpb", frame).ours == pytest.approx(2)
 
 
 @pytest.mark.parametrize(("tree_ms", "holds"), [(29.0, True), (31.0, False)])
@@ -142,16 +139,15 @@ def test_the_faster_scan_is_so_at_every_batch_size(tree_ms: float, holds: bool) 
         ("olpb_l2", 16, 20.0, 20, "hillis_steele", 30.0),
         ("olpb_l2", 16, 20.0, 20, "blelloch", tree_ms),
     )
-    assert scan_answers.faster_scan(frame).ours is holds
+    assert answer(FIG12, "olpb.fig12.faster", frame).ours is holds
 
 
 def test_a_layer_of_normalisation_is_counted_where_there_is_one() -> None:
     frame = TABLE1.frame(models=["vgg16", "resnet20_cifar"])
     assert frame["normalisation_nodes"].to_list() == [None, 6]
-    answer = scan_answers.normalisation(frame)
-    assert answer is not None
-    assert answer.ours == 6
-    assert scan_answers.normalisation(frame[:1]) is None
+    counted = TABLE1.answers["olpb.normalisation.nodes"]
+    assert answer(TABLE1, "olpb.normalisation.nodes", frame).ours == 6
+    assert counted(frame[:1]) is None
 
 
 def test_by_the_papers_counting_nothing_is_computed_twice() -> None:

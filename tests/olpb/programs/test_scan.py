@@ -15,23 +15,32 @@ from torch import Tensor
 
 from tests.olpb.algorithms.networks import example
 from tests.olpb.strategies import pools, subtasks
+from tests.oracles import olpb_batches
 from tests.oracles import olpb_nodes as oracle
 from tests.oracles.olpb_scan import autograd_gradients as by_autograd
-from workbench.olpb.algorithms.assignment import assign
-from workbench.olpb.algorithms.gradients import Element, GroupPass, group_passes, size_bytes
+from workbench.olpb.algorithms.assignment import assign, assign_batches
+from workbench.olpb.algorithms.jacobians import Element, GroupPass, group_passes, size_bytes
 from workbench.olpb.algorithms.levels import groups
-from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule, schedule
+from workbench.olpb.algorithms.scans import SCANS
+from workbench.olpb.algorithms.schedules import Schedule, batched, schedule
 from workbench.olpb.algorithms.schedules import run as scan_alone
 from workbench.olpb.algorithms.tape import record
 from workbench.olpb.costs.backward import LOSS, as_paper_counts
 from workbench.olpb.costs.subtasks import Node, Pool, Subtask
 from workbench.olpb.costs.timing import Work
 from workbench.olpb.costs.traced import subtasks_of
-from workbench.olpb.programs.cluster import cluster_of
-from workbench.olpb.programs.scan import BackwardPasses, Counts, Forward, Learner
+from workbench.olpb.programs.cluster import Delays, cluster_of
+from workbench.olpb.programs.scan import (
+    BackwardPasses,
+    Counts,
+    Forward,
+    Learner,
+    Order,
+    carry_out,
+)
 from workbench.runtime import Crash, Fault, ProgramError, Restart, Run, simulate
 
-algorithms = st.sampled_from(sorted(ALGORITHMS))
+algorithms = st.sampled_from(sorted(SCANS))
 FEW = Pool(tuple(Node(2.0) for _ in range(4)), 0.1, 0.5)
 
 
@@ -90,29 +99,52 @@ def drawn(planned: Schedule) -> Work:
     return Work(costs, sizes, [3.0 * (element % 4) for element in range(planned.elements)])
 
 
-@given(subtasks(), pools(bandwidths=True), algorithms, st.booleans())
+@given(subtasks(), pools(bandwidths=True), algorithms, st.booleans(), st.booleans())
 def test_takes_what_is_predicted_by_any_counting(
-    tasks: tuple[Subtask, ...], pool: Pool, scan: str, as_paper: bool
+    tasks: tuple[Subtask, ...], pool: Pool, scan: str, in_batches: bool, as_paper: bool
 ) -> None:
-    costs: Any = partial(as_paper_counts, elements=tasks) if as_paper else drawn
-    (found,) = passes(run(tasks, pool, scan=scan, costs=costs))
-    plan = schedule(scan, len(tasks), assign(tasks, pool), exclusive=True)
+    costs: Any = drawn
+    if as_paper:
+        costs = partial(as_paper_counts, elements=tasks, local_first=in_batches)
+    (found,) = passes(run(tasks, pool, scan=scan, in_batches=in_batches, costs=costs))
+    deal, planned = (assign_batches, batched) if in_batches else (assign, schedule)
+    plan = planned(scan, len(tasks), deal(tasks, pool), exclusive=True)
     expected_s = oracle.scan_s(plan, costs(plan), pool)
     assert found.backward_s == pytest.approx(expected_s, rel=1e-9, abs=1e-12)
-    assert (found.work, found.attempts, found.runs) == (plan.work, 1, assign(tasks, pool))
+    assert (found.work, found.attempts, found.dealt) == (plan.work, 1, deal(tasks, pool))
     assert found.steps <= plan.steps
 
 
-@pytest.mark.parametrize("scan", sorted(ALGORITHMS))
+@given(
+    st.lists(st.floats(0, 100), min_size=1, max_size=30),
+    st.integers(1, 9),
+    st.floats(0, 9),
+    st.floats(0, 20),
+)
+def test_nodes_take_what_an_event_loop_takes_in_batches(
+    costs: list[float], nodes: int, dispatch_s: float, delay_s: float
+) -> None:
+    pool = Pool((Node(1.0),) * nodes, dispatch_s, delay_s)
+    groups = [Subtask((), flops, 8, 0) for flops in costs]
+    plan = batched("hillis_steele", len(groups), nodes)
+    order = Order(1, plan, as_paper_counts(plan, groups, local_first=True))
+    program = partial(carry_out, order=order, pool=pool, send=Delays(pool).send)
+    took_s = simulate(cluster_of(pool), dict.fromkeys(range(nodes), program)).end_s
+    wanted_s = olpb_batches.hillis_steele(costs, nodes, dispatch_s, delay_s).at_s
+    assert took_s == pytest.approx(wanted_s, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("in_batches", [False, True])
+@pytest.mark.parametrize("scan", sorted(SCANS))
 @pytest.mark.parametrize("network", ["residual", "tied"])
 def test_products_of_jacobians_travel_with_their_bytes_and_give_the_gradients(
-    network: str, scan: str
+    network: str, scan: str, in_batches: bool
 ) -> None:
     module, x, y = example(network)
     tape = record(module, x, y)
     parts = groups(tape.flow, "operator", 2)
     learner, tasks = Computing(group_passes(tape, parts)), subtasks_of(tape, parts)
-    options: dict[str, Any] = {"scan": scan, "costs": drawn}
+    options: dict[str, Any] = {"scan": scan, "in_batches": in_batches, "costs": drawn}
     found = run(tasks, FEW, learner=learner, **options)
     assert found.end_s == run(tasks, FEW, **options).end_s
     wanted, _ = by_autograd(module, x, y, None)
@@ -120,17 +152,19 @@ def test_products_of_jacobians_travel_with_their_bytes_and_give_the_gradients(
     largest = max(float(one.abs().max()) for one in wanted.values())
     for name, one in wanted.items():
         torch.testing.assert_close(learner.gradients[name], one, rtol=0, atol=1e-12 * largest)
-    plan = schedule(scan, len(tasks), passes(found)[0].runs, exclusive=True)
+    planned = batched if in_batches else schedule
+    plan = planned(scan, len(tasks), passes(found)[0].dealt, exclusive=True)
     elements: list[Element] = [np.ones(1), *(group.jacobian() for group in learner.groups)]
     scanned = scan_alone(
         plan, elements, lambda one, two: two @ one, np.ones(0), size_bytes=size_bytes
     )
     assert sum(link.bytes for link in found.links) == scanned.bytes_sent > 0
-    as_paper = run(tasks, FEW, learner=learner, scan=scan)
+    del options["costs"]
+    as_paper = run(tasks, FEW, learner=learner, **options)
     assert sum(link.bytes for link in as_paper.links) == 0
 
 
-@pytest.mark.parametrize("scan", sorted(ALGORITHMS))
+@pytest.mark.parametrize("scan", sorted(SCANS))
 @pytest.mark.parametrize(("elements", "nodes"), [(8, 8), (32, 8), (64, 16)])
 def test_steps_and_work_as_they_run_are_those_of_the_schedule(
     scan: str, elements: int, nodes: int
@@ -155,6 +189,7 @@ def test_nothing_is_lost_when_nodes_leave_and_come_back(data: st.DataObject) -> 
     staying = data.draw(st.integers(0, len(pool.nodes) - 1))
     random = data.draw(st.booleans())
     options: dict[str, Any] = {"scan": data.draw(algorithms), "random_delays": random}
+    options["in_batches"] = data.draw(st.booleans())
     learner, faults = Hearing(), list[Fault]()
     plain = run(tasks, pool, iterations, seed=seed, **options)
     for node in range(len(pool.nodes)):
@@ -170,7 +205,7 @@ def test_nothing_is_lost_when_nodes_leave_and_come_back(data: st.DataObject) -> 
         told for iteration in range(iterations) for told in (f"begin {iteration}", "end")
     ]
     for one in passes(found):
-        assert [at for run in one.runs for at in run] == list(range(len(tasks)))
+        assert sorted(at for own in one.dealt for at in own) == list(range(len(tasks)))
     if not faults:
         assert found.results == plain.results
 
@@ -178,10 +213,10 @@ def test_nothing_is_lost_when_nodes_leave_and_come_back(data: st.DataObject) -> 
 def test_a_node_that_leaves_has_its_subtasks_given_to_another() -> None:
     found = passes(run(some(12), FEW, 8, (Crash("node1", 2.0), Restart("node1", 40.0))))
     assert [one.attempts for one in found] == [2, *[1] * 7]
-    assert [len(run) for run in found[0].runs] == [5, 0, 4, 4]
+    assert [len(run) for run in found[0].dealt] == [5, 0, 4, 4]
     assert found[0].backward_s > found[1].backward_s
     back = next(one for one in found if one.begin_s > 40.0)
-    assert [len(run) for run in back.runs] == [4, 3, 3, 3]
+    assert [len(run) for run in back.dealt] == [4, 3, 3, 3]
 
 
 def test_all_nodes_leave() -> None:

@@ -14,8 +14,8 @@ from tests.oracles import olpb_nodes as oracle
 from tests.refusals import refusals
 from workbench import training
 from workbench.datasets import Dataset
+from workbench.olpb.algorithms import METHODS
 from workbench.olpb.algorithms.decoupled import cut
-from workbench.olpb.algorithms.levels import METHODS
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.training import Setup, Trained, TrainingError, train
 from workbench.profiles import profile_model
@@ -48,9 +48,15 @@ def setup(model: Any = small, **options: Any) -> Setup:
 
 
 @pytest.mark.parametrize("model", [small, normalised])
-@pytest.mark.parametrize("method", ["olpb", "bppsa", "sequential"])
-def test_exact_methods_are_plain_descent_bit_for_bit(model: Any, method: str) -> None:
-    one = setup(model, sgd=training.Sgd(0.05, momentum=0.9, weight_decay=0.01))
+@pytest.mark.parametrize(
+    ("method", "in_batches"),
+    [("olpb", False), ("olpb", True), ("bppsa", False), ("sequential", False)],
+)
+def test_exact_methods_are_plain_descent_bit_for_bit(
+    model: Any, method: str, in_batches: bool
+) -> None:
+    sgd = training.Sgd(0.05, momentum=0.9, weight_decay=0.01)
+    one = setup(model, sgd=sgd, in_batches=in_batches)
     found = train(one, method)
     with training.fixed_threads():
         flat = training.flatten(one.made(), (1, 6, 6))
@@ -67,12 +73,15 @@ def test_exact_methods_are_plain_descent_bit_for_bit(model: Any, method: str) ->
 
 
 @pytest.mark.parametrize("model", [small, normalised])
-@pytest.mark.parametrize("method", ["olpb", "bppsa"])
+@pytest.mark.parametrize(
+    ("method", "in_batches"), [("olpb", False), ("olpb", True), ("bppsa", False)]
+)
 def test_nodes_that_multiply_jacobians_train_as_plain_descent(
-    model: Any, method: str, monkeypatch: pytest.MonkeyPatch
+    model: Any, method: str, in_batches: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To 1e-6: nodes compute in double precision, plain descent in single."""
-    one = setup(model, iterations=4, sgd=training.Sgd(0.05, momentum=0.9, weight_decay=0.01))
+    sgd = training.Sgd(0.05, momentum=0.9, weight_decay=0.01)
+    one = setup(model, iterations=4, sgd=sgd, in_batches=in_batches)
     plain = train(one, method, trace=True)
     monkeypatch.setattr("workbench.olpb.programs.learning.gradient_step", None)  # not used
     found = train(replace(one, jacobians=True), method, trace=True)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from workbench.comparison.cost import Phase, no_work
 from workbench.comparison.methods.method import EQUAL, Method, Plan
 from workbench.comparison.problem import Problem, UnusableError
-from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule
+from workbench.olpb.algorithms.scans import SCANS
+from workbench.olpb.algorithms.schedules import Schedule
 from workbench.olpb.costs.backward import plan as schedule_of
 from workbench.olpb.costs.stored_passes import NODES, stored_work
 from workbench.olpb.costs.subtasks import Node, Pool
@@ -28,7 +29,7 @@ from workbench.zoo import MODELS
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
-GROUPS = {"olpb": [("operator", level) for level in (1, 2, 4, 8)], "bppsa": [("matrix_layer", 1)]}
+GROUPS = {"olpb": [("operator", levels) for levels in (1, 2, 4, 8)], "bppsa": [("matrix_layer", 1)]}
 """Groupings that are tried: by levels of operators, or by layers."""
 
 
@@ -61,10 +62,10 @@ def plan(problem: Problem, groups: str) -> Plan:
     others = sorted((node for node in problem.by_name if node != owner), key=problem.batch_s)
     sizes = sorted({2**power for power in range(1, count.bit_length())} | {count})
     scans, least_bytes = list[ScanPlan](), float("inf")
-    for unit, level in GROUPS[groups]:
-        for scan in ALGORITHMS:
+    for unit, levels in GROUPS[groups]:
+        for scan in SCANS:
             for size in sizes:
-                trial = _planned(problem, [owner, *others[: size - 1]], unit, level, scan)
+                trial = _planned(problem, [owner, *others[: size - 1]], unit, levels, scan)
                 least_bytes = min(least_bytes, trial.largest_bytes)
                 if trial.largest_bytes <= _least_memory_bytes(problem, trial.nodes):
                     scans.append(trial)
@@ -76,11 +77,11 @@ def plan(problem: Problem, groups: str) -> Plan:
     return _as_plan(problem, min(scans, key=lambda trial: trial.timing.seconds))
 
 
-def _planned(problem: Problem, nodes: list[int], unit: str, level: int, scan: str) -> ScanPlan:
-    of_sample = stored_work(problem.profile.name, unit, level, len(nodes), scan)
+def _planned(problem: Problem, nodes: list[int], unit: str, levels: int, scan: str) -> ScanPlan:
+    of_sample = stored_work(problem.profile.name, unit, levels, len(nodes), scan)
     schedule = schedule_of(len(of_sample.after_flops), len(nodes), scan)
     work, pool = of_sample.times(problem.batch_size), _pool(problem, nodes)
-    groups = f"groups of {level} level{'s' * (level > 1)}" if unit == "operator" else "layers"
+    groups = f"groups of {levels} level{'s' * (levels > 1)}" if unit == "operator" else "layers"
     timing = scan_timing(schedule, work, pool)
     return ScanPlan(timing, schedule, work, pool, nodes, groups)
 

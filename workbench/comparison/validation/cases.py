@@ -30,7 +30,7 @@ from workbench.dynacomm.training import Planned
 from workbench.edgegossip.costs.course import course, total_s
 from workbench.edgegossip.costs.platforms import exchange_s
 from workbench.olpb.algorithms.assignment import assign
-from workbench.olpb.algorithms.schedules import ALGORITHMS as SCANS
+from workbench.olpb.algorithms.scans import SCANS
 from workbench.olpb.algorithms.schedules import Schedule, schedule
 from workbench.olpb.costs.arithmetic import as_arithmetic_costs, network_elements
 from workbench.olpb.costs.backward import as_paper_counts, subtasks
@@ -426,7 +426,7 @@ def of_counted_scan(model: str) -> Case:
 
     On four nodes as fast as they need to be for a backward pass on one of them to take 1.2 s.
     """
-    elements = subtasks(model, 10, level=2)
+    elements = subtasks(model, 10, levels=2)
     flops_per_s = sum(element.backward_flops for element in elements) / 1.2
     pool = Pool((PoolNode(flops_per_s),) * 4, 0.001, 0.02)
     costs = partial(as_paper_counts, elements=elements)

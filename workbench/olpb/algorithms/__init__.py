@@ -6,17 +6,20 @@ from collections.abc import Mapping
 
 from workbench.memory.packing import PACKERS
 from workbench.memory.pebble import pebble
-from workbench.olpb.algorithms import schedules
 from workbench.olpb.algorithms.decoupled import cut
-from workbench.olpb.algorithms.levels import GROUPINGS, METHODS
+from workbench.olpb.algorithms.levels import bppsa, olpb
+from workbench.olpb.algorithms.scans import SCANS
 
-SCANS = schedules.ALGORITHMS
+SCANNING = ("olpb", "bppsa")
+"""Methods that scan Jacobians of groups."""
+METHODS = (*SCANNING, "dpb", "sequential")
+"""How a backward pass is carried out (Sec. VII); DPB's gradients are late, the others' exact."""
 
 ALGORITHMS: dict[str, Mapping[str, object]] = {
-    "methods": {**GROUPINGS, "dpb": cut},
+    "methods": {"olpb": olpb, "bppsa": bppsa, "dpb": cut},
     "scans": SCANS,
     "planners": {"pebble": pebble, **PACKERS},
 }
 """All registries of this system by what they hold."""
 
-__all__ = ["ALGORITHMS", "METHODS", "SCANS"]
+__all__ = ["ALGORITHMS", "METHODS", "SCANNING", "SCANS"]

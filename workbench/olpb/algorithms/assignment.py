@@ -1,9 +1,10 @@
 """The task scheduler: which node gets which subtasks (OLPB, Sec. IV, Fig. 4).
 
-Subtasks stand in the order of the scan. Each node gets a contiguous run of them, which it works
-through one after the other; the nodes' runs follow each other in the order of the pool. The
+Subtasks stand in the order of the scan. By runs, each node gets a contiguous run of them, which it
+works through one after the other; the nodes' runs follow each other in the order of the pool. The
 lengths are as near to the nodes' speeds as whole numbers are: they minimise the sum of (length^2 /
-speed), so that equal nodes get equal runs, the first ones longer by one.
+speed), so that equal nodes get equal runs, the first ones longer by one. In batches, nodes get one
+subtask each, batch by batch, whatever their speeds.
 
 Deviation: the paper gives a subtask "to a device that fits its requirement" and says no more. A
 node here holds its whole run at once; its link is not weighed, since a scan sends from every node
@@ -18,6 +19,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from workbench.olpb.algorithms.schedules import deal_batches
 from workbench.olpb.costs.subtasks import Pool, Subtask
 from workbench.utils.checks import UserError
 from workbench.utils.numbers import bytes_as_text
@@ -39,11 +41,9 @@ def assign(
     left
         Nodes that have left: what was theirs is dealt to the others.
     """
-    there = [number for number in range(len(pool.nodes)) if number not in left]
-    if not there:
-        raise UserError("no node is left to compute on; give a pool with more nodes")
-    speeds = [pool.nodes[number].flops_per_s for number in there]
-    rooms = [pool.nodes[number].room for number in there]
+    alive = _alive(pool, left)
+    speeds = [pool.nodes[number].flops_per_s for number in alive]
+    rooms = [pool.nodes[number].room for number in alive]
     _check_each(subtasks, max(rooms))
     held = [0, *accumulate(subtask.memory_bytes for subtask in subtasks)]
     ends = list(accumulate(_shares(len(subtasks), speeds)))
@@ -52,8 +52,31 @@ def assign(
         held[end] - held[start] > room for start, end, room in zip(starts, ends, rooms, strict=True)
     ):
         ends = _fitting_ends(held, speeds, rooms)
-    runs = dict(zip(there, map(range, [0, *ends[:-1]], ends), strict=True))
+    runs = dict(zip(alive, map(range, [0, *ends[:-1]], ends), strict=True))
     return tuple(runs.get(number, range(0)) for number in range(len(pool.nodes)))
+
+
+def assign_batches(
+    subtasks: Sequence[Subtask], pool: Pool, left: Collection[int] = ()
+) -> tuple[range, ...]:
+    """Subtasks by node, for `schedules.batched`: parameters as for `assign`."""
+    alive = _alive(pool, left)
+    own = dict(zip(alive, deal_batches(len(subtasks), len(alive)), strict=True))
+    for number, dealt in own.items():
+        needed = sum(subtasks[at].memory_bytes for at in dealt)
+        if needed > pool.nodes[number].room:
+            raise AssignmentError(
+                f"node {number} would hold {bytes_as_text(needed)} in {len(dealt)} batches, more "
+                "than it has; give nodes with more memory, or more of them, or runs of subtasks"
+            )
+    return tuple(own.get(number, range(0)) for number in range(len(pool.nodes)))
+
+
+def _alive(pool: Pool, left: Collection[int]) -> list[int]:
+    alive = [number for number in range(len(pool.nodes)) if number not in left]
+    if not alive:
+        raise UserError("no node is left to compute on; give a pool with more nodes")
+    return alive
 
 
 def _check_each(subtasks: Sequence[Subtask], largest: float) -> None:

@@ -9,12 +9,15 @@ its gradient passes through as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workbench.graphs.graph import OperatorGraph
 
 UNITS = ("operator", "matrix_layer")
+"""What starts a level."""
+LEVELS = 2
+"""l: levels in a group of OLPB, by default."""
 
 
 @dataclass(frozen=True)
@@ -67,18 +70,18 @@ class Group:
     boundary: tuple[int, ...]
 
 
-def levels(flow: Flow, unit: str = "operator") -> tuple[int, ...]:
+def level_of_each(flow: Flow, unit: str = "operator") -> tuple[int, ...]:
     """Level of each operator, from 1: the longest path to it."""
-    heights: list[int] = []
+    found: list[int] = []
     for weighted, sources in zip(flow.weighted, flow.sources, strict=True):
-        below = max((heights[flow.makers[value]] for value in sources), default=0)
-        heights.append(below + (unit == "operator" or weighted))
-    return tuple(max(height, 1) for height in heights)
+        below = max((found[flow.makers[value]] for value in sources), default=0)
+        found.append(below + (unit == "operator" or weighted))
+    return tuple(max(level, 1) for level in found)
 
 
-def groups(flow: Flow, unit: str = "operator", level: int = 1) -> tuple[Group, ...]:
-    """Groups of `level` levels each, from the input to what gradients start from."""
-    group_of = [(height - 1) // level for height in levels(flow, unit)]
+def groups(flow: Flow, unit: str = "operator", levels: int = 1) -> tuple[Group, ...]:
+    """Groups of some levels each, from the input to what gradients start from."""
+    group_of = [(level - 1) // levels for level in level_of_each(flow, unit)]
     count = max(group_of, default=-1) + 1
     last_reads = dict.fromkeys(flow.outputs, count)
     for group, sources in zip(group_of, flow.sources, strict=True):
@@ -94,29 +97,15 @@ def groups(flow: Flow, unit: str = "operator", level: int = 1) -> tuple[Group, .
     return tuple(map(Group, map(tuple, operators), map(tuple, boundaries)))
 
 
-LEVEL = 2
-"""l: levels in a group of OLPB, by default."""
-MODULES = 4
-"""Of DPB, as in the original setting (Sec. VII-A)."""
-
-METHODS = ("olpb", "bppsa", "dpb", "sequential")
-"""How a backward pass is carried out (Sec. VII); the first two scan, DPB's gradients are late."""
-
-
-def olpb(flow: Flow, level: int = LEVEL) -> tuple[Group, ...]:
+def olpb(flow: Flow, levels: int = LEVELS) -> tuple[Group, ...]:
     """Groups of l levels of operators, from the input to the loss."""
-    return groups(flow, "operator", level)
+    return groups(flow, "operator", levels)
 
 
-def bppsa(flow: Flow, level: int = 1) -> tuple[Group, ...]:
+def bppsa(flow: Flow) -> tuple[Group, ...]:
     """Layers that begin with a matrix, each a group of its own (Wang et al. 2020).
 
     Deviation: a recorded pass does not tell other layers; the paper's figures have those of Table
-    I. `level` is not used.
+    I.
     """
-    del level
     return groups(flow, "matrix_layer", 1)
-
-
-GROUPINGS: Mapping[str, Callable[[Flow, int], tuple[Group, ...]]] = {"olpb": olpb, "bppsa": bppsa}
-"""Methods that scan: a network's groups, given l."""

@@ -1,8 +1,8 @@
-"""Parallel scans, and which node combines what, when, as plain data.
+"""Schedules of parallel scans: which node combines what, when, as plain data.
 
-`sequential`, `hillis_steele` and `blelloch` scan anything. A schedule is what they do with numbers
-of values in the place of values. A simulator can run a schedule and a cost model can price it
-without an operator. There are two ways to scan more elements than there are nodes.
+A schedule is what a scan of `scans` does with numbers of values in the place of values. Nodes can
+run it and a cost model can price it without an operator. There are two ways to scan more elements
+than there are nodes.
 
 `schedule` deals elements to nodes in contiguous runs. Every node scans its run, the runs' totals
 are scanned by a parallel algorithm with one total a node, and every node applies what precedes its
@@ -35,80 +35,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
+
+from workbench.olpb.algorithms.scans import SCANS
 
 T = TypeVar("T")
-Combine = Callable[[int, T, T], T]
-"""What a place makes of two values, the earlier one first."""
-Begin = Callable[[], object]
-"""Called before each step, whose combinations are done at the same time."""
-
-
-def _unnoticed() -> None:
-    """Begin a step that nobody counts."""
-
-
-def sequential(elements: Sequence[T], combine: Combine[T], begin: Begin = _unnoticed) -> list[T]:
-    """Combine each element with what all before it come to, as back-propagation does.
-
-    >>> sequential("abcd", lambda place, earlier, later: earlier + later)
-    ['a', 'ab', 'abc', 'abcd']
-    """
-    prefixes = list(elements[:1])
-    for place, element in enumerate(elements[1:], 1):
-        begin()
-        prefixes.append(combine(place, prefixes[-1], element))
-    return prefixes
-
-
-def hillis_steele(elements: Sequence[T], combine: Combine[T], begin: Begin = _unnoticed) -> list[T]:
-    """At distances 1, 2, 4, …, combine each value with what is that far before it (OLPB, Alg. 2).
-
-    Deviation: Alg. 2 combines where k >= 2^h; with that, s[3] never gets s[1]. Hillis and Steele,
-    and this file, combine where k > 2^(h - 1).
-    """
-    values, distance = list(elements), 1
-    while distance < len(values):
-        begin()
-        values = [
-            combine(place, values[place - distance], value) if place >= distance else value
-            for place, value in enumerate(values)
-        ]
-        distance *= 2
-    return values
-
-
-def blelloch(
-    elements: Sequence[T | None], combine: Combine[T | None], begin: Begin = _unnoticed
-) -> list[T | None]:
-    """Sum up a tree, and send what precedes each part down it (BPPSA, Alg. 1).
-
-    ``None`` is the identity, which `combine` is given, too: the tree is filled up with it.
-    """
-    count = len(elements)
-    width = 1 << (count - 1).bit_length()
-    values = [*elements, *[None] * (width - count)]
-    distances = [1 << height for height in range(width.bit_length() - 1)]
-    for distance in distances:
-        begin()
-        for at in range(2 * distance - 1, width, 2 * distance):
-            values[at] = combine(min(at, count - 1), values[at - distance], values[at])
-    total, values[-1] = values[-1], None
-    for distance in reversed(distances):
-        begin()
-        for at in range(2 * distance - 1, width, 2 * distance):
-            left, before = values[at - distance], values[at]
-            values[at - distance] = before
-            values[at] = combine(min(at, count - 1), before, left)
-    return [*values[1:count], total]
-
-
-ALGORITHMS: Mapping[str, Callable[..., list[Any]]] = {
-    "hillis_steele": hillis_steele,
-    "blelloch": blelloch,
-}
-"""Parallel scans by name."""
-
 Prefix = int | None
 """Number of a value; None is the identity, which costs nothing to combine with."""
 
@@ -199,7 +130,7 @@ def schedule(
     Parameters
     ----------
     algorithm
-        A name in `ALGORITHMS`: how the totals of the runs are scanned.
+        A name in `scans.SCANS`: how the totals of the runs are scanned.
     nodes
         By default as many as elements; those beyond have nothing to do. Or the run of each node,
         one after the other; an empty one has nothing to do.
@@ -212,29 +143,33 @@ def schedule(
         dealt = deal(elements, max(elements, 1) if nodes is None else nodes)
     moves = _Moves([node for node, run in enumerate(dealt) for _ in run], dealt)
     inclusive = (
-        _inclusive(moves, [run for run in dealt if run], ALGORITHMS[algorithm]) if elements else []
+        _inclusive(moves, [run for run in dealt if run], SCANS[algorithm]) if elements else []
     )
     return moves.scheduled(len(dealt), inclusive, [0] * elements, exclusive=exclusive)
 
 
-def batched(algorithm: str, elements: int, nodes: int, *, exclusive: bool = False) -> Schedule:
+def batched(
+    algorithm: str, elements: int, nodes: int | Sequence[range], *, exclusive: bool = False
+) -> Schedule:
     """Plan a scan in batches of an element a node; parameters as for `schedule`.
 
     The first element of a batch takes in what all before it come to. A node makes its element of a
     batch when it is done with the batch before, and waits for nobody whose values it does not need.
     """
-    homes = [element % nodes for element in range(elements)]
-    moves = _Moves(homes, [range(1)] * nodes)
+    dealt = deal_batches(elements, nodes) if isinstance(nodes, int) else tuple(nodes)
+    home = {element: node for node, own in enumerate(dealt) for element in own}
+    moves = _Moves([home[element] for element in range(elements)], dealt)
     inclusive: list[Prefix] = []
     made_after: list[int] = []
-    for start in range(0, elements, nodes):
-        batch: list[Prefix] = list(range(start, min(start + nodes, elements)))
+    at_once = max(sum(bool(own) for own in dealt), 1)
+    for start in range(0, elements, at_once):
+        batch: list[Prefix] = list(range(start, min(start + at_once, elements)))
         made_after += [moves.count] * len(batch)
         if inclusive:
             moves.next_stage()
             batch[0] = moves.apply(0, inclusive[-1], batch[0])
-        inclusive += ALGORITHMS[algorithm](batch, moves.apply, moves.next_stage)
-    return moves.scheduled(nodes, inclusive, made_after, exclusive=exclusive)
+        inclusive += SCANS[algorithm](batch, moves.apply, moves.next_stage)
+    return moves.scheduled(len(dealt), inclusive, made_after, exclusive=exclusive)
 
 
 def deal(elements: int, nodes: int) -> tuple[range, ...]:
@@ -242,6 +177,11 @@ def deal(elements: int, nodes: int) -> tuple[range, ...]:
     least, longer = divmod(elements, nodes)
     starts = (node * least + min(node, longer) for node in range(nodes + 1))
     return tuple(range(start, end) for start, end in pairwise(starts))
+
+
+def deal_batches(elements: int, nodes: int) -> tuple[range, ...]:
+    """An element of each batch for every node, as long as there are any."""
+    return tuple(range(node, elements, nodes) for node in range(nodes))
 
 
 class _Moves:

@@ -7,13 +7,13 @@ computes the gradients of its own parameters.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from workbench.graphs import trace
 from workbench.graphs.graph import OperatorGraph
-from workbench.olpb.algorithms import levels
-from workbench.olpb.algorithms.levels import Flow, groups
+from workbench.olpb.algorithms.levels import flow, groups
 from workbench.olpb.algorithms.schedules import Schedule
 from workbench.olpb.costs.patterns import Pattern, group_pattern, passes
 from workbench.olpb.costs.timing import Work
@@ -22,83 +22,108 @@ from workbench.utils.checks import UserError
 if TYPE_CHECKING:
     import torch
 
-GRADIENT_BYTES = 8
+GRADIENT_BYTES, INDEX_BYTES = 8, 4
+"""Of a double, and of its place in a matrix in CSR."""
+
+Span = tuple[int, int]
+"""First and last of elements that are combined, or a single one twice."""
 
 
+@dataclass(eq=False)
 class Elements:
-    """Elements of a scan by arithmetic: how many numbers the loss's gradient has, and Jacobians.
+    """Elements of a scan: the loss's gradient, 0, and the J^T of each group from the loss on.
 
-    `patterns` and `parameter_flops`, of the gradients of weights, are by group from loss to input.
+    Attributes
+    ----------
+    gradient_numbers
+        Of the loss's gradient.
+    rows, parameter_flops
+        By group, rows of its J^T, and FLOPs of the gradients of its weights.
+    nonzeros
+        Entries of matrices, by the span of what they combine.
+    product_flops
+        Of a product of two matrices, by the first element, that after which they meet, and the
+        last.
+    patterns
+        Matrices whose products are still to be counted; none where all are.
     """
 
-    def __init__(self, graph: OperatorGraph, flow: Flow, unit: str, level: int) -> None:
-        known, parts = passes(graph, flow), groups(flow, unit, level)
-        befores = [(), *(part.boundary for part in parts[:-1])]
-        made = [group_pattern(known, *ends) for ends in zip(parts, befores, strict=True)]
-        self.patterns = tuple(reversed(made))
-        self.gradient_numbers = sum(known.forms[value].numbers for value in parts[-1].boundary)
-        self.parameter_flops = tuple(
-            sum(known.operators[number].flops for number in part.operators if flow.weighted[number])
-            for part in reversed(parts)
-        )
-        self._products: dict[tuple[int, int], Pattern] = {}
-        self._flops: dict[tuple[int, int, int], int] = {}
+    gradient_numbers: int
+    rows: tuple[int, ...]
+    parameter_flops: tuple[int, ...]
+    nonzeros: dict[Span, int]
+    product_flops: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    patterns: dict[Span, Pattern] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return 1 + len(self.patterns)
-
-    def product(self, first: int, last: int) -> Pattern:
-        """Pattern of elements that are matrices, combined before or single."""
-        return self.patterns[first - 1] if first == last else self._products[first, last]
+        return 1 + len(self.rows)
 
     def combine_flops(self, first: int, middle: int, last: int) -> int:
         """FLOPs of combining elements `first` to `middle` - 1 with `middle` to `last`."""
+        if first == 0:
+            return 2 * self.nonzeros[middle, last]
         key = (first, middle, last)
-        if key not in self._flops:
-            right = self.product(middle, last)
-            if first == 0:
-                self._flops[key] = 2 * right.nonzeros
-            else:
-                combined, self._flops[key] = self.product(first, middle - 1).before(right)
-                self._products.setdefault((first, last), combined)
-        return self._flops[key]
+        if key not in self.product_flops:
+            left, right = self.patterns[first, middle - 1], self.patterns[middle, last]
+            product, self.product_flops[key] = left.before(right)
+            self.patterns.setdefault((first, last), product)
+            self.nonzeros.setdefault((first, last), product.nonzeros)
+        return self.product_flops[key]
 
     def size_bytes(self, first: int, last: int) -> int:
-        """Of elements combined, as a message: a gradient of doubles, or a matrix in CSR."""
+        """Bytes of combined elements: a gradient of doubles, or a matrix in CSR."""
         if first == 0:
-            numbers = self.patterns[last - 1].rows if last else self.gradient_numbers
-            return GRADIENT_BYTES * numbers
-        return self.product(first, last).size_bytes
+            return GRADIENT_BYTES * (self.rows[last - 1] if last else self.gradient_numbers)
+        rows, nonzeros = self.rows[last - 1], self.nonzeros[first, last]
+        return (GRADIENT_BYTES + INDEX_BYTES) * nonzeros + INDEX_BYTES * (rows + 1)
 
     @property
     def sequential_flops(self) -> int:
-        """Of plain back-propagation: a matrix-vector product for each group, and parameters."""
-        return sum(2 * pattern.nonzeros for pattern in self.patterns) + sum(self.parameter_flops)
+        """FLOPs of plain back-propagation: a matrix-vector product a group, and parameters."""
+        products = sum(2 * self.nonzeros[at, at] for at in range(1, len(self)))
+        return products + sum(self.parameter_flops)
+
+
+def elements_of(graph: OperatorGraph, unit: str, levels: int) -> Elements:
+    """Elements of the groups of what gradients pass through in a graph."""
+    through = flow(graph)
+    known, parts = passes(graph, through), groups(through, unit, levels)
+    flops = [
+        one.flops * is_weighted
+        for one, is_weighted in zip(known.operators, through.weighted, strict=True)
+    ]
+    befores = [(), *(part.boundary for part in parts[:-1])]
+    made = [group_pattern(known, *ends) for ends in zip(parts, befores, strict=True)][::-1]
+    patterns = {(at, at): pattern for at, pattern in enumerate(made, 1)}
+    return Elements(
+        sum(known.forms[value].numbers for value in parts[-1].boundary),
+        tuple(pattern.rows for pattern in made),
+        tuple(sum(flops[number] for number in part.operators) for part in reversed(parts)),
+        {span: pattern.nonzeros for span, pattern in patterns.items()},
+        patterns=patterns,
+    )
 
 
 def as_arithmetic_costs(planned: Schedule, elements: Elements) -> Work:
     """What a schedule's moves and messages cost by arithmetic."""
     spans = planned.spans
     flops: list[float] = [
-        elements.combine_flops(spans[move.left].start, *_ends(spans[move.right]))
+        elements.combine_flops(
+            spans[move.left].start, spans[move.right].start, spans[move.right][-1]
+        )
         for move in planned.moves
     ]
     sizes = [0.0] * len(planned.homes)
     for value in {message.value for message in planned.messages}:
-        sizes[value] = float(elements.size_bytes(*_ends(spans[value])))
+        sizes[value] = float(elements.size_bytes(spans[value].start, spans[value][-1]))
     return Work(flops, sizes, [0.0, *elements.parameter_flops])
-
-
-def _ends(span: range) -> tuple[int, int]:
-    """First and last element."""
-    return span[0], span[-1]
 
 
 def network_elements(
     model: str | torch.nn.Module,
     batch_size: int = 1,
     unit: str = "operator",
-    level: int = 1,
+    levels: int = 1,
     *,
     input_shape: tuple[int, ...] | None = None,
 ) -> Elements:
@@ -106,21 +131,21 @@ def network_elements(
 
     Units are those of `workbench.olpb.algorithms.levels`, operators as PyTorch has them.
     """
-    find = _of_zoo if isinstance(model, str) else _elements
-    return find(model, batch_size, unit, level, input_shape)
+    find = _zoo_elements if isinstance(model, str) else _elements
+    return find(model, batch_size, unit, levels, input_shape)
 
 
 def _elements(
     model: str | torch.nn.Module,
     batch_size: int,
     unit: str,
-    level: int,
+    levels: int,
     input_shape: tuple[int, ...] | None,
 ) -> Elements:
     graph = trace(model, input_shape, batch_size)
     if not graph.parameters:
         raise UserError(f"{graph.name} has no parameters, so there are no gradients to compute")
-    return Elements(graph, levels.flow(graph), unit, level)
+    return elements_of(graph, unit, levels)
 
 
-_of_zoo = lru_cache(maxsize=16)(_elements)
+_zoo_elements = lru_cache(maxsize=16)(_elements)

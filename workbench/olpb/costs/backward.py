@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     import torch
 
 
-UNITS = ("operator", "layer", "matrix_layer")
-"""What groups are made of: levels of operators; the library's layers, in the order in which they
-run, each a group of its own (Table I); or levels of layers that each begin with a product with a
-matrix, as in `workbench.olpb.algorithms.levels`."""
+UNITS = ("operator", "layer")
+"""What groups are made of: levels of operators, or the library's layers, in the order in which they
+run, each a group of its own (Table I)."""
 
 
 NUMBER_BYTES = 4
-"""Of a number on a node: single precision."""
+"""Bytes of a number on a node: single precision."""
 
 LOSS = Subtask(("loss",), 0.0, NUMBER_BYTES, 0)
 """The first element of a scan: the gradient that the loss starts with."""
@@ -44,7 +43,7 @@ def subtasks(
     model: str | torch.nn.Module,
     batch_size: int = 1,
     unit: str = "operator",
-    level: int = 1,
+    levels: int = 1,
     *,
     input_shape: tuple[int, ...] | None = None,
     operator_flops: float = 0.0,
@@ -54,7 +53,7 @@ def subtasks(
     By a name in `UNITS` and l levels in a group; a model by name is traced once. See `priced` for
     FLOPs beside the arithmetic.
     """
-    groups = parts(model, unit, level, input_shape=input_shape)
+    groups = parts(model, unit, levels, input_shape=input_shape)
     return priced(groups, batch_size, operator_flops=operator_flops)
 
 
@@ -66,55 +65,51 @@ class Part(NamedTuple):
     held: int  # numbers that they make
     boundary_bytes: int  # towards the input
     parameter_bytes: int
-    names: tuple[str, ...] = ()
 
 
 def priced(
-    parts: Iterable[Part],
-    batch_size: int = 1,
-    *,
-    operator_flops: float = 0.0,
+    parts: Iterable[Part], batch_size: int = 1, *, operator_flops: float = 0.0
 ) -> tuple[Subtask, ...]:
     """Elements of the scan of parts, from the loss to the input.
 
-    FLOPs and gradients are in proportion to the batch. `operator_flops` are those in the time that
-    an operator takes whatever its size, `number_flops` in what each number that it makes takes on
-    top of its arithmetic.
+    FLOPs and gradients are in proportion to the batch; `operator_flops` are those in the time that
+    an operator takes whatever its size.
     """
-
-    def group(part: Part) -> Subtask:
-        return Subtask(
-            part.names,
+    groups = (
+        Subtask(
+            (f"group {number}",),
             batch_size * part.flops + operator_flops * part.operators,
             batch_size * part.boundary_bytes,
             part.parameter_bytes + NUMBER_BYTES * batch_size * part.held,
         )
-
-    return (LOSS, *map(group, parts))
+        for number, part in enumerate(parts, 1)
+    )
+    return (LOSS, *groups)
 
 
 def parts(
     model: str | torch.nn.Module,
     unit: str,
-    level: int,
+    levels: int,
     *,
     input_shape: tuple[int, ...] | None = None,
 ) -> tuple[Part, ...]:
     """Groups of a model, from loss to input; a module, whose layers may change, is traced again."""
     if isinstance(model, str):
-        return _parts_of_zoo(model, unit, level, input_shape)
-    return _parts(library_graph(model, input_shape), unit, level)
+        return _zoo_parts(model, unit, levels, input_shape)
+    return _parts(library_graph(model, input_shape), unit, levels)
 
 
 @lru_cache(maxsize=256)
-def _parts_of_zoo(
-    model: str, unit: str, level: int, input_shape: tuple[int, ...] | None
+def _zoo_parts(
+    model: str, unit: str, levels: int, input_shape: tuple[int, ...] | None
 ) -> tuple[Part, ...]:
-    return _parts(_library(model, input_shape), unit, level)
+    return _parts(_library(model, input_shape), unit, levels)
 
 
-def _parts(graph: LibraryGraph, unit: str, level: int) -> tuple[Part, ...]:
-    nodes = graph.nodes.with_columns(group=(pl.Series(_levels(graph, unit)) - 1) // level)
+def _parts(graph: LibraryGraph, unit: str, levels: int) -> tuple[Part, ...]:
+    level = pl.Series(_level_of_each(graph, unit))
+    nodes = graph.nodes.with_columns(group=(level - 1) // levels)
     is_operator, is_learnt = pl.col("kind") == "operator", pl.col("kind") == "parameter"
     reads = graph.edges.join(nodes.select("group", target="node"), on="target")
     last_read = reads.group_by(node="source").agg(last=pl.col("group").max())
@@ -126,38 +121,32 @@ def _parts(graph: LibraryGraph, unit: str, level: int) -> tuple[Part, ...]:
         return int(made.filter(is_alive)["numbers"].sum())
 
     inside = nodes.drop_nulls("layer")  # neither input nor loss
-    flops, numbers = pl.col("backward_flops"), pl.col("numbers")
     rows = (
         inside.group_by("group", maintain_order=True)
         .agg(
-            flops=flops.sum().cast(pl.Float64),
+            flops=pl.col("backward_flops").sum().cast(pl.Float64),
             operators=is_operator.sum(),
-            held=numbers.filter(is_operator).sum(),
-            parameter_bytes=NUMBER_BYTES * numbers.filter(is_learnt).sum(),
-            names="name",
+            held=pl.col("numbers").filter(is_operator).sum(),
+            parameter_bytes=NUMBER_BYTES * pl.col("numbers").filter(is_learnt).sum(),
         )
         .sort("group", descending=True)
     )
-    boundary_bytes = [NUMBER_BYTES * crossing(group) for group in rows["group"]]
-    each = zip(rows.drop("group", "names").to_dicts(), boundary_bytes, rows["names"], strict=True)
-    return tuple(Part(**sums, boundary_bytes=at, names=tuple(names)) for sums, at, names in each)
+    return tuple(
+        Part(**sums, boundary_bytes=NUMBER_BYTES * crossing(group))
+        for group, sums in zip(rows["group"], rows.drop("group").to_dicts(), strict=True)
+    )
 
 
-def _levels(graph: LibraryGraph, unit: str) -> list[int]:
-    """Level of each node, from 1: the longest path of units to it, or the number of its layer."""
+def _level_of_each(graph: LibraryGraph, unit: str) -> list[int]:
+    """Level of each node, from 1: the longest path to it, or the number of its layer."""
     if unit == "layer":
         return graph.nodes["layer"].fill_null(graph.layers + 1).to_list()
-    rows, levels = graph.nodes.to_dicts(), [1] * len(graph.nodes)
-
-    def starts(source: int, target: int) -> bool:
-        """Whether an operator is a level above one that it reads from."""
-        return unit == "operator" or rows[target]["name"] in ("convolution", "dot")
-
+    kinds, levels = graph.nodes["kind"].to_list(), [1] * len(graph.nodes)
     for source, target in graph.edges.sort("target").iter_rows():
-        if rows[source]["kind"] == "operator":
-            levels[target] = max(levels[target], levels[source] + starts(source, target))
+        if kinds[source] == "operator":
+            levels[target] = max(levels[target], levels[source] + 1)
     for source, target in graph.edges.iter_rows():
-        if rows[source]["kind"] == "parameter":
+        if kinds[source] == "parameter":
             levels[source] = levels[target]
     return levels
 

@@ -116,11 +116,6 @@ class Pattern:
         """Entries."""
         return sum(block.nonzeros for row in self.blocks.values() for block in row.values())
 
-    @property
-    def size_bytes(self) -> int:
-        """As a matrix in CSR of doubles with indices of four bytes."""
-        return 12 * self.nonzeros + 4 * (self.rows + 1)
-
     def before(self, later: Pattern) -> tuple[Pattern, int]:
         """The product with the J^T of what comes next towards the input, and its FLOPs."""
         blocks: dict[Part, dict[Part, Block]] = {}

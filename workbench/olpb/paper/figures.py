@@ -1,10 +1,10 @@
 """All figures of the paper, in the notebook's order, and what they answer together."""
 
 from workbench.olpb.paper import (
-    constants,
     graphs,
     late_gradients,
     memory,
+    networks,
     paying,
     scan_times,
     table2,
@@ -12,7 +12,7 @@ from workbench.olpb.paper import (
 )
 
 FIGURES = (
-    scan_times.TABLE1,
+    networks.TABLE1,
     graphs.OPERATORS,
     graphs.OPTIMISER,
     memory.ARENA,
@@ -21,7 +21,6 @@ FIGURES = (
     table2.TABLE2_TIMES,
     trade.TRADE,
     trade.TRADE_TIMES,
-    constants.EXPLANATIONS,
     scan_times.FIG9,
     scan_times.FIG10,
     scan_times.FIG11,

@@ -153,7 +153,7 @@ def operators(models: Sequence[str]) -> pl.DataFrame:
 
     A row for inference and one for a step of training of each: ``model, training, nodes, edges``,
     and of the nodes how many are ``operators`` and ``parameters`` (others are inputs and
-    constants); the same after `workbench.olpb.optimise`, which leaves the parameters.
+    constants); the same after `workbench.graphs.optimiser.optimise`, which leaves the parameters.
     """
     return sweep(_counted, grid(model=models, training=(False, True)), COUNTED, title="Operators")
 

@@ -118,8 +118,8 @@ def arena(
     """Where each result lies in the block, and when, under several planners.
 
     A row per planner and result: ``node, name, kind, offset, bytes, first, last`` as in
-    `workbench.olpb.MemoryPlan.table`; and of the plan ``steps, total_bytes, bound_bytes``. What is
-    held outside of the block, weights, inputs and constants, has no node, and offsets below zero.
+    `workbench.memory.MemoryPlan.table`; and of the plan ``steps, total_bytes, bound_bytes``. What
+    is held outside of the block, weights, inputs and constants, has no node, and offsets below 0.
     """
     flow = stored_dataflow(model, batch_size, training)
     plans = [plan_memory(flow, name) for name in planners]

@@ -133,7 +133,7 @@ def _network_work(
         alone = sum(group.backward_flops for group in bare.subtasks(network, method))
         return *bare.scan_work(network, method), alone
     unit = "matrix_layer" if method == "bppsa" else "operator"
-    elements = network_elements(network, batch_size, unit, CURVES[method].level)
+    elements = network_elements(network, batch_size, unit, CURVES[method].levels)
     planned = plan(len(elements), nodes, "hillis_steele")
     alone = network_elements(network, batch_size).sequential_flops
     return planned, as_arithmetic_costs(planned, elements), alone

@@ -1,8 +1,13 @@
-"""The paper's testbed: its stated facts, its readings, and the constants that it leaves open.
+"""The paper's testbed: its stated facts, and the constants that it leaves open.
 
 Containers stand for nodes (Zhao et al., Sec. VII); neither their speed nor the unit of the delay
 factor p is stated. An operator is taken to cost its arithmetic and a fixed time whatever its size,
 a move of a scan a dispatch. `calibration` fits these three.
+
+Where there are more subtasks than nodes, they "are executed in batches" (Sec. IV): each node
+computes the derivatives of its group, which the scan then combines (Alg. 2, from s[1] on). Another
+reading, runs of groups that begin with the gradient of the loss, meets fewer of the paper's
+statements (``docs/explanation/missed.md``).
 """
 
 from __future__ import annotations
@@ -15,11 +20,11 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from workbench.clusters import load_constants, load_testbed
-from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule
+from workbench.olpb.algorithms.scans import SCANS
+from workbench.olpb.algorithms.schedules import Schedule
 from workbench.olpb.costs.backward import (
     as_paper_counts,
     decoupled_s,
-    plan,
     plan_batches,
 )
 from workbench.olpb.costs.stored_passes import stored_groups
@@ -37,32 +42,15 @@ DELAY_FACTOR: float = STATED["assumed"]["delay_factor"]
 DELAY_FACTORS: tuple[float, ...] = tuple(STATED["assumed"]["delay_factors"])
 
 
-class Reading(NamedTuple):
-    """How the paper's scan of more subtasks than nodes is read, and its layers.
-
-    In batches, each node computes the derivatives of its group, which the scan then combines (Alg.
-    2, from s[1] on). By runs, the scan begins with the gradient of the loss, and a group's
-    gradients are computed when it has reached the group.
-    """
-
-    layers: str  # what BPPSA's groups are made of, a name in `backward.UNITS`
-    in_batches: bool
-
-
-READINGS = {"batches": Reading("layer", True), "runs": Reading("matrix_layer", False)}
-READING = "batches"
-"""The one in use: it meets more of what the paper states."""
-
-
 class Curve(NamedTuple):
     """A line of Figs. 9 to 12: a name in `workbench.olpb.METHODS`, and levels in a group."""
 
     method: str
-    level: int = 1
+    levels: int = 1
 
 
 CURVES = {
-    **{f"olpb_l{level}": Curve("olpb", level) for level in STATED["network"]["levels"]},
+    **{f"olpb_l{levels}": Curve("olpb", levels) for levels in STATED["network"]["levels"]},
     "bppsa": Curve("bppsa"),
     "dpb": Curve("dpb"),
 }
@@ -77,9 +65,9 @@ class Constants:
     dispatch_ms: float  # of each move of a scan
 
     @classmethod
-    def load(cls, reading: str = READING) -> Constants:
-        """Read constants that were fitted for a reading; see `load_constants`."""
-        return cls(**load_constants("olpb", reading))
+    def load(cls) -> Constants:
+        """Read the constants that were fitted."""
+        return cls(**load_constants("olpb", "batches"))
 
 
 @dataclass(frozen=True)
@@ -93,15 +81,13 @@ class Testbed:
     delay_factor: float = DELAY_FACTOR
     batch_size: int = BATCH_SIZE
     scan: str = "hillis_steele"
-    reading: str = READING
 
     def __post_init__(self) -> None:
         check_whole("nodes", self.nodes, 1)
         check_whole("batch_size", self.batch_size, 1)
         if check_number("delay_factor", self.delay_factor) < 0:
             raise UserError(f"delay_factor is {self.delay_factor}; it must be 0 or more")
-        check_name("scan", self.scan, ALGORITHMS)
-        check_name("reading", self.reading, READINGS)
+        check_name("scan", self.scan, SCANS)
 
     def pool(self, nodes: int | None = None) -> Pool:
         """Its nodes, or another number of them."""
@@ -110,35 +96,32 @@ class Testbed:
         return Pool((node,) * (nodes or self.nodes), 1e-3 * self.constants.dispatch_ms, delay_s)
 
     def subtasks(
-        self, model: str | Any, curve: str, level: int | None = None
+        self, model: str | Any, curve: str, levels: int | None = None
     ) -> tuple[Subtask, ...]:
-        """The loss and a curve's groups, of another level if given; DPB cuts operators."""
-        method, own_level = CURVES[check_name("method", curve, CURVES)]
+        """The loss and a curve's groups, of other levels if given; DPB cuts operators."""
+        method, own_levels = CURVES[check_name("method", curve, CURVES)]
         flops_per_s = 1e9 * self.constants.node_gflops
         return stored_groups(
             model,
             self.batch_size,
-            READINGS[self.reading].layers if method == "bppsa" else "operator",
-            own_level if level is None else level,
+            "layer" if method == "bppsa" else "operator",
+            own_levels if levels is None else levels,
             operator_flops=1e-3 * self.constants.operator_ms * flops_per_s,
         )
 
     def scan_work(
-        self, model: str | Any, curve: str, level: int | None = None
+        self, model: str | Any, curve: str, levels: int | None = None
     ) -> tuple[Schedule, Work]:
-        """The scan of a curve's groups, and what it costs."""
-        elements = self.subtasks(model, curve, level)
-        if READINGS[self.reading].in_batches:
-            planned = plan_batches(len(elements) - 1, self.nodes, self.scan)
-            return planned, as_paper_counts(planned, elements[1:], local_first=True)
-        planned = plan(len(elements), self.nodes, self.scan)
-        return planned, as_paper_counts(planned, elements)
+        """The scan of a curve's groups in batches, and what it costs."""
+        groups = self.subtasks(model, curve, levels)[1:]
+        planned = plan_batches(len(groups), self.nodes, self.scan)
+        return planned, as_paper_counts(planned, groups, local_first=True)
 
     def timing(
-        self, model: str | Any, curve: str, draws: int = DRAWS, level: int | None = None
+        self, model: str | Any, curve: str, draws: int = DRAWS, levels: int | None = None
     ) -> Timing:
         """Time a backward pass by a scan, with random delays."""
-        planned, work = self.scan_work(model, curve, level)
+        planned, work = self.scan_work(model, curve, levels)
         return scan_timing(planned, work, self.pool(), random=True, draws=draws)
 
     def backward_s(self, model: str | Any, curve: str) -> float:
@@ -177,16 +160,28 @@ def times(
 
     ``elements`` of the scan, ``steps`` and ``work`` of it are null for DPB, which has none.
     """
-    setting = {name: getattr(testbed, name) for name in list(TIMES)[1:5]}
-    rows = []
-    for curve in curves:
-        scan: dict[str, Any] = dict.fromkeys(("elements", "steps", "work"))
-        if curve == "dpb":
-            scan["backward_s"] = testbed.backward_s(model, curve)
-        else:
-            timing = testbed.timing(model, curve, draws)
-            elements = testbed.scan_work(model, curve)[0].elements
-            scan = {"elements": elements, "steps": timing.steps, "work": timing.work}
-            scan["backward_s"] = timing.seconds
-        rows.append({"model": model, **setting, "method": curve, **scan})
-    return rows
+    return [
+        {
+            "model": model,
+            "nodes": testbed.nodes,
+            "delay_factor": testbed.delay_factor,
+            "batch_size": testbed.batch_size,
+            "scan": testbed.scan,
+            "method": curve,
+            **_scanned(testbed, model, curve, draws),
+        }
+        for curve in curves
+    ]
+
+
+def _scanned(testbed: Testbed, model: str, curve: str, draws: int) -> dict[str, Any]:
+    if curve == "dpb":
+        return {"backward_s": testbed.backward_s(model, curve)}
+    planned, _ = testbed.scan_work(model, curve)
+    seconds = testbed.timing(model, curve, draws).seconds
+    return {
+        "elements": planned.elements,
+        "steps": planned.steps,
+        "work": planned.work,
+        "backward_s": seconds,
+    }

@@ -11,7 +11,7 @@ import polars as pl
 import torch
 
 from workbench.datasets import NamedArrays
-from workbench.olpb.algorithms.gradients import group_passes
+from workbench.olpb.algorithms.jacobians import group_passes
 from workbench.olpb.algorithms.levels import Group
 from workbench.olpb.algorithms.tape import Tape, record
 from workbench.olpb.programs.scan import Forward, Learner, Part

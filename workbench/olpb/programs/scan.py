@@ -1,9 +1,9 @@
 """Backward passes by scan: a server deals subtasks to nodes, which combine them (Fig. 4, Alg. 2).
 
 The server asks nodes for their conditions before every backward pass. Where a node has left, which
-shows by its silence alone, all subtasks are dealt again to those who are still there, and the pass
+shows by its silence alone, all subtasks are dealt again to those that are alive, and the pass
 begins again, with what it was given: no gradient is lost. A node that comes back is given subtasks
-from the next pass on.
+from the next pass on; where the server has ended by then, nobody answers it, and it ends as well.
 
 A node makes its moves in the order of their stages, each as soon as it is free and has both values,
 and sends a value to whom it is for in the moment in which it has it.
@@ -14,15 +14,16 @@ take gradients to the server, which steps from them. Without, values are numbers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from workbench.olpb.algorithms.assignment import assign
-from workbench.olpb.algorithms.schedules import Schedule, schedule
+from workbench.olpb.algorithms.assignment import assign, assign_batches
+from workbench.olpb.algorithms.gradients import added
+from workbench.olpb.algorithms.schedules import Schedule, batched, schedule
 from workbench.olpb.costs.backward import as_paper_counts
 from workbench.olpb.costs.subtasks import Node, Pool, Subtask
 from workbench.olpb.costs.timing import Work
@@ -32,7 +33,7 @@ from workbench.runtime import Message
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from workbench.olpb.algorithms.gradients import Element, GroupPass
+    from workbench.olpb.algorithms.jacobians import Element, GroupPass
     from workbench.runtime import Context, Program, Task
 
 
@@ -60,7 +61,7 @@ class Learner:
         return Forward()
 
     def end(self, iteration: int, gradients: Mapping[str, Tensor]) -> Part | None:
-        """Step by the gradients that nodes found; return the model, if it is to be evaluated."""
+        """Step by the nodes' gradients; return the model, if it is to be evaluated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,10 @@ class BackwardPasses:
     subtasks
         A scan's elements: the loss's gradient, then the groups from the loss to the input.
     scan
-        A name in `schedules.ALGORITHMS`.
+        A name in `SCANS`.
+    in_batches
+        Whether nodes take one subtask each at a time (Sec. IV), and make it before they combine it;
+        else each has a run of them, whose gradients it computes when the scan has reached them.
     random_delays
         Whether a message takes ``Exp(1) * delay_s``, from the run's seed, or `delay_s`.
     costs
@@ -82,22 +86,20 @@ class BackwardPasses:
     forward_s
         Of the forward pass, which the server does alone.
     answer_s
-        Within which nodes that are there answer the server: at once if simulated; if measured,
-        give a second.
-    over
-        Not empty once the server has ended, which a node that comes back then finds out.
+        Within which nodes and the server answer each other if they are alive: at once if
+        simulated; if measured, give a second.
     """
 
     subtasks: tuple[Subtask, ...]
     pool: Pool
     iterations: int = 1
     scan: str = field(default="hillis_steele", kw_only=True)
+    in_batches: bool = field(default=False, kw_only=True)
     random_delays: bool = field(default=False, kw_only=True)
     costs: Callable[[Schedule], Work] | None = field(default=None, kw_only=True)
     learner: Learner = field(default_factory=Learner, kw_only=True)
     forward_s: float = field(default=0.0, kw_only=True)
     answer_s: float = field(default=0.0, kw_only=True)
-    over: list[bool] = field(default_factory=list, init=False)
 
     @property
     def programs(self) -> list[Program]:
@@ -108,8 +110,8 @@ class BackwardPasses:
         return [*(partial(_work, self) for _ in self.pool.nodes), partial(_serve, self)]
 
     @cached_property
-    def patience_s(self) -> float:
-        """How long the server waits for the next node before it asks who is still there.
+    def timeout_s(self) -> float:
+        """How long the server waits for the next node before it asks who is still alive.
 
         In a pass twice as long each time.
         """
@@ -117,6 +119,20 @@ class BackwardPasses:
         flops = sum(group.backward_flops for group in self.subtasks)
         dispatches_s = len(self.subtasks) * self.pool.dispatch_s
         return flops / slowest + dispatches_s + self.pool.delay_s or 1.0
+
+    def planned(self, nodes: Mapping[int, Node]) -> tuple[tuple[range, ...], Schedule, Work]:
+        """Elements by node, the scan of them, and what it costs, on the nodes that are alive."""
+        pool = replace(
+            self.pool,
+            nodes=tuple(nodes.get(number, node) for number, node in enumerate(self.pool.nodes)),
+        )
+        left = set(range(len(pool.nodes))) - nodes.keys()
+        deal, plan = (assign_batches, batched) if self.in_batches else (assign, schedule)
+        dealt = deal(self.subtasks, pool, left)
+        planned = plan(self.scan, len(self.subtasks), dealt, exclusive=True)
+        if self.costs is not None:
+            return dealt, planned, self.costs(planned)
+        return dealt, planned, as_paper_counts(planned, self.subtasks, local_first=self.in_batches)
 
 
 class Order(NamedTuple):
@@ -153,13 +169,14 @@ class Counts(NamedTuple):
     backward_s: float  # until the last node was done, attempts that failed included
     steps: int  # S: moves one after the other, the most on any path
     work: int  # W: all moves
-    runs: tuple[range, ...]  # of elements, by node
+    dealt: tuple[range, ...]  # elements, by node
     attempts: int  # above 1 where a node left
 
 
 async def _serve(passes: BackwardPasses, context: Context) -> list[Counts]:
     """Program of the server."""
     done: list[Counts] = []
+    context.spawn(_welcome(context))
     asking = _Asking(context, len(passes.pool.nodes), passes.answer_s)
     for iteration in range(passes.iterations):
         begin = partial(passes.learner.begin, iteration)
@@ -170,10 +187,16 @@ async def _serve(passes: BackwardPasses, context: Context) -> list[Counts]:
         done.append(counts)
         if (model := passes.learner.end(iteration, gradients)) is not None:
             context.record(model)
-    passes.over.append(True)
     for node in range(len(passes.pool.nodes)):
         context.send(node, Message(context.node, "end", control=True))
     return done
+
+
+async def _welcome(context: Context) -> None:
+    """Answer nodes that come back, as long as the server runs."""
+    while True:
+        node = (await context.receive("back")).sender
+        context.send(node, Message(context.node, "welcome", control=True))
 
 
 async def _backward(
@@ -185,46 +208,49 @@ async def _backward(
 ) -> tuple[Counts, dict[str, Tensor]]:
     """A backward pass, tried until all nodes that have subtasks are done, and its gradients."""
     begin_s, first = context.now_s(), asking.attempt
-    costs = passes.costs or partial(as_paper_counts, elements=passes.subtasks)
     reports = None
     while reports is None:
         asking.attempt += 1
-        there = await asking.conditions()
-        nodes = list(passes.pool.nodes)
-        for node, (conditions, _) in there.items():
-            nodes[node] = conditions
-        left = [node for node in range(len(nodes)) if node not in there]
-        runs = assign(passes.subtasks, replace(passes.pool, nodes=tuple(nodes)), left)
-        plan = schedule(passes.scan, len(passes.subtasks), runs, exclusive=True)
-        busy = [node for node, run in enumerate(runs) if run]
-        order = Order(asking.attempt, plan, costs(plan), groups)
+        alive = await asking.conditions()
+        nodes = {node: answer.conditions for node, answer in alive.items()}
+        dealt, plan, work = passes.planned(nodes)
+        busy = [node for node, own in enumerate(dealt) if own]
+        order = Order(asking.attempt, plan, work, groups)
         for node in busy:
             context.send(node, Message(context.node, "order", order, control=True))
         reports = await _collect(context, passes, asking, busy)
     took_s = context.now_s() - begin_s
     steps = max(report.steps for report in reports)
     work_done = sum(report.work for report in reports)
-    counts = Counts(iteration, begin_s, took_s, steps, work_done, runs, asking.attempt - first)
-    return counts, _added(report.gradients for report in reports)
+    counts = Counts(iteration, begin_s, took_s, steps, work_done, dealt, asking.attempt - first)
+    return counts, added(report.gradients for report in reports)
 
 
 async def _collect(
     context: Context, passes: BackwardPasses, asking: _Asking, busy: Sequence[int]
 ) -> list[Report] | None:
-    """What nodes report; None where one of them has left, or begun again, before it did."""
+    """Reports of nodes; None where one of them has left, or begun again, before its own."""
     reports: dict[int, Report] = {}
-    patience_s = passes.patience_s
+    timeout_s = passes.timeout_s
     while len(reports) < len(busy):
         try:
-            done = await context.receive(f"done {asking.attempt}", timeout_s=patience_s)
+            done = await context.receive(f"done {asking.attempt}", timeout_s=timeout_s)
             reports[done.sender] = done.payload
         except TimeoutError:
-            there = await asking.conditions()
-            waited_for = [node for node in busy if node not in reports]
-            if any(there.get(node, (None, None))[1] != asking.attempt for node in waited_for):
-                return None
-            patience_s *= 2
+            alive = await asking.conditions()
+            for node in busy:
+                at_work = node in alive and alive[node].attempt == asking.attempt
+                if node not in reports and not at_work:
+                    return None
+            timeout_s *= 2
     return [reports[node] for node in busy]
+
+
+class _Answer(NamedTuple):
+    """What a node says of itself."""
+
+    conditions: Node
+    attempt: int | None  # that it works on
 
 
 class _Asking:
@@ -235,14 +261,13 @@ class _Asking:
         self._answer_s = answer_s
         self.attempt = 0
 
-    async def conditions(self) -> dict[int, tuple[Node, int | None]]:
-        """By node that is there, what it has, and the attempt that it works on."""
+    async def conditions(self) -> dict[int, _Answer]:
+        """Answers of nodes that are alive."""
         self._asked += 1
         topic = f"conditions {self._asked}"
         for node in range(self._nodes):
-            question = Message(self._context.node, "ask", topic, control=True)
-            self._context.send(node, question)
-        answers: dict[int, tuple[Node, int | None]] = {}
+            self._context.send(node, Message(self._context.node, "ask", topic, control=True))
+        answers: dict[int, _Answer] = {}
         while len(answers) < self._nodes:
             try:
                 answer = await self._context.receive(topic, timeout_s=self._answer_s)
@@ -257,8 +282,12 @@ async def _work(passes: BackwardPasses, context: Context) -> None:
     server = len(passes.pool.nodes)
     task: Task[None] | None = None
     attempt = None
-    if passes.over:
-        return
+    if context.restarts:
+        context.send(server, Message(context.node, "back", control=True))
+        try:
+            await context.receive("welcome", timeout_s=passes.answer_s)
+        except TimeoutError:
+            return
     while (message := await context.receive(sender=server)).topic != "end":
         if message.topic == "order":
             if task is not None:
@@ -266,8 +295,8 @@ async def _work(passes: BackwardPasses, context: Context) -> None:
             attempt = message.payload.attempt
             task = context.spawn(_report(context, passes, message.payload))
         else:
-            conditions = passes.pool.nodes[context.node], attempt
-            context.send(server, Message(context.node, message.payload, conditions, control=True))
+            answer = _Answer(passes.pool.nodes[context.node], attempt)
+            context.send(server, Message(context.node, message.payload, answer, control=True))
 
 
 async def _report(context: Context, passes: BackwardPasses, order: Order) -> None:
@@ -282,47 +311,61 @@ async def carry_out(context: Context, order: Order, pool: Pool, send: Send) -> R
     """Do what a scan asks of the node of this number in the pool (OLPB, Alg. 2)."""
     values, node, plan = _Values(context, order, send), context.node, order.plan
     own = [element for element in range(plan.elements) if plan.homes[element] == node]
-    for number in own:
-        values.keep(number, Combined(number, number, element=_element(order, number)))
     steps = work = 0
-    for move, flops in zip(plan.moves, order.work.move_flops, strict=True):
-        if move.node == node:
+    move_flops = iter(order.work.move_flops)
+    for number, stage in enumerate([*plan.stages, ()]):
+        for element in own:
+            if plan.made_after[element] == number:
+                values.keep(element, await _made(context, order, pool, element))
+        for move, flops in zip(stage, move_flops, strict=False):
+            if move.node != node:
+                continue
             left, right = await values.value(move.left), await values.value(move.right)
             assert left.last + 1 == right.first, "it combines what is not side by side"
-            element = await context.compute(
-                partial(_combined, left.element, right.element),
+            product = await context.compute(
+                partial(_product, left.element, right.element),
                 cost_s=seconds(pool, node, flops),
                 lane="scan",
                 label=f"{left.first}-{left.last} with {right.first}-{right.last}",
             )
             work, steps = work + 1, 1 + max(steps, left.steps, right.steps)
-            values.keep(move.result, Combined(left.first, right.last, steps, element))
+            values.keep(move.result, Combined(left.first, right.last, steps, product))
     gradients: list[Mapping[str, Tensor]] = []
-    for number in own:
-        prefix = plan.prefixes[number]
+    for element in own:
+        prefix = plan.prefixes[element]
         if prefix is not None:
             before = await values.value(prefix)
-            assert before[:2] == (0, number - 1), "it is not what precedes the element"
-            flops = order.work.after_flops[number]
+            ends = (before.first, before.last)
+            assert ends in ((0, element - 1), (0, element)), "it is not what precedes the element"
+            flops = order.work.after_flops[element]
             found = await context.compute(
-                partial(_parameter_gradients, order, number, before.element),
+                partial(_parameter_gradients, order, element, before.element),
                 cost_s=seconds(pool, node, flops, dispatches=0),
                 lane="parameters" if flops else "",
-                label=f"group {number}",
+                label=f"group {element}",
             )
             gradients.append(found)
-    return Report(steps, work, _added(gradients))
+    return Report(steps, work, added(gradients))
 
 
-def _element(order: Order, number: int) -> Element | None:
-    """The gradient of the loss by itself, or a group's Jacobian, for which no time is counted."""
-    if not order.groups:
-        return None
-    return order.groups[number - 1].jacobian() if number else np.ones(1)
+async def _made(context: Context, order: Order, pool: Pool, number: int) -> Combined:
+    """The gradient of the loss by itself, or a group's Jacobian.
+
+    Its time is that of the group's derivatives where they are paid before the scan, else none.
+    """
+    element: Element | None = None
+    if order.groups:
+        element = order.groups[number - 1].jacobian() if number else np.ones(1)
+    flops = order.work.element_flops[number] if order.work.element_flops else 0.0
+    if flops:
+        cost_s = seconds(pool, context.node, flops, dispatches=0)
+        label = f"group {number}"
+        await context.compute(lambda: None, cost_s=cost_s, lane="derivatives", label=label)
+    return Combined(number, number, element=element)
 
 
-def _combined(earlier: Element | None, later: Element | None) -> Element | None:
-    """The operator ι: a product."""
+def _product(earlier: Element | None, later: Element | None) -> Element | None:
+    """Apply the operator ι, if nodes compute."""
     return None if earlier is None or later is None else later @ earlier
 
 
@@ -331,15 +374,6 @@ def _parameter_gradients(order: Order, number: int, at_end: Element | None) -> d
     if at_end is None:
         return {}
     return order.groups[number - 1].parameter_gradients(np.asarray(at_end))
-
-
-def _added(several: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Sum of gradients by parameter, which several groups may use."""
-    total: dict[str, Tensor] = {}
-    for gradients in several:
-        for name, gradient in gradients.items():
-            total[name] = total[name] + gradient if name in total else gradient
-    return total
 
 
 class _Values:
@@ -368,7 +402,7 @@ class _Values:
             return 0.0
         if value.element is None:
             return self._value_bytes[number]
-        from workbench.olpb.algorithms.gradients import size_bytes
+        from workbench.olpb.algorithms.jacobians import size_bytes
 
         return size_bytes(value.element)
 
