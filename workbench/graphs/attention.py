@@ -23,20 +23,18 @@ _RARE = ("bias_k", "bias_v", "static_k", "static_v")
 _NAMES = tuple(inspect.signature(MULTI_HEAD).parameters)
 
 
-def is_plain(named: dict[str, Any]) -> bool:
-    """Whether it attends to what it is given alone, in a batch, in a way that PyTorch accepts."""
+def multi_head(
+    call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Tensor, Tensor | None] | None:
+    """Give what `MULTI_HEAD` gives, bit for bit, by calls of ``call(function, *arguments)``.
+
+    None where it attends to more than its arguments, not in a batch, or as PyTorch refuses.
+    """
+    named = dict(zip(_NAMES, args, strict=False)) | kwargs
     rare = named.get("add_zero_attn") or any(named.get(name) is not None for name in _RARE)
     refused = named.get("is_causal") and named.get("attn_mask") is None
-    return not rare and not refused and named["query"].dim() == 3
-
-
-def arguments_by_name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of `MULTI_HEAD` by their names."""
-    return dict(zip(_NAMES, args, strict=False)) | kwargs
-
-
-def multi_head(call: Callable[..., Any], named: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
-    """Give what `MULTI_HEAD` gives, bit for bit, by calls of ``call(function, *arguments)``."""
+    if rare or refused or named["query"].dim() != 3:
+        return None
     given = [named[name] for name in ("query", "key", "value")]
     bias = named.get("in_proj_bias")
     if named.get("use_separate_proj_weight"):

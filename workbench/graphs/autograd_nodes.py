@@ -1,4 +1,4 @@
-"""The nodes of autograd, and which operator made one.
+"""The nodes of autograd, and the operators that made them.
 
 Autograd numbers its nodes in the order in which the forward pass makes them, each just before the
 operator runs that it belongs to; not every operator has one.
@@ -22,13 +22,13 @@ class NodeCounter:
         self._next = next_sequence_number()
 
     def first_node(self) -> int:
-        """Its number; that of a node still to come, if the running operator made none."""
+        """Number of its first node; of a node still to come, if the running operator made none."""
         before, self._next = self._next, next_sequence_number()
         return self._next - 1 if self._next > before else self._next
 
 
 def owner(node: Node, first_nodes: Sequence[int]) -> int:
-    """Whose a node is, given the first node of each in order: the last that is not later."""
+    """Number of the owner of a node: the last whose first node, in their order, is not later."""
     return max(bisect_right(first_nodes, sequence_number(node)) - 1, 0)
 
 

@@ -22,7 +22,7 @@ from torch.fx.node import map_aggregate
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
-from workbench.graphs.attention import MULTI_HEAD, arguments_by_name, is_plain, multi_head
+from workbench.graphs.attention import MULTI_HEAD, multi_head
 from workbench.graphs.autograd_nodes import nodes_behind
 from workbench.graphs.graph import UntraceableError, View
 from workbench.graphs.inputs import Inputs, make_inputs
@@ -182,9 +182,9 @@ class _CallRecorder(TorchFunctionMode):
         if func is Tensor.__iter__:
             return iter(self.__torch_function__(Tensor.unbind, types, args))
         if func is MULTI_HEAD:
-            named = arguments_by_name(args, kwargs or {})
-            if is_plain(named):
-                return multi_head(self._call, named)
+            result = multi_head(self._call, args, kwargs or {})
+            if result is not None:
+                return result
         arguments = map_aggregate((args, kwargs or {}), self._ref)
         read = [leaf for leaf in _leaves((args, kwargs or {})) if isinstance(leaf, Tensor)]
         versions = [tensor._version for tensor in read]

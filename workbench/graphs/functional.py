@@ -1,4 +1,4 @@
-"""Traces a module as a graph in which nothing is written in place: inference, or a step of SGD.
+"""Traces inference, or a step of SGD, as a graph in which nothing is written in place.
 
 Fake tensors have the shapes of real ones and let PyTorch choose the operators that a CPU would, but
 hold no numbers: weights are neither needed nor read. Writes in place become results of their own,
@@ -42,68 +42,50 @@ from workbench.utils.checks import UserError
 Loss = Callable[..., Tensor]
 
 LEARNING_RATE = 0.1
-"""Of the step of SGD that is recorded; sizes and FLOPs do not depend on it."""
+"""Rate of the step of SGD that is recorded; sizes and FLOPs do not depend on it."""
 
 
-def trace_inference(
-    name: str, module: nn.Module, inputs: tuple[Tensor, ...], *, names: Sequence[str]
-) -> OperatorGraph:
-    """Graph of a module in evaluation mode on inputs of these forms, those with a name by it."""
-    mode = FakeTensorMode()
-    with mode:
-        copied = copied_with(name, module, faked).eval()
-        given, unused = tuple(map(faked, inputs)), torch.empty(())
-    parameters, others = dict(copied.named_parameters()), held_tensors(copied)
-    trained, held = _told_apart(parameters, others)
-    recorder = Recorder(parameters, given, names=names, others=others)
-
-    def forward(
-        trained: dict[str, Tensor], held: dict[str, Tensor], given: tuple[Tensor, ...]
-    ) -> list[Tensor]:
-        with torch.no_grad():
-            return tensors_in(_called(copied, {**trained, **held}, names, given))
-
-    untraced = partial(_called_once, copied, names, given, mode)
-    with explained(name, copied, untraced=untraced), torch.no_grad(), mode, recorder:
-        outputs = functional(forward, recorder)(unused, trained, held, given)
-    check_returned(name, outputs)
-    return recorder.graph(outputs)
-
-
-def trace_training(
+def trace_functional(
     name: str,
     module: nn.Module,
     inputs: tuple[Tensor, ...],
-    targets: tuple[Tensor, ...],
-    loss: Loss | None = None,
     *,
     names: Sequence[str],
+    training: bool = False,
+    targets: tuple[Tensor, ...] = (),
+    loss: Loss | None = None,
 ) -> OperatorGraph:
-    """Graph of a step of SGD on inputs of these forms: forward, loss, gradients, update.
+    """Trace inference, or a step of SGD: forward, loss, gradients, update.
 
-    Its outputs are the loss and the new parameters.
+    For inputs of these forms, those with a name by it. Outputs are what the module returns, or the
+    loss and the new parameters.
     """
-    check_has_parameters(name, module)
+    if training:
+        check_has_parameters(name, module)
     mode = FakeTensorMode()
     with mode:
-        copied = copied_with(name, module, faked).train()
-        given = tuple(map(faked, inputs))
-        wanted, unused = tuple(map(faked, targets)), torch.empty(())
+        copied = copied_with(name, module, faked).train(training)
+        given, wanted = tuple(map(faked, inputs)), tuple(map(faked, targets))
+        unused = torch.empty(())
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
-    trained, held = _told_apart(parameters, others)
-    among = [*names, *("" for _ in wanted)]
-    recorder = Recorder(parameters, (*given, *wanted), names=among, others=others)
+    trained = {key: one.detach() for key, one in parameters.items() if one.requires_grad}
+    held = {key: one for key, one in parameters.items() if key not in trained} | others
+    of_all = [*names, *("" for _ in wanted)]
+    recorder = Recorder(parameters, (*given, *wanted), names=of_all, others=others)
     # What a CPU's own backward pass of these keeps is of a size that shapes do not tell; one that
     # could be differentiated in turn is made of known operators.
     recurrent = any(isinstance(part, nn.RNNBase) for part in copied.modules())
 
-    def step(
+    def run(
         trained: dict[str, Tensor],
         held: dict[str, Tensor],
         given: tuple[Tensor, ...],
         wanted: tuple[Tensor, ...],
     ) -> list[Tensor]:
-        value = (loss or default_loss)(_called(copied, {**trained, **held}, names, given), *wanted)
+        if not training:
+            with torch.no_grad():
+                return tensors_in(_called(copied, trained | held, names, given))
+        value = (loss or default_loss)(_called(copied, trained | held, names, given), *wanted)
         gradients = torch.autograd.grad(
             value, list(trained.values()), create_graph=recurrent, materialize_grads=True
         )
@@ -113,10 +95,12 @@ def trace_training(
             return [value, *(torch.add(old, by, alpha=-LEARNING_RATE) for old, by in pairs)]
 
     untraced = partial(_called_once, copied, names, given, mode)
-    with explained(name, copied, untraced=untraced), learning(), mode, recorder:
-        outputs = functional(step, recorder)(unused, trained, held, given, wanted)
-    # The tracer tells whose gradients an operator computes by autograd's nodes, which are not those
-    # of functional gradients: here operators of the backward pass have FLOPs of their own.
+    recording = learning() if training else torch.no_grad()
+    with explained(name, copied, untraced=untraced), recording, mode, recorder:
+        outputs = functional(run, recorder)(unused, trained, held, given, wanted)
+    check_returned(name, outputs)
+    # The recorder tells whose gradients an operator computes by autograd's nodes, which are not
+    # those of functional gradients: here operators of the backward pass have FLOPs of their own.
     return replace(recorder.graph(outputs), backward_flops={}, targets=len(targets))
 
 
@@ -125,15 +109,6 @@ def _called_once(
 ) -> None:
     with torch.no_grad(), mode:
         _called(module, {}, names, given)
-
-
-def _told_apart(
-    parameters: dict[str, nn.Parameter], others: dict[str, Tensor]
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Parameters that may learn, and all else that a module holds."""
-    trained = {key: one.detach() for key, one in parameters.items() if one.requires_grad}
-    frozen = {key: parameter for key, parameter in parameters.items() if key not in trained}
-    return trained, frozen | others
 
 
 def functional(
@@ -209,7 +184,7 @@ class DrawingInPlace(TorchFunctionMode):
 
 
 _DROPOUTS = frozenset([dropout, alpha_dropout, torch.dropout, torch.alpha_dropout])
-"""Those whose mask has the form of the input."""
+"""Functions whose mask has the form of the input."""
 
 _GROUPED: Any = (functional_calls.grouped_mm, grouped_mm)
 
@@ -219,7 +194,7 @@ _WRITING = frozenset(
         *(Tensor.masked_scatter, Tensor.masked_scatter_, torch.masked_scatter),
     ]
 )
-"""Those that take a tensor, which of its numbers to write, and what to write there."""
+"""Functions of a tensor, of an index into it, and of what to write there."""
 
 
 def default_loss(returned: Any, target: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Value:
-    """What a storage holds from one write to the next.
+    """Content of a storage from one write to the next.
 
     Views and operators that write in place share a storage; a write makes another value of it.
     """
@@ -49,7 +49,7 @@ class Value:
 
 @dataclass(frozen=True)
 class View:
-    """A tensor as an operator sees it: which part of a value, in elements of its storage."""
+    """A tensor as an operator sees it: a part of a value, in elements of its storage."""
 
     value: int
     offset: int
@@ -66,7 +66,7 @@ Phase = Literal["forward", "backward", "update"]
 
 @dataclass(frozen=True)
 class Operand:
-    """Stands for a tensor among an operator's arguments: which of those that it reads."""
+    """Placeholder of a tensor among an operator's arguments: its number in `Operator.reads`."""
 
     read: int
 
@@ -91,7 +91,7 @@ class Operator:
 
 
 def trained_statistics(operator: Operator) -> tuple[View, ...]:
-    """Running statistics that a batch normalisation changes, which PyTorch's schema hides."""
+    """Running statistics that a batch normalisation changes, though its schema does not say so."""
     if operator.name != "native_batch_norm" or not operator.arguments[0][5]:
         return ()
     held = operator.arguments[0][3:5]
@@ -173,7 +173,7 @@ class OperatorGraph:
 
     @cached_property
     def nodes(self) -> pl.DataFrame:
-        """What is read from outside, and then the operators: a row each.
+        """Values read from outside, and then the operators: a row each.
 
         ``node`` is a number; ``name`` an operator's, or that of an input, parameter or constant;
         ``kind`` one of those four words; ``phase`` an operator's; ``shape``, ``dtype`` and
@@ -185,7 +185,7 @@ class OperatorGraph:
 
     @cached_property
     def edges(self) -> pl.DataFrame:
-        """Who reads whose result: ``source`` and ``target`` are nodes, each pair once."""
+        """Reads of results: ``source`` and ``target`` are nodes, each pair once."""
         return self._tables[1]
 
     @cached_property

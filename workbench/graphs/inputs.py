@@ -1,4 +1,4 @@
-"""What a module takes: the shape of each input for one sample, its type, and its name."""
+"""Inputs of a module: the shape of each for one sample, its type, and its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which layer an operator belongs to (DynaComm, Cai et al. 2021, Sec. III-A).
+"""The layer that each operator belongs to (DynaComm, Cai et al. 2021, Sec. III-A).
 
 "If the computation graph contains branches, the parameters from different branches with the same
 depth will be considered as one layer. As for the transformation layers with no actual parameter,
@@ -76,7 +76,7 @@ def find_layers(graph: OperatorGraph) -> Layers:
 
 
 class _Rule:
-    """What is known after some of a graph's operators."""
+    """State of the rule after some of a graph's operators."""
 
     def __init__(self, graph: OperatorGraph) -> None:
         self.graph = graph

@@ -71,7 +71,7 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 
 def next_sequence_number() -> int:
-    """What the next node of autograd made in this thread gets as its number."""
+    """Return the number that the next node of autograd made in this thread gets."""
     return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
 
 
@@ -99,7 +99,7 @@ def share_parts(module: nn.Module, other: nn.Module) -> None:
 
 @contextmanager
 def said_to_be_compiled() -> Iterator[None]:
-    """Let `torch.compiler.is_compiling` say so, and masks be causal where the caller says so.
+    """Have `torch.compiler.is_compiling` return true, and trust callers that a mask is causal.
 
     PyTorch's encoders and decoders look into a mask otherwise.
     """
@@ -117,9 +117,9 @@ def _said_to_be_causal(mask: Tensor | None, is_causal: bool | None, size: int | 
 def memory_events(
     profiled: torch.profiler.profile, mark: str
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Of a profile of memory: begin and end of each `mark` in ns; time and bytes of each change.
+    """Read a profile of memory: begin and end of each `mark` in ns; time and bytes of each change.
 
-    Both by time, of Kineto's own events.
+    Both are sorted by time, and come from Kineto's own events.
     """
     profiler: Any = profiled.profiler
     marks, changes = list[tuple[int, int]](), list[tuple[int, int]]()

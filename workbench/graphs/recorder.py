@@ -186,7 +186,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
 
     def _owner(self, node: Node | None, func: Any) -> int:
-        """Number of the operator that a running operator of the backward pass belongs to.
+        """Number of the forward operator that a running operator of the backward pass belongs to.
 
         A re-entrant checkpoint runs its forward pass again, with nodes of its own.
         """
@@ -256,7 +256,7 @@ def takes_pivots(function: Any) -> bool:
 
 
 def returned(func: Any, arguments: Any, out: Any) -> Any:
-    """What counts of an operator's results: some return more, or more on shapes alone."""
+    """Results of an operator that count: some return more, or more on shapes alone."""
     if not isinstance(func, OpOverload):
         return out
     if func._overloadpacket is _aten.mkldnn_rnn_layer:
@@ -270,7 +270,7 @@ def returned(func: Any, arguments: Any, out: Any) -> Any:
 
 
 def _may_overwrite(func: Any, reads: Sequence[View], results: Sequence[View]) -> frozenset[int]:
-    """Which operands lie exactly where an elementwise result may be written."""
+    """Numbers of operands in whose exact place an elementwise result may be written."""
     if torch.Tag.pointwise not in func.tags or len(results) != 1:
         return frozenset()
     (made,) = results
@@ -279,7 +279,7 @@ def _may_overwrite(func: Any, reads: Sequence[View], results: Sequence[View]) ->
 
 
 def seen_one_way(chosen: Iterable[int], reads: Sequence[View]) -> frozenset[int]:
-    """Of some operands, those that no other shows otherwise: it would be read overwritten."""
+    """Drop operands whose value another operand shows otherwise: it would be read overwritten."""
     ways = Counter(read.value for read in set(reads))
     return frozenset(at for at in chosen if ways[reads[at].value] == 1)
 

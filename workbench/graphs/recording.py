@@ -18,13 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from workbench.graphs.attention import (
-    MULTI_HEAD,
-    arguments_by_name,
-    attend,
-    is_plain,
-    multi_head,
-)
+from workbench.graphs.attention import MULTI_HEAD, attend, multi_head
 from workbench.graphs.graph import OperatorGraph, UntraceableError
 from workbench.graphs.inputs import arguments
 from workbench.graphs.private import FAKE_LOG, NormBase, said_to_be_compiled
@@ -70,9 +64,9 @@ class _Attention(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         if func is MULTI_HEAD:
-            named = arguments_by_name(args, kwargs or {})
-            if is_plain(named):
-                return multi_head(self._call, named)
+            result = multi_head(self._call, args, kwargs or {})
+            if result is not None:
+                return result
         return self._call(func, *args, **(kwargs or {}))
 
     def _call(self, func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -262,7 +256,7 @@ def as_compiled(trace: Callable[[], T]) -> T:
 
 
 class Advice(NamedTuple):
-    """What to do about inputs that do not fit, and about a module that cannot be traced."""
+    """Advice about inputs that do not fit, and about a module that cannot be traced."""
 
     inputs: str
     module: str
@@ -341,7 +335,7 @@ _REASONS = [
         "nn.Embedding(max_norm=…) does",
     }.items()
 ]
-"""What PyTorch says where a trace cannot follow, and why that is, in the user's words."""
+"""Patterns of PyTorch's messages where a trace cannot follow, and reasons in the user's words."""
 
 
 def run_once(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

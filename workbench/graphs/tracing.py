@@ -68,25 +68,25 @@ def trace(
             f"target_shape is {target_shape}; it is for training with a loss of one's own"
         )
 
-    from workbench.graphs.functional import default_target, trace_inference, trace_training
+    from workbench.graphs.functional import default_target, trace_functional
     from workbench.graphs.recording import as_compiled
 
     name = model if isinstance(model, str) else type(model).__name__
     module = build(model, "meta") if isinstance(model, str) else model
     given, names = make_inputs(inputs, batch_size, "meta"), [one.name for one in inputs]
 
-    def recorded() -> OperatorGraph:
-        if not training:
-            return trace_inference(name, module, given, names=names)
+    def traced() -> OperatorGraph:
         wanted: Inputs = ()
-        if loss is None:
-            wanted = (Input(default_target(name, module, given, names), "int64"),)
-        elif target_shape is not None:
+        if target_shape is not None:
             wanted = read_inputs("target_shape", target_shape, target_dtype)
+        elif training and loss is None:
+            wanted = (Input(default_target(name, module, given, names), "int64"),)
         targets = make_inputs(wanted, batch_size, "meta")
-        return trace_training(name, module, given, targets, loss, names=names)
+        return trace_functional(
+            name, module, given, names=names, training=training, targets=targets, loss=loss
+        )
 
-    graph = as_compiled(recorded)
+    graph = as_compiled(traced)
     with_weights = partial(_initialised, model) if isinstance(model, str) else lambda: module
     return replace(graph, name=name, module=with_weights)
 

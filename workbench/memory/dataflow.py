@@ -1,4 +1,4 @@
-"""What memory planning sees of a graph: steps, and the buffers that they read, make and overwrite.
+"""A graph for memory planning: steps, and the buffers that they read, make and overwrite.
 
 A buffer is the memory of one result. Neither views are buffers, nor what is held outside of the
 plan: inputs, parameters, and what is written into them.
@@ -41,7 +41,7 @@ class Step:
 
 
 class Held(NamedTuple):
-    """What a graph reads from outside of the plan, or what else its module holds.
+    """A storage outside of the plan: a graph reads it, or its module holds it.
 
     Attributes
     ----------
@@ -84,10 +84,10 @@ class Dataflow:
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """What each buffer is.
+        """Kind of each buffer.
 
-        Of forward, backward and update: ``activation``, ``gradient`` and ``weight``; ``output``,
-        if the graph returns it; ``workspace``, if no step reads it.
+        By the phase that makes it, forward, backward or update: ``activation``, ``gradient`` and
+        ``weight``; ``output``, if the graph returns it; ``workspace``, if no step reads it.
         """
         kinds = [_KINDS[self.steps[step].phase] for step in self.maker]
         for buffer, readers in enumerate(self.readers):
@@ -121,7 +121,7 @@ class Dataflow:
 
 
 def _inverted(lists: Sequence[Sequence[int]], count: int) -> tuple[tuple[int, ...], ...]:
-    """By number below `count`: which of the lists it is in."""
+    """Numbers of the lists that each number below `count` is in."""
     places: list[list[int]] = [[] for _ in range(count)]
     for place, numbers in enumerate(lists):
         for number in numbers:
@@ -210,7 +210,7 @@ def aligned(sizes: ArrayLike, alignment: int) -> NDArray[np.int64]:
 def _held(
     graph: OperatorGraph, buffers: Container[int], updated: Mapping[int, int]
 ) -> tuple[Held, ...]:
-    """What operators read and do not make, in the order in which they first read it; the rest."""
+    """Storages that operators read and do not make, in the order of first reads; then the rest."""
     written = graph.written | {graph.values[value].storage for value in updated.values()}
     made_of_weights: dict[int, str] = {}  # before all runs, and of which
     for operator in graph.preparation:

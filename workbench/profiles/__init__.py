@@ -1,4 +1,4 @@
-"""What a layer of a model costs: analytic, measured, synthetic.
+"""Costs of a model's layers: analytic, measured, synthetic.
 
 >>> from workbench.profiles import LayerTimes, profile_model
 >>> profile = profile_model("vgg19")

@@ -1,4 +1,4 @@
-"""What each layer of a model costs, from its graph alone: no weights, no compute."""
+"""Bytes and FLOPs of each layer of a model, from its graph alone: no weights, no compute."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import torch
 
 STORED = DATA / "profiles" / "zoo.json"
-"""What models of the zoo cost at their own input shapes, known without PyTorch.
+"""Costs of the zoo's models at their own input shapes, known without PyTorch.
 
 `scripts/trace_zoo.py` writes it.
 """
@@ -89,7 +89,7 @@ def moved_bytes(
 
 
 def zoo_as_json(names: Iterable[str] = MODELS) -> bytes:
-    """Trace models of the zoo at their own input shapes: what is stored of them, a line each."""
+    """Trace models of the zoo at their own input shapes; give the stored file, a line each."""
     lines = []
     for name in names:
         profile, moved = _traced(name, inputs_of(name, None), "graph")
@@ -103,7 +103,7 @@ def zoo_as_json(names: Iterable[str] = MODELS) -> bytes:
 
 
 def stored_costs(name: str) -> Costs:
-    """Return what is stored of a model of the zoo."""
+    """Read the stored costs of a model of the zoo."""
     costs = _stored()[name]
     moved = np.array(costs["moved_bytes"], dtype=np.int64)
     moved.setflags(write=False)

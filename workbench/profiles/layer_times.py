@@ -24,7 +24,7 @@ SCHEMA = {
 
 @dataclass(frozen=True, eq=False)
 class LayerTimes(LayerTable):
-    """How long each layer computes for one batch, measured or derived.
+    """Seconds that each layer computes for one batch, measured or derived.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What each layer of a model takes on this machine, measured."""
+"""Seconds that each layer of a model takes on this machine, measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the layers of a model cost, as tables for a terminal."""
+"""Costs of a model's layers as tables for a terminal."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import polars as pl
 
 from workbench.graphs.graph import OperatorGraph
 from workbench.graphs.optimiser import fusion, simplification
-from workbench.graphs.optimiser.rewriting import Pattern
+from workbench.graphs.optimiser.simplification import Pattern
 from workbench.utils.checks import check_kind, choose
 
 __all__ = ["PATTERNS", "Optimised", "Pattern", "optimise"]

@@ -8,27 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
 
 from workbench.graphs.graph import Operand, Operator, OperatorGraph, Value, View
-from workbench.graphs.optimiser.convolutions import Form, Norm, convolve, folded_bias, folded_weight
-from workbench.graphs.optimiser.rewriting import makers, reads, without
+from workbench.graphs.optimiser.simplification import makers, reads, without
 
 
 def normalisation(graph: OperatorGraph) -> OperatorGraph:
-    """With folded convolutions in the place of pairs."""
-    made, read, constant = makers(graph), reads(graph), graph.outside
+    """Put a convolution with folded weights in the place of one and its batch normalisation."""
+    made, read = makers(graph), reads(graph)
     operators, values = list(graph.operators), list(graph.values)
     preparation, removed = list(graph.preparation), set[int]()
     for at, operator in enumerate(operators):
         before = made.get(operator.reads[0].value) if operator.name == "native_batch_norm" else None
-        if before is None or not _fits(operators[before], operator, constant):
+        if before is None or before in removed or read[operator.reads[0].value] != 1:
             continue
-        if read[operator.reads[0].value] != 1 or before in removed:
+        convolution = operators[before]
+        if not _folds(convolution, operator, graph.outside):
             continue
-        weight, bias = _weights(operators[before], operator, values)
+        weight, bias = _weights(convolution, operator, values)
         preparation += [weight, bias]
-        operators[at] = _folded(operators[before], operator, weight.makes[0], bias.makes[0])
+        args, kwargs = convolution.arguments
+        operators[at] = replace(
+            convolution,
+            reads=(convolution.reads[0], *weight.makes, *bias.makes),
+            arguments=((Operand(0), Operand(1), Operand(2), *args[3:]), kwargs),
+            makes=operator.makes[:1],
+            results=operator.results[:1],
+        )
         removed.add(before)
     if not removed:
         return graph
@@ -36,68 +46,77 @@ def normalisation(graph: OperatorGraph) -> OperatorGraph:
     return without(replace(changed, operators=tuple(operators)), removed)
 
 
-def _fits(convolution: Operator, norm: Operator, constant: Container[int]) -> bool:
-    """Whether one is in inference, directly after a convolution with constant weights."""
-    args, _ = norm.arguments
-    if convolution.name != "convolution" or convolution.arguments[0][6] or args[5]:
-        return False
+def _folds(convolution: Operator, norm: Operator, constant: Container[int]) -> bool:
+    """Whether a normalisation in inference directly follows a convolution of constant weights."""
+    is_plain = convolution.name == "convolution" and not convolution.arguments[0][6]
+    is_training = norm.arguments[0][5]
     held = [*convolution.reads[1:], *norm.reads[1:]]
-    return convolution.makes[0] == norm.reads[0] and all(view.value in constant for view in held)
+    return (
+        is_plain
+        and not is_training
+        and convolution.makes[0] == norm.reads[0]
+        and all(view.value in constant for view in held)
+    )
+
+
+class Norm(NamedTuple):
+    """A batch normalisation in inference; scale and shift are None where it has none."""
+
+    scale: Tensor | None
+    shift: Tensor | None
+    mean: Tensor
+    variance: Tensor
+    eps: float
+
+    @property
+    def factor(self) -> Tensor:
+        """Factor of each channel."""
+        factor = torch.rsqrt(self.variance + self.eps)
+        return factor if self.scale is None else factor * self.scale
+
+
+def folded_weight(weight: Tensor, norm: Norm) -> Tensor:
+    """Weight of a convolution that does the normalisation after it, too."""
+    return weight * norm.factor.reshape(-1, *[1] * (weight.dim() - 1))
+
+
+def folded_bias(bias: Tensor | None, norm: Norm) -> Tensor:
+    """Bias of such a convolution."""
+    shifted = ((0 if bias is None else bias) - norm.mean) * norm.factor
+    return shifted if norm.shift is None else shifted + norm.shift
 
 
 def _weights(
-    before: Operator, norm_operator: Operator, values: list[Value]
+    convolution: Operator, norm: Operator, values: list[Value]
 ) -> tuple[Operator, Operator]:
-    """Operators that make the folded weight and bias."""
-    weight, bias = (_view(before, number) for number in (1, 2))
-    norm = [_view(norm_operator, number) for number in (1, 2, 3, 4)]
-    eps, mean = norm_operator.arguments[0][7], norm[2]
+    """Operators that make the folded weight and bias, new values."""
+    weight, bias = (_argument(convolution, number) for number in (1, 2))
+    of_norm = [_argument(norm, number) for number in (1, 2, 3, 4)]
+    eps, mean = norm.arguments[0][7], of_norm[2]
     assert weight is not None
     assert mean is not None
-    return (
-        _making(folded_weight, [weight, *norm], eps, like=weight, values=values),
-        _making(folded_bias, [bias, *norm], eps, like=mean, values=values),
-    )
+
+    def making(function: Callable[..., Tensor], own: View | None, like: View) -> Operator:
+        views = tuple(view for view in (own, *of_norm) if view is not None)
+        operands = iter(map(Operand, range(len(views))))
+        filled: Iterator[Any] = (view and next(operands) for view in (own, *of_norm))
+        first, scale, shift, average, variance = filled
+        arguments: Any = ((first, Norm(scale, shift, average, variance, eps)), {})
+        result = replace(like, value=len(values))
+        storage = 1 + max(value.storage for value in values)
+        values.append(Value("operator", storage, like.size_bytes))
+        return Operator(function.__name__, views, (result,), (result,), function, arguments)
+
+    return making(folded_weight, weight, weight), making(folded_bias, bias, mean)
 
 
-def _view(operator: Operator, argument: int) -> View | None:
-    given = operator.arguments[0][argument]
-    return operator.reads[given.read] if isinstance(given, Operand) else None
-
-
-def _making(
-    function: Callable[..., Any],
-    read: Sequence[View | None],
-    eps: float,
-    *,
-    like: View,
-    values: list[Value],
-) -> Operator:
-    """An operator on a convolution's weight or bias, and what is known of the normalisation."""
-    taken = tuple(view for view in read if view is not None)
-    numbers = iter(range(len(taken)))
-    operands: Iterator[Any] = (view and Operand(next(numbers)) for view in read)
-    first, scale, shift, mean, variance = operands
-    arguments: Any = ((first, Norm(scale, shift, mean, variance, eps)), {})
-    storage = 1 + max(value.storage for value in values)
-    result = replace(like, value=len(values))
-    values.append(Value("operator", storage, like.size_bytes))
-    return Operator(function.__name__, taken, (result,), (result,), function, arguments)
-
-
-def _folded(before: Operator, norm: Operator, weight: View, bias: View) -> Operator:
-    args, kwargs = before.arguments
-    return replace(
-        before,
-        reads=(before.reads[0], weight, bias),
-        arguments=((Operand(0), Operand(1), Operand(2), *args[3:]), kwargs),
-        makes=norm.makes[:1],
-        results=norm.results[:1],
-    )
+def _argument(operator: Operator, number: int) -> View | None:
+    argument = operator.arguments[0][number]
+    return operator.reads[argument.read] if isinstance(argument, Operand) else None
 
 
 def writing(graph: OperatorGraph) -> OperatorGraph:
-    """With convolutions that add and clip in the place of convolutions and what follows them."""
+    """Let convolutions add what is added to their result, and clip it."""
     made, read = makers(graph), reads(graph)
     operators, removed = list(graph.operators), set[int]()
     for at, operator in enumerate(operators):
@@ -115,56 +134,58 @@ def writing(graph: OperatorGraph) -> OperatorGraph:
     return without(replace(graph, operators=tuple(operators)), removed) if removed else graph
 
 
+def convolve(
+    image: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    *,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    added: Tensor | None = None,
+    relu: bool = False,
+) -> Tensor:
+    """Return a convolution, plus `added` if given, clipped at zero if asked."""
+    result = torch.nn.functional.conv2d(image, weight, bias, stride, padding, dilation, groups)
+    result = result if added is None else result + added
+    return result.relu_() if relu else result
+
+
 def _fused(before: Operator, after: Operator, operand: View) -> Operator | None:
     """A convolution that does what comes after it, if it can; `operand` is its result."""
     if before.makes[:1] != (operand,) or operand.dtype != "float32" or len(operand.shape) != 4:
         return None
-    known = _known(before)
-    if known is None or known["relu"]:
+    args, named = before.arguments
+    if before.function is not convolve:
+        if before.name != "convolution" or args[6]:
+            return None
+        _, _, _, stride, padding, dilation, _, _, groups = args
+        named = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    views, may_overwrite = before.reads, before.may_overwrite
+    if "relu" in named:
         return None
     if after.name == "relu":
-        return _convolution(before, after, known | {"relu": True}, before.reads)
-    others = [view for view in after.reads if view != operand]
-    plain = len(after.arguments[0]) == 2 and not after.arguments[1] and len(after.reads) == 2
-    if known["added"] is not None or len(others) != 1 or not plain:
-        return None
-    (other,) = others
-    if replace(other, value=operand.value) != operand:
-        return None
-    known |= {"added": Operand(len(before.reads))}
-    return _convolution(before, after, known, (*before.reads, other))
-
-
-def _known(before: Operator) -> dict[str, object] | None:
-    """Arguments of `convolve` that do what a convolution does."""
-    args, kwargs = before.arguments
-    if before.function is convolve:
-        return dict(kwargs)
-    if before.name != "convolution" or args[6]:
-        return None
-    image, weight, bias, stride, padding, dilation, _, _, groups = args
-    known = {"image": image, "weight": weight, "bias": bias, "added": None, "relu": False}
-    return known | {"form": Form(stride, padding, dilation, groups)}
-
-
-def _convolution(
-    before: Operator, after: Operator, known: dict[str, object], read: tuple[View, ...]
-) -> Operator:
-    added = known["added"]
-    words = ["convolution", *(["add"] if added else []), *(["relu"] if known["relu"] else [])]
+        named = named | {"relu": True}
+    else:
+        others = [view for view in after.reads if view != operand]
+        is_sum = len(after.arguments[0]) == 2 and not after.arguments[1] and len(after.reads) == 2
+        if "added" in named or len(others) != 1 or not is_sum:
+            return None
+        if replace(others[0], value=operand.value) != operand:
+            return None
+        added = Operand(len(views))
+        named, views = named | {"added": added}, (*views, *others)
+        # It may write where the summand is, unless that is the image, whose neighbours it reads.
+        is_image = any(view.value == others[0].value for view in before.reads)
+        may_overwrite = frozenset() if is_image else frozenset({added.read})
     return replace(
         before,
-        name="+".join(words),
-        reads=read,
+        name=f"{before.name}+{after.name}",
+        reads=views,
         makes=after.makes,
         results=after.results,
         function=convolve,
-        arguments=((), known),
-        may_overwrite=_place(read, added.read) if isinstance(added, Operand) else frozenset(),
+        arguments=(args[:3], named),
+        may_overwrite=may_overwrite,
     )
-
-
-def _place(read: Sequence[View], added: int) -> frozenset[int]:
-    """Where it may write: what is added, unless that is the image, whose neighbours it reads."""
-    once = sum(view.value == read[added].value for view in read) == 1
-    return frozenset({added}) if once else frozenset()

@@ -2,11 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 
-from workbench.graphs.graph import Operand, Operator, OperatorGraph, View
-from workbench.graphs.optimiser.rewriting import instead_of, is_pure, makers, without
+from workbench.graphs.graph import Operand, Operator, OperatorGraph, View, trained_statistics
+from workbench.graphs.private import OpOverload
+from workbench.graphs.recorder import seen_one_way, writes
+
+Pattern = Callable[[OperatorGraph], OperatorGraph]
+"""Returns an equal graph of fewer nodes; the same object where it finds nothing."""
+
+
+def makers(graph: OperatorGraph) -> dict[int, int]:
+    """Number of the operator that makes each value."""
+    return {
+        view.value: at for at, operator in enumerate(graph.operators) for view in operator.makes
+    }
+
+
+def reads(graph: OperatorGraph) -> Counter[int]:
+    """Count how often each value is read or returned."""
+    counts = Counter(view.value for operator in graph.operators for view in operator.reads)
+    counts.update(view.value for view in graph.outputs)
+    return counts
+
+
+def is_pure(operator: Operator) -> bool:
+    """Whether it does nothing but return what follows from what it reads."""
+    function = operator.function
+    if not isinstance(function, OpOverload):
+        return True
+    return not (operator.is_random or writes(function) or trained_statistics(operator))
+
+
+def without(graph: OperatorGraph, removed: Container[int]) -> OperatorGraph:
+    """The graph without some operators, by number."""
+    left = tuple(operator for at, operator in enumerate(graph.operators) if at not in removed)
+    return graph if len(left) == len(graph.operators) else replace(graph, operators=left)
+
+
+def instead_of(graph: OperatorGraph, other: Mapping[int, int]) -> OperatorGraph:
+    """The graph with other values of the same form in the place of some, by number."""
+
+    def now(view: View) -> View:
+        value = view.value
+        while value in other:
+            value = other[value]
+        return view if value == view.value else replace(view, value=value)
+
+    def rewritten(one: Operator) -> Operator:
+        if not any(view.value in other for view in one.reads):
+            return one
+        read = tuple(map(now, one.reads))
+        return replace(one, reads=read, may_overwrite=seen_one_way(one.may_overwrite, read))
+
+    operators = tuple(map(rewritten, graph.operators))
+    return replace(graph, operators=operators, outputs=tuple(map(now, graph.outputs)))
+
 
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "pow": 1}
 _COMMUTES = {"add", "mul"}
@@ -14,11 +67,11 @@ _FULL = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1}
 
 
 def neutral(graph: OperatorGraph) -> OperatorGraph:
-    """Without operators that return an operand: adding zero, multiplying by one, and copies."""
+    """Drop operators that return an operand: adding zero, multiplying by one, and copies."""
     made = makers(graph)
 
     def number(argument: object, operator: Operator) -> object:
-        """A number, or that of which a tensor is full."""
+        """The number that an argument is, or that a tensor is full of."""
         if not isinstance(argument, Operand):
             return argument
         maker = made.get(operator.reads[argument.read].value)
@@ -53,7 +106,7 @@ def _kept(operator: Operator, number: Callable[[object, Operator], object]) -> V
 
 
 def views(graph: OperatorGraph) -> OperatorGraph:
-    """Without transposes, reshapes and slices: readers know which memory a view shows."""
+    """Drop transposes, reshapes and slices: readers know which memory a view shows."""
     empty = {
         at
         for at, operator in enumerate(graph.operators)
@@ -63,7 +116,7 @@ def views(graph: OperatorGraph) -> OperatorGraph:
 
 
 def common(graph: OperatorGraph) -> OperatorGraph:
-    """With the first of equal operators in the place of all."""
+    """Put the first of equal operators in the place of all."""
     seen: dict[object, Operator] = {}
     other: dict[int, int] = {}
     removed = set[int]()
@@ -82,7 +135,7 @@ def common(graph: OperatorGraph) -> OperatorGraph:
 
 
 def dead(graph: OperatorGraph) -> OperatorGraph:
-    """Without operators none of whose results is read by one that is needed, or returned."""
+    """Drop operators whose results are neither returned nor read by an operator that is needed."""
     needed = {view.value for view in graph.outputs}
     removed = set[int]()
     for at in reversed(range(len(graph.operators))):
@@ -95,7 +148,7 @@ def dead(graph: OperatorGraph) -> OperatorGraph:
 
 
 def folding(graph: OperatorGraph) -> OperatorGraph:
-    """With operators on constants moved into the graph's preparation, before all runs.
+    """Move operators on constants into the graph's preparation, before all runs.
 
     Weights are constants, too, unless a step of training changes them.
     """

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.graphs.graph import OperatorGraph
-from workbench.graphs.optimiser.rewriting import is_pure
+from workbench.graphs.optimiser.simplification import is_pure
 from workbench.graphs.passes import Passes
 from workbench.memory.dataflow import Dataflow, Step, dataflow
 from workbench.memory.executor import writing_form

@@ -12,7 +12,7 @@ from functools import cached_property
 import torch
 
 from workbench.graphs.graph import View
-from workbench.graphs.optimiser.rewriting import is_pure
+from workbench.graphs.optimiser.simplification import is_pure
 from workbench.graphs.passes import Passes
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.executor import Call, Registers, arguments_of, call_of, operands_in

@@ -21,7 +21,7 @@ from workbench.utils.checks import UserError
 
 
 class Pending:
-    """What a forward pass holds for its backward pass; `size_bytes` of it."""
+    """Registers that a forward pass holds for its backward pass, `size_bytes` in all."""
 
     def __init__(
         self, known: Registers, watched: list[tuple[Tensor, int]], size_bytes: int
@@ -191,7 +191,7 @@ def _without_base(held: Tensor, view: View, programme: Programme) -> Tensor:
 
 
 def _base(output: Tensor, view: View, programme: Programme) -> Tensor:
-    """What holds an output's value, with the output's count of writes."""
+    """Register of an output's value, with the output's count of writes."""
     base = programme.bases[view.value]
     alias = output.detach()
     look = lens(base, view)

@@ -1,8 +1,9 @@
-"""Random generators of Python and NumPy: a graph would hold what was drawn from them once.
+"""Side effects of a forward pass that a graph would have once, or never: refused.
 
-Those that the code of a module can name are looked at before and after a forward pass, and so are
-seeds from the operating system, of generators that it makes itself. Other threads may draw
-meanwhile, so it takes several passes to name a part that does.
+A module may not change its attributes, nor draw random numbers of Python or NumPy. Generators that
+its code can name are looked at before and after a pass, and so are seeds from the operating system,
+of generators that it makes itself. Other threads may draw meanwhile, so it takes several passes to
+name a part that does.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from types import CellType, FunctionType, ModuleType
+from functools import partial
+from types import CellType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, TypeVar
 from unittest.mock import patch
 
 import numpy as np
 from torch import Tensor, nn
+
+from workbench.graphs.recording import held_tensors
+from workbench.utils.checks import UserError
 
 T = TypeVar("T")
 _KINDS = (random.Random, np.random.Generator, np.random.RandomState)
@@ -27,17 +32,26 @@ _PASSES = 3
 
 
 def parts_that_draw(module: nn.Module, run: Callable[[], T]) -> tuple[T, list[str]]:
-    """Return what a forward pass of a module gives, and the names of parts that draw in it."""
+    """Run a forward pass of a module; return its result and the names of parts that draw in it."""
     with _seeds() as seeds:
         generators = [*_generators(module), seeds]
         before = _states(generators)
         result = run()
         pairs = zip(generators, before, _states(generators), strict=True)
         drawn = [generator for generator, first, last in pairs if first != last]
-        if not drawn:
-            return result, []
-        passes = [_drawing(module, drawn, run) for _ in range(_PASSES)]
-    return result, [name for name in passes[0] if all(name in names for names in passes)]
+        passes = [_drawing(module, drawn, run) for _ in range(_PASSES if drawn else 0)]
+    first = passes[0] if passes else {}
+    return result, [part for part in first if all(part in drawing for drawing in passes)]
+
+
+def refuse_draws(name: str, parts: Sequence[str]) -> None:
+    """Refuse a module with parts that draw numbers of Python or NumPy."""
+    if parts:
+        where = f"in {parts[0]!r}" if parts[0] else "in its forward"
+        raise UserError(
+            f"{name} draws random numbers of Python or NumPy {where}, and a plan would repeat what "
+            "is drawn once: draw them by PyTorch, as in torch.rand(()), or train without a budget"
+        )
 
 
 def _generators(module: nn.Module) -> list[Any]:
@@ -142,3 +156,52 @@ def _state(generator: Any) -> Hashable:
     if isinstance(generator, list):
         return len(generator)
     return generator.getstate() if isinstance(generator, random.Random) else pickle.dumps(generator)
+
+
+def check_unchanged(
+    name: str,
+    module: nn.Module,
+    held: Mapping[str, Tensor],
+    before: Mapping[str, Hashable] = MappingProxyType({}),
+) -> Mapping[str, Hashable]:
+    """Refuse a forward pass that changed an attribute, as a plan would once; return attributes.
+
+    `held` are the tensors that the module held, `before` its attributes. What a first pass wrote
+    down, and a second did not, is a copy of what the module knows.
+    """
+    now = held_tensors(module)
+    changed = [key for key, tensor in now.items() if held.get(key) is not tensor]
+    attributes = {
+        f"{prefix}.{key}".lstrip("."): _content(value)
+        for prefix, part in module.named_modules()
+        for key, value in vars(part).items()
+        if key != "_flat_weights"  # in which a recurrent layer lists those that it is called with
+    }
+    changed += [key for key, value in attributes.items() if before.get(key, value) != value]
+    if changed:
+        raise UserError(
+            f"{name} changes {changed[0]!r} in its forward pass, which a traced pass does not do: "
+            "return it, or keep it in a buffer and write it in place, as in self.seen.copy_(…)"
+        )
+    return attributes
+
+
+def _content(value: Any, met: frozenset[int] = frozenset()) -> Hashable:
+    """Types, numbers and texts in a value, down through containers and attributes of objects."""
+    if isinstance(value, int | float | complex | str | bytes | None):
+        return type(value), repr(value)  # 1, 1.0 and True are equal; nan is not nan
+    if isinstance(value, Tensor | nn.Module) or id(value) in met:
+        return (type(value),)
+    inside: Hashable
+    within = partial(_content, met=met | {id(value)})
+    if isinstance(value, np.ndarray):
+        inside = value.shape, value.tobytes()
+    elif isinstance(value, Mapping):
+        inside = tuple((within(key), within(item)) for key, item in value.items())
+    elif isinstance(value, Set):
+        inside = frozenset(map(within, value))
+    elif isinstance(value, list | tuple | deque):
+        inside = tuple(map(within, value))
+    else:
+        inside = within(getattr(value, "__dict__", None))
+    return type(value), inside
