@@ -30,7 +30,8 @@ from torch._functorch import config as functorch
 
 from workbench import memory, training
 from workbench.graphs.recorder import tensors_in
-from workbench.memory.fitting.planning import storage_bytes, usual_loss
+from workbench.memory.fitting.loss import usual_loss
+from workbench.memory.fitting.planning import storage_bytes
 from workbench.memory.measured import allocations
 from workbench.memory.recomputation import BudgetError
 from workbench.zoo import MODELS, build

@@ -25,8 +25,9 @@ from workbench.graphs.graph import OperatorGraph
 from workbench.graphs.recorder import tensors_in
 from workbench.memory.dataflow import dataflow
 from workbench.memory.fitting import Fitted
+from workbench.memory.fitting.loss import usual_loss
 from workbench.memory.fitting.module import plain_of
-from workbench.memory.fitting.planning import step_of, usual_loss
+from workbench.memory.fitting.planning import step_of
 from workbench.memory.fitting.profile import Profile, profiled
 from workbench.memory.measured import allocations
 from workbench.memory.recomputation import BudgetError, least_bytes
@@ -121,7 +122,7 @@ def made(kind: str) -> tuple[nn.Module, Tensor, Tensor]:
 def fitted(module: nn.Module, x: Tensor, y: Tensor, share: float = 0.6) -> Fitted:
     """Within a share of what plain PyTorch takes, or else the least."""
     loss = lambda returned: loss_of(returned, y)  # noqa: E731
-    step, _ = step_of(module, (x,), {}, loss, "adamw", timed=False)
+    step = step_of(module, (x,), {}, loss, "adamw", timed=False)
     plain = step.plain_bytes
     try:
         return memory.fit(module, x, max(1, int(share * plain)), loss=loss)
@@ -505,29 +506,6 @@ def test_all_of_the_memory_is_a_budget_that_is_met(kind: str) -> None:
     assert not fit.again_s
 
 
-def test_containers_have_their_parts_by_number_and_by_name() -> None:
-    plain = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 3))
-    ours: Any = memory.fit(plain, torch.randn(4, 8), "1MB")
-    assert len(ours) == 3
-    assert [*ours] == [*plain]
-    assert ours[-1] is plain[2]
-    assert [*ours[:2]] == [*plain[:2]]  # type: ignore[misc]
-    assert len(copy.deepcopy(ours)) == 3
-
-    class ByName(nn.ModuleDict):
-        def forward(self, x: Tensor) -> Any:
-            return self["a"](x)
-
-    named: Any = memory.fit(ByName({"a": nn.Linear(8, 3)}), torch.randn(4, 8), "1MB")
-    assert "a" in named
-    assert [*named] == ["a"]
-    assert named["a"].out_features == 3
-    alone: Any = memory.fit(nn.Linear(8, 3), torch.randn(4, 8), "1MB")
-    assert alone
-    with pytest.raises(TypeError, match="not subscriptable"):
-        alone[0]
-
-
 def test_autocast_is_refused() -> None:
     _, ours, x, _ = both("perceptron")
     with torch.autocast("cpu"), pytest.raises(ValueError, match="autocast is on"):
@@ -555,7 +533,7 @@ def test_the_largest_batch_is_within_the_budget_and_one_more_is_not(kind: str) -
     ours = memory.fit(module, x, budget)
     (allocated,) = allocations([lambda: step(ours, x, y)])
     assert allocated <= budget - sum(one.nbytes for one in (*module.parameters(), x))
-    more, _ = step_of(module, (draw(most + 1)[0],), {}, usual_loss, "adamw")
+    more = step_of(module, (draw(most + 1)[0],), {}, usual_loss, "adamw")
     assert not more.is_within(budget)
     with pytest.raises(BudgetError, match="not one sample"):
         memory.largest_batch(module, x, 1000)

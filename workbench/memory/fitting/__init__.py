@@ -13,7 +13,7 @@ True
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psutil
@@ -23,10 +23,10 @@ from torch.utils._pytree import tree_map
 
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import check_has_parameters
-from workbench.memory.fitting.module import Fitted, FittedContainer, Plans, check_module, plain_of
-from workbench.memory.fitting.planning import Fit, Loss, Used, step_of, usual_loss
+from workbench.memory.fitting.loss import Loss, LossProfile, usual_loss
+from workbench.memory.fitting.module import Fitted, Plans, check_module, plain_of
+from workbench.memory.fitting.planning import Fit, read_fit, step_of
 from workbench.memory.fitting.profile import Profile
-from workbench.memory.fitting.saved import read_plan
 from workbench.memory.measured import ONE_AT_A_TIME
 from workbench.memory.process import OPTIMIZERS
 from workbench.memory.recomputation import BudgetError
@@ -89,9 +89,9 @@ def load_fit(path: str | os.PathLike[str], model: nn.Module, inputs: Inputs) -> 
 
     Raises UserError: a file of another kind; a plan of another module or other forms of `inputs`.
     """
-    budget_bytes, optimizer, used, profile = read_plan(path)
+    budget_bytes, optimizer, loss, profile = read_fit(path)
     model, args, kwargs, _ = _checked(model, inputs, budget_bytes, None, optimizer)
-    return _fitted(Plans(model, budget_bytes, used, optimizer), args, kwargs, profile)
+    return _fitted(Plans(model, budget_bytes, loss, optimizer), args, kwargs, profile)
 
 
 def _fitted(
@@ -102,7 +102,7 @@ def _fitted(
 ) -> Fitted:
     with ONE_AT_A_TIME, torch.enable_grad():
         plans.plan(args, kwargs, profile)
-    return (FittedContainer if isinstance(plans.module, Sized) else Fitted)(plans)
+    return Fitted(plans)
 
 
 def largest_batch(
@@ -130,42 +130,41 @@ def largest_batch(
             "samples, or a mask for all: give a batch of another size"
         )
 
-    sample_bytes = sum(
-        one.nbytes // given for one in (first, *others) if one.dim() and len(one) == given
-    )
-    used: Used | Loss = chosen
+    def is_batch(leaf: Any) -> bool:
+        return isinstance(leaf, Tensor) and leaf.dim() > 0 and len(leaf) == given
 
-    def fits(samples: int) -> bool:
-        nonlocal used
-        if samples * sample_bytes > budget_bytes:
-            return False
-        at = torch.arange(samples) % given
-
-        def part(leaf: Any) -> Any:
-            is_batch = isinstance(leaf, Tensor) and leaf.dim() and len(leaf) == given
-            return leaf[at] if is_batch else leaf
-
-        some, named = tree_map(part, (args, dict(kwargs)))
-        try:
-            with ONE_AT_A_TIME:
-                step, used = step_of(
-                    model, some, named, used, optimizer, timed=False, most_bytes=budget_bytes
-                )
-        except BudgetError:
-            return False
-        return step.is_within(budget_bytes)
-
-    def whole() -> int:
+    def whole_bytes() -> int:
         with ONE_AT_A_TIME:
-            return step_of(model, args, kwargs, chosen, optimizer, timed=False)[0].plain_bytes
+            return step_of(model, args, kwargs, chosen, optimizer, timed=False).plain_bytes
 
-    budget_bytes = parse_budget(budget, whole)
+    budget_bytes = parse_budget(budget, whole_bytes)
     if budget_bytes > (machine_bytes := psutil.virtual_memory().total):
         raise UserError(
             f"a budget of {bytes_as_text(budget_bytes)} is above the {bytes_as_text(machine_bytes)}"
             " of this machine, on which operators are run to count what they take: give at most "
             "that, or plan on the machine that trains"
         )
+    sample_bytes = sum(one.nbytes // given for one in (first, *others) if is_batch(one))
+    loss_of: LossProfile | Loss = chosen
+
+    def fits(samples: int) -> bool:
+        nonlocal loss_of
+        if samples * sample_bytes > budget_bytes:
+            return False
+        rows = torch.arange(samples) % given
+        some, named = tree_map(
+            lambda leaf: leaf[rows] if is_batch(leaf) else leaf, (args, dict(kwargs))
+        )
+        try:
+            with ONE_AT_A_TIME:
+                step = step_of(
+                    model, some, named, loss_of, optimizer, timed=False, most_bytes=budget_bytes
+                )
+        except BudgetError:
+            return False
+        loss_of = step.loss
+        return step.is_within(budget_bytes)
+
     fitting, too_many = 0, given
     while fits(too_many):
         fitting, too_many = too_many, 2 * too_many
@@ -200,11 +199,8 @@ def _checked(
     check_module(model, inputs)
     if not any(tensor.requires_grad for tensor in tensors):
         check_has_parameters(type(model).__name__, model)
-    plain, chosen = plain_of(model), loss or usual_loss
-    args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = {}
     if isinstance(inputs, Mapping):
-        kwargs = inputs
+        args, kwargs = (), inputs
     else:
-        args = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    return plain, args, kwargs, chosen
+        args, kwargs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs), {}
+    return plain_of(model), args, kwargs, loss or usual_loss

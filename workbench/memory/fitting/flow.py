@@ -24,13 +24,6 @@ from workbench.memory.orders import best_first
 LOSS, END, UPDATE = "loss", "end", "optimiser"
 
 
-class Around(NamedTuple):
-    """Bytes that the user's own code allocates: the loss, in both directions, and the optimiser."""
-
-    loss: int
-    optimiser: int
-
-
 class PassesFlow(NamedTuple):
     """Steps of both passes, and orders in which they may run for the first time."""
 
@@ -38,10 +31,13 @@ class PassesFlow(NamedTuple):
     orders: tuple[Sequence[int], ...]
 
 
-def passes_flow(passes: Passes, profile: Profile, around: Around) -> PassesFlow:
+def passes_flow(
+    passes: Passes, profile: Profile, loss_bytes: int, optimizer_bytes: int
+) -> PassesFlow:
     """Steps in the order: forward, loss, backward, optimiser; operators as in the graph.
 
-    What draws random numbers may run again where it can draw from a generator of its own.
+    Bytes are those that the loss, in both directions, and the optimiser allocate. What draws random
+    numbers may run again where it can draw from a generator of its own.
     """
     graph = passes.graph
     plain = dataflow(graph, 1)
@@ -63,10 +59,10 @@ def passes_flow(passes: Passes, profile: Profile, around: Around) -> PassesFlow:
     steps = [_with_all(step, graph, profile, tangent_buffers, extra) for step in plain.steps]
     number = len(graph.operators)
     read = dict.fromkeys(buffers[view.value] for view in passes.outputs if view.value in buffers)
-    made = (*tangent_buffers.values(), extra(max(0, around.loss - sum(tangents.values()))))
+    made = (*tangent_buffers.values(), extra(max(0, loss_bytes - sum(tangents.values()))))
     loss = Step(LOSS, "backward", tuple(read), made, operator=number, is_random=True)
     end = Step(END, "backward", tuple(tangent_buffers.values()), (), operator=number)
-    update = Step(UPDATE, "backward", (), (extra(around.optimiser),), operator=number)
+    update = Step(UPDATE, "backward", (), (extra(optimizer_bytes),), operator=number)
     early, late = _passes(plain, read)
     order = [*early, len(steps), *late, len(steps) + 1, len(steps) + 2]
     place = {step: at for at, step in enumerate(order)}

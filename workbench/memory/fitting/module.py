@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 from workbench.graphs.private import HOOKS, share_parts
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import check_not_compiled, held_tensors
-from workbench.memory.fitting.planning import Fit, Loss, Step, Used, step_of
+from workbench.memory.fitting.loss import Loss, LossProfile
+from workbench.memory.fitting.planning import Fit, Step, step_of
 from workbench.memory.fitting.profile import Profile
 from workbench.memory.fitting.running import Pending, Run, check_differentiable, run_passes
 from workbench.memory.measured import ONE_AT_A_TIME
@@ -91,24 +92,6 @@ class Fitted(nn.Module):
         super().__setattr__(name, value)
 
 
-class FittedContainer(Fitted):
-    """A module within a budget that has parts by number or name, as ``nn.Sequential``."""
-
-    plain: Any
-
-    def __len__(self) -> int:
-        return len(self.plain)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.plain[key]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.plain)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.plain
-
-
 class Plans:
     """Plans of a module's steps within a budget, by the form of their inputs.
 
@@ -116,16 +99,16 @@ class Plans:
     """
 
     def __init__(
-        self, module: nn.Module, budget: str | int, used: Used | Loss, optimizer: str
+        self, module: nn.Module, budget: str | int, loss: LossProfile | Loss, optimizer: str
     ) -> None:
-        self.module, self.budget, self.used, self.optimizer = module, budget, used, optimizer
+        self.module, self.budget, self.loss, self.optimizer = module, budget, loss, optimizer
         self.latest: Fit | None = None
         self.pending: weakref.WeakSet[Pending] = weakref.WeakSet()
         self._steps: dict[Hashable, Step] = {}
         self._fits: dict[Hashable, Fit] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Plans, (self.module, self.budget, self.used, self.optimizer)
+        return Plans, (self.module, self.budget, self.loss, self.optimizer)
 
     def plan(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], profile: Profile | None = None
@@ -139,9 +122,8 @@ class Plans:
         check_module(module, (args, kwargs))
         key = _form_of(module, args, kwargs)
         if key not in self._steps:
-            found, self.used = step_of(
-                module, args, kwargs, self.used, self.optimizer, profile=profile
-            )
+            found = step_of(module, args, kwargs, self.loss, self.optimizer, profile=profile)
+            self.loss = found.loss
             _remember(self._steps, key, found)
         step = self._steps[key]
         self.budget = parse_budget(self.budget, lambda: step.plain_bytes)  # once in bytes
