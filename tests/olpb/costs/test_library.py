@@ -77,7 +77,7 @@ def test_nodes_of_a_small_network() -> None:
         nn.Flatten(),
         nn.Linear(4, 3),
     )
-    found = library_graph(model, (2, 6, 6), batch_size=5)
+    found = library_graph(model, (2, 6, 6))
     names = found.nodes.filter(kind="operator")["name"].to_list()
     made = "convolution add sub div mul add relu dropout mul mean reshape dot add"
     loss = "sub exp sum div log mul sum neg"
@@ -85,10 +85,9 @@ def test_nodes_of_a_small_network() -> None:
     assert found.nodes.filter(kind="parameter")["numbers"].to_list() == [72, 4, 4, 4, 12, 3]
     assert found.layers == 7  # the pooling makes vectors; softmax is a layer
     convolution = found.nodes.filter(name="convolution").row(0, named=True)
-    assert convolution["forward_flops"] == 2 * 5 * 4 * 16 * 2 * 9
     assert convolution["backward_flops"] == 0  # the input needs no gradient
     dot = found.nodes.filter(name="dot").row(0, named=True)
-    assert dot["backward_flops"] == dot["forward_flops"] == 2 * 5 * 4 * 3
+    assert dot["backward_flops"] == 2 * 4 * 3
     inference = library_graph(model, (2, 6, 6), training=False)
     assert {"dropout", "exp", "log"}.isdisjoint(inference.nodes["name"])
 
@@ -99,14 +98,6 @@ def test_joining_is_two_at_a_time() -> None:
     found = library_graph(joined, (1, 3, 3), training=False).nodes.filter(name="concat")
     assert found["numbers"].to_list() == [4 * 9, 6 * 9, 8 * 9]
     assert found["layer"].n_unique() == 1
-
-
-@pytest.mark.parametrize("operators", [1, 2, 4, 6])
-def test_normalisation_has_as_many_operators_as_asked_for(operators: int) -> None:
-    model = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2))
-    found = library_graph(model, (1, 3, 3), training=False, normalisation_operators=operators)
-    assert len(found.nodes) == 1 + 4 + 2 + operators
-    assert found.edges["source"].n_unique() == len(found.nodes) - 1  # all are read but the last
 
 
 @pytest.mark.parametrize("unit", UNITS)

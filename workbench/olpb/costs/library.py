@@ -48,7 +48,7 @@ NODES: dict[str, Any] = {
     **dict.fromkeys(("name", "kind"), pl.String),
     **dict.fromkeys(("layer", "level"), pl.Int64),
     "shape": pl.List(pl.Int64),
-    **dict.fromkeys(("numbers", "forward_flops", "backward_flops"), pl.Int64),
+    **dict.fromkeys(("numbers", "backward_flops"), pl.Int64),
 }
 
 NORMALISATION = ("sub", "div", "mul", "add")
@@ -68,9 +68,9 @@ class LibraryGraph:
         A row each: ``node``, ``name``, ``kind`` (input, parameter, operator); ``layer``, from 1,
         null for input and loss; ``level``, an operator's longest path from the input, a
         parameter's that of its operator; ``shape`` and ``numbers`` of what it holds;
-        ``forward_flops``, two per multiply-add, one for each number where an operator computes
-        each by itself; ``backward_flops``, of the gradient that the node passes on towards the
-        input, and of a parameter's own.
+        ``backward_flops``, of the gradient that the node passes on towards the input, and of a
+        parameter's own: two per multiply-add, one for each number where an operator computes each
+        by itself.
     edges
         Who reads whom: ``source`` and ``target``.
     layers
@@ -91,17 +91,14 @@ class LibraryGraph:
 def library_graph(
     graph_or_model: OperatorGraph | str | torch.nn.Module,
     input_shape: InputShape | None = None,
-    batch_size: int = 1,
     *,
     training: bool = True,
-    normalisation_operators: int = len(NORMALISATION),
 ) -> LibraryGraph:
     """Count a network as the paper's library does (OLPB, Sec. III, Table I).
 
-    A model is traced; a graph of inference shows no dropouts. In `training` dropouts count, and
-    softmax and cross entropy after scores of several classes; a network that ends in another way
-    has the sum of all it returns for its loss. `normalisation_operators`, of the size of its input,
-    make a normalisation.
+    A model is traced with one sample; a graph of inference shows no dropouts. In `training`
+    dropouts count, and softmax and cross entropy after scores of several classes; a network that
+    ends in another way has the sum of all it returns for its loss.
     """
     graph = graph_or_model
     if isinstance(graph, OperatorGraph):
@@ -110,10 +107,10 @@ def library_graph(
         named = graph if isinstance(graph, str) else type(graph).__name__
         inputs = inputs_of(graph, input_shape)
         module = build(graph, "meta") if isinstance(graph, str) else graph
-        graph = trace(_with_dropouts(named, module) if training else module, inputs, batch_size)
+        graph = trace(_with_dropouts(named, module) if training else module, inputs)
     if not graph.parameters:
         raise UserError(f"{named} has no parameters, so there are no gradients to count")
-    counted = _Counted(graph, normalisation_operators)
+    counted = _Counted(graph)
     for operator in graph.operators:
         counted.add(operator)
     if training:
@@ -149,7 +146,6 @@ class _Counted:
     """Nodes so far, and which of them each value of the traced graph is."""
 
     graph: OperatorGraph
-    normalisation_operators: int
     rows: list[dict[str, Any]] = field(default_factory=list)
     edges: set[tuple[int, int]] = field(default_factory=set)
     layer: int = 0
@@ -199,14 +195,14 @@ class _Counted:
         scores = not others and len(first.shape) == self._dimensions and first.shape[-1] > 1
         if scores and not any("softmax" in last.name for last in self.graph.operators[-1:]):
             self.layer += 1
-            ends = [self._chain(SOFTMAX, first.shape, ends, numbers, numbers)]
+            ends = [self._chain(SOFTMAX, first.shape, ends, numbers)]
         self.in_loss = True
         if not scores:
             total = sum(prod(view.shape) for view in outputs)
-            self._chain(("sum",), (1,), ends, total, total)
+            self._chain(("sum",), (1,), ends, total)
             return
-        node = self._chain(CROSS_ENTROPY[:2], first.shape, ends, numbers, numbers)
-        self._chain(CROSS_ENTROPY[2:], (1,), [node], 1, 1)
+        node = self._chain(CROSS_ENTROPY[:2], first.shape, ends, numbers)
+        self._chain(CROSS_ENTROPY[2:], (1,), [node], 1)
 
     @property
     def _dimensions(self) -> int:
@@ -225,45 +221,36 @@ class _Counted:
             called, *places = ("convolution", 1, 2) if "convolution" in name else ("dot", 2, 0)
             weight, bias = (self._learnt(operator, at, learnt) for at in places)
             channels = made.shape[1] if len(made.shape) > 1 else made.shape[0]
-            flops = operator.flops
-            w = self._parameter(weight, flops) if weight is not None else None
+            w = self._parameter(weight, operator.flops) if weight is not None else None
             b = self._parameter(bias, numbers, (channels,), "bias")
-            on_input = flops if any(self._has_gradient(view) for view in data) else 0
-            node = self._chain((called,), made.shape, [*sources, w], flops, on_input)
-            return self._chain(("add",), made.shape, [node, b], numbers, numbers)
+            on_input = operator.flops * any(self._has_gradient(view) for view in data)
+            node = self._chain((called,), made.shape, [*sources, w], on_input)
+            return self._chain(("add",), made.shape, [node, b], numbers)
         if "norm" in name and "native" in name:
             return self._normalisation(made, sources, learnt)
         if "softmax" in name:
-            return self._chain(SOFTMAX, made.shape, sources, numbers, numbers)
+            return self._chain(SOFTMAX, made.shape, sources, numbers)
         if name == "mul" and any(view.value in self.random for view in operator.reads):
-            return self._chain(("dropout", "mul"), made.shape, sources, numbers, numbers)
+            return self._chain(("dropout", "mul"), made.shape, sources, numbers)
         if name == "cat" and len(sources) > 1 and not learnt:
             axis = operator.arguments[0][1] if len(operator.arguments[0]) > 1 else 0
             return self._concatenation(made, axis, data, sources)
-        forward = operator.flops or self._each(operator, numbers)
-        backward = operator.flops or (numbers if name.startswith("max_pool") else forward)
-        parameters = [self._parameter(view, backward) for view in learnt]
-        on_input = backward * sum(self._has_gradient(view) for view in data)
+        flops = operator.flops or self._each(operator, numbers)
+        parameters = [self._parameter(view, flops) for view in learnt]
+        on_input = flops * sum(self._has_gradient(view) for view in data)
         if not operator.makes:
-            name, forward, on_input = "reshape" if "view" in name else name, 0, 0
-        shape = made.shape
-        return self._chain((name,), shape, [*sources, *parameters], forward, on_input)
+            name, on_input = "reshape" if "view" in name else name, 0
+        return self._chain((name,), made.shape, [*sources, *parameters], on_input)
 
     def _normalisation(self, made: View, sources: list[int], learnt: list[View]) -> int:
-        """Of n operators, the last but one reads gamma and the last beta, if it has them."""
-        numbers, count = prod(made.shape), self.normalisation_operators
-        names: Sequence[str] = NORMALISATION
-        if count != len(NORMALISATION):
-            names = [f"normalise {number + 1}" for number in range(count)]
-        starts: dict[int, list[int]] = {}
-        for at, view in enumerate(learnt):
-            place = max(count - len(learnt) + at, 0)
-            starts.setdefault(place, []).append(self._parameter(view, 2 * numbers))
+        """Of four operators, the third reads gamma and the last beta, if it has them."""
+        numbers, first = prod(made.shape), len(NORMALISATION) - len(learnt)
+        own = dict(enumerate((self._parameter(view, 2 * numbers) for view in learnt), first))
         carries = any(self.rows[node]["kind"] == "operator" for node in sources)
-        for place, name in enumerate(names):
-            if carries or place >= min(starts, default=0):  # else of input and constants alone
-                read = [*sources, *starts.get(place, [])]
-                sources = [self._chain((name,), made.shape, read, numbers, numbers)]
+        for place, name in enumerate(NORMALISATION):
+            if carries or place >= first:  # else of input and constants alone
+                read = [*sources, *([own[place]] if place in own else [])]
+                sources = [self._chain((name,), made.shape, read, numbers)]
         return sources[0]
 
     def _concatenation(
@@ -273,7 +260,7 @@ class _Counted:
         for source, view in zip(sources[1:], data[1:], strict=True):
             shape[axis] += view.shape[axis]
             numbers = prod(shape)
-            joined = self._chain(("concat",), shape, [joined, source], numbers, numbers)
+            joined = self._chain(("concat",), shape, [joined, source], numbers)
         return joined
 
     def _chain(
@@ -281,7 +268,6 @@ class _Counted:
         names: Sequence[str],
         shape: Sequence[int],
         sources: Iterable[int | None],
-        forward_flops: int,
         backward_flops: int,
     ) -> int:
         """Operators one after the other, of the same size; the last of them."""
@@ -290,7 +276,7 @@ class _Counted:
             data = [at for at in read if self.rows[at]["kind"] != "parameter"]
             level = 1 + max((self.rows[at]["level"] for at in data), default=0)
             node = self._row(name, "operator", shape, level=level)
-            self.rows[node] |= {"forward_flops": forward_flops, "backward_flops": backward_flops}
+            self.rows[node]["backward_flops"] = backward_flops
             for source in read:
                 self.edges.add((source, node))
                 if self.rows[source]["kind"] == "parameter" and not self.rows[source]["level"]:
@@ -300,7 +286,7 @@ class _Counted:
 
     def _row(self, name: str, kind: str, shape: Sequence[int], *, level: int = 0) -> int:
         layer = None if kind == "input" or self.in_loss else self.layer
-        row = (len(self.rows), name, kind, layer, level, list(shape), prod(shape), 0, 0)
+        row = (len(self.rows), name, kind, layer, level, list(shape), prod(shape), 0)
         self.rows.append(dict(zip(NODES, row, strict=True)))
         return len(self.rows) - 1
 
@@ -324,8 +310,10 @@ class _Counted:
         return reads[at] if at < len(reads) and reads[at] in learnt else None
 
     def _each(self, operator: Operator, numbers: int) -> int:
-        """FLOPs of what computes number by number: of a window's, for each that it makes."""
+        """FLOPs of gradients number by number: of a window's, for each that it makes."""
         arguments = operator.arguments[0]
+        if operator.name.startswith("max_pool"):
+            return numbers
         if "pool" in operator.name and "adaptive" not in operator.name and len(arguments) > 1:
             return numbers * int(prod(arguments[1]))
         return max(numbers, *(prod(view.shape) for view in operator.reads))

@@ -32,11 +32,8 @@ class Timing:
 
     seconds: float  # until the last node is done; mean over draws
     each_s: tuple[float, ...]  # by draw of the delays; one where they are constant
-    steps: int  # S: applications of ι, one after the other
-    work: int  # W: in all
     flops: float  # of all nodes, gradients of parameters included
     bytes_sent: float  # from node to node
-    busy_s: tuple[float, ...]  # by node
 
 
 @dataclass(frozen=True)
@@ -91,16 +88,14 @@ def scan_timing(
     speeds = np.asarray([node.flops_per_s for node in pool.nodes])
     at = np.zeros((values, delays.shape[1]))
     free = np.zeros((planned.nodes, delays.shape[1]))
-    busy = np.zeros(planned.nodes)
     costs, first = np.asarray(work.move_flops, float), 0
     made = work.element_flops or ()
 
     def make(elements: Iterable[int]) -> None:
         for element in elements if made else ():
             home = planned.homes[element]
-            free[home] += (took_s := made[element] / speeds[home])
+            free[home] += made[element] / speeds[home]
             at[element] = free[home]
-            busy[home] += took_s
 
     for number, rows in enumerate(path.stages):
         make(path.makes[number])
@@ -108,7 +103,6 @@ def scan_timing(
         took = pool.dispatch_s + costs[first : first + len(nodes)] / speeds[nodes]
         both = np.maximum(at[lefts] + on_way[left_by], at[rights] + on_way[right_by])
         free[nodes] = at[results] = np.maximum(free[nodes], both) + took[:, None]
-        busy[nodes] += took
         first += len(nodes)
     make(path.makes[planned.steps])
     after = np.asarray(work.after_flops, float)
@@ -116,16 +110,12 @@ def scan_timing(
         took = after[elements] / speeds[nodes]
         there = at[values_at] + on_way[by]
         free[nodes] = np.maximum(free[nodes], there) + took[:, None]
-        busy[nodes] += took
     each_s = free.max(axis=0, initial=0.0)
     return Timing(
         float(each_s.mean()),
         tuple(each_s.tolist()),
-        planned.steps,
-        planned.work,
         float(costs.sum() + after.sum() + sum(made)),
         float(sizes.sum()),
-        tuple(busy.tolist()),
     )
 
 

@@ -119,8 +119,8 @@ BINARY = frozenset({"add", "sub", "mul", "div"})
 def counted(library: LibraryGraph, bytes_per_number: int) -> Dataflow:
     """Each operator of the library's granularity as a step that makes one result.
 
-    What may be overwritten follows Owl's own code: operators of `UNARY` and `BINARY`, and those
-    that a normalisation is made of. Parameters and the input stay outside.
+    What may be overwritten follows Owl's own code: operators of `UNARY` and `BINARY`. Parameters
+    and the input stay outside.
     """
     made = library.nodes.filter(kind="operator")
     buffers = {node: at for at, node in enumerate(made["node"].to_list())}
@@ -132,11 +132,10 @@ def counted(library: LibraryGraph, bytes_per_number: int) -> Dataflow:
     steps = []
     for node, name in made.select("node", "name").iter_rows():
         sources = reading.get(node, [])
-        is_binary = name in BINARY or name.startswith("normalise")
         over = tuple(
             buffers[source]
             for source in sources
-            if name in UNARY or (is_binary and shapes[source] == shapes[node])
+            if name in UNARY or (name in BINARY and shapes[source] == shapes[node])
         )
         reads = tuple(buffers[source] for source in sources)
         steps.append(Step(name, "forward", reads, (buffers[node],), over))
