@@ -32,6 +32,7 @@ SEEN_IN = "2.13"
 __all__ = [
     "CHECKPOINT_NODE",
     "FAKE_LOG",
+    "FOLLOWING_NUMBERS",
     "HOOKS",
     "SEEN_IN",
     "FakeTensor",
@@ -66,6 +67,8 @@ CHECKPOINT_NODE: Any = CheckpointFunction._backward_cls
 """Class of a re-entrant checkpoint's node of autograd."""
 FAKE_LOG = "torch._subclasses.fake_tensor"
 """Logger of fake tensors."""
+FOLLOWING_NUMBERS: dict[str, Any] = {"_error_on_data_dependent_ops": False}
+"""Option of `make_fx`: control flow may depend on the numbers that it traces with."""
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 """Attributes of a module with its hooks on passes."""
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from tests.graphs.modules import Calling
-from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, chain, example
+from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, example
 from tests.oracles import olpb_scan as oracle
 from workbench.olpb.algorithms import jacobians
 from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
@@ -196,7 +196,7 @@ def test_gradients_that_operators_do_not_tell() -> None:
     functions: dict[str, Any] = {
         "Calling has a gradient of its own, Reversal": lambda m, x: Reversal.apply(m.f(x)),  # type: ignore[no-untyped-call]
         "complex numbers": lambda m, x: torch.fft.fft(m.f(x)).real,
-        "Calling writes in place, without a gradient": secretly,
+        "Calling has gradients that its operators do not tell: .* in place": secretly,
     }
     for message, function in functions.items():
         with pytest.raises(ValueError, match=message):
@@ -214,18 +214,15 @@ TWICE = Calling(lambda m, x: (m.f(x.flatten(1)),) * 2, f=nn.Linear(36, 3))
         ({"levels": 0}, "levels is 0"),
         ({"nodes": 0}, "nodes is 0"),
         ({"module": nn.ReLU()}, "ReLU has no parameters"),
-        ({"module": chain().half()}, "0.weight of Sequential is of float16; .*module.float"),
         ({"y": [0, 1]}, r"y is \[0, 1\]; give a tensor"),
         ({"module": "chain"}, "module is 'chain'; give a module"),
         ({"x": torch.zeros(0, 1, 6, 6), "y": torch.zeros(0)}, r"y has shape \(0,\); give at least"),
-        ({"y": torch.tensor([0, 9])}, "classes 0 to 9, but Sequential tells 4 apart"),
-        ({"y": torch.tensor([0])}, r"y has shape \(1,\) .*it must be of shape \(2,\)"),
         ({"y": torch.zeros(2, 3)}, r"y has shape \(2, 3\), but Sequential returns \(2, 4\)"),
         ({"x": torch.zeros(2, 1, 5, 9)}, "the input does not fit Sequential: at layer '4'"),
         ({"x": torch.full((2, 1, 6, 6), torch.nan)}, "the loss of Sequential is nan"),
         ({"loss": lambda found, y: found}, r"of shape \(2, 4\); it must be a single number"),
         ({"loss": lambda found, y: found.detach().sum()}, "depends on none of its parameters"),
-        ({"module": TWICE}, "returns tuple, no tensor: give loss="),
+        ({"module": TWICE}, "returns tuple, not a tensor: give loss="),
     ],
 )
 def test_refusals(changes: dict[str, Any], message: str) -> None:

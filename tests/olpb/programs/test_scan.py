@@ -48,6 +48,10 @@ def some(count: int) -> tuple[Subtask, ...]:
     return (LOSS, *(Subtask((f"group {at}",), float(at % 5), 8, 0) for at in range(count)))
 
 
+def idle(count: int) -> tuple[Subtask, ...]:
+    return (LOSS, *(Subtask((), 0.0, 8, 0) for _ in range(count)))
+
+
 def run(
     tasks: tuple[Subtask, ...],
     pool: Pool,
@@ -111,8 +115,7 @@ def test_takes_what_is_predicted_by_any_counting(
     plan = planned(scan, len(tasks), deal(tasks, pool), exclusive=True)
     expected_s = oracle.scan_s(plan, costs(plan), pool)
     assert found.backward_s == pytest.approx(expected_s, rel=1e-9, abs=1e-12)
-    assert (found.work, found.attempts, found.dealt) == (plan.work, 1, deal(tasks, pool))
-    assert found.steps <= plan.steps
+    assert (found.plan, found.attempts, found.dealt) == (plan, 1, deal(tasks, pool))
 
 
 @given(
@@ -169,10 +172,14 @@ def test_products_of_jacobians_travel_with_their_bytes_and_give_the_gradients(
 def test_steps_and_work_as_they_run_are_those_of_the_schedule(
     scan: str, elements: int, nodes: int
 ) -> None:
-    pool = Pool(tuple(Node(1.0) for _ in range(nodes)))
-    (found,) = passes(run(some(elements - 1), pool, scan=scan))
-    plan = schedule(scan, elements, nodes, exclusive=True)
-    assert (found.steps, found.work) == (plan.steps, plan.work)
+    # A step takes a second, and nothing else does.
+    pool = Pool(tuple(Node(1.0) for _ in range(nodes)), dispatch_s=1.0)
+    programs = BackwardPasses(idle(elements - 1), pool, scan=scan).programs
+    found = simulate(cluster_of(pool), programs, trace=True)
+    (counts,) = passes(found)
+    assert counts.backward_s == counts.plan.steps
+    assert found.trace is not None
+    assert len(found.trace.frame.filter(lane="scan")) == counts.plan.work
 
 
 def test_a_pass_begins_when_the_one_before_is_done() -> None:

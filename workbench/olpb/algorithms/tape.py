@@ -3,7 +3,7 @@
 `record` runs a module with its loss, in double precision, in the mode that it is in, and on real
 numbers, so control flow that depends on them is followed. `torch.fx` traces it as operators that
 write nothing in place. Autograd tells which values carry a gradient: not what was detached or
-computed without gradients. Its own backward pass is never run.
+computed without gradients. A trace is certified: its gradients are those of the module.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from workbench.graphs.autograd_nodes import nodes_behind
 from workbench.graphs.graph import UntraceableError
 from workbench.graphs.inputs import arguments
+from workbench.graphs.private import FOLLOWING_NUMBERS, storage_key
 from workbench.graphs.recorder import WEIGHTED, tensors_in
 from workbench.graphs.recording import check_has_parameters, explained, learning, real_copy
 from workbench.olpb.algorithms.levels import Flow
@@ -148,11 +149,6 @@ def is_weighted(call: Node) -> bool:
     return call.target._overloadpacket in WEIGHTED  # type: ignore[union-attr]
 
 
-def storage_of(tensor: Tensor) -> int:
-    """Number of the memory that a tensor shows."""
-    return int(tensor.untyped_storage()._cdata)
-
-
 def record(
     module: nn.Module, x: Samples, y: Tensor, loss: Loss | None = None, *, like: Tape | None = None
 ) -> Tape:
@@ -163,7 +159,6 @@ def record(
     """
     name = type(check_kind("module", module, nn.Module, "a module")).__name__
     check_has_parameters(name, module)
-    _check_precision(name, module)
     copied = real_copy(name, module, "cpu").double()
     for part, original in zip(copied.modules(), module.modules(), strict=True):
         part.training = original.training
@@ -194,13 +189,13 @@ def record(
         return parameters, *tree_map_only(Tensor, Tensor.clone, (buffers, inputs, target))
 
     start = torch.get_rng_state()
-    with learning(), _Checks(name):
+    with learning():
         value = forward(*given_again())
     _check_loss(name, value)
     reader = None
     if like is not None and like.takes(tree_leaves(given_again())):
-        graph, reader = like.graph, _read(like.graph, start, given_again())
-    if reader is None or not torch.allclose(reader.numbers[reader.last], value, 1e-9, 0):
+        reader = _Reader.of(like.graph, start, given_again())
+    if reader is None or not torch.allclose(reader.loss, value, 1e-9, 0):
         with learning():
             torch.set_rng_state(start)
             graph = _traced(_detaching(forward), given_again())
@@ -209,47 +204,36 @@ def record(
         for node in graph.graph.nodes:
             if node.target is torch.ops.aten.copy_.default:  # of a buffer, at the end
                 graph.graph.erase_node(node)
-        reader = _read(graph, start, given_again())
-    nodes = tuple(graph.graph.nodes)
+        reader = _Reader.of(graph, start, given_again())
+        _certify(name, value, reader, [one for one in parameters.values() if one.requires_grad])
+    nodes = tuple(reader.module.graph.nodes)
     learnt = {
         node: key
         for node, (key, held) in zip(nodes, parameters.items(), strict=False)
         if held.requires_grad
     }
-    numbers = tree_map_only(Tensor, Tensor.detach, reader.numbers)
-    carrying, views = frozenset(reader.carrying), frozenset(reader.views)
-    return Tape(graph, nodes, numbers, carrying, views, reader.random_states, learnt, value.item())
-
-
-def _read(graph: GraphModule, random_state: Tensor, given: Any) -> _Reader:
-    """Run a graph, and keep its numbers."""
-    reader = _Reader(graph)
-    with learning():
-        torch.set_rng_state(random_state)
-        reader.run(*tree_leaves(given), enable_io_processing=False)
-    return reader
+    return Tape(
+        reader.module,
+        nodes,
+        tree_map_only(Tensor, Tensor.detach, reader.numbers),
+        frozenset(reader.carrying),
+        frozenset(reader.views),
+        reader.random_states,
+        learnt,
+        value.item(),
+    )
 
 
 def _traced(function: Callable[..., Any], given: Sequence[Any]) -> GraphModule:
     pure = functionalize(function, remove="mutations")
-    traced: GraphModule = make_fx(pure, _REPLACED, _error_on_data_dependent_ops=False)(*given)
+    # A pure operator that autograd has no derivative of (2.13).
+    replaced = {torch.ops.aten.copy.default: _copied}
+    traced: GraphModule = make_fx(pure, replaced, **FOLLOWING_NUMBERS)(*given)
     return traced
 
 
 def _copied(into: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     return source.to(into.dtype).expand(into.shape).clone()
-
-
-def _rrelu(x: Tensor, noise: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
-    noise = noise.clone()
-    return torch.ops.aten.rrelu_with_noise(x, noise, *options), noise
-
-
-_REPLACED: Mapping[Any, Callable[..., Any]] = {
-    torch.ops.aten.copy.default: _copied,
-    torch.ops.aten.rrelu_with_noise_functional.default: _rrelu,
-}
-"""Pure operators that autograd has no derivative of (2.13), or one by noise before it was drawn."""
 
 
 def _detaching(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -273,11 +257,27 @@ class _Reader(Interpreter):
 
     def __init__(self, graph: GraphModule) -> None:
         super().__init__(graph, garbage_collect_values=False)
+        self.module: GraphModule = graph
         self.numbers: dict[Node, Any] = {}
         self.random_states: dict[Node, Tensor] = {}
         self.carrying: set[Node] = set()
         self.views: set[Node] = set()
-        (self.last,) = next(iter(reversed(graph.graph.nodes))).all_input_nodes  # the loss
+
+    @classmethod
+    def of(cls, graph: GraphModule, random_state: Tensor, given: Any) -> _Reader:
+        """Run a graph, and keep its numbers."""
+        reader = cls(graph)
+        with learning():
+            torch.set_rng_state(random_state)
+            reader.run(*tree_leaves(given), enable_io_processing=False)
+        return reader
+
+    @property
+    def loss(self) -> Tensor:
+        """What the graph returns."""
+        (last,) = next(iter(reversed(self.module.graph.nodes))).all_input_nodes
+        loss: Tensor = self.numbers[last]
+        return loss
 
     def run_node(self, n: Node) -> Any:
         if torch.Tag.nondeterministic_seeded in getattr(n.target, "tags", ()):
@@ -295,42 +295,39 @@ class _Reader(Interpreter):
 
 
 def _storages(numbers: Any) -> set[int]:
-    return {storage_of(tensor) for tensor in tensors_in(numbers)}
+    return {storage_key(tensor) for tensor in tensors_in(numbers)}
 
 
-class _Checks(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Refuses what a trace does not tell: writes that hide from autograd, and complex numbers."""
+def _certify(name: str, value: Tensor, reader: _Reader, learnt: Sequence[Tensor]) -> None:
+    """Refuse a trace whose gradients are not the module's, or of complex numbers."""
+    for node in reader.carrying:
+        if any(map(torch.is_complex, tensors_in(reader.numbers[node]))):
+            raise UntraceableError(f"{node} has complex numbers; gradients are of real ones")
 
-    def __init__(self, name: str) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._name = name
-        self._carrying: dict[int, Tensor] = {}  # by storage, which they keep alive
+    def gradients(loss: Tensor) -> Sequence[Tensor]:
+        if not loss.requires_grad:
+            return [torch.zeros_like(one) for one in learnt]
+        return torch.autograd.grad(loss, learnt, allow_unused=True, materialize_grads=True)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        read = tensors_in((args, kwargs))
-        is_learning = torch.is_grad_enabled() and any(one.requires_grad for one in read)
-        self._carrying |= {storage_of(one): one for one in read if one.requires_grad}
-        written = storage_of(read[0]) if read and func._schema.is_mutable else None
-        if written in self._carrying and not is_learning:
+    own, traced = gradients(value), gradients(reader.loss)
+    largest = max(float(gradient.abs().max()) for gradient in own)
+    for ours, theirs in zip(traced, own, strict=True):
+        if not torch.allclose(ours, theirs, 1e-9, 1e-9 * largest, equal_nan=True):
             raise UntraceableError(
-                f"{self._name} writes in place, without a gradient, into what carries one, by "
-                f"{func._overloadpacket.__name__}"
+                f"{name} has gradients that its operators do not tell: look for a write in place "
+                "under torch.no_grad()"
             )
-        out = func(*args, **(kwargs or {}))
-        if is_learning and any(map(torch.is_complex, (*read, *tensors_in(out)))):
-            raise UntraceableError(f"{func} has complex numbers; gradients are of real ones")
-        return out
 
 
 def _check_loss(name: str, value: Any) -> None:
-    """Refuse a loss without gradients by operators."""
+    """Refuse a loss that is not a finite number, or that nothing which learns changes."""
     if not isinstance(value, Tensor) or value.numel() != 1:
         form = f"of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
         raise UserError(f"the loss of {name} is {form}; it must be a single number")
     if not torch.isfinite(value).all():
         raise UserError(
-            f"the loss of {name} is {value.item():g}; gradients of it are no numbers. Look for "
-            "weights or inputs that are not finite, or too large"
+            f"the loss of {name} is {value.item():g}; look for weights or inputs that are not "
+            "finite, or too large"
         )
     if not value.requires_grad:
         raise UserError(f"the loss of {name} depends on none of its parameters that learn")
@@ -342,38 +339,17 @@ def _check_loss(name: str, value: Any) -> None:
             )
 
 
-def _check_precision(name: str, module: nn.Module) -> None:
-    for key, tensor in module.named_parameters():
-        if tensor.dtype not in (torch.float32, torch.float64):
-            kind = str(tensor.dtype).removeprefix("torch.")
-            raise UserError(
-                f"{key} of {name} is of {kind}; gradients are taken in float64, which autograd "
-                "would not meet in less than float32: give module.float()"
-            )
-
-
 def _double(tensor: Tensor) -> Tensor:
     here = tensor.detach().cpu()
     return here.double() if here.is_floating_point() else here
 
 
 def _loss_for(name: str, returned: Any, y: Tensor) -> Loss:
-    """Cross entropy for classes, else squared errors; refuses a `y` that fits neither."""
+    """Cross entropy for classes, else squared errors."""
     if not isinstance(returned, Tensor):
-        raise UserError(f"{name} returns {type(returned).__name__}, no tensor: give loss=…")
-    scores, given = tuple(returned.shape), tuple(y.shape)
-    if y.is_floating_point():
-        if scores != given:
-            raise UserError(f"y has shape {given}, but {name} returns {scores}")
-        return functional.mse_loss
-    if len(scores) < 2 or given != (scores[0], *scores[2:]):
-        raise UserError(
-            f"y has shape {given} and holds whole numbers, classes; for what {name} returns, of "
-            f"shape {scores}, it must be of shape {(*scores[:1], *scores[2:])}"
-        )
-    lowest, highest = int(y.min()), int(y.max())
-    if lowest < 0 or highest >= scores[1]:
-        raise UserError(
-            f"y holds classes {lowest} to {highest}, but {name} tells {scores[1]} apart, from 0"
-        )
-    return lambda scores, y: functional.cross_entropy(scores, y.long())
+        raise UserError(f"{name} returns {type(returned).__name__}, not a tensor: give loss=…")
+    if not y.is_floating_point():
+        return lambda scores, y: functional.cross_entropy(scores, y.long())
+    if returned.shape != y.shape:
+        raise UserError(f"y has shape {tuple(y.shape)}, but {name} returns {tuple(returned.shape)}")
+    return functional.mse_loss

@@ -8,9 +8,10 @@ from torch.fx import Node
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
+from workbench.graphs.private import storage_key
 from workbench.graphs.recorder import tensors_in
 from workbench.olpb.algorithms import levels
-from workbench.olpb.algorithms.tape import Tape, name_of, storage_of
+from workbench.olpb.algorithms.tape import Tape, name_of
 from workbench.olpb.costs.backward import LOSS, NUMBER_BYTES
 from workbench.olpb.costs.subtasks import Subtask
 
@@ -32,7 +33,7 @@ def subtasks_of(
 def _subtask(tape: Tape, group: levels.Group, operator_flops: float) -> Subtask:
     calls = [tape.calls[at] for at in group.operators]
     read = [tape.numbers[node] for call in calls for node in call.all_input_nodes]
-    read_bytes = {storage_of(tensor): tensor.nbytes for tensor in tensors_in(read)}
+    read_bytes = {storage_key(tensor): tensor.nbytes for tensor in tensors_in(read)}
     # A product for each of its operands that carries a gradient, but for a bias.
     flops = sum(
         _flops(tape, call)

@@ -149,27 +149,17 @@ class Combined(NamedTuple):
 
     first: int
     last: int
-    steps: int = 0  # moves one after the other, on values and nodes, until it was there
     element: Element | None = None  # None where nodes do not compute
 
 
-class Report(NamedTuple):
-    """What a node has done."""
-
-    steps: int  # until it had done its last move
-    work: int
-    gradients: Mapping[str, Tensor]  # of the parameters in its groups
-
-
 class Counts(NamedTuple):
-    """A backward pass as it ran."""
+    """A backward pass as it ran; S and W are of its plan."""
 
     iteration: int
     begin_s: float
     backward_s: float  # until the last node was done, attempts that failed included
-    steps: int  # S: moves one after the other, the most on any path
-    work: int  # W: all moves
     dealt: tuple[range, ...]  # elements, by node
+    plan: Schedule
     attempts: int  # above 1 where a node left
 
 
@@ -220,17 +210,14 @@ async def _backward(
             context.send(node, Message(context.node, "order", order, control=True))
         reports = await _collect(context, passes, asking, busy)
     took_s = context.now_s() - begin_s
-    steps = max(report.steps for report in reports)
-    work_done = sum(report.work for report in reports)
-    counts = Counts(iteration, begin_s, took_s, steps, work_done, dealt, asking.attempt - first)
-    return counts, added(report.gradients for report in reports)
+    return Counts(iteration, begin_s, took_s, dealt, plan, asking.attempt - first), added(reports)
 
 
 async def _collect(
     context: Context, passes: BackwardPasses, asking: _Asking, busy: Sequence[int]
-) -> list[Report] | None:
-    """Reports of nodes; None where one of them has left, or begun again, before its own."""
-    reports: dict[int, Report] = {}
+) -> list[Mapping[str, Tensor]] | None:
+    """Gradients by node; None where one of them has left, or begun again, before it was done."""
+    reports: dict[int, Mapping[str, Tensor]] = {}
     timeout_s = passes.timeout_s
     while len(reports) < len(busy):
         try:
@@ -302,16 +289,18 @@ async def _work(passes: BackwardPasses, context: Context) -> None:
 async def _report(context: Context, passes: BackwardPasses, order: Order) -> None:
     """Do a node's part of a backward pass, and report; gradients take no time to the server."""
     send = Delays(passes.pool, passes.random_delays).send
-    report = await carry_out(context, order, passes.pool, send)
-    done = Message(context.node, f"done {order.attempt}", report, control=True)
+    gradients = await carry_out(context, order, passes.pool, send)
+    done = Message(context.node, f"done {order.attempt}", gradients, control=True)
     context.send(len(passes.pool.nodes), done)
 
 
-async def carry_out(context: Context, order: Order, pool: Pool, send: Send) -> Report:
-    """Do what a scan asks of the node of this number in the pool (OLPB, Alg. 2)."""
+async def carry_out(context: Context, order: Order, pool: Pool, send: Send) -> Mapping[str, Tensor]:
+    """Do what a scan asks of the node of this number in the pool (OLPB, Alg. 2).
+
+    Returns the gradients of the parameters in its groups; none where nodes do not compute.
+    """
     values, node, plan = _Values(context, order, send), context.node, order.plan
     own = [element for element in range(plan.elements) if plan.homes[element] == node]
-    steps = work = 0
     move_flops = iter(order.work.move_flops)
     for number, stage in enumerate([*plan.stages, ()]):
         for element in own:
@@ -328,8 +317,7 @@ async def carry_out(context: Context, order: Order, pool: Pool, send: Send) -> R
                 lane="scan",
                 label=f"{left.first}-{left.last} with {right.first}-{right.last}",
             )
-            work, steps = work + 1, 1 + max(steps, left.steps, right.steps)
-            values.keep(move.result, Combined(left.first, right.last, steps, product))
+            values.keep(move.result, Combined(left.first, right.last, product))
     gradients: list[Mapping[str, Tensor]] = []
     for element in own:
         prefix = plan.prefixes[element]
@@ -345,7 +333,7 @@ async def carry_out(context: Context, order: Order, pool: Pool, send: Send) -> R
                 label=f"group {element}",
             )
             gradients.append(found)
-    return Report(steps, work, added(gradients))
+    return added(gradients)
 
 
 async def _made(context: Context, order: Order, pool: Pool, number: int) -> Combined:
@@ -361,7 +349,7 @@ async def _made(context: Context, order: Order, pool: Pool, number: int) -> Comb
         cost_s = seconds(pool, context.node, flops, dispatches=0)
         label = f"group {number}"
         await context.compute(lambda: None, cost_s=cost_s, lane="derivatives", label=label)
-    return Combined(number, number, element=element)
+    return Combined(number, number, element)
 
 
 def _product(earlier: Element | None, later: Element | None) -> Element | None:
