@@ -24,7 +24,7 @@ from rich.table import Table
 
 from workbench import datasets, training
 from workbench.clusters import Link
-from workbench.dynacomm.training import Planned, Setup
+from workbench.dynacomm.training import PlanOptions, Setup
 from workbench.runtime import simulate
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def main() -> int:
 
 def bare_loop() -> tuple[float, Tensor]:
     """Time of all workers' gradients on one model, their average and the step; the weights."""
-    built = SETUP.programs(Planned(replan_every=None))
+    built = SETUP.programs(PlanOptions(replan_every=None))
     data, sgd, flat = SETUP.dataset, SETUP.sgd, built.epochs.flat
     replicas = [worker.replica.value for worker in workers(built)]
     velocity, total = sgd.start(flat.parameters), flat.gradients.clone()
@@ -102,7 +102,7 @@ def workers(built: Any) -> list[Any]:
 
 def simulated() -> tuple[float, float, Tensor]:
     """Time of the whole simulated run, CPU time beside its gradient steps, and the weights."""
-    built: Any = SETUP.programs(Planned(replan_every=None))
+    built: Any = SETUP.programs(PlanOptions(replan_every=None))
     learning_s = 0.0
 
     def timed(learn: Callable[[int], float]) -> Callable[[int], float]:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.decentralised import setups
 from tests.dlion.trainings import DIGITS, linear, mesh
-from tests.dynacomm.training.trainings import LENET
+from tests.dynacomm.trainings import LENET
 from tests.edgegossip.strategies import platforms
 from tests.hiertrain.costs.test_problem import good
 from tests.hiertrain.strategies import any_problem

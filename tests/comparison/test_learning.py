@@ -85,7 +85,7 @@ class TestEqualToSgd:
     ) -> None:
         size: dict[str, Any] = {"workers": 2, "batch_size": 16, "epochs": 2}
         setup = dynacomm.Setup("lenet5", DIGITS, LINK, flops_per_s=1e9, sgd=Sgd(0.1), **size)
-        programs = setup.programs(dynacomm.training.Planned(planner, None))
+        programs = setup.programs(dynacomm.training.PlanOptions(planner, None))
         trained = training.run(programs)
         batches = [
             np.concatenate(both)

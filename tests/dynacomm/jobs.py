@@ -6,8 +6,7 @@ from typing import Any
 
 from workbench.clusters import Link, star
 from workbench.dynacomm import LayerCosts
-from workbench.dynacomm.programs.job import Job
-from workbench.dynacomm.programs.worker_and_server import Planning, Server, Worker
+from workbench.dynacomm.programs import Job, Policy, Server, Worker
 from workbench.runtime import Run, simulate
 
 BPS = 8e6
@@ -27,9 +26,9 @@ def job_of(costs: LayerCosts, iterations: int = 3, workers: int = 1, servers: in
     )
 
 
-def run_job(job: Job, planning: Planning[Any], link: Link, down: Link | None = None) -> Run:
+def run_job(job: Job, policy: Policy[Any], link: Link, down: Link | None = None) -> Run:
     """Simulate a job; every worker plans alike. `down` leads from servers to workers."""
     cluster = star(job.workers, job.servers, link, down)
-    programs: list[Any] = [Worker(job, planning) for _ in range(job.workers)]
+    programs: list[Any] = [Worker(job, policy) for _ in range(job.workers)]
     programs += [Server(job, position) for position in range(job.servers)]
     return simulate(cluster, programs, trace=True)

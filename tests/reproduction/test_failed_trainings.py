@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from workbench.dynacomm.paper import accuracy as dynacomm
+from workbench.dynacomm.paper import runs as dynacomm
 from workbench.edgegossip.paper import accuracy, trainings
 from workbench.hiertrain.paper import learning as hiertrain
 from workbench.reproduction import systems
@@ -115,9 +115,9 @@ def test_dynacomm(monkeypatch: pytest.MonkeyPatch) -> None:
         numbers = dict.fromkeys(("at_s", "train_top1", "train_top5", "top1", "top5"), 1.0)
         return about | numbers | {"test_samples": 9, "epoch": 1, "difference_percent": 0.0}
 
-    monkeypatch.setattr(dynacomm, "_learnt", under)
+    monkeypatch.setattr(dynacomm, "_trained", under)
     fig10 = dynacomm.FIG10.frame("smoke")
     assert reasons(fig10) == ["training diverged"]
-    assert LEFT_OUT in title(dynacomm.draw_learning(fig10))
+    assert LEFT_OUT in title(dynacomm.draw_accuracies(fig10))
     found = answer("dynacomm", "fig10.accuracy", fig10=fig10)
     assert found.not_run == "trains under dynacomm, which failed"

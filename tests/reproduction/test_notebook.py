@@ -12,7 +12,7 @@ from IPython.core.formatters import DisplayFormatter
 
 from tests.reproduction import toy
 from tests.reproduction.toy import FLEET, MEAN, fleet, record_fleet
-from workbench.dynacomm.paper import saved_time
+from workbench.dynacomm.paper import cost_model
 from workbench.reproduction import recordings
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.notebook import Results
@@ -36,7 +36,7 @@ def test_a_recording_is_shown_where_it_answers_the_parameters(
     def run(model: str = "resnet152", bandwidth_mbps: float = 1e4) -> pl.DataFrame:
         raise NotRunError
 
-    figure = replace(saved_time.FIG9A, compute=run, sizes={}, live=False)
+    figure = replace(cost_model.FIG9A, compute=run, sizes={}, live=False)
 
     def notebook(trainings: str = "one") -> Results:
         return Results("dynacomm", "", trainings, recordings=tmp_path, scale="smoke", seed=3)

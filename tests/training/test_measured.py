@@ -9,7 +9,7 @@ import numpy as np
 import polars.selectors as cs
 import pytest
 
-from tests.dynacomm.training.trainings import DIGITS, LENET
+from tests.dynacomm.trainings import DIGITS, LENET
 from tests.edgegossip.strategies import platforms
 from tests.hiertrain.strategies import any_problem
 from tests.training import systems

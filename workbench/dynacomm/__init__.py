@@ -6,16 +6,16 @@ Dynamic Communication Scheduling", 2021.
 
 from __future__ import annotations
 
-from workbench.dynacomm.algorithms import PLANNERS
-from workbench.dynacomm.costs.iteration import (
+from workbench.dynacomm.costs import (
     Iteration,
     LayerCosts,
     Phase,
+    Plan,
     iteration,
     layer_costs,
     timeline,
 )
-from workbench.dynacomm.costs.plan import Plan
+from workbench.dynacomm.planners import PLANNERS
 from workbench.dynacomm.training import Setup, Trained, TrainingError, train
 
 __all__ = [

@@ -9,10 +9,10 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.dynacomm.algorithms import PLANNERS
-from workbench.dynacomm.costs.iteration import LayerCosts, iteration, timeline
+from workbench.dynacomm.costs import LayerCosts, iteration, timeline
 from workbench.dynacomm.paper import titles
 from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, Constants, variant
+from workbench.dynacomm.planners import PLANNERS
 from workbench.reproduction.parameters import PARAMETERS, Parameters
 from workbench.runtime import Trace
 from workbench.widgets import Shared, Slider
@@ -53,7 +53,7 @@ def draw(setting: Setting) -> dict[str, Any]:
     """One iteration under a plan as a timeline, and every planner's time below it."""
     model, planner, costs = setting.model, setting.planner, _costs(setting)
     plans = {name: plan(costs) for name, plan in PLANNERS.items()}
-    done = {name: iteration(costs, plan).iteration for name, plan in plans.items()}
+    done = {name: iteration(costs, plan).both for name, plan in plans.items()}
     chosen = plans[planner]
     saved = 100 * (1 - done[planner].total_s / done["sequential"].total_s)
     gantt = timeline(costs, chosen).gantt()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, pairwise
@@ -12,31 +11,28 @@ import numpy as np
 
 from workbench import training
 from workbench.clusters import Cluster, Link, Node, Schedule, star
-from workbench.dynacomm.algorithms import PLANNERS
-from workbench.dynacomm.costs.iteration import LayerCosts, layer_costs
-from workbench.dynacomm.programs.job import Job, plain
-from workbench.dynacomm.programs.learning import (
-    LayerwiseReplica,
-    ServerEpochs,
-    ServerStore,
-    WorkerReplica,
-)
-from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, Server, Worker
-from workbench.dynacomm.replanning.profiling import PLANNING_S, Profile, Rate, Replanned
+from workbench.dynacomm.costs import LayerCosts, layer_costs
+from workbench.dynacomm.learning import ServerEpochs, ServerStore, WorkerReplica
+from workbench.dynacomm.planners import PLANNERS
+from workbench.dynacomm.profiler import Line, Profile, Replanning, planning_s
+from workbench.dynacomm.programs import FixedPlan, Job, Policy, Server, Worker, plain
 from workbench.profiles import LayerTimes
 from workbench.runtime import Fault, Run, Synchronized
 from workbench.training import RunOptions, Trained, TrainingError
 from workbench.training.evaluation import counted_labels
+from workbench.training.layerwise import LayerwiseModel
 from workbench.training.setup import may_run_in_parallel
 from workbench.utils.checks import (
     ABOVE_ZERO,
+    NOT_NEGATIVE,
     UserError,
     at_least,
+    check_fields,
     check_kind,
-    check_number,
     check_truth,
     choose,
     listed,
+    optional,
     whole,
 )
 
@@ -46,7 +42,7 @@ if TYPE_CHECKING:
     from workbench.runtime import Program
     from workbench.runtime.progress import Progress
 
-__all__ = ["Planned", "Setup", "Trained", "TrainingError", "train"]
+__all__ = ["PlanOptions", "Setup", "Trained", "TrainingError", "train"]
 
 Every = int | Literal["auto", "epoch"] | None
 """Iterations under one plan; None: all; ``"auto"``: an epoch's for the planners of `REPLANS`."""
@@ -56,17 +52,16 @@ REPLANS = ("dynacomm",)
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlanOptions:
     """Who plans, and how often; the fields are as for `train`."""
 
     planner: str = "dynacomm"
     replan_every: Every = "auto"
-    planning_s: float = PLANNING_S
+    planning_s: float | None = field(default=None, metadata=optional(NOT_NEGATIVE))
 
     def __post_init__(self) -> None:
         choose("planner", self.planner, PLANNERS)
-        if not 0 <= check_number("planning_s", self.planning_s) < math.inf:
-            raise UserError(f"planning_s is {self.planning_s}; seconds are finite and not negative")
+        check_fields(self)
         every: Any = self.replan_every
         if every == "auto":
             every = "epoch" if self.planner in REPLANS else None
@@ -77,16 +72,16 @@ class Planned:
             )
         object.__setattr__(self, "replan_every", every)
 
-    def planning(self, setup: Setup, job: Job, epoch: int) -> Planning[Any]:
+    def policy(self, setup: Setup, job: Job, epoch: int) -> Policy[Any]:
         """What decides a worker's plans, in epochs of this many iterations."""
-        planner = PLANNERS[self.planner]
+        planner, planning = PLANNERS[self.planner], self.planning_s
         if self.replan_every is None:
-            return Fixed(planner(setup.costs))
-        every: Any = epoch if self.replan_every == "epoch" else self.replan_every
-        rate = Rate(setup.link.overhead_s, setup.first_bps, setup.link.tensor_s)
-        return Replanned(
-            job, Profile.before(job, rate, window=every), every, planner, self.planning_s
-        )
+            return FixedPlan(planner(setup.costs))
+        if planning is None:
+            planning = planning_s(setup.profile.name, job.layers)
+        period: Any = epoch if self.replan_every == "epoch" else self.replan_every
+        line = Line(setup.link.overhead_s, setup.first_bps, setup.link.tensor_s)
+        return Replanning(job, Profile.before(job, line), period, planner, planning)
 
 
 @dataclass(frozen=True)
@@ -206,9 +201,9 @@ class Setup(training.Setup):
             starts=starts,
         )
 
-    def programs(self, how: str | Planned = "dynacomm") -> ServerPrograms:
+    def programs(self, how: str | PlanOptions = "dynacomm") -> ServerPrograms:
         """Programs of workers and servers, and what they learn with; errors as for `train`."""
-        planned = how if isinstance(how, Planned) else Planned(how)
+        options = how if isinstance(how, PlanOptions) else PlanOptions(how)
         flat = self.flat()
         most = max(high - low for low, high in pairwise(flat.layout.starts))
         if self.servers > most:
@@ -220,19 +215,26 @@ class Setup(training.Setup):
         batches = [list(chain.from_iterable(epochs)) for epochs in by_epoch]
         ends = tuple(accumulate(map(len, by_epoch[0])))
         job = self.job(ends[-1], flat.layout.starts)
-        planning = planned.planning(self, job, ends[0])
+        policy = options.policy(self, job, epoch=ends[0])
         parallel = may_run_in_parallel(self, flat)
         pieces = self.pieces(flat) if self.by_layer else None
         programs: list[Program] = []
-        for index, (node, samples) in enumerate(zip(self.nodes, batches, strict=True)):
-            own, seed = flat.replica(), (self.seed, index)
-            known = (own, self.dataset, samples, seed, ends, node.name, parallel, self.objective)
-            replica = (
-                WorkerReplica(*known)
+        for index, node in enumerate(self.nodes):
+            own = flat.replica()
+            replica = WorkerReplica(
+                flat=own,
+                dataset=self.dataset,
+                batches=batches[index],
+                seed=(self.seed, index),
+                epoch_ends=ends,
+                name=node.name,
+                parallel=parallel,
+                objective=self.objective,
+                layerwise=None
                 if pieces is None
-                else LayerwiseReplica(*known, pieces=pieces.on(own.module))
+                else LayerwiseModel(own, pieces.on(own.module), self.objective),
             )
-            programs.append(Worker(job, planning, Synchronized(replica, parallel=parallel)))
+            programs.append(Worker(job, policy, Synchronized(replica, parallel=parallel)))
         y = self.dataset.y_train
         labels = [
             tuple(counted_labels(y[batch]) for batch in of_all)
@@ -245,10 +247,12 @@ class Setup(training.Setup):
             programs.append(Server(job, position, store))
         return ServerPrograms(self, self.cluster, programs, epochs, ends, losses=epochs.losses)
 
-    def _batches(self, index: int) -> list[list[np.ndarray]]:
-        drawn = self.dataset, self.batch_size, self.seed
+    def _batches(self, worker: int) -> list[list[np.ndarray]]:
+        """Indices of a worker's samples, by epoch and iteration."""
         return [
-            training.batches(*drawn, epoch, worker=index, workers=self.workers)
+            training.batches(
+                self.dataset, self.batch_size, self.seed, epoch, worker=worker, workers=self.workers
+            )
             for epoch in range(self.epochs)
         ]
 
@@ -277,7 +281,7 @@ def train(
     planner: str = "dynacomm",
     *,
     replan_every: Every = "auto",
-    planning_s: float = PLANNING_S,
+    planning_s: float | None = None,
     faults: Iterable[Fault] = (),
     trace: bool = False,
     progress: Progress | bool = False,
@@ -299,6 +303,7 @@ def train(
         and None for all others, of which the paper makes one plan.
     planning_s
         Seconds that planning again takes a worker of speed 1; hidden where the last push is longer.
+        By default what the paper measured for the model (`workbench.dynacomm.profiler.planning_s`).
     faults, trace, progress, threads
         As for `training.RunOptions`; only faults that lose nothing, such as `SlowDown`, since
         servers wait for every worker. For others, `simulate` what ``setup.programs`` returns.
@@ -320,5 +325,5 @@ def train(
         the finished epochs.
     """
     check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, link)")
-    planned = Planned(planner, replan_every, planning_s)
-    return training.train(setup, planned, RunOptions(faults, trace, progress, threads))
+    plans = PlanOptions(planner, replan_every, planning_s)
+    return training.train(setup, plans, RunOptions(faults, trace, progress, threads))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from workbench.decentralised.exchanges import EXCHANGES
 from workbench.dlion.algorithms import ALGORITHMS as DLION
-from workbench.dynacomm.algorithms import ALGORITHMS as DYNACOMM
+from workbench.dynacomm.planners import PLANNERS as DYNACOMM
 from workbench.edgegossip.algorithms import ALGORITHMS as EDGEGOSSIP
 from workbench.hiertrain.algorithms import ALGORITHMS as HIERTRAIN
 from workbench.olpb.algorithms import ALGORITHMS as OLPB
@@ -31,7 +31,7 @@ TITLES = {
 """Systems by name, as their papers write them."""
 
 ALGORITHMS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
-    "dynacomm": DYNACOMM,
+    "dynacomm": {"planners": DYNACOMM},
     "hiertrain": HIERTRAIN,
     "edgegossip": EDGEGOSSIP,
     "dlion": DLION,

@@ -14,7 +14,7 @@ from workbench.dynacomm.paper.testbed import (
     paper_testbed,
     variant,
 )
-from workbench.dynacomm.programs.worker_and_server import Fixed, Server, Worker
+from workbench.dynacomm.programs import FixedPlan, Server, Worker
 from workbench.profiles import profile_model
 from workbench.runtime import Run, simulate
 
@@ -80,15 +80,14 @@ PAPERS = paper_testbed()
 
 def simulated(testbed: Testbed, plan: Plan, speeds: list[float] | None = None) -> Run:
     job = testbed.job(MODEL, BATCH, iterations=2)
-    programs: list[Any] = [Worker(job, Fixed(plan)) for _ in range(testbed.workers)]
+    programs: list[Any] = [Worker(job, FixedPlan(plan)) for _ in range(testbed.workers)]
     programs += [Server(job, position) for position in range(testbed.servers)]
     return simulate(testbed.cluster(speeds), programs, trace=True)
 
 
-@pytest.mark.parametrize("explanation", ["key_granularity", "tensor_overhead", "bandwidth_only"])
 @pytest.mark.parametrize("workers", [1, 3, 8])
-def test_equal_workers_take_what_the_model_says(explanation: str, workers: int) -> None:
-    testbed = replace(PAPERS, constants=Constants.load(explanation), workers=workers)
+def test_equal_workers_take_what_the_model_says(workers: int) -> None:
+    testbed = replace(PAPERS, workers=workers)
     costs = testbed.costs(MODEL, BATCH)
     plan = PLANNERS["dynacomm"](costs)
     once_s = iteration(costs, plan).total_s + testbed.aggregation_s(profile_model(MODEL))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tests.dynacomm.training.trainings import LENET, replicas
+from tests.dynacomm.trainings import LENET, replicas
 from workbench.runtime.measured.packing import dumps, loads, pack, unpack
 from workbench.training.repeatable import fixed_threads
 

@@ -13,16 +13,10 @@ from workbench.comparison.methods.batches import BY_SPEED, assumes, by_speed, eq
 from workbench.comparison.methods.method import EQUAL, Method, Plan
 from workbench.comparison.methods.star import Star, with_best_server
 from workbench.comparison.problem import Problem
-from workbench.dynacomm.algorithms import PLANNERS
-from workbench.dynacomm.costs.iteration import LayerCosts, iteration, layer_costs
-from workbench.dynacomm.costs.plan import Plan as Cuts
-from workbench.dynacomm.programs.job import Job
-from workbench.dynacomm.programs.worker_and_server import (
-    Fixed,
-    Server,
-    Worker,
-    worker_and_server,
-)
+from workbench.dynacomm.costs import LayerCosts, iteration, layer_costs
+from workbench.dynacomm.costs import Plan as Cuts
+from workbench.dynacomm.planners import PLANNERS
+from workbench.dynacomm.programs import FixedPlan, Job, Server, Worker, worker_and_server
 
 if TYPE_CHECKING:
     from workbench.runtime import Program
@@ -77,7 +71,7 @@ def with_server(star: Star, planner: str) -> Plan:
                 members.append(Server(jobs[kind], 0))
             else:
                 program = worker_and_server if node == star.node else Worker
-                members.append(program(jobs[kind], Fixed(planned[kind][1])))
+                members.append(program(jobs[kind], FixedPlan(planned[kind][1])))
         return members
 
     samples = sum(star.batches.values())

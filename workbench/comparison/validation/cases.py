@@ -26,7 +26,7 @@ from workbench.datasets import Dataset, partition
 from workbench.decentralised import Gossip, GossipSetup, complete, ring
 from workbench.dlion.costs.environments import ENVIRONMENTS, STATED
 from workbench.dlion.costs.iteration import Workload, first_iterations
-from workbench.dynacomm.training import Planned
+from workbench.dynacomm.training import PlanOptions
 from workbench.edgegossip.costs.course import course, total_s
 from workbench.edgegossip.costs.platforms import exchange_s
 from workbench.olpb.algorithms.assignment import assign
@@ -221,7 +221,7 @@ def of_dynacomm(
         setting=f"{model}, {mbps:g} Mbit/s, {overhead_s * 1e3:g} ms",
         choice=planner,
         iterations=iterations,
-        run=partial(trained, setup, Planned(planner, None), iterations),
+        run=partial(trained, setup, PlanOptions(planner, None), iterations),
         predict=lambda: dynacomm.iteration(costs, dynacomm.PLANNERS[planner](costs)).total_s,
     )
 

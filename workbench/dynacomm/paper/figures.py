@@ -1,32 +1,23 @@
 """All figures of the paper, in the notebook's order, and what they answer together."""
 
-from workbench.dynacomm.paper import (
-    accuracy,
-    constants,
-    planning_time,
-    profiling,
-    replanning,
-    saved_time,
-    speedup,
-)
+from workbench.dynacomm.paper import cost_model, planning_time, runs
 
 FIGURES = (
-    saved_time.FIG5,
-    saved_time.FIG6,
-    saved_time.FIG7,
-    saved_time.FIG8,
-    saved_time.NEVER_SLOWER,
-    saved_time.ITERATIONS,
-    saved_time.FIG9A,
-    saved_time.FIG9B,
-    accuracy.FIG10,
-    speedup.FIG11,
-    speedup.FIG11_SIMULATED,
-    replanning.REPLANNING,
-    replanning.GAINS,
+    cost_model.FIG5,
+    cost_model.FIG6,
+    cost_model.FIG7,
+    cost_model.FIG8,
+    cost_model.NEVER_SLOWER,
+    cost_model.ITERATIONS,
+    cost_model.FIG9A,
+    cost_model.FIG9B,
+    runs.FIG10,
+    cost_model.FIG11,
+    runs.FIG11_SIMULATED,
+    runs.REPLANNING,
+    runs.GAINS,
     planning_time.TABLE1,
     planning_time.FIG12,
     planning_time.FIG12_SLOPES,
-    constants.EXPLANATIONS,
-    profiling.TABLE2,
+    runs.TABLE2,
 )

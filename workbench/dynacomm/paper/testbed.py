@@ -17,15 +17,11 @@ from functools import lru_cache
 import polars as pl
 
 from workbench.clusters import Cluster, Link, Node, load_constants, load_testbed, star
-from workbench.dynacomm.costs.iteration import LayerCosts, iteration, layer_costs
-from workbench.dynacomm.costs.plan import Plan
-from workbench.dynacomm.programs.job import Job
+from workbench.dynacomm.costs import Iteration, LayerCosts, Plan, iteration, layer_costs
+from workbench.dynacomm.programs import Job
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
 from workbench.runtime import Run
 from workbench.utils.checks import UserError
-
-EXPLANATION = "key_granularity"
-"""Of those in `workbench.dynacomm.paper.calibration`, the one that fits batch size 32 best."""
 
 _STATED = load_testbed("dynacomm")
 
@@ -36,7 +32,7 @@ WORKERS: int = _STATED["workers"]["count"]
 """Workers in the paper's own setting."""
 
 MODELS: tuple[str, ...] = tuple(_STATED["samples_per_s_off"])
-"""Whose speed the paper states (Table II), and which it plans for."""
+"""Models of Table II, with their stated speed."""
 
 SPLIT_BYTES = 4_000_000
 """MXNet 1.6 splits tensors of a million elements and more over all servers (its default)."""
@@ -44,22 +40,34 @@ SPLIT_BYTES = 4_000_000
 
 @dataclass(frozen=True)
 class Constants:
-    """What the paper does not state about its testbed."""
+    """What the paper does not state about its testbed.
 
-    link_efficiency: float  # bandwidth of a transfer over its fair part of the interfaces' rate
-    overhead_ms: float  # Δt, of each transmission
-    backward_over_forward: float  # computation time
-    # Of that, the share of a tensor that lies on one server; larger ones are split over all (see
-    # `Link`). An effective number for the key-value store's granularity: one server's stream
-    # instead of four would give a quarter, if tensors of several servers did not overlap.
-    whole_share: float = 1.0
-    tensor_ms: float = 0.0  # of each tensor, beside its bytes
-    aggregation_mbps: float = math.inf  # at which a server sums the workers' gradients
+    Attributes
+    ----------
+    link_efficiency
+        Bandwidth of a transfer over its fair part of the interfaces' rate.
+    overhead_ms
+        Δt, of each transmission.
+    backward_over_forward
+        Computation time.
+    whole_share
+        Share of the bandwidth for a tensor that lies on one server; larger ones are split over all
+        (see `Link`). An effective number for the key-value store's granularity: one server's stream
+        instead of four would give a quarter, if tensors of several servers did not overlap.
+    aggregation_mbps
+        Rate at which a server sums the workers' gradients.
+    """
+
+    link_efficiency: float
+    overhead_ms: float
+    backward_over_forward: float
+    whole_share: float
+    aggregation_mbps: float = math.inf
 
     @classmethod
-    def load(cls, explanation: str = EXPLANATION) -> Constants:
-        """Read constants that were fitted for an explanation; see `load_constants`."""
-        return cls(**load_constants("dynacomm", explanation))
+    def load(cls) -> Constants:
+        """Read the fitted constants; see `load_constants`."""
+        return cls(**load_constants("dynacomm", "key_granularity"))
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,6 @@ class Testbed:
         return Link(
             bandwidth_bps=self.bandwidth_mbps * 1e6 * share * self.constants.link_efficiency,
             overhead_s=self.constants.overhead_ms / 1e3,
-            tensor_s=self.constants.tensor_ms / 1e3,
             split_bytes=SPLIT_BYTES,
             whole_share=self.constants.whole_share,
         )
@@ -167,8 +174,24 @@ class Testbed:
             ]
 
         workers = nodes("worker", [1.0] * self.workers if speeds is None else speeds)
-        link = Link(rate_bps, overhead_s=self.link.overhead_s, tensor_s=self.link.tensor_s)
+        link = Link(rate_bps, overhead_s=self.link.overhead_s)
         return star(workers, nodes("server", [1.0] * self.servers), link)
+
+
+def saved_percent(done: Iteration, sequential: Iteration) -> dict[str, float]:
+    """Time saved over the sequential plan, as the paper states it: by direction, and in all.
+
+    Deviation: the paper's numbers for an iteration are the plain means of both directions' numbers,
+    which its text does not say, and not the time saved of an iteration. So are these.
+    """
+    forward, backward = (
+        100 * (1 - phase.total_s / whole.total_s)
+        for phase, whole in (
+            (done.forward, sequential.forward),
+            (done.backward, sequential.backward),
+        )
+    )
+    return {"forward": forward, "backward": backward, "iteration": (forward + backward) / 2}
 
 
 def iteration_ends_s(run: Run) -> list[float]:

@@ -18,10 +18,10 @@ from workbench.training import (
     Sgd,
     get_buffers,
     quantise,
-    seeded,
     set_buffers,
 )
-from workbench.training.passes import Features, Gradient, Pass, backward, forward, loss_gradient
+from workbench.training.layerwise import LayerwiseModel
+from workbench.training.passes import Features, Gradient, forward
 from workbench.training.repeatable import STEP
 
 if TYPE_CHECKING:
@@ -60,24 +60,17 @@ class TierLearner:
     def __post_init__(self) -> None:
         self.velocity = self.sgd.start(self.flat.parameters)
         self.iteration = 0
-        self._passed: dict[tuple[int, int], Pass] = {}
+        self.model = LayerwiseModel(self.flat, self.pieces, self.objective)
 
     def begin(self, iteration: int) -> None:
         """Forget the gradients of the iteration before."""
         self.iteration = iteration
-        self.flat.check_attached()
-        self.flat.gradients.zero_()
+        self.model.begin()
 
     def forward(self, first: int, last: int, features: Features) -> Features:
         """Features behind layer `last`; autograd keeps the graph."""
         seed, tier = self.seed
-        with seeded(seed, STEP, tier, self.iteration, first):
-            passed = self._passed[first, last] = forward(
-                partial(self.pieces.run, first, last),
-                features,
-                trains_below=self.flat.layout.starts[first - 1] > 0,
-            )
-        return passed.features
+        return self.model.forward(first, last, features, (seed, STEP, tier, self.iteration, first))
 
     def try_out(self, rows: Sequence[Row], samples: Callable[[slice], Features]) -> None:
         """Pass samples through the tier's layers and back, and forget that."""
@@ -92,7 +85,7 @@ class TierLearner:
                 features = forward(before, features, trains_below=False).features
             features = self.forward(first, until, features)
             if until == len(self.pieces):
-                _, gradient = loss_gradient(features, f"on the {self.tier}", self.objective)
+                _, gradient = self.model.loss(features, f"on the {self.tier}")
             else:
                 gradient = tuple(map(torch.ones_like, features.tensors))
             self.backward(first, until, gradient)
@@ -113,7 +106,7 @@ class TierLearner:
     def loss(self, features: Features) -> tuple[float, Gradient]:
         """The mean loss, and its gradient by the model's outputs."""
         where = f"on the {self.tier} in iteration {self.iteration + 1}"
-        return loss_gradient(features, where, self.objective)
+        return self.model.loss(features, where)
 
     def split(self, gradient: Gradient, samples: int) -> tuple[Gradient, Gradient]:
         """Gradient of all but the last samples, and of these."""
@@ -125,7 +118,7 @@ class TierLearner:
 
     def backward(self, first: int, last: int, gradient: Gradient) -> Gradient:
         """Gradient before layer `first`; those of parameters add up in the flat vector."""
-        return backward(self._passed.pop((first, last)), gradient)
+        return self.model.backward(first, last, gradient)
 
     def quantise(self, tensors: Features | Gradient, bits: int) -> Features | Gradient:
         """Features or a gradient in `bits` a value, each tensor for itself."""

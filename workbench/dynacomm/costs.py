@@ -1,9 +1,10 @@
-"""DynaComm's cost model: what one iteration of a worker takes under a plan (Cai et al. 2021, III).
+"""DynaComm's cost model: plans, and what one iteration of a worker takes under one (Sec. III).
 
 A worker pulls the parameters of its L layers from the servers, computes forward, computes
 backward and pushes the gradients. Pulls and pushes go out in segments of consecutive layers;
-every segment costs an overhead on top of its layers' transfer times. The paper's symbols:
-pt, fc, bc, gt are `pull_s`, `forward_s`, `backward_s`, `push_s`, and Δt is `overhead_s`.
+every segment costs an overhead on top of its layers' transfer times. The symbols of the paper (Cai
+et al. 2021): pt, fc, bc, gt are `pull_s`, `forward_s`, `backward_s`, `push_s`, and Δt is
+`overhead_s`.
 """
 
 from __future__ import annotations
@@ -12,18 +13,63 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.clusters import Link
-from workbench.dynacomm.costs.plan import Plan, check_plan, runs
 from workbench.profiles import LayerTimes, ModelProfile
 from workbench.runtime.trace import Span, Trace
-from workbench.utils.checks import UserError, check_kind, check_layers, check_number
+from workbench.utils.checks import UserError, check_layers, check_number, listed
 
 FloatArray = NDArray[np.float64]
 VECTORS = ("pull_s", "forward_s", "backward_s", "push_s")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where the transmissions of one iteration are cut (the decision sets of Eqs. 9-12).
+
+    Parameters
+    ----------
+    forward_cuts, backward_cuts
+        Sorted layer numbers l in 1..L-1; l is a cut between layers l and l+1. No cut at all is
+        one transmission of the whole model. Other numbers, or another order, are a ValueError.
+    """
+
+    forward_cuts: tuple[int, ...] = ()
+    backward_cuts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("forward_cuts", "backward_cuts"):
+            numbers = listed(name, getattr(self, name), "give layer numbers, such as (1, 3)")
+            try:
+                cuts = tuple(map(int, numbers))
+            except (TypeError, ValueError, OverflowError):  # text, not finite
+                cuts = ()
+            if cuts != numbers:
+                raise UserError(f"{name} {numbers} are layer numbers; they must be whole")
+            if any(low >= high for low, high in pairwise((0, *cuts))):
+                raise UserError(
+                    f"{name} {cuts} must be increasing layer numbers from 1 on; "
+                    "l cuts between layers l and l+1"
+                )
+            object.__setattr__(self, name, cuts)
+
+    def check(self, layers: int) -> None:
+        """Refuse cuts that a model of `layers` layers does not have."""
+        last = max((*self.forward_cuts, *self.backward_cuts), default=0)
+        if last >= layers:
+            raise UserError(
+                f"the plan has a cut behind layer {last}, "
+                f"but a model of {layers} layers is cut behind 1 to {layers - 1}"
+            )
+
+
+def runs(cuts: Sequence[int], layers: int) -> list[tuple[int, int]]:
+    """First and last layer of each segment that `cuts` make, layer 1 first."""
+    return [(low + 1, high) for low, high in pairwise((0, *cuts, layers))]
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -158,7 +204,7 @@ class Iteration:
     backward: Phase
 
     @property
-    def iteration(self) -> Phase:
+    def both(self) -> Phase:
         """Both directions added up."""
         return Phase(
             self.total_s,
@@ -187,8 +233,7 @@ def iteration(costs: LayerCosts, plan: Plan) -> Iteration:
 
     A plan that cuts behind a layer that the model does not have is a ValueError.
     """
-    check_costs(costs)
-    check_plan(plan).check(costs.layers)
+    plan.check(costs.layers)
     return Iteration(
         _phase(costs.forward, plan.forward_cuts), _phase(costs.backward, plan.backward_cuts)
     )
@@ -243,7 +288,7 @@ def layer_costs(profile: ModelProfile, times: LayerTimes, link: Link) -> LayerCo
     of the same layers at a batch size, else it is a ValueError; `link` leads to the servers and
     back.
     """
-    check_profiled(profile, times, link)
+    check_same_layers(profile, times)
     transfer_s = [link.transfer_s(sizes) for sizes in profile.tensor_bytes]
     return LayerCosts(
         pull_s=transfer_s,
@@ -254,17 +299,8 @@ def layer_costs(profile: ModelProfile, times: LayerTimes, link: Link) -> LayerCo
     )
 
 
-def check_costs(costs: object) -> LayerCosts:
-    """Refuse anything but `LayerCosts`."""
-    instead = "LayerCosts, such as layer_costs(profile, times, link) makes"
-    return check_kind("costs", costs, LayerCosts, instead)
-
-
-def check_profiled(profile: object, times: object, link: object) -> None:
-    """Refuse anything but a model's profile, its times on a worker, and a link."""
-    profile = check_kind("profile", profile, ModelProfile, "profile_model(name or module)")
-    times = check_kind("times", times, LayerTimes, "LayerTimes, such as LayerTimes.from_flops(...)")
-    check_kind("link", link, Link, "a Link, such as Link(bandwidth_bps=1e6)")
+def check_same_layers(profile: ModelProfile, times: LayerTimes) -> None:
+    """Refuse a profile and times of different models."""
     if profile.layers != times.layers:
         raise UserError(
             f"profile of {profile.name} ({len(profile)} layers) and times of {times.name} "

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.dynacomm.training.trainings import LENET, replicas
+from tests.dynacomm.trainings import LENET, replicas
 from workbench import training
-from workbench.dynacomm.programs.learning import ServerModel, WorkerStep
+from workbench.dynacomm.learning import ServerModel, WorkerStep
 from workbench.dynacomm.training import Setup, Trained, TrainingError, train
 from workbench.runtime import Crash, DeadlockError, Run, simulate
 from workbench.training import shell
@@ -32,7 +32,7 @@ def test_worker_iteration_and_epoch_are_named(monkeypatch: pytest.MonkeyPatch) -
         return whole(*args, **kwargs) if steps < 16 else math.nan
 
     # Two workers of three iterations an epoch: the 16th step is worker1's of iteration 8.
-    monkeypatch.setattr("workbench.dynacomm.programs.learning.gradient_step", breaks)
+    monkeypatch.setattr("workbench.dynacomm.learning.gradient_step", breaks)
     setup = replace(LENET, workers=2, epochs=5)
     with pytest.raises(TrainingError, match="for worker1 in iteration 8, epoch 3; ") as raised:
         train(setup, threads=1)
@@ -47,7 +47,7 @@ def test_worker_iteration_and_epoch_are_named(monkeypatch: pytest.MonkeyPatch) -
 def test_a_last_step_that_diverges_is_no_epoch() -> None:
     built = replace(LENET, epochs=1).programs()
     epochs = built.epochs
-    epochs.observe(1.0, 0, replicas(built)[0].observation(iteration=5, loss=1.0))
+    epochs.observe(1.0, 0, replicas(built)[0].step_of(iteration=5, loss=1.0))
     nan = torch.full_like(epochs.weights, math.nan)
     with pytest.raises(ArithmeticError, match="nan over all samples at the end of epoch 1"):
         epochs.observe(1.0, 1, ServerModel([(slice(0, len(nan)), nan)]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,19 @@ from tests.dynacomm.jobs import BPS, job_of, run_job
 from tests.dynacomm.strategies import layer_costs
 from workbench.clusters import Link, full_mesh, star
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration
-from workbench.dynacomm.algorithms import Planner
-from workbench.dynacomm.programs.job import Job, plain
-from workbench.dynacomm.programs.learning import Pieces
-from workbench.dynacomm.programs.worker_and_server import (
-    Computed,
-    Fixed,
-    Moved,
+from workbench.dynacomm.learning import Parts
+from workbench.dynacomm.planners import Planner
+from workbench.dynacomm.programs import (
+    FixedPlan,
+    Job,
+    SegmentTime,
     Server,
     Worker,
+    plain,
     worker_and_server,
 )
 from workbench.profiles import LayerTimes, profile_model
-from workbench.runtime import ProgramError, Synchronized, simulate
+from workbench.runtime import ProgramError, Synchronized, Transfer, simulate
 
 SMALL = LayerCosts([1, 2, 1], [2, 1, 2], [1, 3, 1], [2, 1, 1], overhead_s=0.5)
 
@@ -39,7 +38,7 @@ SMALL = LayerCosts([1, 2, 1], [2, 1, 2], [1, 3, 1], [2, 1, 1], overhead_s=0.5)
 @given(costs=layer_costs(max_layers=12))
 def test_simulated_equals_predicted(planner: Planner, costs: LayerCosts) -> None:
     plan = planner(costs)
-    run = run_job(job_of(costs, 3), Fixed(plan), Link(BPS, costs.overhead_s))
+    run = run_job(job_of(costs, 3), FixedPlan(plan), Link(BPS, costs.overhead_s))
     assert run.end_s == pytest.approx(3 * iteration(costs, plan).total_s, rel=1e-9)
     assert run.trace is not None
     ends_s = [0.0, *run.trace.frame.filter(pl.col("lane") == "step")["end_s"]]
@@ -55,24 +54,25 @@ class Counting:
     counts: list[np.ndarray] = field(default_factory=list)
     learnt: list[int] = field(default_factory=list)
 
-    def write(self, pieces: Pieces) -> None:
+    def write(self, pieces: Parts) -> None:
         for where, values in pieces:
             assert len(values) == where.stop - where.start
             self.counts[-1][where] += 1
 
-    def work(self, direction: str, number: int, first: int, last: int) -> methodcaller | None:
-        return methodcaller("learn", number) if direction == "backward" and last == 3 else None
+    def forward(self, number: int, first: int, last: int) -> None:
+        pass
 
-    def learn(self, number: int) -> None:
-        self.learnt.append(number)
-        self.counts.append(np.zeros(self.size))
+    def backward(self, number: int, first: int, last: int) -> None:
+        if last == 3:
+            self.learnt.append(number)
+            self.counts.append(np.zeros(self.size))
 
-    def gradients(self, where: Sequence[slice]) -> Pieces:
+    def gradients(self, where: Sequence[slice]) -> Parts:
         return [(one, np.ones(one.stop - one.start)) for one in where]
 
     parameters = gradients
 
-    def step(self, gradients: Sequence[Pieces]) -> None:
+    def step(self, gradients: Sequence[Parts]) -> None:
         self.counts.append(np.zeros(self.size))
         for pieces in gradients:
             self.write(pieces)
@@ -89,12 +89,12 @@ def test_every_number_is_pulled_and_pushed_once_an_iteration(
     replicas = [Counting(16, [np.zeros(16)]) for _ in range(2)]
     stores: list[Any] = [Counting(16) for _ in range(servers)]
     held: list[Any] = [Synchronized(replica) for replica in replicas]
-    programs: list[Any] = [Worker(job, Fixed(plan), one) for one in held]
+    programs: list[Any] = [Worker(job, FixedPlan(plan), one) for one in held]
     if hub is None:
         programs += [Server(job, at, store) for at, store in enumerate(stores)]
         run = simulate(star(2, 2, Link(BPS, 0.5)), programs)
     else:
-        programs[hub] = worker_and_server(job, Fixed(plan), held[hub], stores[0])
+        programs[hub] = worker_and_server(job, FixedPlan(plan), held[hub], stores[0])
         run = simulate(full_mesh(2, Link(BPS, 0.5)), programs)
         assert run.end_s == pytest.approx(iterations * iteration(SMALL, plan).total_s)
     for replica in replicas:
@@ -114,20 +114,24 @@ def test_any_number_of_workers_and_servers_ends(
     costs: LayerCosts, workers: int, servers: int
 ) -> None:
     job = job_of(costs, 2, workers, servers)
-    run = run_job(job, Fixed(PLANNERS["layer_by_layer"](costs)), Link(BPS, costs.overhead_s))
+    run = run_job(job, FixedPlan(PLANNERS["layer_by_layer"](costs)), Link(BPS, costs.overhead_s))
     assert run.ended == "done"
     assert [run.results[workers + at] for at in range(servers)] == [2] * servers
     assert [len(run.results[index].plans) for index in range(workers)] == [2] * workers
 
 
-def test_observed_is_what_the_links_did() -> None:
-    run = run_job(job_of(SMALL, 2), Fixed(Plan((1,), (2,))), Link(BPS, 0.5))
-    first, second = run.results[0].observed
-    assert first.pulls == (Moved(1e6, 1.5), Moved(3e6, 3.5))
-    assert first.pushes == (Moved(1e6, 1.5),)  # the other is on its way
-    assert np.array(second.pushes) == pytest.approx(np.array([(3e6, 3.5, 0), (1e6, 1.5, 0)]))
-    assert first.forward == (Computed(1, 1, 2), Computed(2, 3, 3))
-    assert first.backward == (Computed(3, 3, 1), Computed(1, 2, 4))
+def test_observation_is_what_the_links_did() -> None:
+    run = run_job(job_of(SMALL, 2), FixedPlan(Plan((1,), (2,))), Link(BPS, 0.5))
+    first, second = run.results[0].observations
+
+    def busy(transfers: tuple[Transfer, ...]) -> list[float]:
+        return [value for one in transfers for value in (one.size_bytes, one.end_s - one.start_s)]
+
+    assert busy(first.pulls) == [1e6, 1.5, 3e6, 3.5]
+    assert busy(first.pushes) == [1e6, 1.5]  # the other is on its way
+    assert busy(second.pushes) == pytest.approx([3e6, 3.5, 1e6, 1.5])
+    assert first.forward == (SegmentTime(1, 1, 2), SegmentTime(2, 3, 3))
+    assert first.backward == (SegmentTime(3, 3, 1), SegmentTime(1, 2, 4))
 
 
 @given(
@@ -145,7 +149,7 @@ def test_what_tensors_cost_is_charged_as_predicted(
     plan, tensors = Plan(kept, kept[::2]), tuple(counts[: costs.layers])
     job = replace(job_of(costs, 2, servers=servers), tensors=tensors)
     link = Link(BPS / servers, costs.overhead_s, tensor_s=tensor_s)
-    run = run_job(job, Fixed(plan), link)
+    run = run_job(job, FixedPlan(plan), link)
     more_s = np.array(tensors) * tensor_s
     dearer = LayerCosts(
         costs.pull_s + more_s,
@@ -159,7 +163,7 @@ def test_what_tensors_cost_is_charged_as_predicted(
 
 def test_a_plan_of_another_model_is_told() -> None:
     with pytest.raises(ProgramError, match="a cut behind layer 7, but a model of 3 layers"):
-        run_job(job_of(SMALL), Fixed(Plan((7,))), Link(BPS))
+        run_job(job_of(SMALL), FixedPlan(Plan((7,))), Link(BPS))
 
 
 def test_job_of_a_model_counts_its_bytes_and_tensors() -> None:
@@ -167,7 +171,7 @@ def test_job_of_a_model_counts_its_bytes_and_tensors() -> None:
     times = LayerTimes.from_flops(lenet, flops_per_s=1e9, batch_size=4)
     link = Link(BPS, tensor_s=0.1, split_bytes=1000, whole_share=0.5)
     job = Job.of(lenet, times, link, iterations=3, workers=4)
-    assert job.segment(1, 2).tensor_bytes(6.0) == (1.5,) * 4
+    assert job.segment(1, 2).message(0, "push", (), 6.0).tensor_bytes == (1.5,) * 4
     assert job.tensors == (2,) * len(lenet)
     assert job.pull_bytes.tolist() == [link.weighted_bytes(one) for one in lenet.tensor_bytes]
     assert job.pull_bytes.sum() > lenet.param_bytes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from workbench import datasets
 from workbench.clusters import Link, Schedule
-from workbench.dynacomm.programs.learning import ServerStore, WorkerReplica
-from workbench.dynacomm.programs.worker_and_server import Server, Worker
+from workbench.dynacomm.learning import ServerStore, WorkerReplica
+from workbench.dynacomm.programs import Server, Worker
 from workbench.dynacomm.training import ServerPrograms, Setup
 
 DIGITS = datasets.load("digits").limit(train=96, test=32)

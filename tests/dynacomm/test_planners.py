@@ -7,12 +7,10 @@ from hypothesis import given, settings
 from tests.dynacomm.strategies import costs_of, layer_costs
 from tests.oracles import dynacomm as oracle
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration, timeline
-from workbench.dynacomm.algorithms import Planner
-from workbench.dynacomm.algorithms.bellman import bellman
-from workbench.dynacomm.algorithms.ibatch import backward_cuts as ibatch_backward_cuts
-from workbench.dynacomm.algorithms.ibatch import from_first_layer, from_last_layer
-from workbench.dynacomm.algorithms.mg_wfbp import merged_cuts
-from workbench.dynacomm.costs.iteration import VECTORS
+from workbench.dynacomm.costs import VECTORS
+from workbench.dynacomm.ibatch import backward_cuts as ibatch_backward_cuts
+from workbench.dynacomm.ibatch import from_first_layer, from_last_layer
+from workbench.dynacomm.planners import Planner, bellman, merged_cuts
 
 every_planner = pytest.mark.parametrize("planner", PLANNERS.values(), ids=PLANNERS)
 

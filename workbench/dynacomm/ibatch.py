@@ -14,13 +14,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from workbench.dynacomm.costs.iteration import Direction, LayerCosts, check_costs
-from workbench.dynacomm.costs.plan import Plan
+from workbench.dynacomm.costs import Direction, LayerCosts, Plan
 
 
 def ibatch(costs: LayerCosts) -> Plan:
     """Greedy batches of layers: pulls by iBatch, pushes by iPart."""
-    check_costs(costs)
     return Plan(forward_cuts(costs.forward), backward_cuts(costs.backward))
 
 

@@ -1,1 +1,0 @@
-"""Workers and parameter servers that carry a plan out, with or without learning."""
