@@ -18,14 +18,15 @@ MODULES = {
     for path in sorted(PACKAGE.rglob("*.py"))
 }
 SYSTEMS = sorted(path.parent.name for path in PACKAGE.glob("*/paper"))
-ROOMS = {"costs", "algorithms", "programs", "training", "explorer", "paper"}
+ROOMS = {"costs", "programs", "training", "explorer", "paper"}
+REGISTRIES = {"algorithms": "ALGORITHMS", "planners": "PLANNERS"}
+"""Where a system's algorithms are: in a folder, or in one file."""
 MOST_ENTRIES = 9
 ABOVE_SYSTEMS = re.compile(r"workbench\.(reproduction\.systems|comparison)\b")
 """They have systems by name, and side by side."""
 FIRST, LAST = "testbed", "figures"
 """In a paper: what imports nothing of it, and what nothing of it imports."""
 ASKED = {
-    ".algorithms": ("ALGORITHMS",),
     ".training": ("Setup", "train"),
     ".explorer": ("Setting",),
     ".paper.testbed": ("Constants", "paper_testbed"),
@@ -81,6 +82,7 @@ def test_every_system_has_the_same_rooms(system: str) -> None:
         if path.suffix == ".py" or (path / "__init__.py").exists()
     }
     assert entries >= ROOMS | {"__init__"}
+    assert len(entries & REGISTRIES.keys()) == 1
     assert len(entries) <= MOST_ENTRIES
 
 
@@ -139,7 +141,9 @@ def test_the_order_within_a_paper(system: str) -> None:
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_system_has_the_names_that_the_contributing_guide_lists(system: str) -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    for module, names in ASKED.items():
+    rooms = {path.stem for path in (PACKAGE / system).iterdir()} & REGISTRIES.keys()
+    registries = {f".{room}": (REGISTRIES[room],) for room in rooms}
+    for module, names in {**registries, **ASKED}.items():
         there = import_module(f"workbench.{system}{module}")
         for name in names:
             assert hasattr(there, name)

@@ -8,9 +8,14 @@ from tests.dynacomm.strategies import costs_of, layer_costs
 from tests.oracles import dynacomm as oracle
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration, timeline
 from workbench.dynacomm.costs import VECTORS
-from workbench.dynacomm.ibatch import backward_cuts as ibatch_backward_cuts
-from workbench.dynacomm.ibatch import from_first_layer, from_last_layer
-from workbench.dynacomm.planners import Planner, bellman, merged_cuts
+from workbench.dynacomm.planners import (
+    Planner,
+    bellman,
+    from_first_layer,
+    from_last_layer,
+    ibatch_backward_cuts,
+    merged_cuts,
+)
 
 every_planner = pytest.mark.parametrize("planner", PLANNERS.values(), ids=PLANNERS)
 

@@ -12,13 +12,14 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from workbench.dynacomm import ibatch
 from workbench.dynacomm.costs import Direction, LayerCosts
 from workbench.dynacomm.paper.testbed import MODELS, paper_testbed
 from workbench.dynacomm.paper.titles import MODEL_TITLES
 from workbench.dynacomm.planners import (
     bellman_backward_cuts,
     bellman_forward_cuts,
+    ibatch_backward_cuts,
+    ibatch_forward_cuts,
     optimal_cuts,
 )
 from workbench.figures import parts
@@ -134,10 +135,10 @@ def timed(solver: str, costs: LayerCosts, direction: str, repeats: int) -> list[
             programme(costs)
         elif direction == "forward":
             sums = Direction(costs.pull_s, costs.forward_s, costs.overhead_s)
-            (optimal_cuts if solver == "dynacomm" else ibatch.forward_cuts)(sums)
+            (optimal_cuts if solver == "dynacomm" else ibatch_forward_cuts)(sums)
         else:
             sums = Direction(costs.push_s, costs.backward_s, costs.overhead_s)
-            (optimal_cuts if solver == "dynacomm" else ibatch.backward_cuts)(sums)
+            (optimal_cuts if solver == "dynacomm" else ibatch_backward_cuts)(sums)
         seconds.append(time.perf_counter() - before_s)
     return seconds[1:]
 
