@@ -23,7 +23,7 @@ from workbench.comparison.table import MOST_ROWS, SCHEMA, best
 from workbench.comparison.text import parse_times, shown
 from workbench.profiles import LayerTimes, profile_model
 from workbench.utils.checks import UserError
-from workbench.zoo.lenet import lenet5
+from workbench.zoo.convolutional import lenet5
 
 
 def home(mbps: float = 20, *, may_leave: bool = True, memory_bytes: float | None = 1e9) -> Cluster:

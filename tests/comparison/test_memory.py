@@ -13,7 +13,7 @@ from workbench.clusters import Cluster, Link, Node, full_mesh
 from workbench.comparison import Problem, compare
 from workbench.comparison.memory import StepMemory, memory_of
 from workbench.profiles import profile_model
-from workbench.zoo.lenet import lenet5
+from workbench.zoo.convolutional import lenet5
 
 BATCH = 16
 

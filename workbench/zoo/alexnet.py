@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
+from workbench.zoo.blocks import named
+
 
 def alexnet(classes: int = 1000) -> nn.Sequential:
     """AlexNet for 3x224x224 images: five convolutions, three linear layers.
@@ -12,10 +14,8 @@ def alexnet(classes: int = 1000) -> nn.Sequential:
     the image's size, as today's implementations do; 61,100,840 parameters.
     """
     first = nn.Conv2d(3, 64, 11, stride=4, padding=2)
-    features = _features(first, 192, 384, 256, 256)
-    features.append(nn.MaxPool2d(3, stride=2))
-    features.append(nn.AdaptiveAvgPool2d(6))
-    return _alexnet(features, classes)
+    pools = (nn.MaxPool2d(3, stride=2), nn.AdaptiveAvgPool2d(6))
+    return _alexnet(first, (192, 384, 256, 256), classes, *pools)
 
 
 def alexnet_tiny(classes: int = 200) -> nn.Sequential:
@@ -39,9 +39,7 @@ def alexnet_cifar(classes: int = 10) -> nn.Sequential:
     1,000 outputs this form has 62,378,344 and `alexnet` 61,100,840.
     """
     first = nn.Conv2d(3, 96, 11, stride=4, padding=2)
-    features = _features(first, 256, 384, 384, 256)
-    features.append(nn.AdaptiveAvgPool2d(6))
-    return _alexnet(features, classes)
+    return _alexnet(first, (256, 384, 384, 256), classes, nn.AdaptiveAvgPool2d(6))
 
 
 def alexnet_small(classes: int = 10) -> nn.Sequential:
@@ -56,8 +54,8 @@ def alexnet_small(classes: int = 10) -> nn.Sequential:
     thousands of steps.
     """
     first = nn.Conv2d(3, 12, 5, stride=2, padding=2)
-    features = _features(first, 32, 48, 48, 32)
-    model = _alexnet(features, classes, inputs=32 * 3 * 3, hidden=128, dropped=0.25)
+    maps = (32, 48, 48, 32)
+    model = _alexnet(first, maps, classes, inputs=32 * 3 * 3, hidden=128, dropped=0.25)
     for part in model.modules():
         if isinstance(part, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(part.weight, nonlinearity="relu")
@@ -66,9 +64,18 @@ def alexnet_small(classes: int = 10) -> nn.Sequential:
     return model
 
 
-def _features(first: nn.Conv2d, second: int, third: int, fourth: int, fifth: int) -> nn.Sequential:
-    """`first`, a convolution, and four more of so many maps; the first two are pooled."""
-    return nn.Sequential(
+def _alexnet(
+    first: nn.Conv2d,
+    maps: tuple[int, int, int, int],
+    classes: int,
+    *pools: nn.Module,
+    inputs: int = 256 * 6 * 6,
+    hidden: int = 4096,
+    dropped: float = 0.5,
+) -> nn.Sequential:
+    """The `first` convolution, then four with these numbers of maps; the first two are pooled."""
+    second, third, fourth, fifth = maps
+    features = nn.Sequential(
         first,
         nn.ReLU(),
         nn.MaxPool2d(3, stride=2),
@@ -81,16 +88,8 @@ def _features(first: nn.Conv2d, second: int, third: int, fourth: int, fifth: int
         nn.ReLU(),
         nn.Conv2d(fourth, fifth, 3, padding=1),
         nn.ReLU(),
+        *pools,
     )
-
-
-def _alexnet(
-    features: nn.Sequential,
-    classes: int,
-    inputs: int = 256 * 6 * 6,
-    hidden: int = 4096,
-    dropped: float = 0.5,
-) -> nn.Sequential:
     classifier = nn.Sequential(
         nn.Flatten(),
         nn.Dropout(dropped),
@@ -101,7 +100,4 @@ def _alexnet(
         nn.ReLU(),
         nn.Linear(hidden, classes),
     )
-    model = nn.Sequential()
-    model.add_module("features", features)
-    model.add_module("classifier", classifier)
-    return model
+    return named(features=features, classifier=classifier)

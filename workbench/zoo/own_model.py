@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import inspect
 import sys
 import traceback
 from collections.abc import Iterator
@@ -49,38 +48,26 @@ def load_model(named: str) -> torch.nn.Module:
     where, _, name = named.rpartition(":")
     if not (where and name):
         raise UserError(f"{named}: name your own model as file.py:Name or package.module:Name")
-    loaded = _from_file(named, where) if where.endswith(".py") else _imported(named, where)
+    with _explained(f"{named}: importing it"):
+        loaded = _from_file(named, where) if where.endswith(".py") else _imported(where)
 
     import torch
 
     if not hasattr(loaded, name):
-        check_name(f"name in {where}", name, _models(loaded, torch.nn.Module))
+        makers = [
+            key
+            for key, value in vars(loaded).items()
+            if isinstance(value, torch.nn.Module)
+            or (callable(value) and value.__module__ == loaded.__name__)
+        ]
+        check_name(f"name in {where}", name, makers)
     made: Any = getattr(loaded, name)
     if callable(made) and not isinstance(made, torch.nn.Module):
-        try:
-            inspect.signature(made).bind()
-        except TypeError as error:
-            raise UserError(
-                f"{named}: it is called without arguments, but {error}; name a function that "
-                "needs none"
-            ) from None
-        with _explained(f"{named}: calling it"):
+        with _explained(f"{named}: calling it without arguments"):
             made = made()
     if not isinstance(made, torch.nn.Module):
-        kind = type(made).__name__
-        article = "an" if kind[0].lower() in "aeiou" else "a"
-        raise UserError(f"{named}: gives {article} {kind}, not a torch.nn.Module")
+        raise UserError(f"{named} is of type {type(made).__name__}, not a torch.nn.Module")
     return made
-
-
-def _models(loaded: ModuleType, module: type) -> list[str]:
-    """Names of what may make a model: classes and functions defined there, and modules."""
-    return [
-        name
-        for name, one in vars(loaded).items()
-        if not name.startswith("_")
-        and (isinstance(one, module) or (callable(one) and one.__module__ == loaded.__name__))
-    ]
 
 
 def _from_file(named: str, where: str) -> ModuleType:
@@ -93,22 +80,13 @@ def _from_file(named: str, where: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     loaded = sys.modules[own] = importlib.util.module_from_spec(spec)
-    with _explained(f"{named}: importing it"):
-        spec.loader.exec_module(loaded)
+    spec.loader.exec_module(loaded)
     return loaded
 
 
-def _imported(named: str, where: str) -> ModuleType:
+def _imported(where: str) -> ModuleType:
     sys.path.insert(0, str(Path.cwd()))
-    try:
-        with _explained(f"{named}: importing it"):
-            return importlib.import_module(where)
-    except ValueError as error:
-        cause = error.__cause__
-        missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
-        if missing is None or not f"{where}.".startswith(f"{missing}."):
-            raise
-        raise UserError(f"{named}: there is no module {missing!r}") from None
+    return importlib.import_module(where)
 
 
 @contextmanager
@@ -116,6 +94,8 @@ def _explained(what: str) -> Iterator[None]:
     """Report what failed in the user's code, and in which line."""
     try:
         yield
+    except UserError:
+        raise
     except (Exception, SystemExit) as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         inside = not last.filename.startswith("<")  # importlib's own, below which nothing ran

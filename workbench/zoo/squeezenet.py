@@ -5,15 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from workbench.zoo.blocks import named
+
 
 class Fire(nn.Module):
     """A 1x1 convolution squeezes channels; a 1x1 and a 3x3 beside each other expand them."""
 
     def __init__(self, channels_in: int, squeezed: int, expanded: int) -> None:
         super().__init__()
-        self.squeeze = nn.Sequential(_conv(channels_in, squeezed, 1), nn.ReLU())
-        self.expand1 = nn.Sequential(_conv(squeezed, expanded, 1), nn.ReLU())
-        self.expand3 = nn.Sequential(_conv(squeezed, expanded, 3), nn.ReLU())
+        self.squeeze = nn.Sequential(_started(nn.Conv2d(channels_in, squeezed, 1)), nn.ReLU())
+        self.expand1 = nn.Sequential(_started(nn.Conv2d(squeezed, expanded, 1)), nn.ReLU())
+        wide = nn.Conv2d(squeezed, expanded, 3, padding=1)
+        self.expand3 = nn.Sequential(_started(wide), nn.ReLU())
 
     def forward(self, x: Tensor) -> Tensor:
         """Join the channels of both expansions."""
@@ -37,40 +40,34 @@ def squeezenet_cifar(classes: int = 10) -> nn.Sequential:
 
 def _squeezenet(stem: nn.Conv2d, classes: int) -> nn.Sequential:
     """Deviation: He's initialisation, as in the weights in use, instead of Glorot's."""
-    nn.init.kaiming_uniform_(stem.weight)
-    assert stem.bias is not None
-    nn.init.zeros_(stem.bias)
+    _started(stem)
     classifier = nn.Conv2d(512, classes, 1)
     nn.init.normal_(classifier.weight, std=0.01)
     assert classifier.bias is not None
     nn.init.zeros_(classifier.bias)
-    model = nn.Sequential()
-    for name, part in (
-        ("conv1", stem),
-        ("relu1", nn.ReLU()),
-        ("pool1", _halve()),
-        ("fire2", Fire(96, 16, 64)),
-        ("fire3", Fire(128, 16, 64)),
-        ("fire4", Fire(128, 32, 128)),
-        ("pool4", _halve()),
-        ("fire5", Fire(256, 32, 128)),
-        ("fire6", Fire(256, 48, 192)),
-        ("fire7", Fire(384, 48, 192)),
-        ("fire8", Fire(384, 64, 256)),
-        ("pool8", _halve()),
-        ("fire9", Fire(512, 64, 256)),
-        ("dropout", nn.Dropout(0.5)),
-        ("conv10", classifier),
-        ("relu10", nn.ReLU()),
-        ("pool10", nn.AdaptiveAvgPool2d(1)),
-        ("flatten", nn.Flatten()),
-    ):
-        model.add_module(name, part)
-    return model
+    return named(
+        conv1=stem,
+        relu1=nn.ReLU(),
+        pool1=_halve(),
+        fire2=Fire(96, 16, 64),
+        fire3=Fire(128, 16, 64),
+        fire4=Fire(128, 32, 128),
+        pool4=_halve(),
+        fire5=Fire(256, 32, 128),
+        fire6=Fire(256, 48, 192),
+        fire7=Fire(384, 48, 192),
+        fire8=Fire(384, 64, 256),
+        pool8=_halve(),
+        fire9=Fire(512, 64, 256),
+        dropout=nn.Dropout(0.5),
+        conv10=classifier,
+        relu10=nn.ReLU(),
+        pool10=nn.AdaptiveAvgPool2d(1),
+        flatten=nn.Flatten(),
+    )
 
 
-def _conv(channels_in: int, channels: int, kernel: int) -> nn.Conv2d:
-    conv = nn.Conv2d(channels_in, channels, kernel, padding=kernel // 2)
+def _started(conv: nn.Conv2d) -> nn.Conv2d:
     nn.init.kaiming_uniform_(conv.weight)
     assert conv.bias is not None
     nn.init.zeros_(conv.bias)

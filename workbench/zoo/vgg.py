@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-_CHANNELS = (64, 128, 256, 512, 512)
+from workbench.zoo.blocks import named
 
 
 def vgg16(classes: int = 1000) -> nn.Sequential:
@@ -23,30 +23,27 @@ def _vgg(convolutions: tuple[int, ...], classes: int) -> nn.Sequential:
     Deviation: the last map is pooled to 7x7 whatever the image's size, so that small images
     can be learnt too; at 224x224 this changes nothing.
     """
-    features = nn.Sequential()
-    channels_in = 3
-    for block, (channels, count) in enumerate(zip(_CHANNELS, convolutions, strict=True), start=1):
+    features: dict[str, nn.Module] = {}
+    width = 3
+    for block, (channels, count) in enumerate(
+        zip((64, 128, 256, 512, 512), convolutions, strict=True), start=1
+    ):
         for index in range(1, count + 1):
-            features.add_module(f"conv{block}_{index}", _convolution(channels_in, channels))
-            features.add_module(f"relu{block}_{index}", nn.ReLU())
-            channels_in = channels
-        features.add_module(f"pool{block}", nn.MaxPool2d(2))
-    features.add_module("pool", nn.AdaptiveAvgPool2d(7))
-
-    classifier = nn.Sequential()
-    classifier.add_module("flatten", nn.Flatten())
-    classifier.add_module("fc6", nn.Linear(512 * 7 * 7, 4096))
-    classifier.add_module("relu6", nn.ReLU())
-    classifier.add_module("drop6", nn.Dropout(0.5))
-    classifier.add_module("fc7", nn.Linear(4096, 4096))
-    classifier.add_module("relu7", nn.ReLU())
-    classifier.add_module("drop7", nn.Dropout(0.5))
-    classifier.add_module("fc8", nn.Linear(4096, classes))
-
-    model = nn.Sequential()
-    model.add_module("features", features)
-    model.add_module("classifier", classifier)
-    return model
+            features[f"conv{block}_{index}"] = _convolution(width, channels)
+            features[f"relu{block}_{index}"] = nn.ReLU()
+            width = channels
+        features[f"pool{block}"] = nn.MaxPool2d(2)
+    classifier = named(
+        flatten=nn.Flatten(),
+        fc6=nn.Linear(512 * 7 * 7, 4096),
+        relu6=nn.ReLU(),
+        drop6=nn.Dropout(0.5),
+        fc7=nn.Linear(4096, 4096),
+        relu7=nn.ReLU(),
+        drop7=nn.Dropout(0.5),
+        fc8=nn.Linear(4096, classes),
+    )
+    return named(features=named(**features, pool=nn.AdaptiveAvgPool2d(7)), classifier=classifier)
 
 
 def _convolution(channels_in: int, channels: int) -> nn.Conv2d:
