@@ -23,8 +23,8 @@ WIDE = [("olpb", "table1")]
 SAID: Mapping[str, Mapping[str, str]] = {
     "dynacomm": {
         "(cost model)": "fig5 fig6 fig7 fig8 fig9a fig9b fig11",
-        "simulated": "fig10 replanning replanning_gains fig11_simulated",
-        "this machine": "fig12 table1",
+        "simulated": "fig10 replanning fig11_simulated",
+        "this machine": "fig12",
     },
     "hiertrain": {
         "(cost model": "fig7 fig8 fig9 fig10 fig11 explanations fleet",

@@ -10,6 +10,7 @@ et al. 2021): pt, fc, bc, gt are `pull_s`, `forward_s`, `backward_s`, `push_s`, 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from workbench.clusters import Link
 from workbench.profiles import LayerTimes, ModelProfile
 from workbench.runtime.trace import Span, Trace
-from workbench.utils.checks import UserError, check_layers, check_number, listed
+from workbench.utils.checks import UserError, check_layers, check_range, listed
 
 FloatArray = NDArray[np.float64]
 VECTORS = ("pull_s", "forward_s", "backward_s", "push_s")
@@ -104,8 +105,7 @@ class LayerCosts:
     ) -> None:
         given = zip(VECTORS, (pull_s, forward_s, backward_s, push_s), strict=True)
         vectors = {name: check_layers(name, values) for name, values in given}
-        if not 0 <= (overhead_s := check_number("overhead_s", overhead_s)) < math.inf:
-            raise UserError(f"overhead_s is {overhead_s}; seconds are finite and not negative")
+        overhead_s = check_range("overhead_s", overhead_s, 0, sys.float_info.max)
         lengths = {name: len(values) for name, values in vectors.items()}
         if len(set(lengths.values())) > 1:
             raise UserError(f"every layer needs all four costs, but the lengths differ: {lengths}")
@@ -135,10 +135,9 @@ class LayerCosts:
 class Direction:
     """One direction of an iteration as running sums: transfers first, computation behind them.
 
-    Pulling and computing forward is such a problem as it stands. Computing backward and pushing is
-    the same one with time reversed: the last push (layer 1) then comes first, and every computation
-    follows its layer's transfer. A plan's cuts mean the same in both, so one solver serves the two
-    (Algs. 3 and 4 of the paper are mirror images).
+    Computing backward and pushing is that with time reversed: the last push (layer 1) then comes
+    first, and every computation follows its layer's transfer. A plan's cuts mean the same in both,
+    so one solver serves the two (Algs. 3 and 4 of the paper are mirror images).
 
     With cuts 0 = c_0 < c_1 < ... < c_n = L, transfer j ends at ``j Δt + sent_s[c_j]``; from then on
     the layers behind c_{j-1} still have to be computed. The duration is therefore
@@ -171,9 +170,8 @@ class Direction:
 class Phase:
     """One direction of an iteration, or both, in seconds.
 
-    Forward, transfers have no gap before the last one ends, and computation none after it; backward
-    is the mirror image. So the two cover the whole duration, and three sums give the parts:
-    `total_s` from start to end, all computation, and all transfers with their overheads.
+    Transfers and computation cover the whole duration, so three sums give the parts: `total_s`
+    from start to end, all computation, and all transfers with their overheads.
     """
 
     total_s: float
@@ -251,8 +249,7 @@ def timeline(costs: LayerCosts, plan: Plan, node: str = "worker") -> Trace:
     """Trace of one iteration: a row per transmission and per layer's computation.
 
     Lanes are ``pull``, ``forward``, ``backward``, ``push``; every step starts as soon as Eqs.
-    (1)-(7) allow, so the trace ends at ``iteration(costs, plan).total_s``. Rows carry no bytes:
-    costs are known in seconds only.
+    (1)-(7) allow, so the trace ends at ``iteration(costs, plan).total_s``.
     """
     plan.check(costs.layers)
     spans: list[Span] = []

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from workbench.dynacomm.costs import iteration
+from workbench.dynacomm.costs import Iteration, Phase, iteration
 from workbench.dynacomm.paper.testbed import (
     BANDWIDTH_MBPS,
     MODELS,
@@ -32,17 +32,6 @@ from workbench.figures import parts
 from workbench.reproduction.claims import Answer, Cause, tolerance
 from workbench.reproduction.figure import Answering, Figure, JointClaims, at
 from workbench.reproduction.scales import Scaled
-from workbench.reproduction.sweep import grid, sweep
-
-SAVED_TIMES = {
-    "model": pl.String,
-    "batch_size": pl.Int64,
-    "bandwidth_mbps": None,
-    "workers": pl.Int64,
-    "direction": pl.String,
-    "planner": pl.String,
-    **dict.fromkeys((*PARTS, "total_s", "normalised", "reduced_percent"), pl.Float64),
-}
 
 
 def saved_times(
@@ -51,9 +40,6 @@ def saved_times(
     batch_size: int | Iterable[int] = 32,
     bandwidth_mbps: float | Iterable[float] = BANDWIDTH_MBPS,
     workers: int = WORKERS,
-    *,
-    processes: int | None = 1,
-    folder: Path | None = None,
 ) -> pl.DataFrame:
     """A direction of an iteration, or ``"iteration"``, by planner, as parts of the sequential time.
 
@@ -61,44 +47,35 @@ def saved_times(
     ``computation_alone_s``, ``overlap_s``, ``communication_alone_s``, ``total_s``, ``normalised``
     (over the sequential total) and ``reduced_percent``, as `saved_percent`.
     """
-    points = grid(
-        bandwidth_mbps=_each(bandwidth_mbps), batch_size=_each(batch_size), model=_each(model)
-    )
-    shared = {"direction": direction, "workers": workers}
-    return sweep(
-        _by_planner,
-        points,
-        SAVED_TIMES,
-        title="Saved time",
-        shared=shared,
-        processes=processes,
-        folder=folder,
-    )
+    rows = []
+    for mbps, size, name in product(_each(bandwidth_mbps), _each(batch_size), _each(model)):
+        costs = variant(workers, mbps).costs(name, size)
+        done = {planner: iteration(costs, plan(costs)) for planner, plan in PLANNERS.items()}
+        sequential = done["sequential"]
+        for planner, own in done.items():
+            phase, whole = _phase(own, direction), _phase(sequential, direction)
+            row = {
+                "model": name,
+                "batch_size": size,
+                "bandwidth_mbps": mbps,
+                "workers": workers,
+                "direction": direction,
+                "planner": planner,
+                **{part: getattr(phase, part) for part in PARTS},
+                "total_s": phase.total_s,
+                "normalised": phase.total_s / whole.total_s,
+                "reduced_percent": saved_percent(own, sequential)[direction],
+            }
+            rows.append(row)
+    return pl.DataFrame(rows)
 
 
 def _each(values: Any) -> Iterable[Any]:
     return [values] if isinstance(values, str | float | int) else values
 
 
-def _by_planner(
-    *, bandwidth_mbps: float, batch_size: int, model: str, direction: str, workers: int
-) -> list[dict[str, object]]:
-    costs = variant(workers, bandwidth_mbps).costs(model, batch_size)
-    done = {name: iteration(costs, planner(costs)) for name, planner in PLANNERS.items()}
-    phases = {
-        name: {"forward": one.forward, "backward": one.backward, "iteration": one.both}[direction]
-        for name, one in done.items()
-    }
-    return [
-        {
-            "planner": planner,
-            **{part: getattr(phase, part) for part in PARTS},
-            "total_s": phase.total_s,
-            "normalised": phase.total_s / phases["sequential"].total_s,
-            "reduced_percent": saved_percent(done[planner], done["sequential"])[direction],
-        }
-        for planner, phase in phases.items()
-    ]
+def _phase(done: Iteration, direction: str) -> Phase:
+    return {"forward": done.forward, "backward": done.backward, "iteration": done.both}[direction]
 
 
 def draw_direction(frame: pl.DataFrame) -> alt.FacetChart:
@@ -303,8 +280,6 @@ FIG9A = Figure(
         "dynacomm.fig9a.ibatch_below_lbl": _ibatch_below,
     },
     at_paper=at(bandwidth_mbps=BANDWIDTH_MBPS, workers=WORKERS, model="resnet152"),
-    recorded=True,
-    live=True,
 )
 
 FIG9B = Figure(
@@ -322,16 +297,6 @@ NEVER_SLOWER = JointClaims(
 )
 
 
-SPEEDUPS = {
-    "model": pl.String,
-    "batch_size": pl.Int64,
-    "bandwidth_mbps": None,
-    "workers": pl.Int64,
-    "planner": pl.String,
-    "speedup": pl.Float64,
-}
-
-
 def speedups(
     workers: Iterable[int] = range(1, 9),
     model: str = "resnet152",
@@ -342,19 +307,15 @@ def speedups(
 
     Columns ``model, batch_size, bandwidth_mbps, workers, planner, speedup``.
     """
-    shared = {"model": model, "batch_size": batch_size, "bandwidth_mbps": bandwidth_mbps}
-    return sweep(_speedups, grid(workers=workers), SPEEDUPS, title="Figure 11", shared=shared)
-
-
-def _speedups(
-    *, workers: int, model: str, batch_size: int, bandwidth_mbps: float
-) -> list[dict[str, object]]:
-    testbed = variant(workers, bandwidth_mbps)
-    costs = testbed.costs(model, batch_size)
-    return [
-        {"planner": name, "speedup": testbed.speedup(model, batch_size, planner(costs))}
-        for name, planner in PLANNERS.items()
-    ]
+    rows = []
+    for count in workers:
+        testbed = variant(count, bandwidth_mbps)
+        costs = testbed.costs(model, batch_size)
+        for name, planner in PLANNERS.items():
+            speedup = testbed.speedup(model, batch_size, planner(costs))
+            rows.append((model, batch_size, bandwidth_mbps, count, name, speedup))
+    schema = ["model", "batch_size", "bandwidth_mbps", "workers", "planner", "speedup"]
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 WORKERS_AXIS = alt.X("workers:Q", title="workers", axis=alt.Axis(tickMinStep=1, format="d"))

@@ -15,9 +15,7 @@ FIGURES = (
     cost_model.FIG11,
     runs.FIG11_SIMULATED,
     runs.REPLANNING,
-    runs.GAINS,
     planning_time.TABLE1,
     planning_time.FIG12,
-    planning_time.FIG12_SLOPES,
     runs.TABLE2,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -14,7 +14,6 @@ import polars as pl
 
 from workbench.dynacomm.costs import Direction, LayerCosts
 from workbench.dynacomm.paper.testbed import MODELS, paper_testbed
-from workbench.dynacomm.paper.titles import MODEL_TITLES
 from workbench.dynacomm.planners import (
     bellman_backward_cuts,
     bellman_forward_cuts,
@@ -30,11 +29,34 @@ from workbench.reproduction.sweep import grid, sweep
 
 DIRECTIONS = ("forward", "backward")
 
+SOLVERS: dict[str, dict[str, Callable[[LayerCosts], object]]] = {
+    "paper_programme": {"forward": bellman_forward_cuts, "backward": bellman_backward_cuts},
+    "dynacomm": {
+        "forward": lambda costs: optimal_cuts(pulls(costs)),
+        "backward": lambda costs: optimal_cuts(pushes(costs)),
+    },
+    "ibatch": {
+        "forward": lambda costs: ibatch_forward_cuts(pulls(costs)),
+        "backward": lambda costs: ibatch_backward_cuts(pushes(costs)),
+    },
+}
+"""Algorithms by direction, from the costs to the cuts: with running sums, as Table I times it."""
 SOLVER_TITLES = {
     "paper_programme": "the paper's programme",
     "dynacomm": "ours, same optimum",
     "ibatch": "iBatch",
 }
+
+
+def pulls(costs: LayerCosts) -> Direction:
+    """The forward direction, summed again."""
+    return Direction(costs.pull_s, costs.forward_s, costs.overhead_s)
+
+
+def pushes(costs: LayerCosts) -> Direction:
+    """The backward direction, summed again."""
+    return Direction(costs.push_s, costs.backward_s, costs.overhead_s)
+
 
 PLANNING_TIMES = {
     **dict.fromkeys(("model", "planner", "direction"), pl.String),
@@ -45,11 +67,11 @@ PLANNING_TIMES = {
 def planning_times(repeats: int, batch_size: int = 32, folder: Path | None = None) -> pl.DataFrame:
     """Time to plan on this machine, against the window in which it can be hidden.
 
-    A row per model, planner (of `SOLVER_TITLES`) and direction: ``mean_ms``, ``deviation_ms`` over
+    A row per model, planner (of `SOLVERS`) and direction: ``mean_ms``, ``deviation_ms`` over
     the repeats, and ``window_ms`` by the cost model, the overhead and transfer of layer 1: pushed
     last, while forward is planned, and pulled first, while backward is.
     """
-    points = grid(model=MODELS, planner=SOLVER_TITLES, direction=DIRECTIONS)
+    points = grid(model=MODELS, planner=SOLVERS, direction=DIRECTIONS)
     shared = {"batch_size": batch_size, "repeats": repeats}
     return sweep(_planning, points, PLANNING_TIMES, title="Table I", shared=shared, folder=folder)
 
@@ -80,10 +102,10 @@ def times_by_layers(
 ) -> pl.DataFrame:
     """Time to plan against the number of layers, on random costs, on this machine.
 
-    A row per direction, solver (of `SOLVER_TITLES`) and number of layers: ``median_ms`` over the
+    A row per direction, solver (of `SOLVERS`) and number of layers: ``median_ms`` over the
     repeats. ``paper_programme`` is `bellman`, ``dynacomm`` the solver that plans.
     """
-    points = grid(layers=sizes, direction=DIRECTIONS, solver=SOLVER_TITLES)
+    points = grid(layers=sizes, direction=DIRECTIONS, solver=SOLVERS)
     shared = {"sizes": sizes, "seed": seed, "repeats": repeats}
     return sweep(_solving, points, TIMES_BY_LAYERS, title="Figure 12", shared=shared, folder=folder)
 
@@ -123,22 +145,11 @@ def slopes(frame: pl.DataFrame, from_layers: int = 200) -> pl.DataFrame:
 
 
 def timed(solver: str, costs: LayerCosts, direction: str, repeats: int) -> list[float]:
-    """Seconds of each repeat, after one that does not count.
-
-    From the costs to the cuts, running sums included, as Table I times it.
-    """
+    """Seconds of each repeat, after one that does not count."""
     seconds = []
     for _ in range(repeats + 1):
         before_s = time.perf_counter()
-        if solver == "paper_programme":
-            programme = bellman_forward_cuts if direction == "forward" else bellman_backward_cuts
-            programme(costs)
-        elif direction == "forward":
-            sums = Direction(costs.pull_s, costs.forward_s, costs.overhead_s)
-            (optimal_cuts if solver == "dynacomm" else ibatch_forward_cuts)(sums)
-        else:
-            sums = Direction(costs.push_s, costs.backward_s, costs.overhead_s)
-            (optimal_cuts if solver == "dynacomm" else ibatch_backward_cuts)(sums)
+        SOLVERS[solver][direction](costs)
         seconds.append(time.perf_counter() - before_s)
     return seconds[1:]
 
@@ -161,44 +172,15 @@ def draw_by_layers(frame: pl.DataFrame) -> alt.FacetChart:
     )
 
 
-def draw_planning_times(frame: pl.DataFrame) -> alt.FacetChart:
-    """Time to plan against the window in which it is hidden (the grey rule)."""
-    drawn = frame.with_columns(
-        pl.col("model").replace_strict(MODEL_TITLES),
-        pl.col("planner").replace_strict(SOLVER_TITLES),
-        low_ms=pl.max_horizontal(pl.col("mean_ms") - pl.col("deviation_ms"), pl.col("mean_ms") / 2),
-        high_ms=pl.col("mean_ms") + pl.col("deviation_ms"),
-    )
-    order = list(SOLVER_TITLES.values())
-    base = alt.Chart(drawn).encode(y=alt.Y("model:N", sort=list(MODEL_TITLES.values()), title=None))
-    beside = alt.YOffset("planner:N", sort=order)
-    points = base.mark_point(filled=True, size=55).encode(
-        x=alt.X("mean_ms:Q", scale=alt.Scale(type="log"), title="ms to plan, this machine"),
-        color=parts.colour("planner", order),
-        shape=parts.shape("planner", order),
-        yOffset=beside,
-    )
-    spread = base.mark_rule().encode(x="low_ms:Q", x2="high_ms:Q", yOffset=beside)
-    window = base.mark_tick(color=parts.GREY, thickness=2).encode(x="window_ms:Q")
-    return (
-        alt.layer(window, spread, points)
-        .properties(height=130)
-        .facet(
-            row=alt.Row("direction:N", sort=DIRECTIONS, title=None),
-            title=["Time to plan", "grey: the idle window, by the cost model"],
-        )
-    )
-
-
 # Layers from which the cubic term of the programme shows; below, calls cost more than sums.
 _CUBIC_FROM = 400
 
 
-def _exponent(slopes: pl.DataFrame) -> Answer:
-    largest = max(slopes["layers"].to_list())
+def _exponent(frame: pl.DataFrame) -> Answer:
+    largest = max(frame["layers"].to_list())
     if largest < _CUBIC_FROM:
         return Answer(not_run=f"times {_CUBIC_FROM} layers and more at default scale")
-    exponents = slopes.filter(solver="paper_programme")["exponent"].to_list()
+    exponents = slopes(frame).filter(solver="paper_programme")["exponent"].to_list()
     detail = f"the paper's programme in NumPy, up to {largest} layers, mean of both directions"
     return Answer(sum(exponents) / len(exponents), detail, timed=True)
 
@@ -251,7 +233,6 @@ _SHORT = {"forward": "fwd", "backward": "bwd"}
 TABLE1 = Figure(
     id="table1",
     compute=planning_times,
-    chart=draw_planning_times,
     sizes={"repeats": _REPEATS},
     answers={
         **{
@@ -294,19 +275,15 @@ FIG12 = Figure(
         "repeats": _REPEATS,
     },
     answers={
-        f"dynacomm.fig12.crossing_{_SHORT[direction]}": partial(_crossing, direction)
-        for direction in DIRECTIONS
+        "dynacomm.fig12.exponent": _exponent,
+        "dynacomm.fig12.crossing_fwd": partial(_crossing, "forward"),
+        "dynacomm.fig12.crossing_bwd": partial(_crossing, "backward"),
     },
-    causes={f"dynacomm.fig12.crossing_{short}": _BISECTING for short in _SHORT.values()},
+    causes={
+        "dynacomm.fig12.crossing_fwd": _BISECTING,
+        "dynacomm.fig12.crossing_bwd": _BISECTING,
+    },
     recorded=True,
     live=True,
-    timings=True,
-)
-
-FIG12_SLOPES = Figure(
-    id="fig12_slopes",
-    compute=slopes,
-    of=(FIG12,),
-    answers={"dynacomm.fig12.exponent": _exponent},
     timings=True,
 )

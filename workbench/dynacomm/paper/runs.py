@@ -85,20 +85,13 @@ def accuracies(
 ) -> pl.DataFrame:
     """Accuracy by epoch, trained under DynaComm's plan and under the sequential one.
 
-    `epochs` are by default the scale's `usual_epochs`. The network stays as it is and both plans
-    are made once, so that the cost model predicts when each epoch ends.
+    `epochs` are by default the scale's `usual_epochs`; `samples` of the data set are drawn by the
+    seed, None are all. Both plans are made once, so that the cost model predicts in ``predicted_s``
+    when each epoch ends. A training that diverged is one row with its ``reason``.
 
     Deviation: a ResNet-20 instead of a ResNet-152, at ``default`` LeNet-5; below scale ``paper``
     other data than CIFAR-10; few workers on slow links of their own. What is claimed, equality,
     depends on none of them.
-
-    Columns ``model, dataset, train_samples, test_samples, workers, planner, reason, epoch, at_s``
-    (virtual), ``loss, train_top1, train_top5, top1, top5, predicted_s`` (the cost model's `at_s`),
-    ``difference_percent`` (simulated over predicted, minus one). A training that diverged is one
-    row with its ``reason``.
-
-    Of the data set, which is chosen as `workbench.reproduction.data.data_set` does, `samples` are
-    drawn by the seed; None are all. If it cannot be had, no other is taken in its place.
     """
     shared = {
         "model": model,
@@ -258,18 +251,14 @@ def simulated_speedups(
 ) -> pl.DataFrame:
     """Fig. 11 by simulation: all workers and servers, every message, shared interfaces.
 
-    Once with equal workers, as the paper's are, and once with speeds that fall evenly from 1 to
-    `slowest`. Every worker plans for its own speed and a fair share of the servers' interfaces.
+    Once with ``equal`` workers, as the paper's are, and once ``unequal``, with speeds that fall
+    evenly from 1 to `slowest`. Every worker plans for its own speed and a fair share of the
+    servers' interfaces. ``speedup`` is over a worker of speed 1 without a network, in the last
+    iteration; ``predicted_speedup`` the cost model's.
 
-    A row per case (``equal``, ``unequal``), number of workers and planner: ``model, batch_size,
-    bandwidth_mbps, case, slowest`` (speed of the slowest worker), ``workers, planner, iteration_s``
-    (the last one simulated), ``speedup`` (over a worker of speed 1 without a network),
-    ``predicted_speedup`` (the cost model's), ``difference_percent`` (simulated over predicted,
-    minus one).
-
-    The cost model knows one worker with its fair share of the bandwidth at all times. Equal workers
-    transfer in lockstep, and that is what they get. Of unequal ones the slowest decides, by the
-    model; in the simulation it transfers alone when the others are done.
+    Equal workers transfer in lockstep, and so get the fair share that the cost model assumes. Of
+    unequal ones the slowest decides, by the model; simulated, it transfers alone when the others
+    are done.
     """
     if not 0 < slowest <= 1:
         raise UserError(f"slowest is {slowest}; it is a speed above 0 and at most 1")
@@ -443,13 +432,11 @@ def replanning(
     keeps it, `known_bandwidth` is told the mean bandwidth of each iteration, the others plan from
     observations since their last plan, which takes what it took the paper for the model.
 
-    Deviation: an epoch has fewer iterations than the paper's 195 except at scale ``paper``, so that
-    a run of minutes has several; `per_epoch` then plans the more often.
+    A row per scenario, policy and iteration: ``planned_every`` is null where there is one plan,
+    ``bandwidth_mbps`` the mean over the iteration, ``transmissions`` are pulls and pushes.
 
-    A row per scenario, policy and iteration: ``model, batch_size, seed, scenario, policy,
-    planned_every`` (iterations under one plan; null if there is but one), ``epoch_iterations`` (of
-    one epoch), ``iteration`` (from 1), ``start_s, duration_s, bandwidth_mbps`` (mean over the
-    iteration), ``transmissions`` (pulls and pushes).
+    Deviation: below scale ``paper`` an epoch has fewer iterations than the paper's, so that a run
+    of minutes has several.
     """
     shared = {
         "model": model,
@@ -539,14 +526,10 @@ def mobile(seed: int, until_s: float) -> Schedule:
 
 
 def replanning_gains(frame: pl.DataFrame) -> pl.DataFrame:
-    """What each policy of `replanning` takes in all.
+    """What each policy of `replanning` takes in all; frames of several runs may be joined.
 
-    Frames of several models, batch sizes, scales or seeds may be joined: each policy is compared
-    with those of its own run.
-
-    A row per run, scenario and policy: ``model, batch_size, seed, scenario, epoch_iterations,
-    policy, planned_every, total_s, gain_percent`` (time saved over static; below 0 if it took
-    more), ``gap_percent`` (time above that with a known bandwidth).
+    A row per run, scenario and policy, with ``total_s, gain_percent`` (time saved over static;
+    below 0 if it took more) and ``gap_percent`` (time above that with a known bandwidth).
     """
     run = ["model", "batch_size", "seed", "scenario", "epoch_iterations"]
 
@@ -568,26 +551,23 @@ SCENARIO_TITLES = {
     "sawtooth": "sawtooth",
     "mobile": "mobile-like (synthetic)",
 }
-
-
-def policy_titles(frame: pl.DataFrame) -> dict[str, str]:
-    """Policies of a frame of `replanning`, by how often they plan in it."""
-    every = dict(frame.select("policy", "planned_every").unique(maintain_order=True).iter_rows())
-    titles = {
-        "static": "planned once",
-        "per_epoch": f"every {every.get('per_epoch')} iterations",
-        "per_iteration": "every iteration",
-        "known_bandwidth": "bandwidth known",
-    }
-    return {policy: title for policy, title in titles.items() if policy in every}
+POLICY_TITLES = {
+    "static": "planned once",
+    "per_epoch": "every epoch",
+    "per_iteration": "every iteration",
+    "known_bandwidth": "bandwidth known",
+}
 
 
 def draw_replanning(frame: pl.DataFrame) -> alt.FacetChart:
     """Iteration time by policy while the bandwidth changes, a row per scenario."""
-    encoded = figures.series("policy", list(policy_titles(frame).values()))
+    drawn = parts.titled(frame, policy=POLICY_TITLES, scenario=SCENARIO_TITLES)
+    encoded = figures.series("policy", parts.present(frame["policy"], POLICY_TITLES))
     del encoded["shape"]  # a point for each iteration would hide the lines
+    iterations = frame["epoch_iterations"][0]
+    beside = ", as in the paper" if iterations == EPOCH else f" (the paper: {EPOCH})"
     lines = (
-        alt.Chart(_policies_titled(frame))
+        alt.Chart(drawn)
         .mark_line(interpolate="step-after", strokeWidth=1.2)
         .encode(
             x=alt.X("start_s:Q", title="virtual seconds", axis=alt.Axis(format="d")),
@@ -596,46 +576,16 @@ def draw_replanning(frame: pl.DataFrame) -> alt.FacetChart:
         )
         .properties(height=110)
     )
-    chart = _by_scenario(lines, frame, "iterations while the bandwidth changes")
-    return chart.resolve_scale(y="independent")
-
-
-def draw_gains(frame: pl.DataFrame) -> alt.FacetChart:
-    """Time that each policy saves over planning once, a row per scenario."""
-    policies = [title for name, title in policy_titles(frame).items() if name != "static"]
-    bars = (
-        alt.Chart(_policies_titled(frame.filter(pl.col("policy") != "static")))
-        .mark_bar()
-        .encode(
-            x=alt.X("gain_percent:Q", title="training time saved, %"),
-            y=alt.Y("policy:N", sort=policies, title=None),
-            color=parts.colour("policy", policies, skip=1, legend=None),
-        )
-        .properties(height=54)
-    )
-    return _by_scenario(bars, frame, "time saved by planning again")
-
-
-def _by_scenario(chart: alt.Chart, frame: pl.DataFrame, subject: str) -> alt.FacetChart:
-    """A row for each scenario; the title says how long an epoch is, beside the paper's."""
-    iterations = frame["epoch_iterations"][0]
-    beside = ", as in the paper" if iterations == EPOCH else f" (the paper: {EPOCH})"
-    return chart.facet(
+    chart: alt.FacetChart = lines.facet(
         facet=alt.Facet("scenario:N", sort=list(SCENARIO_TITLES.values()), title=None),
         columns=1,
         title=[
-            f"{model_title(frame)}: {subject}",
+            f"{model_title(frame)}: iterations while the bandwidth changes",
             f"batch {frame['batch_size'][0]}, one worker, one server (simulated)",
             f"an epoch is {iterations} iterations{beside}",
         ],
     )
-
-
-def _policies_titled(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.with_columns(
-        pl.col("policy").replace_strict(policy_titles(frame)),
-        pl.col("scenario").replace_strict(SCENARIO_TITLES),
-    )
+    return chart.resolve_scale(y="independent")
 
 
 REPLANNING = Figure(
@@ -649,8 +599,6 @@ REPLANNING = Figure(
     recorded=True,
     live=True,
 )
-
-GAINS = Figure(id="replanning_gains", compute=replanning_gains, chart=draw_gains, of=(REPLANNING,))
 
 
 # Table II: what profiling costs on this machine.
@@ -670,12 +618,9 @@ def profiling_costs(
 ) -> pl.DataFrame:
     """What profiling costs on this machine: layers timed one by one against whole iterations.
 
-    The two take turns, so that what else the machine does hits both.
-
-    A row per model: ``model, batch_size, layers, layers_s`` (an iteration with a clock between
-    layers: the sum of all layers), ``iteration_s`` (one without, and its interquartile range
-    ``iteration_iqr_s``), ``ratio`` of the two, whether that is ``within_15_percent`` of 1, and
-    ``loss_percent`` of training speed.
+    The two take turns, so that what else the machine does hits both. A row per model: ``layers_s``
+    is the sum of all layers, with a clock between them, ``iteration_s`` an iteration without, with
+    its interquartile range, ``ratio`` that of the two, ``loss_percent`` that of training speed.
     """
     points = [{"model": model, "batch_size": size} for model, size in batch_sizes.items()]
     return sweep(

@@ -74,9 +74,8 @@ class Constants:
 class Testbed:
     """Workers and servers of the paper, with any bandwidth and number of workers.
 
-    All workers transfer at the same time. Each gets the servers' joint bandwidth divided by the
-    number of workers, but no more than its own interface carries; the paper states the servers'
-    interface only, and the workers' is taken to be the same.
+    All workers transfer at the same time. Each gets a fair share of the servers' joint bandwidth,
+    but no more than its own interface carries, which is taken to be as fast as a server's.
     """
 
     __test__ = False  # pytest: not a test case, whatever the name
@@ -104,10 +103,9 @@ class Testbed:
         )
 
     def speed(self, model: str) -> float:
-        """Samples a second of one worker without a network.
+        """Samples a second of one worker without a network (Table II).
 
-        Stated in Table II for four models. Any other of the zoo runs at the geometric mean of their
-        FLOP rates, which differ by a factor of two.
+        Models without a stated speed run at the geometric mean of the others' FLOP rates.
         """
         if model in self.samples_per_s:
             return self.samples_per_s[model]
@@ -138,10 +136,9 @@ class Testbed:
     def speedup(self, model: str, batch_size: int, plan: Plan) -> float:
         """Samples a second of all workers over those of one worker without a network (Fig. 11).
 
-        Deviation: the paper does not say what "single worker training speed" includes. Read as
-        Table II's local speed it agrees best with Figs. 5 and 6; those leave no room for a
-        speed-up below 7.9, so a worker must also wait between its last push and its next pull.
-        That wait is modelled as the servers' aggregation.
+        Deviation: "single worker training speed" is read as Table II's local speed, which agrees
+        best with Figs. 5 and 6. Those leave no room for a speed-up as low as the paper's, so a
+        worker must also wait between its last push and its next pull: for the servers' aggregation.
         """
         alone_s = batch_size / self.speed(model)
         done = iteration(self.costs(model, batch_size), plan)
@@ -202,14 +199,8 @@ def iteration_ends_s(run: Run) -> list[float]:
     return ends.sort("label")["end_s"].to_list()
 
 
-@lru_cache
-def paper_testbed() -> Testbed:
-    """The testbed as the paper states it, with the fitted constants."""
-    return stated_testbed(Constants.load())
-
-
 def stated_testbed(constants: Constants) -> Testbed:
-    """The testbed as the paper states it, with other constants."""
+    """The testbed as the paper states it, with these constants."""
     return Testbed(
         samples_per_s=_STATED["samples_per_s_off"],
         constants=constants,
@@ -219,10 +210,15 @@ def stated_testbed(constants: Constants) -> Testbed:
     )
 
 
+@lru_cache
+def paper_testbed() -> Testbed:
+    """The testbed as the paper states it, with the fitted constants."""
+    return stated_testbed(Constants.load())
+
+
 def variant(workers: int, bandwidth_mbps: float, overhead_ms: float | None = None) -> Testbed:
     """The paper's testbed with other links; None leaves the fitted overhead."""
     base = paper_testbed()
-    constants = base.constants
-    if overhead_ms is not None:
-        constants = replace(constants, overhead_ms=overhead_ms)
+    overhead_ms = base.constants.overhead_ms if overhead_ms is None else overhead_ms
+    constants = replace(base.constants, overhead_ms=overhead_ms)
     return replace(base, workers=workers, bandwidth_mbps=bandwidth_mbps, constants=constants)
