@@ -89,8 +89,17 @@ class Setup(training.WholeBatches):
             held = policy.held(tier, len(pieces))
             own = [flat.layout.layers_slice(first, last) for first, last in held]
             on = pieces.on(replica.module)
-            given = tier, on, replica, own, self.sgd, seed, ends, self.objective
-            learners.append(TierLearner(*given))
+            learner = TierLearner(
+                tier=tier,
+                pieces=on,
+                flat=replica,
+                own=own,
+                sgd=self.sgd,
+                seed=seed,
+                epoch_ends=ends,
+                objective=self.objective,
+            )
+            learners.append(learner)
         programs = programs_of(
             problem,
             policy,

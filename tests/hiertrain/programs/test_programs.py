@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from itertools import permutations
 from typing import Any
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 
 from tests.hiertrain.strategies import chains, hybrids, problems
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
+from workbench.hiertrain.programs.learning import TierLearner
 from workbench.hiertrain.programs.network import cluster_of, programs_of
+from workbench.hiertrain.programs.worker import Idle
 from workbench.runtime import Run, simulate
 from workbench.utils.checks import UnknownNameError
 
@@ -181,3 +184,11 @@ def test_what_does_not_fit_is_refused() -> None:
         programs_of(SMALL, Hybrid(TIERS, 0, 0, 8, 0, 0), 0)
     with pytest.raises(UnknownNameError, match="Did you mean 'interfaces'"):
         cluster_of(SMALL, "interface")
+
+
+def test_idle_learner_has_no_method_that_a_learner_lacks() -> None:
+    with pytest.raises(AttributeError):
+        Idle().forwards  # type: ignore[attr-defined]  # noqa: B018
+    assert isinstance(copy.deepcopy(Idle()), Idle)
+    own = {name for name in vars(Idle) if not name.startswith("_")} - {"nothing", "two"}
+    assert own <= {name for name in dir(TierLearner) if not name.startswith("_")}

@@ -101,8 +101,9 @@ class Worker:
             return tensors
         place = DIRECTIONS.index(direction), TIERS.index(self.tier)
         own = self.share * samples
+        passed = self.learner.forward if direction == "forward" else self.learner.backward
         return await context.compute(
-            partial(getattr(self.learner, direction), first, last, tensors),
+            partial(passed, first, last, tensors),
             cost_s=float(own * self.problem.span_s[*place, first - 1, last]),
             lane=direction,
             label=f"layers {first}-{last}, {own:g} samples",
