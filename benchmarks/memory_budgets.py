@@ -29,11 +29,11 @@ from torch import Tensor, nn
 from torch._functorch import config as functorch
 
 from workbench import memory, training
-from workbench.graphs.recorder import tensors_in
 from workbench.memory.fitting.loss import usual_loss
 from workbench.memory.fitting.planning import storage_bytes
 from workbench.memory.measured import allocations
 from workbench.memory.recomputation import BudgetError
+from workbench.profiles.recorder import tensors_in
 from workbench.zoo import MODELS, build
 
 SHARES = (0.75, 0.5, 0.35)

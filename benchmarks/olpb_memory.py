@@ -18,7 +18,7 @@ from collections.abc import Callable
 from time import perf_counter, process_time
 from typing import TypeVar
 
-from workbench import graphs, training
+from workbench import memory, training
 from workbench.memory import PLANNERS, plan_memory
 from workbench.memory.chen import chen
 from workbench.memory.dataflow import dataflow
@@ -76,7 +76,7 @@ def times() -> list[bool]:
         return 1e3 * statistics.median(timed(call, process_time)[1] for _ in range(TURNS))
 
     graph, trace_s = timed(
-        lambda: graphs.trace("inception_v3", batch_size=2, training=True), process_time
+        lambda: memory.trace("inception_v3", batch_size=2, training=True), process_time
     )
     flow = dataflow(graph)
     share = 1100 / len(flow.steps)

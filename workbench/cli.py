@@ -641,7 +641,7 @@ def _refuse(refused: bool, options: dict[str, Any], why: str) -> None:
 @contextmanager
 def _traced(otherwise: str) -> Iterator[None]:
     """Say what follows for a command where a model's operators depend on its data."""
-    from workbench.graphs.graph import UntraceableError
+    from workbench.profiles.graph import UntraceableError
 
     try:
         yield

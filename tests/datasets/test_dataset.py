@@ -13,7 +13,7 @@ from tests.refusals import refusals
 from workbench.datasets import IGNORED, Dataset, DatasetError, NamedArrays, load
 from workbench.datasets.dataset import check_dataset
 from workbench.datasets.images import fit_images
-from workbench.graphs.inputs import read_inputs
+from workbench.profiles.inputs import read_inputs
 from workbench.utils.checks import UserError
 
 DIGITS = load("digits")

@@ -6,17 +6,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.graphs.modules import COMPLEX, NAMES, Calling, complex_module, made
-from tests.graphs.test_functional import SMALL, of_zoo
 from tests.long import usually
-from workbench.graphs import trace
-from workbench.graphs.graph import OperatorGraph
-from workbench.graphs.optimiser import optimise
+from tests.memory.tracing.modules import COMPLEX, NAMES, Calling, complex_module, made
+from tests.memory.tracing.test_functional import SMALL, of_zoo
+from workbench.memory import trace
 from workbench.memory.arena import Arena
 from workbench.memory.executor import run
+from workbench.memory.optimiser import optimise
 from workbench.memory.orders import ORDERS
 from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.recomputation import BudgetError
+from workbench.profiles.graph import OperatorGraph
 from workbench.zoo import MODELS
 
 

@@ -14,12 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tests.graphs.modules import Calling
 from tests.memory.flows import chain, training_chains
+from tests.memory.tracing.modules import Calling
 from tests.oracles.recomputation import least_work, work
 from tests.refusals import refusals
-from workbench.graphs import trace
-from workbench.memory import budgets
+from workbench.memory import budgets, trace
 from workbench.memory.budgets import POINTS, trade
 from workbench.memory.checkmate import checkmate
 from workbench.memory.chen import chen

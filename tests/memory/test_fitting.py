@@ -17,12 +17,10 @@ import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tests.graphs.modules import COMPLEX, Calling, complex_module
 from tests.long import usually
+from tests.memory.tracing.modules import COMPLEX, Calling, complex_module
 from tests.refusals import refusals
 from workbench import memory
-from workbench.graphs.graph import OperatorGraph
-from workbench.graphs.recorder import tensors_in
 from workbench.memory.dataflow import dataflow
 from workbench.memory.fitting import Fitted
 from workbench.memory.fitting.loss import usual_loss
@@ -31,6 +29,8 @@ from workbench.memory.fitting.planning import step_of
 from workbench.memory.fitting.profile import Profile, profiled
 from workbench.memory.measured import allocations
 from workbench.memory.recomputation import BudgetError, least_bytes
+from workbench.profiles.graph import OperatorGraph
+from workbench.profiles.recorder import tensors_in
 from workbench.utils.checks import UserError
 
 Make = Callable[[], nn.Module]

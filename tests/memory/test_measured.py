@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from workbench.graphs import trace
+from workbench.memory import trace
 from workbench.memory.dataflow import dataflow
 from workbench.memory.lifetimes import lifetimes
 from workbench.memory.measured import allocations, measure_memory

@@ -11,18 +11,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.graphs.modules import Calling
 from tests.long import usually
-from workbench.graphs import trace
-from workbench.graphs.graph import OperatorGraph
-from workbench.graphs.optimiser import optimise
+from tests.memory.tracing.modules import Calling
+from workbench.memory import trace
 from workbench.memory.arena import Arena
 from workbench.memory.dataflow import ALIGNMENT, dataflow
 from workbench.memory.fitting.profile import workspace_bytes
 from workbench.memory.measured import allocations
+from workbench.memory.optimiser import optimise
 from workbench.memory.planning import plan_memory
 from workbench.memory.process import OPTIMIZERS, beside_bytes, needs
 from workbench.memory.report import survey, total
+from workbench.profiles.graph import OperatorGraph
 from workbench.utils.checks import UnknownNameError
 from workbench.zoo import build
 

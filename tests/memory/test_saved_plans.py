@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.graphs.modules import Calling
+from tests.memory.tracing.modules import Calling
 from workbench import memory
 from workbench.memory.fitting import Fitted, planning
 from workbench.memory.fitting.loss import usual_loss

@@ -16,8 +16,8 @@ from torch.nn import functional as F  # noqa: N812
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.graphs.modules import Calling
 from tests.long import usually
+from tests.memory.tracing.modules import Calling
 from tests.oracles.profiles_chain import chain_rows
 from tests.profiles.modules import (
     Autoencoder,
@@ -28,8 +28,13 @@ from tests.profiles.modules import (
     Siamese,
     TwoInputs,
 )
-from workbench.graphs import By, UntraceableError
-from workbench.profiles import ModelProfile, measure_layer_times, profile_model
+from workbench.profiles import (
+    By,
+    ModelProfile,
+    UntraceableError,
+    measure_layer_times,
+    profile_model,
+)
 from workbench.zoo import MODELS, build
 
 BY_LAYERS = {

@@ -14,8 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.profiles.modules import DataDependent, Functional, Siamese
-from workbench.graphs import UntraceableError
-from workbench.profiles import measure_layer_times, profile_model, stopwatch
+from workbench.profiles import UntraceableError, measure_layer_times, profile_model, stopwatch
 from workbench.zoo import build, googlenet, resnet
 
 

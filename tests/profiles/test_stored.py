@@ -7,8 +7,7 @@ import json
 import pytest
 
 from tests.long import usually
-from workbench.graphs import inputs_of
-from workbench.profiles import analytic, moved_bytes, profile_model
+from workbench.profiles import analytic, inputs_of, moved_bytes, profile_model
 from workbench.profiles.analytic import STORED, stored_costs, zoo_as_json
 from workbench.zoo import MODELS, build
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.graphs import test_transformers as others
-from tests.graphs.test_functional import same
 from tests.long import usually
+from tests.memory.tracing import test_transformers as others
+from tests.memory.tracing.test_functional import same
 from tests.training.systems import (
     ALONE,
     BATCH,
@@ -29,7 +29,7 @@ from tests.training.systems import (
     tiers,
     train_several,
 )
-from workbench import datasets, dynacomm, graphs, hiertrain, olpb
+from workbench import datasets, dynacomm, hiertrain, memory, olpb
 from workbench.clusters import Link, Node, full_mesh
 from workbench.comparison import compare
 from workbench.comparison.learning import train_methods
@@ -221,7 +221,7 @@ def test_all_methods_are_compared_and_simulated(name: str) -> None:
 def test_a_step_by_a_memory_plan_is_the_models_own(name: str) -> None:
     model, data = MODELS[name]()
     module = make_model(model, data, 0)
-    graph = graphs.trace(module, data.inputs, 2, training=True)
+    graph = memory.trace(module, data.inputs, 2, training=True)
     args, named = tensors_of(data.x_train[:2])
     given = (*args, *named.values(), torch.zeros(graph.inputs[-1].shape, dtype=torch.int64))
     plan = plan_memory(graph, rounds=0)

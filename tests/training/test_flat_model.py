@@ -18,8 +18,7 @@ from tests.long import usually
 from tests.profiles.modules import DataDependent, RandomGraph
 from tests.training.modules import Awkward, Dropping
 from workbench import zoo
-from workbench.graphs import inputs_of
-from workbench.profiles import ModelProfile, profile_model
+from workbench.profiles import ModelProfile, inputs_of, profile_model
 from workbench.training import (
     Layout,
     average_buffers,

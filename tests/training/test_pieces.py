@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from tests.graphs.attention import MODULES as ATTENTION
-from tests.graphs.attention import SHAPE as ATTENTION_SHAPE
 from tests.long import usually
+from tests.profiles.attention import MODULES as ATTENTION
+from tests.profiles.attention import SHAPE as ATTENTION_SHAPE
 from tests.profiles.modules import (
     Autoencoder,
     DataDependent,
@@ -28,8 +28,7 @@ from tests.profiles.modules import (
 from tests.refusals import refusals
 from tests.training.modules import Awkward, Dropping
 from workbench import zoo
-from workbench.graphs import UntraceableError
-from workbench.profiles import ModelProfile, profile_model
+from workbench.profiles import ModelProfile, UntraceableError, profile_model
 from workbench.training import cut, fixed_threads, flatten, seeded
 
 # Small images, where the model takes them.

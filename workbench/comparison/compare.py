@@ -16,8 +16,8 @@ from workbench.comparison.memory import memory_of
 from workbench.comparison.methods import EQUAL, METHODS, Method, Plan, plans
 from workbench.comparison.problem import Problem
 from workbench.comparison.threshold import Threshold, named, threshold
-from workbench.graphs.inputs import InputShape
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
+from workbench.profiles.inputs import InputShape
 from workbench.runtime import progress
 from workbench.utils.checks import check_name
 from workbench.utils.numbers import bytes_as_text, three_digits

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.graphs.inputs import InputShape
 from workbench.memory import needs, plan_memory
 from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.profiles import ModelProfile
+from workbench.profiles.inputs import InputShape
 
 if TYPE_CHECKING:
     import torch
@@ -90,7 +90,7 @@ def memory_of(
         return None
     if isinstance(model, str) and input_shape is None:
         return _of_zoo(model)
-    from workbench.graphs.graph import UntraceableError
+    from workbench.profiles.graph import UntraceableError
 
     memory = StepMemory(partial(_traced, model, input_shape, input_dtype), (FEW, MANY))
     try:
@@ -111,9 +111,9 @@ def _traced(
     input_dtype: str | None,
     samples: int,
 ) -> Dataflow:
-    from workbench.graphs import trace
-    from workbench.graphs.optimiser import optimise
+    from workbench.memory import trace
     from workbench.memory.dataflow import dataflow
+    from workbench.memory.optimiser import optimise
 
     graph = trace(model, input_shape, samples, True, input_dtype=input_dtype)
     return dataflow(optimise(graph).graph)

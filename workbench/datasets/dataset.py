@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.datasets.images import fit_images
-from workbench.graphs.inputs import Input
+from workbench.profiles.inputs import Input
 from workbench.utils.checks import UserError, check_whole
 
 Labels = NDArray[np.int64]

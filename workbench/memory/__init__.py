@@ -1,12 +1,13 @@
 """The memory of any model's step: an order, a place for each result, and what a budget costs.
 
->>> from workbench import graphs, memory
->>> plan = memory.plan_memory(graphs.trace("lenet5", batch_size=8, training=True))
+>>> from workbench import memory
+>>> plan = memory.plan_memory(memory.trace("lenet5", batch_size=8, training=True))
 >>> plan.total_bytes == plan.bound_bytes
 True
 
-`plan_memory` orders the operators of a graph and gives each result its place in one block, within a
-budget if asked, by computing some again; `run` runs the graph, and an `Arena` does in that block.
+`trace` records a model's operators as a graph, which `optimise` makes smaller and `run` runs.
+`plan_memory` orders them and gives each result its place in one block, within a budget if asked, by
+computing some again; an `Arena` runs the graph in that block.
 `needs` says what a process takes that runs it, `trade` what each budget costs, `measure_memory`
 what PyTorch takes; `stored_dataflow` knows the models of the zoo without PyTorch; `pack` places
 buffers alone.
@@ -25,6 +26,7 @@ from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.process import Needs, needs
 from workbench.memory.recomputation import BudgetError
 from workbench.memory.stored_dataflows import stored_dataflow
+from workbench.memory.tracing import trace
 
 if TYPE_CHECKING:
     from workbench.memory.arena import Arena
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from workbench.memory.fitting import fit, largest_batch, load_fit
     from workbench.memory.fitting.profile import workspace_bytes
     from workbench.memory.measured import measure_memory
+    from workbench.memory.optimiser import optimise
 
 __all__ = [
     "ORDERS",
@@ -50,10 +53,12 @@ __all__ = [
     "load_fit",
     "measure_memory",
     "needs",
+    "optimise",
     "pack",
     "plan_memory",
     "run",
     "stored_dataflow",
+    "trace",
     "trade",
     "workspace_bytes",
 ]
@@ -64,6 +69,7 @@ _WITH_TORCH = {
     "largest_batch": "fitting",
     "load_fit": "fitting",
     "measure_memory": "measured",
+    "optimise": "optimiser",
     "run": "executor",
     "workspace_bytes": "fitting.profile",
 }

@@ -12,9 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from workbench.graphs.graph import View
-from workbench.graphs.private import OpOverload
-from workbench.graphs.recorder import writes
 from workbench.memory.dataflow import Step
 from workbench.memory.executor import (
     Call,
@@ -27,6 +24,9 @@ from workbench.memory.executor import (
     span,
 )
 from workbench.memory.plan import MemoryPlan
+from workbench.profiles.graph import View
+from workbench.profiles.private import OpOverload
+from workbench.profiles.recorder import writes
 from workbench.utils.checks import UserError, check_kind
 
 

@@ -8,13 +8,13 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from workbench.graphs.graph import OperatorGraph
 from workbench.memory.dataflow import Dataflow, flow_of
 from workbench.memory.lifetimes import plain_bytes
 from workbench.memory.orders import least_bound
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import least_budget, plan_memory
 from workbench.memory.recomputation import BudgetError, cost
+from workbench.profiles.graph import OperatorGraph
 from workbench.utils.checks import listed, parse_budget
 
 POINTS = 12

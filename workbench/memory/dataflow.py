@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.graphs.graph import Operator, OperatorGraph, trained_statistics
+from workbench.profiles.graph import Operator, OperatorGraph, trained_statistics
 from workbench.utils.checks import UserError, check_kind, check_whole
 
 ALIGNMENT = 64

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from workbench.graphs.graph import Operand, Operator, OperatorGraph, View
-from workbench.graphs.private import OpOverload, has_kernel, neg_view
-from workbench.graphs.recorder import returned, view_of
-from workbench.graphs.recording import held_tensors
+from workbench.profiles.copies import held_tensors
+from workbench.profiles.graph import Operand, Operator, OperatorGraph, View
+from workbench.profiles.private import OpOverload, has_kernel, neg_view
+from workbench.profiles.recorder import returned, view_of
 from workbench.utils.checks import UserError
 
 Registers = dict[int, Tensor]

@@ -16,13 +16,13 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from workbench.graphs.functional import LEARNING_RATE, Loss, default_loss
-from workbench.graphs.graph import OperatorGraph
-from workbench.graphs.private import memory_events
 from workbench.memory.arena import Arena
 from workbench.memory.executor import check_inputs
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import plan_memory
+from workbench.memory.tracing.functional import LEARNING_RATE, Loss, default_loss
+from workbench.profiles.graph import OperatorGraph
+from workbench.profiles.private import memory_events
 from workbench.utils.checks import UserError, check_whole
 
 
@@ -71,7 +71,7 @@ def measure_memory(
     Parameters
     ----------
     graph, loss
-        Of `workbench.graphs.trace`, optimised or not, and the loss that it was traced with. Its
+        Of `workbench.memory.trace`, optimised or not, and the loss that it was traced with. Its
         module is not changed.
     inputs
         As `Arena.run` takes them: for a step of training, classes come last.

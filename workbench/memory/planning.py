@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.graphs.graph import OperatorGraph
 from workbench.memory.dataflow import ALIGNMENT, Dataflow, check_order, flow_of
 from workbench.memory.lifetimes import Lifetimes, lifetimes, plain_bytes
 from workbench.memory.orders import ORDERS
@@ -17,6 +16,7 @@ from workbench.memory.packing import ROUNDS, pack
 from workbench.memory.pebble import pebble
 from workbench.memory.plan import MemoryPlan, certify
 from workbench.memory.recomputation import BudgetError, least_bytes, least_room, within
+from workbench.profiles.graph import OperatorGraph
 from workbench.utils.checks import check_whole, choose, listed, parse_budget
 from workbench.utils.numbers import bytes_as_text
 
@@ -65,7 +65,7 @@ def plan_memory(
     Parameters
     ----------
     graph
-        Of `workbench.graphs.trace`.
+        Of `workbench.memory.trace`.
     planner
         A name in `PLANNERS`.
     budget

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.graphs.inputs import InputShape
 from workbench.memory.dataflow import Dataflow, dataflow
 from workbench.memory.lifetimes import plain_bytes
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import PLANNERS, least_budget, plan_memory
 from workbench.memory.process import OPTIMIZERS, Needs, beside_bytes, needs
 from workbench.memory.recomputation import BudgetError
+from workbench.profiles.inputs import InputShape
 from workbench.utils import terminal
 from workbench.utils.checks import check_name, parse_budget, parse_bytes
 from workbench.utils.numbers import bytes_as_text, three_digits
@@ -75,9 +75,9 @@ def survey(
     model is traced, and each kind of operator run once, alone. Raises ValueError: a model that
     cannot be traced, an unknown planner or optimizer, or a budget that is none.
     """
-    from workbench.graphs import trace
-    from workbench.graphs.optimiser import optimise
     from workbench.memory.fitting.profile import workspace_bytes
+    from workbench.memory.optimiser import optimise
+    from workbench.memory.tracing import trace
 
     check_name("optimizer", optimizer, OPTIMIZERS)
     names = list(PLANNERS) if planner is None else [check_name("planner", planner, PLANNERS)]

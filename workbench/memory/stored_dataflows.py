@@ -48,8 +48,8 @@ def traced_dataflow(
     model: str, batch_size: int = 1, training: bool = False, optimised: bool = True
 ) -> Dataflow:
     """As `stored_dataflow`, but traced, which takes seconds."""
-    from workbench.graphs import trace
-    from workbench.graphs.optimiser import optimise
+    from workbench.memory.optimiser import optimise
+    from workbench.memory.tracing import trace
 
     graph = trace(model, batch_size=batch_size, training=training)
     return dataflow(optimise(graph).graph if optimised else graph)
@@ -57,8 +57,8 @@ def traced_dataflow(
 
 def forms(model: str, training: bool) -> Iterator[tuple[str, bytes]]:
     """Trace a model at several batch sizes; what is to be stored of it, by name."""
-    from workbench.graphs import trace
-    from workbench.graphs.optimiser import optimise
+    from workbench.memory.optimiser import optimise
+    from workbench.memory.tracing import trace
 
     @cache
     def traced(batch_size: int) -> tuple[Columns, Columns]:

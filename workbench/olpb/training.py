@@ -322,8 +322,8 @@ def _tape(
     setup: Setup, flat: training.FlatModel, batches: Batches, *, unfrozen: bool = False
 ) -> Tape:
     """What a gradient passes through; with `unfrozen`, as if no parameter were frozen."""
-    from workbench.graphs.recording import unfreeze
     from workbench.olpb.programs.learning import traced_batch
+    from workbench.profiles.copies import unfreeze
 
     module = flat.module
     if unfrozen:

@@ -12,12 +12,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workbench.graphs import By, Layers, find_layers, follow, inputs_of
-from workbench.graphs.graph import OperatorGraph, View
-from workbench.graphs.inputs import Inputs, InputShape
-from workbench.graphs.layers import CONSTANT
-from workbench.graphs.tracing import BATCH
+from workbench.profiles.graph import OperatorGraph, View
+from workbench.profiles.inputs import Inputs, InputShape, inputs_of
+from workbench.profiles.layers import CONSTANT, Layers, find_layers
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
+from workbench.profiles.tracing import BATCH, By, follow
 from workbench.utils.files import DATA
 from workbench.zoo import MODELS
 
@@ -48,7 +47,7 @@ def profile_model(
 ) -> ModelProfile:
     """Profile a model of the zoo or any module: its chain of layers and what each costs.
 
-    See `workbench.graphs.layers` for the rule that makes it a chain. The module is traced in
+    See `workbench.profiles.layers` for the rule that makes it a chain. The module is traced in
     training mode, forward and backward, and not touched. What the zoo's models cost at their own
     input shapes is stored (`STORED`).
 
@@ -61,7 +60,7 @@ def profile_model(
     Parameters
     ----------
     model, input_shape, input_dtype, by
-        As for `workbench.graphs.trace`, whose errors it raises.
+        As for `workbench.memory.trace`, whose errors it raises.
     name
         What to call a user's module; its class's name by default.
     """

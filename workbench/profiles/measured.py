@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from workbench.graphs import By, find_layers, follow, inputs_of
-from workbench.graphs.inputs import InputShape, arguments, make_inputs
-from workbench.graphs.tracing import check_by
+from workbench.profiles.inputs import InputShape, arguments, inputs_of, make_inputs
 from workbench.profiles.layer_times import SCHEMA, LayerTimes
+from workbench.profiles.layers import find_layers
+from workbench.profiles.tracing import By, check_by, follow
 from workbench.utils import instruction_set
 from workbench.utils.checks import UserError, check_whole
 from workbench.zoo import build
@@ -64,8 +64,9 @@ def measure_layer_times(
     if warmup < 0 or repeats < 1:
         raise UserError(f"warmup={warmup}, repeats={repeats}: at least 0 and at least 1, please")
 
-    from workbench.graphs.recording import learning, real_copy, record
     from workbench.profiles import stopwatch
+    from workbench.profiles.copies import real_copy
+    from workbench.profiles.recording import learning, record
 
     check_device(device)
     title = name or (model if isinstance(model, str) else type(model).__name__)

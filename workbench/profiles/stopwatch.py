@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from workbench.graphs.autograd_nodes import NodeCounter, nodes_behind, owner
-from workbench.graphs.private import next_sequence_number
-from workbench.graphs.recorder import tensors_in
-from workbench.graphs.recording import layers_by_module, run_backward
+from workbench.profiles.autograd_nodes import NodeCounter, nodes_behind, owner
+from workbench.profiles.private import next_sequence_number
+from workbench.profiles.recorder import tensors_in
+from workbench.profiles.recording import layers_by_module, run_backward
 from workbench.utils.checks import UserError
 
 

@@ -21,8 +21,8 @@ from itertools import accumulate, pairwise
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.graphs import By, find_layers, follow
-from workbench.graphs.inputs import InputShape
+from workbench.profiles import By, find_layers, follow
+from workbench.profiles.inputs import InputShape
 from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.datasets import Dataset
-    from workbench.graphs.inputs import Input
     from workbench.profiles import ModelProfile
+    from workbench.profiles.inputs import Input
 
     Model = str | torch.nn.Module | Callable[[], torch.nn.Module]
 
@@ -183,7 +183,7 @@ def check_model(
         if objective is CLASSES and outputs is None and named.input_dtype == "float32":
             return
     model, dataset = _check_kind(model), check_dataset(dataset)
-    from workbench.graphs.recording import check_has_parameters
+    from workbench.profiles.copies import check_has_parameters
 
     module = make_model(model, dataset, seed, outputs)
     name = model if isinstance(model, str) else type(module).__name__

@@ -1,8 +1,9 @@
 """A module cut into its layers, each of which can run alone.
 
 The layers are those of the module's profile, and what crosses a cut is what the profile counts,
-samples first. Calls are traced by `workbench.graphs`: torch.fx, and so its ``split_module``,
-follows no loop over a tensor's parts or sizes, and leaves PyTorch's own transformers in one piece.
+samples first. Calls are traced by `workbench.profiles.calls`: torch.fx, and so its
+``split_module``, follows no loop over a tensor's parts or sizes, and leaves PyTorch's own
+transformers in one piece.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from workbench.graphs import find_layers, follow, inputs_of
-from workbench.graphs.inputs import Inputs, InputShape
-from workbench.graphs.layers import CONSTANT
+from workbench.profiles import find_layers, follow, inputs_of
+from workbench.profiles.inputs import Inputs, InputShape
+from workbench.profiles.layers import CONSTANT
 from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from workbench.graphs.calls import Call, CallGraph
+    from workbench.profiles.calls import Call, CallGraph
 
     Modes = tuple[bool, ...]
 
@@ -308,7 +309,7 @@ class Pieces:
         return tuple(used & names for used in self.calls.names_used)
 
     def _traced(self) -> LayeredCalls:
-        from workbench.graphs.calls import trace_calls
+        from workbench.profiles.calls import trace_calls
 
         name = type(self.module).__name__
         calls = LayeredCalls(name, trace_calls(self.module, self._inputs))

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from workbench.datasets import Dataset
     from workbench.datasets.dataset import Samples
-    from workbench.graphs.inputs import Input
     from workbench.profiles import ModelProfile
+    from workbench.profiles.inputs import Input
     from workbench.training.models import Model
 
 

@@ -24,7 +24,7 @@ def named_model(name: str, inputs: str | None) -> tuple[Any, Any]:
 
     `inputs` is written as in ``--inputs``; None where the zoo knows what its model takes.
     """
-    from workbench.graphs.inputs import read_inputs
+    from workbench.profiles.inputs import read_inputs
     from workbench.zoo import MODELS
 
     is_own = ":" in name or name.endswith(".py")

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from tests.graphs.attention import SHAPE, Encoder
 from tests.hiertrain.strategies import any_problem, chains, hybrids
 from tests.oracles.training import train_alone
+from tests.profiles.attention import SHAPE, Encoder
 from workbench import datasets, training, zoo
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, iteration
 from workbench.hiertrain.algorithms import PLANNERS

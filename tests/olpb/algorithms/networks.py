@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tests.graphs.modules import Calling
+from tests.memory.tracing.modules import Calling
 
 
 def residual(m: Any, x: Tensor) -> Any:

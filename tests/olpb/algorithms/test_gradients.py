@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from tests.graphs.modules import Calling
+from tests.memory.tracing.modules import Calling
 from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, example
 from tests.oracles import olpb_scan as oracle
 from workbench.olpb.algorithms import jacobians

@@ -13,7 +13,7 @@ from torch import nn
 
 from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, example
 from tests.oracles import olpb_scan as oracle
-from workbench import graphs
+from workbench import memory
 from workbench.olpb.algorithms.levels import (
     UNITS,
     Flow,
@@ -62,7 +62,7 @@ def test_networks(name: str, unit: str) -> None:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_traced_graph_has_the_levels_of_a_pass_with_numbers(unit: str) -> None:
-    traced = flow(graphs.trace("lenet5", batch_size=2, training=True))
+    traced = flow(memory.trace("lenet5", batch_size=2, training=True))
     module, x = build("lenet5", "cpu"), torch.zeros(2, 1, 28, 28)
     recorded = record(module, x, torch.tensor([0, 1])).flow
     assert traced.names == recorded.names
@@ -72,12 +72,12 @@ def test_a_traced_graph_has_the_levels_of_a_pass_with_numbers(unit: str) -> None
 
 def test_a_traced_graph_begins_where_something_is_trained() -> None:
     module = nn.Sequential(nn.Linear(4, 4).requires_grad_(False), nn.ReLU(), nn.Linear(4, 2))
-    traced = flow(graphs.trace(module, (4,), batch_size=2, training=True))
+    traced = flow(memory.trace(module, (4,), batch_size=2, training=True))
     assert traced.names == record(module, torch.zeros(2, 4), torch.tensor([0, 1])).flow.names
 
 
 def test_methods_are_groups_of_operators_or_of_layers() -> None:
-    network = flow(graphs.trace("lenet5", batch_size=2, training=True))
+    network = flow(memory.trace("lenet5", batch_size=2, training=True))
     assert olpb(network, 3) == groups(network, "operator", 3)
     assert bppsa(network) == groups(network, "matrix_layer", 1)
 
@@ -88,7 +88,7 @@ def test_listing_algorithms_imports_no_pytorch() -> None:
 
 
 def test_a_large_model_without_its_numbers() -> None:
-    found = flow(graphs.trace("resnet18", training=True, batch_size=2))
+    found = flow(memory.trace("resnet18", training=True, batch_size=2))
     # 17 convolutions one after the other, 3 more on skips beside them, and the last layer.
     assert sum(found.weighted) == 21
     assert len(groups(found, "matrix_layer")) == 18

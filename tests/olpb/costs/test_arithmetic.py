@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tests.graphs.modules import Calling
+from tests.memory.tracing.modules import Calling
 from tests.olpb.algorithms import networks
-from workbench.graphs.recording import record
 from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
 from workbench.olpb.algorithms.scans import SCANS
 from workbench.olpb.algorithms.schedules import schedule
 from workbench.olpb.costs.arithmetic import as_arithmetic_costs, elements_of, network_elements
+from workbench.profiles.recording import record
 
 CUTS = [("operator", 1), ("operator", 2), ("operator", 3), ("matrix_layer", 1)]
 

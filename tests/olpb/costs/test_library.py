@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.graphs.modules import Calling
+from tests.memory.tracing.modules import Calling
 from workbench import zoo
 from workbench.olpb.costs.arithmetic import network_elements
 from workbench.olpb.costs.backward import UNITS, subtasks

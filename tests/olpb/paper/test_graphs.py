@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from workbench.graphs.optimiser import optimise
+from workbench.memory.optimiser import optimise
 from workbench.olpb.paper import graphs as paper
 from workbench.reproduction.claims import paper_value
 

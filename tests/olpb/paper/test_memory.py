@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from torch import Tensor, nn
 
-from tests.graphs.modules import Calling
+from tests.memory.tracing.modules import Calling
 from workbench import figures
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.planning import PLANNERS, plan_memory

@@ -15,7 +15,7 @@ from workbench import datasets
 from workbench.comparison.problem import Problem
 from workbench.datasets import partition
 from workbench.datasets.dataset import check_dataset
-from workbench.graphs.inputs import Input, inputs_of
+from workbench.profiles.inputs import Input, inputs_of
 from workbench.training import Sgd
 from workbench.training.models import check_model
 from workbench.training.objective import objective_of

@@ -21,8 +21,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from workbench.graphs.recorder import tensors_in
-from workbench.graphs.recording import check_has_parameters
 from workbench.memory.fitting.loss import Loss, LossProfile, usual_loss
 from workbench.memory.fitting.module import Fitted, Plans, check_module, plain_of
 from workbench.memory.fitting.planning import Fit, read_fit, step_of
@@ -30,6 +28,8 @@ from workbench.memory.fitting.profile import Profile
 from workbench.memory.measured import ONE_AT_A_TIME
 from workbench.memory.process import OPTIMIZERS
 from workbench.memory.recomputation import BudgetError
+from workbench.profiles.copies import check_has_parameters
+from workbench.profiles.recorder import tensors_in
 from workbench.utils.checks import UserError, check_kind, choose, parse_budget
 from workbench.utils.numbers import bytes_as_text
 

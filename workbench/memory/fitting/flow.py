@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.graphs.graph import OperatorGraph
-from workbench.graphs.optimiser.simplification import is_pure
-from workbench.graphs.passes import Passes
 from workbench.memory.dataflow import Dataflow, Step, dataflow
 from workbench.memory.executor import writing_form
 from workbench.memory.fitting.profile import Profile
+from workbench.memory.optimiser.simplification import is_pure
 from workbench.memory.orders import best_first
+from workbench.memory.tracing.passes import Passes
+from workbench.profiles.graph import OperatorGraph
 
 LOSS, END, UPDATE = "loss", "end", "optimiser"
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from workbench.graphs.functional import default_loss
-from workbench.graphs.passes import Returned, Strides
-from workbench.graphs.recorder import tensors_in
 from workbench.memory.measured import allocations
+from workbench.memory.tracing.functional import default_loss
+from workbench.memory.tracing.passes import Returned, Strides
+from workbench.profiles.recorder import tensors_in
 from workbench.utils.checks import UserError
 
 Loss = Callable[[Any], Tensor]

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 
-from workbench.graphs.private import HOOKS, share_parts
-from workbench.graphs.recorder import tensors_in
-from workbench.graphs.recording import check_not_compiled, held_tensors
 from workbench.memory.fitting.loss import Loss, LossProfile
 from workbench.memory.fitting.planning import Fit, Step, step_of
 from workbench.memory.fitting.profile import Profile
 from workbench.memory.fitting.running import Pending, Run, check_differentiable, run_passes
 from workbench.memory.measured import ONE_AT_A_TIME
+from workbench.profiles.copies import check_not_compiled, held_tensors
+from workbench.profiles.private import HOOKS, share_parts
+from workbench.profiles.recorder import tensors_in
 from workbench.utils.checks import UserError, parse_budget
 
 

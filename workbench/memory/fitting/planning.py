@@ -11,11 +11,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from workbench.graphs.graph import View
-from workbench.graphs.passes import Passes, Returned, Strides, trace_passes
-from workbench.graphs.private import storage_key
-from workbench.graphs.recorder import tensors_in, view_of
-from workbench.graphs.recording import as_compiled, held_tensors
 from workbench.memory.dataflow import dataflow
 from workbench.memory.fitting.flow import PassesFlow, passes_flow
 from workbench.memory.fitting.loss import Loss, LossProfile, profile_loss
@@ -24,6 +19,12 @@ from workbench.memory.fitting.programme import Programme, compiled, fastest, is_
 from workbench.memory.lifetimes import lifetimes
 from workbench.memory.process import OPTIMIZERS
 from workbench.memory.recomputation import BudgetError, least_bytes, least_room
+from workbench.memory.tracing.passes import Passes, Returned, Strides, trace_passes
+from workbench.profiles.copies import held_tensors
+from workbench.profiles.graph import View
+from workbench.profiles.private import storage_key
+from workbench.profiles.recorder import tensors_in, view_of
+from workbench.profiles.recording import as_compiled
 from workbench.utils.checks import UserError, choose
 from workbench.utils.files import expanded, read_text, write_text
 from workbench.utils.numbers import bytes_as_text

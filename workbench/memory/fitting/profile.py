@@ -16,10 +16,10 @@ import psutil
 import torch
 from torch import Tensor
 
-from workbench.graphs.graph import Operator, OperatorGraph, View
-from workbench.graphs.recorder import takes_pivots
 from workbench.memory.executor import Call, Registers, call_of, placed, span
 from workbench.memory.measured import allocations
+from workbench.profiles.graph import Operator, OperatorGraph, View
+from workbench.profiles.recorder import takes_pivots
 
 ENOUGH_S, LEAST_RUNS, MOST_RUNS = 2e-3, 2, 5
 """That an operator is timed for, at least, and how often it runs."""

@@ -11,14 +11,14 @@ from functools import cached_property
 
 import torch
 
-from workbench.graphs.graph import View
-from workbench.graphs.optimiser.simplification import is_pure
-from workbench.graphs.passes import Passes
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.executor import Call, Registers, arguments_of, call_of, operands_in
 from workbench.memory.fitting.flow import LOSS, PassesFlow
 from workbench.memory.lifetimes import lifetimes
+from workbench.memory.optimiser.simplification import is_pure
 from workbench.memory.recomputation import BudgetError, cost, unrolled, within
+from workbench.memory.tracing.passes import Passes
+from workbench.profiles.graph import View
 
 STATE_BYTES = torch.get_rng_state().nbytes
 """Of the random generator, which is kept for each operator that draws again."""

@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.autograd.forward_ad import unpack_dual
 from torch.autograd.graph import disable_saved_tensors_hooks
 
-from workbench.graphs.graph import View
-from workbench.graphs.private import is_legacy_batchedtensor, transforms_are_active
 from workbench.memory.executor import Registers, laid_out, lens
 from workbench.memory.fitting.programme import Programme
 from workbench.memory.measured import ONE_AT_A_TIME
+from workbench.profiles.graph import View
+from workbench.profiles.private import is_legacy_batchedtensor, transforms_are_active
 from workbench.utils.checks import UserError
 
 

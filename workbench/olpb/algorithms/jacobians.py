@@ -21,9 +21,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from workbench.graphs.recording import learning
 from workbench.olpb.algorithms.levels import Group
 from workbench.olpb.algorithms.tape import Tape, name_of
+from workbench.profiles.recording import learning
 from workbench.utils.checks import UserError
 
 Element: TypeAlias = csr_array | NDArray[np.float64]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.graphs.graph import OperatorGraph
+from workbench.profiles.graph import OperatorGraph
 
 UNITS = ("operator", "matrix_layer")
 """What starts a level."""
@@ -32,7 +32,7 @@ class Flow:
 
 
 def flow(graph: OperatorGraph) -> Flow:
-    """What gradients pass through in a graph of `workbench.graphs.trace`, without its numbers.
+    """What gradients pass through in a graph of `workbench.memory.trace`, without its numbers.
 
     Every operator of the forward pass between a trained parameter and what it returns, or its loss,
     counts; a graph does not tell what is detached, which a tape does.

@@ -24,13 +24,15 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from workbench.graphs.autograd_nodes import nodes_behind
-from workbench.graphs.graph import UntraceableError
-from workbench.graphs.inputs import arguments
-from workbench.graphs.private import FOLLOWING_NUMBERS, storage_key
-from workbench.graphs.recorder import WEIGHTED, tensors_in
-from workbench.graphs.recording import check_has_parameters, explained, learning, real_copy
 from workbench.olpb.algorithms.levels import Flow
+from workbench.profiles.autograd_nodes import nodes_behind
+from workbench.profiles.copies import check_has_parameters, real_copy
+from workbench.profiles.explained import explained
+from workbench.profiles.graph import UntraceableError
+from workbench.profiles.inputs import arguments
+from workbench.profiles.private import FOLLOWING_NUMBERS, storage_key
+from workbench.profiles.recorder import WEIGHTED, tensors_in
+from workbench.profiles.recording import learning
 from workbench.utils.checks import UserError, check_kind
 
 Loss = Callable[[Any, Tensor], Tensor]

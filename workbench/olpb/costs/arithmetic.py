@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from workbench.graphs import trace
-from workbench.graphs.graph import OperatorGraph
+from workbench.memory import trace
 from workbench.olpb.algorithms.levels import flow, groups
 from workbench.olpb.algorithms.schedules import Schedule
 from workbench.olpb.costs.patterns import Pattern, group_pattern, passes
 from workbench.olpb.costs.timing import Work
+from workbench.profiles.graph import OperatorGraph
 from workbench.utils.checks import UserError
 
 if TYPE_CHECKING:

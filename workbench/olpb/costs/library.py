@@ -33,15 +33,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
-from workbench.graphs import OperatorGraph, inputs_of, trace
-from workbench.graphs.inputs import InputShape
+from workbench.memory import trace
+from workbench.profiles import OperatorGraph, inputs_of
+from workbench.profiles.inputs import InputShape
 from workbench.utils.checks import UserError
 from workbench.zoo import build
 
 if TYPE_CHECKING:
     import torch
 
-    from workbench.graphs.graph import Operator, View
+    from workbench.profiles.graph import Operator, View
 
 NODES: dict[str, Any] = {
     "node": pl.Int64,
@@ -124,7 +125,7 @@ def _with_dropouts(name: str, module: torch.nn.Module) -> torch.nn.Module:
     """A copy whose dropouts drop in evaluation mode, too, so that they are seen."""
     from torch import nn
 
-    from workbench.graphs.recording import copied_with
+    from workbench.profiles.copies import copied_with
 
     class Dropping(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.graphs.graph import Operator, OperatorGraph, View
 from workbench.olpb.algorithms.levels import Flow, Group
+from workbench.profiles.graph import Operator, OperatorGraph, View
 
 Places = NDArray[np.int64]
 Interval = tuple[Places, Places]

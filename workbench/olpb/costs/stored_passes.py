@@ -84,7 +84,7 @@ def _stored_elements(model: str, unit: str, levels: int) -> Elements | None:
 
 def costs(model: str) -> Iterator[tuple[str, bytes]]:
     """Compute what is to be stored of a model, by name; up to a minute for the largest."""
-    from workbench.graphs import trace
+    from workbench.memory import trace
 
     operators = [("operator", levels) for levels in range(1, LEVELS + 1)]
     for unit, levels in [*operators, ("layer", 1)]:

@@ -8,12 +8,12 @@ from torch.fx import Node
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
-from workbench.graphs.private import storage_key
-from workbench.graphs.recorder import tensors_in
 from workbench.olpb.algorithms import levels
 from workbench.olpb.algorithms.tape import Tape, name_of
 from workbench.olpb.costs.backward import LOSS, NUMBER_BYTES
 from workbench.olpb.costs.subtasks import Subtask
+from workbench.profiles.private import storage_key
+from workbench.profiles.recorder import tensors_in
 
 RECORDED_BYTES = 8
 """Size of a number of a tape, in double precision."""

@@ -9,9 +9,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from workbench import figures, graphs
+from workbench import figures, memory
 from workbench.figures import parts
-from workbench.graphs.graph import OperatorGraph
+from workbench.profiles.graph import OperatorGraph
 from workbench.reproduction.claims import Answer, Cause, paper_value
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled
@@ -34,7 +34,7 @@ def optimiser() -> pl.DataFrame:
     library's tutorial gives the paper's counts, 201 nodes and 239 edges, for another network: a
     5x5 convolution of 32 channels and linear layers of 1,024 and 10.
     """
-    from workbench.graphs.optimiser import optimise
+    from workbench.memory.optimiser import optimise
 
     removed = {
         f"{count}_removed_percent": 100 * (1 - pl.col(count) / pl.col(count).first())
@@ -77,7 +77,7 @@ def _lenet_like() -> OperatorGraph:
             return -(classes * probabilities.log()).sum() / len(x)
 
     shapes = ((1, 28, 28), (10,))
-    return graphs.trace(Loss(), shapes, BATCH_SIZE, training=True, loss=lambda loss: loss)
+    return memory.trace(Loss(), shapes, BATCH_SIZE, training=True, loss=lambda loss: loss)
 
 
 PATTERN_TITLES = {
@@ -153,15 +153,15 @@ def operators(models: Sequence[str]) -> pl.DataFrame:
 
     A row for inference and one for a step of training of each: ``model, training, nodes, edges``,
     and of the nodes how many are ``operators`` and ``parameters`` (others are inputs and
-    constants); the same after `workbench.graphs.optimiser.optimise`, which leaves the parameters.
+    constants); the same after `workbench.memory.optimiser.optimise`, which leaves the parameters.
     """
     return sweep(_counted, grid(model=models, training=(False, True)), COUNTED, title="Operators")
 
 
 def _counted(model: str, training: bool) -> dict[str, int]:
-    from workbench.graphs.optimiser import optimise
+    from workbench.memory.optimiser import optimise
 
-    graph = graphs.trace(model, batch_size=2, training=training)  # one would be no batch to learn
+    graph = memory.trace(model, batch_size=2, training=training)  # one would be no batch to learn
     left = optimise(graph).graph
     kinds = dict(graph.nodes.group_by("kind").len().iter_rows())
     return {

@@ -14,13 +14,13 @@ import numpy as np
 import polars as pl
 
 from workbench.figures import parts
-from workbench.graphs.graph import OperatorGraph
 from workbench.memory.dataflow import Dataflow, Step
 from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import plan_memory
 from workbench.olpb.costs.library import LibraryGraph, library_graph
 from workbench.olpb.paper.testbed import STATED
 from workbench.olpb.paper.titles import MB, MODEL_TITLES, model_title
+from workbench.profiles.graph import OperatorGraph
 from workbench.reproduction.claims import Answer, Cause, paper_value
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled
@@ -64,7 +64,7 @@ def memory(models: Sequence[str] = tuple(SIDES)) -> pl.DataFrame:
 
 
 def _counted(model: str) -> list[dict[str, Any]]:
-    from workbench.graphs.optimiser import optimise
+    from workbench.memory.optimiser import optimise
 
     graph = _traced(model)
     library = library_graph(graph, training=False)
@@ -99,7 +99,7 @@ def _row(
 
 def _traced(model: str) -> OperatorGraph:
     """Graph of inference on an image of Table II."""
-    from workbench.graphs import trace
+    from workbench.memory import trace
 
     side = SIDES[check_name("model of Table II", model, SIDES)]
     return trace(model, (3, side, side))
@@ -276,9 +276,9 @@ def seconds(models: Sequence[str], repeats: int, folder: Path | None = None) -> 
 def _timed(model: str, repeats: int) -> dict[str, Any]:
     import torch
 
-    from workbench.graphs import trace
-    from workbench.graphs.optimiser import optimise
+    from workbench.memory import trace
     from workbench.memory.measured import measure_memory
+    from workbench.memory.optimiser import optimise
     from workbench.zoo import build
 
     trace("lenet5")  # the first tracing imports

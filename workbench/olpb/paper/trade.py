@@ -13,7 +13,6 @@ import polars as pl
 
 from workbench import figures
 from workbench.figures import parts
-from workbench.graphs.graph import OperatorGraph
 from workbench.memory.budgets import extra_work
 from workbench.memory.budgets import trade as memory_trade
 from workbench.memory.dataflow import dataflow
@@ -21,6 +20,7 @@ from workbench.memory.planning import plan_memory
 from workbench.memory.recomputation import BudgetError
 from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb.paper.titles import MB, MODEL_TITLES, phase_title
+from workbench.profiles.graph import OperatorGraph
 from workbench.reproduction.figure import Figure
 from workbench.reproduction.scales import Scaled
 from workbench.reproduction.sweep import grid, sweep
@@ -159,8 +159,8 @@ def _ran(model: str, share: float, batch_size: int, repeats: int) -> dict[str, A
 @lru_cache(maxsize=1)
 def _training(model: str, batch_size: int) -> OperatorGraph:
     """Optimised graph of a step of training, kept for the budgets of one network."""
-    from workbench.graphs import trace
-    from workbench.graphs.optimiser import optimise
+    from workbench.memory import trace
+    from workbench.memory.optimiser import optimise
 
     return optimise(trace(model, batch_size=batch_size, training=True)).graph
 

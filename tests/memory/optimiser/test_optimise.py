@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.graphs.modules import Calling
-from tests.graphs.test_functional import FEW, SMALL, awkward, of_zoo
 from tests.long import usually
-from workbench.graphs import trace
-from workbench.graphs.graph import OperatorGraph
-from workbench.graphs.optimiser import PATTERNS, optimise
+from tests.memory.tracing.modules import Calling
+from tests.memory.tracing.test_functional import FEW, SMALL, awkward, of_zoo
+from workbench.memory import trace
 from workbench.memory.executor import run
+from workbench.memory.optimiser import PATTERNS, optimise
+from workbench.profiles.graph import OperatorGraph
 from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 
-from workbench.graphs.graph import Operand, Operator, OperatorGraph, View, trained_statistics
-from workbench.graphs.private import OpOverload
-from workbench.graphs.recorder import seen_one_way, writes
+from workbench.profiles.graph import Operand, Operator, OperatorGraph, View, trained_statistics
+from workbench.profiles.private import OpOverload
+from workbench.profiles.recorder import seen_one_way, writes
 
 Pattern = Callable[[OperatorGraph], OperatorGraph]
 """Returns an equal graph of fewer nodes; the same object where it finds nothing."""

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from tests.refusals import refusals
-from workbench.graphs import Input, inputs_of, trace
+from workbench.memory import trace
 from workbench.memory.executor import run
-from workbench.profiles import measure_layer_times, profile_model
+from workbench.profiles import Input, inputs_of, measure_layer_times, profile_model
 from workbench.training.pieces import cut
 
 TWO = (Input((128,), "int64", "input_ids"), Input((128,), "bool", "mask"))

@@ -11,12 +11,12 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from tests.graphs.test_functional import check_step, same
-from workbench.graphs import trace
-from workbench.graphs.functional import default_loss
-from workbench.graphs.recorder import tensors_in
+from tests.memory.tracing.test_functional import check_step, same
+from workbench.memory import trace
 from workbench.memory.executor import run
+from workbench.memory.tracing.functional import default_loss
 from workbench.profiles import profile_model
+from workbench.profiles.recorder import tensors_in
 from workbench.training.pieces import cut
 from workbench.zoo import MODELS as ZOO
 

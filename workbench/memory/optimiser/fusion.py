@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from workbench.graphs.graph import Operand, Operator, OperatorGraph, Value, View
-from workbench.graphs.optimiser.simplification import makers, reads, without
+from workbench.memory.optimiser.simplification import makers, reads, without
+from workbench.profiles.graph import Operand, Operator, OperatorGraph, Value, View
 
 
 def normalisation(graph: OperatorGraph) -> OperatorGraph:

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
-from tests.graphs.modules import Calling
 from tests.long import usually
+from tests.memory.tracing.modules import Calling
 from workbench import memory
-from workbench.graphs import UntraceableError, trace
+from workbench.memory import trace
+from workbench.profiles import UntraceableError
 from workbench.utils.checks import UserError
 
 GENERATOR = torch.Generator()

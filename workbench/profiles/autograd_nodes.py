@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from torch import Tensor
 from torch.autograd.graph import Node
 
-from workbench.graphs.private import next_sequence_number, sequence_number
+from workbench.profiles.private import next_sequence_number, sequence_number
 
 
 class NodeCounter:

@@ -22,13 +22,14 @@ from torch.fx.node import map_aggregate
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
-from workbench.graphs.attention import MULTI_HEAD, multi_head
-from workbench.graphs.autograd_nodes import nodes_behind
-from workbench.graphs.graph import UntraceableError, View
-from workbench.graphs.inputs import Inputs, make_inputs
-from workbench.graphs.layers import CONSTANT, Layers, find_layers
-from workbench.graphs.recorder import Recorder, tensors_in
-from workbench.graphs.recording import as_compiled, held_tensors, meta_copy, run
+from workbench.profiles.attention import MULTI_HEAD, multi_head
+from workbench.profiles.autograd_nodes import nodes_behind
+from workbench.profiles.copies import held_tensors, meta_copy
+from workbench.profiles.graph import UntraceableError, View
+from workbench.profiles.inputs import Inputs, make_inputs
+from workbench.profiles.layers import CONSTANT, Layers, find_layers
+from workbench.profiles.recorder import Recorder, tensors_in
+from workbench.profiles.recording import as_compiled, run
 
 # Two, since batch normalisation refuses one. Three and a large prime show what changes with the
 # number of samples: halves and remainders of small numbers may look alike.
@@ -128,7 +129,7 @@ class CallGraph:
 def trace_calls(module: nn.Module, inputs: Inputs) -> CallGraph:
     """Trace a module in the modes in which its parts are.
 
-    Beside the errors of `workbench.graphs.trace`, an `UntraceableError` where it has a gradient of
+    Beside the errors of `workbench.memory.trace`, an `UntraceableError` where it has a gradient of
     its own, or depends on the number of samples otherwise than in proportion.
     """
     name = type(module).__name__

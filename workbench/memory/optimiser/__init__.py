@@ -1,8 +1,7 @@
 """Equal graphs of fewer operators: patterns, applied until none finds anything (Zhao et al., V-A).
 
->>> from workbench import graphs
->>> from workbench.graphs.optimiser import optimise
->>> optimise(graphs.trace("lenet5")).table["nodes"].to_list()
+>>> from workbench import memory
+>>> memory.optimise(memory.trace("lenet5")).table["nodes"].to_list()
 [26, 22, 20]
 """
 
@@ -13,9 +12,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from workbench.graphs.graph import OperatorGraph
-from workbench.graphs.optimiser import fusion, simplification
-from workbench.graphs.optimiser.simplification import Pattern
+from workbench.memory.optimiser import fusion, simplification
+from workbench.memory.optimiser.simplification import Pattern
+from workbench.profiles.graph import OperatorGraph
 from workbench.utils.checks import check_kind, choose
 
 __all__ = ["PATTERNS", "Optimised", "Pattern", "optimise"]
@@ -43,7 +42,7 @@ class Optimised(NamedTuple):
 
 
 def optimise(graph: OperatorGraph, patterns: Iterable[str] = tuple(PATTERNS)) -> Optimised:
-    """Optimise a graph of `workbench.graphs.trace`, to a fixed point.
+    """Optimise a graph of `workbench.memory.trace`, to a fixed point.
 
     Raises ValueError: a pattern that there is not; TypeError: no graph.
     """

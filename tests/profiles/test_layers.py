@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from workbench.graphs import UntraceableError, find_layers, follow, trace
-from workbench.graphs.graph import Operator, OperatorGraph
-from workbench.graphs.layers import CONSTANT
+from workbench.memory import trace
 from workbench.memory.executor import run
+from workbench.profiles import UntraceableError, find_layers, follow
+from workbench.profiles.graph import Operator, OperatorGraph
+from workbench.profiles.layers import CONSTANT
 
 
 def test_graph_whose_properties_were_read_can_be_replaced() -> None:

@@ -9,12 +9,12 @@ from torch.nn import functional
 from torch.nn.modules import transformer
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from workbench.graphs import private
+from workbench.profiles import private
 
 
 def test_pytorch_is_the_version_that_its_private_parts_were_seen_in() -> None:
     assert torch.__version__.startswith(private.SEEN_IN), (
-        "look at each part of workbench/graphs/private.py again, then name this version there"
+        "look at each part of workbench/profiles/private.py again, then name this version there"
     )
 
 

@@ -23,7 +23,7 @@ from unittest.mock import patch
 import numpy as np
 from torch import Tensor, nn
 
-from workbench.graphs.recording import held_tensors
+from workbench.profiles.copies import held_tensors
 from workbench.utils.checks import UserError
 
 T = TypeVar("T")

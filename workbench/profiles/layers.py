@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.graphs.graph import Operator, OperatorGraph, Parameter
+from workbench.profiles.graph import Operator, OperatorGraph, Parameter
 
 CONSTANT = -1  # depth of what no input of the module has touched
 

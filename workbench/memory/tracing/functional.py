@@ -20,23 +20,18 @@ from torch.nn import functional as functional_calls
 from torch.nn.functional import alpha_dropout, cross_entropy, dropout
 from torch.overrides import TorchFunctionMode
 
-from workbench.graphs.graph import OperatorGraph
-from workbench.graphs.inputs import arguments
-from workbench.graphs.private import (
+from workbench.profiles.copies import check_has_parameters, copied_with, held_tensors
+from workbench.profiles.explained import explained
+from workbench.profiles.graph import OperatorGraph
+from workbench.profiles.inputs import arguments
+from workbench.profiles.private import (
     FakeTensorMode,
     compute_elementwise_output_strides,
     grouped_mm,
     neg_view,
 )
-from workbench.graphs.recorder import Recorder, tensors_in
-from workbench.graphs.recording import (
-    check_has_parameters,
-    check_returned,
-    copied_with,
-    explained,
-    held_tensors,
-    learning,
-)
+from workbench.profiles.recorder import Recorder, tensors_in
+from workbench.profiles.recording import check_returned, learning
 from workbench.utils.checks import UserError
 
 Loss = Callable[..., Tensor]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from workbench.graphs.private import canonical_mask, none_or_dtype, project_packed
+from workbench.profiles.private import canonical_mask, none_or_dtype, project_packed
 
 MULTI_HEAD = functional.multi_head_attention_forward
 

@@ -21,9 +21,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
-from workbench.graphs.autograd_nodes import NodeCounter, owner
-from workbench.graphs.graph import Operand, Operator, OperatorGraph, Parameter, Phase, Value, View
-from workbench.graphs.private import (
+from workbench.profiles.autograd_nodes import NodeCounter, owner
+from workbench.profiles.graph import Operand, Operator, OperatorGraph, Parameter, Phase, Value, View
+from workbench.profiles.private import (
     CHECKPOINT_NODE,
     FakeTensor,
     OpOverload,

@@ -15,8 +15,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.graphs.modules import Calling
-from workbench.graphs.passes import Passes, trace_passes
+from tests.memory.tracing.modules import Calling
+from workbench.memory.tracing.passes import Passes, trace_passes
 from workbench.utils.checks import UserError
 
 GENERATOR = np.random.default_rng(0)

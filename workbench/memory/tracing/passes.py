@@ -24,20 +24,15 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
-from workbench.graphs.functional import DrawingInPlace, faked, functional
-from workbench.graphs.graph import Operand, Operator, OperatorGraph, Value, View
-from workbench.graphs.kernels import KernelRecorder
-from workbench.graphs.private import FakeTensorMode, storage_key
-from workbench.graphs.recorder import tensors_in
-from workbench.graphs.recording import (
-    Advice,
-    copied_with,
-    explained,
-    held_tensors,
-    learning,
-    run_once,
-)
-from workbench.graphs.side_effects import check_unchanged, parts_that_draw, refuse_draws
+from workbench.memory.tracing.functional import DrawingInPlace, faked, functional
+from workbench.memory.tracing.kernels import KernelRecorder
+from workbench.memory.tracing.side_effects import check_unchanged, parts_that_draw, refuse_draws
+from workbench.profiles.copies import copied_with, held_tensors, run_once
+from workbench.profiles.explained import Advice, explained
+from workbench.profiles.graph import Operand, Operator, OperatorGraph, Value, View
+from workbench.profiles.private import FakeTensorMode, storage_key
+from workbench.profiles.recorder import tensors_in
+from workbench.profiles.recording import learning
 from workbench.utils.checks import UserError
 
 Strides = tuple[int, ...]
@@ -100,7 +95,7 @@ def trace_passes(
     """Trace a module in the modes in which its parts are, for arguments with tensors in them.
 
     `gradients` gets the structure of the result and its tensors, without numbers, and returns the
-    strides of the gradients that come in, by number of a tensor. Raises as `workbench.graphs.trace`
+    strides of the gradients that come in, by number of a tensor. Raises as `workbench.memory.trace`
     does, and ValueError where a traced pass is not the module's own.
     """
     leaves, tree = tree_flatten((args, dict(kwargs)))

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.graphs.attention import MODULES, SHAPE
-from tests.graphs.modules import Calling
-from tests.graphs.test_functional import check_step, same
-from workbench.graphs import trace
-from workbench.graphs.functional import default_loss
+from tests.memory.tracing.modules import Calling
+from tests.memory.tracing.test_functional import check_step, same
+from tests.profiles.attention import MODULES, SHAPE
+from workbench.memory import trace
 from workbench.memory.executor import run
+from workbench.memory.tracing.functional import default_loss
 from workbench.utils.checks import UserError
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
-from workbench.graphs.graph import OperatorGraph
-from workbench.graphs.private import storage_key, unset_fake_temporarily
-from workbench.graphs.recorder import Recorder, takes_pivots, tensors_in
+from workbench.profiles.graph import OperatorGraph
+from workbench.profiles.private import storage_key, unset_fake_temporarily
+from workbench.profiles.recorder import Recorder, takes_pivots, tensors_in
 from workbench.utils.checks import UserError
 
 

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import cross_entropy as entropy
 
-from tests.graphs.modules import COMPLEX, NAMES, Calling, complex_module, made
 from tests.long import usually
-from workbench.graphs import UntraceableError, trace
-from workbench.graphs.graph import OperatorGraph
-from workbench.memory import fit
+from tests.memory.tracing.modules import COMPLEX, NAMES, Calling, complex_module, made
+from workbench.memory import fit, trace
 from workbench.memory.executor import run
+from workbench.profiles import UntraceableError
+from workbench.profiles.graph import OperatorGraph
 from workbench.utils.checks import UserError
 from workbench.zoo import MODELS, build
 
