@@ -1,9 +1,10 @@
-"""The memory of a model as a table: every planner beside the bound, and what a budget costs."""
+"""The memory of a model as a table: every planner beside the bound, and the price of a budget."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench.memory.dataflow import Dataflow, dataflow
@@ -15,36 +16,34 @@ from workbench.memory.recomputation import BudgetError
 from workbench.profiles.inputs import InputShape
 from workbench.utils import terminal
 from workbench.utils.checks import check_name, parse_budget, parse_bytes
-from workbench.utils.numbers import bytes_as_text, three_digits
+from workbench.utils.numbers import bytes_as_text, counted, three_digits
 
 if TYPE_CHECKING:
     import torch
     from rich.table import Table
 
-
-BESIDE = "beside these: imported libraries, and what the C library keeps to use again"
-UNSEEN = 0.21
+ROOFLINE_ERROR = 0.21
 """Most by which recorded steps took longer than a roofline said, as a share of a step."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """Plans of one dataflow, by planner, and what PyTorch would hold without any."""
+    """Plans of one dataflow, by planner, and the process that runs one of them."""
 
     flow: Dataflow
     plans: dict[str, MemoryPlan]
     planner: str  # whose plan the needs and the bound are of
+    optimizer: str
+    workspace_bytes: int  # most that an operator allocates on this machine
     plain_bytes: int  # most alive at once as the module runs, each result until its last use
+    whole_bytes: int  # of the process without a plan; a budget in percent is a share of them
     budget_bytes: int | None = None
     budgeted: MemoryPlan | None = None  # with which the whole process is within the budget
-    refusal: str = ""  # why there is none, and the least that can be met
-    optimizer: str = "sgd"
-    workspace_bytes: int = 0  # most that an operator allocates on this machine
-    whole_bytes: int = 0  # of the process without a plan; a budget in percent is a share of them
+    refusal: str = ""  # of the budget, with the least that is met
 
     @property
     def needs(self) -> Needs:
-        """What a process needs: within the budget, else by the plan of `planner`."""
+        """Needs of the process: within the budget, else by the plan of `planner`."""
         return needs(self.budgeted or self.plan, self.optimizer, self.workspace_bytes)
 
     @property
@@ -71,9 +70,9 @@ def survey(
     """Plan the memory of a model, by one planner or by all.
 
     A budget is of the whole process (see `Needs`), as for `plan_memory`; a share is of what it
-    takes with nothing overwritten. Where it cannot be met, `Survey.refusal` says what can. The
-    model is traced, and each kind of operator run once, alone. Raises ValueError: a model that
-    cannot be traced, an unknown planner or optimizer, or a budget that is none.
+    takes with nothing overwritten. Where it is not met, `Survey.refusal` names budgets that are.
+    The model is traced, and each kind of operator run once, alone. Raises ValueError: a model that
+    cannot be traced, an unknown planner or optimizer, or a budget that cannot be read.
     """
     from workbench.memory.fitting.profile import workspace_bytes
     from workbench.memory.optimiser import optimise
@@ -81,53 +80,39 @@ def survey(
 
     check_name("optimizer", optimizer, OPTIMIZERS)
     names = list(PLANNERS) if planner is None else [check_name("planner", planner, PLANNERS)]
-    chosen = planner or "workbench"
     graph = trace(model, input_shape, batch_size, training)
-    smaller = optimise(graph).graph
-    plain, flow, workspace = dataflow(graph), dataflow(smaller), workspace_bytes(smaller)
-    plain_size = plain_bytes(plain)
-    beside = beside_bytes(flow, optimizer, workspace)
-    whole = plain_size + beside_bytes(plain, optimizer, workspace)
-    budget_bytes = None if budget is None else parse_budget(budget, lambda: whole)
-    plans = {name: plan_memory(flow, name) for name in names}
-    budgeted, refusal = None, ""
-    if budget_bytes is not None:
-        try:
-            budgeted = _budgeted(plans[chosen], budget_bytes, beside)
-        except BudgetError as error:
-            refusal = str(error)
-    return Survey(
-        flow,
-        plans,
-        chosen,
-        plain_size,
-        budget_bytes,
-        budgeted,
-        refusal,
-        optimizer,
-        workspace,
-        whole,
+    optimised = optimise(graph).graph
+    plain, flow, workspace = dataflow(graph), dataflow(optimised), workspace_bytes(optimised)
+    results_bytes = plain_bytes(plain)
+    found = Survey(
+        flow=flow,
+        plans={name: plan_memory(flow, name) for name in names},
+        planner=planner or "workbench",
+        optimizer=optimizer,
+        workspace_bytes=workspace,
+        plain_bytes=results_bytes,
+        whole_bytes=results_bytes + beside_bytes(plain, optimizer, workspace),
+    )
+    if budget is None:
+        return found
+    budget_bytes = parse_budget(budget, lambda: found.whole_bytes)
+    found = replace(found, budget_bytes=budget_bytes)
+    plan, beside = found.plan, beside_bytes(flow, optimizer, workspace)
+    try:
+        room = max(0, budget_bytes - beside)
+        return replace(found, budgeted=plan_memory(flow, plan.planner, room, order=plan.order))
+    except BudgetError:
+        least, text = least_budget(plan, partial(_said, beside)), _up(plan.total_bytes + beside)
+    if least < plan.total_bytes:
+        text = f"{_up(least + beside)} with recomputation, {text} without"
+    return replace(
+        found, refusal=f"a budget of {bytes_as_text(budget_bytes)} cannot be met: at least {text}"
     )
 
 
-def _budgeted(plan: MemoryPlan, budget_bytes: int, beside: int) -> MemoryPlan:
-    """A plan of the same order that leaves, of a budget, what lies beside its block.
-
-    A refusal names budgets that are met.
-    """
-    try:
-        room = max(0, budget_bytes - beside)
-        return plan_memory(plan.flow, plan.planner, room, order=plan.order)
-    except BudgetError:
-        pass
-
-    def said(room: int) -> int:
-        return parse_bytes(_up(room + beside)) - beside
-
-    least, text = least_budget(plan, said), _up(plan.total_bytes + beside)
-    if least < plan.total_bytes:
-        text = f"{_up(least + beside)} with recomputation, {text} without"
-    raise BudgetError(f"a budget of {bytes_as_text(budget_bytes)} cannot be met: at least {text}")
+def _said(beside: int, room: int) -> int:
+    """A room for results, such that it and all beside it are what a message says."""
+    return parse_bytes(_up(room + beside)) - beside
 
 
 def _up(size_bytes: int) -> str:
@@ -135,7 +120,7 @@ def _up(size_bytes: int) -> str:
 
 
 def table(survey: Survey, title: str) -> Table:
-    """A row for each planner; below, what lies beside, and the budget."""
+    """A row for each planner; below, the whole process, and the budget."""
     rows = terminal.table(
         title, texts=["planner", "order"], numbers=["MB", "over the bound", "of plain execution"]
     )
@@ -144,17 +129,28 @@ def table(survey: Survey, title: str) -> Table:
         over = plan.total_bytes / survey.bound_bytes if survey.bound_bytes else 1.0
         cells = (three_digits(plan.total_bytes / 1e6), f"{over:.2f}", f"{share:.1%}")
         rows.add_row(name, PLANNERS[name].order, *cells)
+    needs = survey.needs
+    trains = any(step.phase == "update" for step in survey.flow.steps)
+    parts = {
+        "block": needs.block,
+        "workspace": needs.workspace,
+        "parameters and their trained copy" if trains else "parameters": needs.parameters,
+        f"optimizer state ({survey.optimizer})": needs.optimizer_state,
+        "inputs twice": needs.inputs,
+        "constants": needs.constants,
+        "weights before folding": needs.folded,
+    }
+    process = ", ".join(f"{part} {bytes_as_text(size)}" for part, size in parts.items() if size)
     lines = [
         f"bound: {bytes_as_text(survey.bound_bytes)}, most alive at once in the order of "
         f"{survey.planner}",
         f"plain execution: {bytes_as_text(survey.plain_bytes)}, nothing overwritten",
+        *([price(survey)] if survey.budgeted else []),
+        f"the process: {process}",
+        "beside these: imported libraries, and what the C library keeps to use again",
+        "1 MB = 10⁶ bytes",
     ]
-    if survey.budgeted is not None and survey.budget_bytes is not None:
-        lines.append(price(survey))
-    accounts = ", ".join(
-        f"{name} {bytes_as_text(size_bytes)}" for name, size_bytes in _accounts(survey)
-    )
-    rows.caption = "\n".join([*lines, f"the process: {accounts}", BESIDE, "1 MB = 10⁶ bytes"])
+    rows.caption = "\n".join(lines)
     return rows
 
 
@@ -183,30 +179,13 @@ def by_batch(
     return rows
 
 
-def _accounts(survey: Survey) -> list[tuple[str, int]]:
-    """What a process needs its bytes for, in words."""
-    needs = survey.needs
-    trains = any(step.phase == "update" for step in survey.flow.steps)
-    parameters = "parameters and their trained copy" if trains else "parameters"
-    named = [
-        ("block", needs.block),
-        ("workspace", needs.workspace),
-        (parameters, needs.parameters),
-        (f"optimizer state ({survey.optimizer})", needs.optimizer_state),
-        ("inputs twice", needs.inputs),
-        ("constants", needs.constants),
-        ("weights before folding", needs.folded),
-    ]
-    return [(name, size_bytes) for name, size_bytes in named if size_bytes]
-
-
 def total(survey: Survey) -> str:
-    """What a process needs, in a line; rounded up, so that what is given this much fits."""
+    """Needs of the process in a line, rounded up, so that a machine with this much has enough."""
     return f"needs {_up(survey.needs.total)}"
 
 
 def price(survey: Survey) -> str:
-    """What the budget costs, in a line: from what a roofline says to what it may leave out."""
+    """Time that the budget costs, in a line: by the roofline, up to its largest error."""
     from workbench.memory.roofline import this_machine
 
     plan = survey.budgeted
@@ -217,9 +196,7 @@ def price(survey: Survey) -> str:
         return f"{budget}: nothing recomputed"
     roofline = this_machine()
     more = roofline.seconds(plan.flow) / roofline.seconds(survey.flow) - 1
-    again = len(plan.recomputed)
-    operators = "1 operator" if again == 1 else f"{again:,} operators"
     return (
-        f"{budget}: recomputing {operators} takes {more:.0%} to {more + UNSEEN:.0%} longer "
-        "(estimated by this machine's roofline, not timed)"
+        f"{budget}: recomputing {counted(len(plan.recomputed), 'operator')} takes {more:.0%} to "
+        f"{more + ROOFLINE_ERROR:.0%} longer (estimated by this machine's roofline, not timed)"
     )
