@@ -9,10 +9,12 @@ import zipfile
 import pytest
 
 from tests.long import usually
+from workbench.graphs import trace
+from workbench.graphs.optimiser import optimise
 from workbench.memory import stored_dataflows as stored
-from workbench.memory.dataflow import Dataflow
+from workbench.memory.dataflow import Dataflow, dataflow
 from workbench.memory.planning import plan_memory
-from workbench.memory.stored_dataflows import stored_dataflow, traced_dataflow
+from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS
 
@@ -42,7 +44,8 @@ def test_what_is_stored_is_what_tracing_gives(name: str, training: bool, optimis
     for batch_size in (1, 7):
         kept = stored_dataflow(name, batch_size, training, optimised)
         assert kept.graph is None
-        assert same(kept, traced_dataflow(name, batch_size, training, optimised))
+        graph = trace(name, batch_size=batch_size, training=training)
+        assert same(kept, dataflow(optimise(graph).graph if optimised else graph))
 
 
 def test_a_model_of_other_operators_for_one_sample() -> None:

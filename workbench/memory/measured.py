@@ -1,4 +1,4 @@
-"""What a graph holds in its arena, and what PyTorch's allocator holds for the module itself."""
+"""Memory measured: of a graph in its arena, and of the module itself by PyTorch's allocator."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import os
 import threading
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -31,29 +30,14 @@ class Measured:
     """Bytes and seconds of a graph in an arena, and of the module as PyTorch runs it.
 
     Neither counts weights and inputs. A step of training counts the gradients of both.
-
-    Attributes
-    ----------
-    plan
-        Of the graph.
-    arena_bytes
-        Of the arena's block: the plan's, and what aligns its beginning.
-    beside_bytes
-        Most that operators allocate beside it that cannot write into given tensors.
-    plain_bytes
-        Most that PyTorch's allocator holds while the module runs.
-    build_s
-        To plan the memory and to make the arena.
-    arena_s, plain_s
-        Of each run, by turns.
     """
 
     plan: MemoryPlan
-    arena_bytes: int
-    beside_bytes: int
-    plain_bytes: int
-    build_s: float
-    arena_s: tuple[float, ...]
+    arena_bytes: int  # of the arena's block: the plan's, and what aligns its beginning
+    beside_bytes: int  # most that operators allocate beside it, until results are copied
+    plain_bytes: int  # most that PyTorch's allocator holds while the module runs
+    build_s: float  # to plan the memory and to make the arena
+    arena_s: tuple[float, ...]  # of each run, by turns
     plain_s: tuple[float, ...]
 
 
@@ -96,22 +80,29 @@ def measure_memory(
     return Measured(plan, arena.block.nbytes, beside_bytes, plain_bytes, build_s, arena_s, plain_s)
 
 
+_MARK = "workbench: a call"
+ONE_AT_A_TIME = threading.RLock()
+"""Held by the thread that profiles or plans: PyTorch's profiler and tracer are the process's."""
+
+
 def allocations(runs: Iterable[Callable[[], object]]) -> list[int]:
-    """For each call: most bytes that PyTorch's allocator holds during it beyond those before it."""
+    """Most bytes that PyTorch's allocator holds during each call, beyond those before it."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or it writes to standard error
-    count = 0
-    with (
-        ONE_AT_A_TIME,
-        _without_collection(),
-        torch.profiler.profile(
-            activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
-        ) as profiled,
-    ):
-        for run in runs:
-            with torch.profiler.record_function(_MARK):
-                run()
-            del run  # with the numbers that it holds, before the next is made
-            count += 1
+    cpu, count = [torch.profiler.ProfilerActivity.CPU], 0
+    with ONE_AT_A_TIME:
+        was_enabled = gc.isenabled()
+        gc.collect()  # so that what is unreachable before does not count as freed meanwhile
+        gc.disable()
+        try:
+            with torch.profiler.profile(activities=cpu, profile_memory=True) as profiled:
+                for run in runs:
+                    with torch.profiler.record_function(_MARK):
+                        run()
+                    del run  # with the numbers that it holds, before the next is made
+                    count += 1
+        finally:
+            if was_enabled:
+                gc.enable()
     marks, changes = memory_events(profiled, _MARK)
     times = [at_ns for at_ns, _ in changes]
     peaks = list[int]()
@@ -120,24 +111,6 @@ def allocations(runs: Iterable[Callable[[], object]]) -> list[int]:
         peaks.append(max(accumulate((size for _, size in during), initial=0)))
     assert len(peaks) == count
     return peaks
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Let go of what is unreachable before, so that it does not count as let go of meanwhile."""
-    was_enabled = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-_MARK = "workbench: a call"
-ONE_AT_A_TIME = threading.RLock()
-"""Held by the thread that profiles or plans: PyTorch's profiler and tracer are the process's."""
 
 
 def _seconds(run: Callable[[], object]) -> float:

@@ -36,27 +36,15 @@ def stored_dataflow(
     246824
 
     `optimised` is after `workbench.olpb.optimise`. An `Arena` needs a traced graph instead.
-    Raises ValueError: a model that the zoo has not, or a batch size that is no positive whole
-    number.
+    Raises ValueError: an unknown model, or a batch size that is not a positive whole number.
     """
     choose("model", model, MODELS)
     check_whole("batch_size", batch_size, 1)
     return _flow(_look_up(model, training, optimised, batch_size))
 
 
-def traced_dataflow(
-    model: str, batch_size: int = 1, training: bool = False, optimised: bool = True
-) -> Dataflow:
-    """As `stored_dataflow`, but traced, which takes seconds."""
-    from workbench.memory.optimiser import optimise
-    from workbench.memory.tracing import trace
-
-    graph = trace(model, batch_size=batch_size, training=training)
-    return dataflow(optimise(graph).graph if optimised else graph)
-
-
 def forms(model: str, training: bool) -> Iterator[tuple[str, bytes]]:
-    """Trace a model at several batch sizes; what is to be stored of it, by name."""
+    """Trace a model at several batch sizes; members to store, with their names."""
     from workbench.memory.optimiser import optimise
     from workbench.memory.tracing import trace
 
@@ -147,7 +135,7 @@ def _flow(columns: Columns) -> Dataflow:
 
 
 def _look_up(model: str, training: bool, optimised: bool, batch_size: int) -> Columns:
-    """Stored columns at a batch size; a model may have others from two samples on."""
+    """Stored columns at a batch size; a model may have other columns from two samples on."""
     archive = _archive()
     name = _member(model, training, optimised, 2)
     if batch_size == 1 or name not in archive.NameToInfo:
