@@ -1,17 +1,18 @@
-"""Less memory for more computing: what does not fit is thrown away and computed again.
+"""Less memory for more computing: results that do not fit are dropped and computed again.
 
 In the pebble game a pebble is then placed twice (Zhao et al., Sec. V-B, avoid it). Steps run in a
-given order. Where a result does not fit, a buffer is thrown away that costs little to compute
-again, frees many bytes, and is not needed for long; when it is read, the steps that make it run
-again, and before them those that make what these read. The future is known, so this is dynamic
-tensor rematerialisation (Kirisame et al. 2021) with the time until the next use in the place of
-the time since the last.
+given order. Where a result does not fit, a buffer is dropped that costs little to compute again,
+frees many bytes, and is not read for long; when it is read, the steps that make it run again, and
+before them those that make their operands. The future is known, so this is dynamic tensor
+rematerialisation (Kirisame et al. 2021) with the time until the next use in the place of the time
+since the last.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from typing import TypeVar
@@ -103,11 +104,15 @@ def recomputing(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> Data
 
     Its steps are to be run in their order. Raises `BudgetError`.
     """
-    runs = [_Run(flow, order, budget_bytes, *weights) for weights in WEIGHTS]
-    finished = [run for run in runs if run.finish()]
-    if not finished:
+    best: _Run | None = None
+    for weights in WEIGHTS:
+        run = _Run(flow, order, budget_bytes, *weights, most=best.again if best else np.inf)
+        with suppress(_StuckError):
+            run.finish()
+            best = run
+    if best is None:
         raise BudgetError(f"no recomputation within {bytes_as_text(budget_bytes)} was found")
-    return unrolled(flow, min(finished, key=lambda run: run.again).ran)
+    return unrolled(flow, best.ran)
 
 
 def unrolled(flow: Dataflow, ran: Sequence[int]) -> Dataflow:
@@ -175,8 +180,12 @@ def cost(flow: Dataflow) -> NDArray[np.float64]:
     return np.asarray(flops + np.array(moved, float))
 
 
+class _StuckError(Exception):
+    """A run that cannot go on within its budget, or costs too much."""
+
+
 class _Run:
-    """One way through the steps, buffer by buffer."""
+    """Steps run in an order, some of them again; a buffer is dropped where room is needed."""
 
     def __init__(
         self,
@@ -185,15 +194,16 @@ class _Run:
         budget_bytes: int,
         bytes_weight: float,
         distance_weight: float,
+        most: float,
     ) -> None:
-        self.flow, self.order, self.budget = flow, order, budget_bytes
-        self._bytes_weight, self._distance_weight = bytes_weight, distance_weight
-        self.again = 0.0
         self.ran: list[int] = []
-        self._cost = cost(flow).tolist()
-        self._sizes = flow.sizes.tolist()
+        self.again = 0.0  # cost of steps that ran before
+        self._flow, self._order, self._budget, self._most = flow, order, budget_bytes, most
+        self._bytes_weight, self._distance_weight = bytes_weight, distance_weight
+        self._cost, self._sizes = cost(flow).tolist(), flow.sizes.tolist()
+        self._maker = flow.maker.tolist()
         self._resident: set[int] = set()
-        self._live = 0
+        self._live = 0  # bytes of what is resident
         place = np.empty(len(flow.steps), np.int64)
         place[list(order)] = np.arange(len(order))
         self._uses = [sorted(int(place[reader]) for reader in readers) for readers in flow.readers]
@@ -204,30 +214,29 @@ class _Run:
             buffer for step in flow.steps if step.is_random or step.after for buffer in step.makes
         )
 
-    def finish(self) -> bool:
-        """Run all steps; whether that was possible."""
-        for at, step in enumerate(self.order):
-            self._now = at
-            if not self._run(step, frozenset(), 0):
-                return False
-            self._drop_unused()
-        return True
+    def finish(self) -> None:
+        """Run all steps. Raises `_StuckError`."""
+        for now, step in enumerate(self._order):
+            self._now = now
+            self._run(step, frozenset(), 0)
+            for buffer in list(self._resident):
+                if buffer not in self._flow.kept and self._next_use(buffer) is None:
+                    self._drop(buffer)
 
-    def _run(self, step: int, pinned: frozenset[int], depth: int) -> bool:
+    def _run(self, step: int, pinned: frozenset[int], depth: int) -> None:
         """Make what a step reads, room for what it makes, and run it."""
-        current = self.flow.steps[step]
-        too_many = len(self.ran) > MOST_RUNS * len(self.order)
-        if too_many or depth > len(self.order) or step in self._closed:
-            return False
+        current = self._flow.steps[step]
+        too_many = len(self.ran) > MOST_RUNS * len(self._order) or depth > len(self._order)
+        if too_many or step in self._closed or self.again >= self._most:
+            raise _StuckError
         pinned = pinned | {*current.reads}
         for buffer in current.reads:
-            maker = int(self.flow.maker[buffer])
-            if buffer not in self._resident and not self._run(maker, pinned, depth + 1):
-                return False
+            if buffer not in self._resident:
+                self._run(self._maker[buffer], pinned, depth + 1)
         missing = [buffer for buffer in current.makes if buffer not in self._resident]
-        needed = sum(self._sizes[buffer] for buffer in missing) - self._slides(step, depth)
-        if not self._make_room(needed, pinned.union(current.makes)):
-            return False
+        made = sum(self._sizes[buffer] for buffer in missing)
+        taken = 0 if depth else self._overwritten(step)
+        self._make_room(made - taken, pinned.union(current.makes))
         self.ran.append(step)
         if self._done[step]:
             self.again += self._cost[step]
@@ -236,23 +245,21 @@ class _Run:
         if current.is_random or current.after:
             self._closed.add(step)
         self._resident |= {*missing}
-        self._live += sum(self._sizes[buffer] for buffer in missing)
-        return True
+        self._live += made
 
-    def _slides(self, step: int, depth: int) -> int:
+    def _overwritten(self, step: int) -> int:
         """Bytes that the result takes over from an operand that is read for the last time."""
-        current = self.flow.steps[step]
-        if depth or len(current.makes) != 1:
+        current = self._flow.steps[step]
+        if len(current.makes) != 1:
             return 0
-        size = self._sizes[current.makes[0]]
-        last = [
-            buffer
-            for buffer in current.overwrites
-            if self._sizes[buffer] == size
-            and buffer not in self.flow.kept
+        size: int = self._sizes[current.makes[0]]
+        is_taken = any(
+            self._sizes[buffer] == size
+            and buffer not in self._flow.kept
             and self._next_use(buffer) is None
-        ]
-        return size if last else 0
+            for buffer in current.overwrites
+        )
+        return size if is_taken else 0
 
     def _next_use(self, buffer: int) -> int | None:
         """Place of the next step after this one that reads a buffer."""
@@ -260,54 +267,44 @@ class _Run:
         at = bisect_right(uses, self._now)
         return uses[at] if at < len(uses) else None
 
-    def _drop_unused(self) -> None:
-        for buffer in list(self._resident):
-            if buffer not in self.flow.kept and self._next_use(buffer) is None:
-                self._drop(buffer)
-
     def _drop(self, buffer: int) -> None:
         self._resident.remove(buffer)
         self._live -= self._sizes[buffer]
 
-    def _make_room(self, needed: int, pinned: frozenset[int]) -> bool:
-        while self._live + needed > self.budget:
-            free = self._resident - pinned - self._once
-            if not free:
-                return False
-            least = (float("inf"), len(self._sizes))
-            for buffer in free:
+    def _make_room(self, needed: int, pinned: frozenset[int]) -> None:
+        while self._live + needed > self._budget:
+            least = (np.inf, len(self._sizes))
+            for buffer in self._resident - pinned - self._once:
                 least = min(least, self._worth(buffer, least[0]))
+            if least[1] == len(self._sizes):
+                raise _StuckError
             self._drop(least[1])
-        return True
 
     def _worth(self, buffer: int, most: float) -> tuple[float, int]:
-        """What it costs to throw a buffer away, for the bytes and the time that it frees.
+        """Cost of dropping a buffer, for the bytes and the time that it frees.
 
         Where that is more than `most`, any number above it.
         """
         following = self._next_use(buffer)
         if following is None or not self._sizes[buffer]:
-            return (0.0 if self._sizes[buffer] else float("inf"), buffer)
+            return (0.0 if self._sizes[buffer] else np.inf, buffer)
         distance = (following - self._now) ** self._distance_weight
         size = self._sizes[buffer] ** self._bytes_weight
         return (self._cost_again(buffer, most * size * distance) / (size * distance), buffer)
 
     def _cost_again(self, buffer: int, most: float) -> float:
         """Cost of the steps that would have to run for it now; of some, once above `most`."""
-        waiting, seen, total = [int(self.flow.maker[buffer])], set[int](), 0.0
+        waiting, seen, total = [self._maker[buffer]], set[int](), 0.0
         while waiting:
             step = waiting.pop()
             if step in seen:
                 continue
             if step in self._closed:
-                return float("inf")
+                return np.inf
             seen.add(step)
             total += self._cost[step]
             if total > most * (1 + 1e-9):
                 break
-            waiting += [
-                int(self.flow.maker[read])
-                for read in self.flow.steps[step].reads
-                if read not in self._resident
-            ]
+            reads = self._flow.steps[step].reads
+            waiting += [self._maker[read] for read in reads if read not in self._resident]
         return total
