@@ -94,14 +94,11 @@ def omnimalloc_offsets(table: pl.DataFrame, seconds: float) -> dict[str, Any]:
         omnimalloc.Allocation(id=row, size=size, start=lower, end=upper)
         for row, (lower, upper, size) in enumerate(table.iter_rows())
     )
-    placed = {
-        name: {one.id: one.offset for one in allocator.allocate(buffers)}
-        for name, allocator in allocators.items()
-    }
-    return {
-        f"omnimalloc {name}": np.array([offset[row] for row in range(len(table))], np.int64)
-        for name, offset in placed.items()
-    }
+    offsets = {}
+    for name, allocator in allocators.items():
+        placed = {one.id: one.offset for one in allocator.allocate(buffers)}
+        offsets[f"omnimalloc {name}"] = [placed[row] for row in range(len(table))]
+    return offsets
 
 
 if __name__ == "__main__":

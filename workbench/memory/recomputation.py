@@ -106,7 +106,7 @@ def recomputing(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> Data
     """
     best: _Run | None = None
     for weights in WEIGHTS:
-        run = _Run(flow, order, budget_bytes, *weights, most=best.again if best else np.inf)
+        run = _Run(flow, order, budget_bytes, weights, best.again if best else np.inf)
         with suppress(_StuckError):
             run.finish()
             best = run
@@ -192,14 +192,13 @@ class _Run:
         flow: Dataflow,
         order: Sequence[int],
         budget_bytes: int,
-        bytes_weight: float,
-        distance_weight: float,
+        weights: tuple[float, float],
         most: float,
     ) -> None:
         self.ran: list[int] = []
         self.again = 0.0  # cost of steps that ran before
         self._flow, self._order, self._budget, self._most = flow, order, budget_bytes, most
-        self._bytes_weight, self._distance_weight = bytes_weight, distance_weight
+        self._bytes_weight, self._distance_weight = weights
         self._cost, self._sizes = cost(flow).tolist(), flow.sizes.tolist()
         self._maker = flow.maker.tolist()
         self._resident: set[int] = set()

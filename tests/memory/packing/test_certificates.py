@@ -27,7 +27,7 @@ def test_check_finds_what_the_oracle_finds(drawn: list[Buffer], data: st.DataObj
 
 def test_offsets_are_checked() -> None:
     table = frame([(0, 1, 4)])
-    with pytest.raises(ValueError, match="row 0 has the offset -1"):
+    with pytest.raises(ValueError, match="row 0 lies at -1, below 0"):
         packing.check(table, [-1])
     for wrong in ([0, 1], [0.5]):
         with pytest.raises(ValueError, match="give a whole number for each of 1 buffers"):

@@ -85,6 +85,9 @@ def check(table: Table, offsets: ArrayLike) -> None:
     buffers = read(table)
     first = _checked(offsets, buffers)
     last = first + buffers.size
+    negative = np.flatnonzero(first < 0)
+    if len(negative):
+        raise UserError(f"the buffer in row {negative[0]} lies at {first[negative[0]]}, below 0")
     rows = np.flatnonzero(buffers.takes_memory)
     begin, end, low, high = (part[rows] for part in (buffers.lower, buffers.upper, first, last))
     overlap = (begin[:, None] < end) & (low[:, None] < high)
@@ -100,14 +103,11 @@ def check(table: Table, offsets: ArrayLike) -> None:
 
 
 def _checked(offsets: ArrayLike, buffers: Buffers) -> Ints:
-    """Offsets as an array: whole numbers of at least 0, one for each buffer."""
+    """Offsets as an array: a whole number for each buffer."""
     array = np.asarray(offsets)
-    if array.shape != buffers.size.shape or (array.dtype.kind not in "iu" and array.size):
+    if array.shape != buffers.size.shape or (array.size and array.dtype.kind not in "iu"):
         raise UserError(
             f"the offsets are {array.dtype} of shape {array.shape}; give a whole number for each "
             f"of {len(buffers.size)} buffers"
         )
-    if (array < 0).any():
-        row = int(np.flatnonzero(array < 0)[0])
-        raise UserError(f"the buffer in row {row} has the offset {array[row]}; it is at least 0")
     return array.astype(np.int64)

@@ -30,12 +30,10 @@ FULL = np.int64(2**61)
 STEEPNESS = 1700.0
 """A column's cost grows by e with each ``bound / STEEPNESS`` bytes of its peak."""
 LARGEST_EXPONENT = 330.0  # of a cost, so that no sum overflows
-CELLS, MOST_CELLS = 2**13, 2**23
-"""Buffers times packings of the first round, and at most, so that it stays below a gigabyte."""
-NARROWEST, WIDEST = 8, 64
-"""Packings of the first round."""
+CELLS, NARROWEST, WIDEST = 2**13, 8, 64
+"""Buffers times packings of the first round, and its fewest and most packings."""
 GROWTH = 1.2
-"""Growth of the width from a round to the next."""
+"""Growth of the packings from a round to the next."""
 NOISE = 0.5
 """Spread of the logarithm of what a buffer's area counts for, after the first round."""
 
@@ -98,7 +96,7 @@ def workbench(buffers: Buffers, rounds: int) -> Ints:
         turned = columns.mirrored() if number % 2 else columns  # gaps lie at the other wall
         found = search(turned, area, round(width), peak(best))
         best = best if found is None else found
-        width = min(GROWTH * width, max(MOST_CELLS / count, NARROWEST))
+        width *= GROWTH
     return best
 
 
