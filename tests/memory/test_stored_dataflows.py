@@ -9,12 +9,12 @@ import zipfile
 import pytest
 
 from tests.long import usually
-from workbench.graphs import trace
-from workbench.graphs.optimiser import optimise
 from workbench.memory import stored_dataflows as stored
 from workbench.memory.dataflow import Dataflow, dataflow
+from workbench.memory.optimiser import optimise
 from workbench.memory.planning import plan_memory
 from workbench.memory.stored_dataflows import stored_dataflow
+from workbench.memory.tracing import trace
 from workbench.utils.checks import UnknownNameError
 from workbench.zoo import MODELS
 
