@@ -103,8 +103,8 @@ class LayerCosts:
         push_s: ArrayLike,
         overhead_s: float,
     ) -> None:
-        given = zip(VECTORS, (pull_s, forward_s, backward_s, push_s), strict=True)
-        vectors = {name: check_layers(name, values) for name, values in given}
+        seconds = (pull_s, forward_s, backward_s, push_s)
+        vectors = {name: check_layers(name, s) for name, s in zip(VECTORS, seconds, strict=True)}
         overhead_s = check_range("overhead_s", overhead_s, 0, sys.float_info.max)
         lengths = {name: len(values) for name, values in vectors.items()}
         if len(set(lengths.values())) > 1:

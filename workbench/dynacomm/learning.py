@@ -52,30 +52,15 @@ class WorkerReplica:
     The whole gradient is computed with the last layers' backward computation; or layer by layer
     when their turn comes, which is the same gradient, if there is a `layerwise` model. What it
     draws is another then: a layer draws by itself, so that masks depend on no plan.
-
-    Attributes
-    ----------
-    flat
-        Written to by pulls.
-    batches
-        Indices of each iteration's samples, all epochs in one list.
-    seed
-        The run's, and the number of the worker: of what the model draws (dropout).
-    epoch_ends
-        Iterations up to the end of each epoch.
-    name
-        Of the worker, for errors.
-    parallel
-        Whether steps run beside other workers', so that the model must draw nothing.
     """
 
-    flat: FlatModel
+    flat: FlatModel  # written to by pulls
     dataset: Dataset
-    batches: Sequence[Any]
-    seed: tuple[int, int]
-    epoch_ends: Sequence[int]
-    name: str = "worker"
-    parallel: bool = False
+    batches: Sequence[Any]  # indices of each iteration's samples, all epochs in one list
+    seed: tuple[int, int]  # the run's and the worker's number: of what the model draws (dropout)
+    epoch_ends: Sequence[int]  # iterations up to the end of each epoch
+    name: str = "worker"  # of the worker, for errors
+    parallel: bool = False  # steps run beside other workers', so that the model must draw nothing
     objective: Objective = CLASSES
     layerwise: LayerwiseModel | None = None
     _features: Features | None = field(default=None, repr=False)  # behind the last layer forward

@@ -184,11 +184,12 @@ def optimal_cuts(direction: Direction) -> tuple[int, ...]:
     high_s = overhead_s + sent_s[-1] + left_s[0]
     deadline_s = low_s
     while high_s - low_s > TOLERANCE * high_s:
-        found, next_s = longest_segments(direction, deadline_s)
-        if found is None:
+        segmented, next_s = longest_segments(direction, deadline_s)
+        if segmented is None:
             low_s = max(deadline_s, next_s)
         else:
-            cuts, high_s = found, min(deadline_s, direction.duration_s(found))
+            cuts = segmented
+            high_s = min(deadline_s, direction.duration_s(cuts))
         deadline_s = low_s + (high_s - low_s) / 2
     return tuple(cuts)
 

@@ -1,9 +1,5 @@
 """Real-time profiling of links and worker, and plans made from it (Cai et al. 2021, IV-A, IV-C).
 
-Each direction of the network is a line, ``seconds = overhead_s + bytes * 8 / bandwidth_bps``,
-fitted by least squares to the transfers since the last plan; each layer's computation, forward and
-backward apart, is its part of the segments that it was computed in.
-
 Deviation: the paper reads every layer's seconds off its framework's profiler, switched on once an
 epoch. Here segments are timed as they run; layers that are always computed together keep the
 proportions of the estimate before.
@@ -51,10 +47,10 @@ def planning_s(model: str, layers: int) -> float:
 
 
 class Line(NamedTuple):
-    """Seconds of a transfer in one direction.
+    """Seconds of a transfer in one direction: ``overhead_s + bytes * 8 / bandwidth_bps``.
 
     `tensor_s`, what each tensor adds, is taken as known: a few transfers cannot separate it from
-    bytes, which rise with tensors. `bandwidth_bps` is infinite where bytes take no time.
+    bytes, which rise with tensors.
     """
 
     overhead_s: float
@@ -64,15 +60,14 @@ class Line(NamedTuple):
     def fitted(self, transfers: Iterable[Transfer]) -> Line:
         """The line by least squares, as far as the transfers decide it.
 
-        If all have one size (`ONE_SIZE`), the overhead is kept and the bandwidth fitted; if they
-        took less than that overhead, both change alike. An overhead below 0, as a bandwidth that
-        changed between transfers may suggest, becomes 0; a falling line is treated as one size.
-        Without transfers that took time nothing changes.
+        If all have one size, or the line falls, the overhead is kept and the bandwidth fitted; if
+        they took less than that overhead, both change alike. An overhead below 0, as a bandwidth
+        that changed between transfers may suggest, becomes 0.
         """
         # N = transfers: bytes, and seconds without those of their tensors, (N, 2)
         rows = [
-            (one.size_bytes, max(0.0, one.end_s - one.start_s - one.tensors * self.tensor_s))
-            for one in transfers
+            (sent.size_bytes, max(0.0, sent.end_s - sent.start_s - sent.tensors * self.tensor_s))
+            for sent in transfers
         ]
         sizes, seconds = np.array(rows, dtype=float).reshape(-1, 2).T
         if not sizes.any() or not seconds.any():
@@ -104,9 +99,8 @@ def layer_seconds(before_s: FloatArray, segments: Iterable[SegmentTime]) -> Floa
         seconds of the segment * seconds of the layer before / those of the segment before
 
     Layers in no segment stay as before; a segment that took nothing before is shared out evenly.
-    The sum over a segment that is computed repeatedly becomes its mean, and a layer computed alone
-    gets its own seconds. Where cuts vary, overlapping segments separate layers; repeated, this is
-    the Richardson-Lucy iteration for non-negative numbers.
+    Where cuts vary, overlapping segments separate layers; repeated, this is the Richardson-Lucy
+    iteration for non-negative numbers.
     """
     times: dict[tuple[int, int], list[float]] = defaultdict(list)
     for first, last, seconds in segments:
@@ -148,10 +142,7 @@ class Profile:
         )
 
     def costs(self, job: Job) -> LayerCosts:
-        """What the planner plans with.
-
-        Every server sends its part of a layer on a link of its own, so a layer takes what one
-        part takes.
+        """What the planner plans with: a layer takes what one server's part of it takes.
 
         Deviation: Δt, which the paper has once, is the mean of both directions.
         """
@@ -174,20 +165,13 @@ class Replanning:
 
     Deviation: both directions are planned in the window of the last push; what exceeds that push
     delays the next iteration. The paper plans backward while it waits for the first pull.
-
-    Attributes
-    ----------
-    profile
-        Before any observation.
-    planning_s
-        What planning costs the worker.
     """
 
     job: Job
-    profile: Profile
+    profile: Profile  # before any observation
     period: int = EPOCH
     planner: Planner = dynacomm
-    planning_s: float = 0.0
+    planning_s: float = 0.0  # of the worker
 
     def begin(self) -> tuple[State, Plan]:
         """The first estimate without observations, and its plan."""

@@ -255,8 +255,8 @@ class Worker:
             backward = await self._backward(context, plan, iteration)
             with_bytes = [transfer for transfer in transfers if transfer.size_bytes]
             observation = Observation(
-                pulls=tuple(one for one in with_bytes if one.target == context.node),
-                pushes=tuple(one for one in with_bytes if one.source == context.node),
+                pulls=tuple(sent for sent in with_bytes if sent.target == context.node),
+                pushes=tuple(sent for sent in with_bytes if sent.source == context.node),
                 forward=forward,
                 backward=backward,
             )

@@ -173,7 +173,7 @@ def test_gains_by_hand() -> None:
             "seed": 0,
             "scenario": "step",
             "policy": ["static", "static", "known_bandwidth", "known_bandwidth"],
-            "planned_every": [None, None, 1, 1],
+            "period": [None, None, 1, 1],
             "epoch_iterations": 3,
             "duration_s": [6.0, 4.0, 5.0, 3.0],
         }

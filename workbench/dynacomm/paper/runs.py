@@ -378,7 +378,7 @@ ITERATIONS = {
     "seed": pl.Int64,
     "scenario": pl.String,
     "policy": pl.String,
-    **dict.fromkeys(("planned_every", "epoch_iterations", "iteration"), pl.Int64),
+    **dict.fromkeys(("period", "epoch_iterations", "iteration"), pl.Int64),
     **dict.fromkeys(("start_s", "duration_s", "bandwidth_mbps"), pl.Float64),
     "transmissions": pl.Int64,
 }
@@ -432,7 +432,7 @@ def replanning(
     keeps it, `known_bandwidth` is told the mean bandwidth of each iteration, the others plan from
     observations since their last plan, which takes what it took the paper for the model.
 
-    A row per scenario, policy and iteration: ``planned_every`` is null where there is one plan,
+    A row per scenario, policy and iteration: ``period`` is null where there is one plan,
     ``bandwidth_mbps`` the mean over the iteration, ``transmissions`` are pulls and pushes.
 
     Deviation: below scale ``paper`` an epoch has fewer iterations than the paper's, so that a run
@@ -486,7 +486,7 @@ def _iterations(
     ends_s = [0.0, *iteration_ends_s(run)]
     return [
         {
-            "planned_every": period,
+            "period": period,
             "iteration": number,
             "start_s": start_s,
             "duration_s": end_s - start_s,
@@ -537,7 +537,7 @@ def replanning_gains(frame: pl.DataFrame) -> pl.DataFrame:
         return pl.col("total_s").filter(pl.col("policy") == policy).first().over(run)
 
     return (
-        frame.group_by([*run, "policy", "planned_every"], maintain_order=True)
+        frame.group_by([*run, "policy", "period"], maintain_order=True)
         .agg(total_s=pl.col("duration_s").sum())
         .with_columns(
             gain_percent=100 * (1 - pl.col("total_s") / total_s("static")),

@@ -1,9 +1,8 @@
 """The paper's testbed: its stated facts, and the constants that it leaves open.
 
-Eight workers pull from and push to four parameter servers (Cai et al. 2021, V-A). The paper
-states how fast each model trains on a worker without a network (Table II) and how fast the
-servers' interfaces are. What it leaves open are five numbers, the same for every model, batch
-size, bandwidth and number of workers; `workbench.dynacomm.paper.calibration` fits them.
+Eight workers pull from and push to four parameter servers (Cai et al. 2021, V-A). What the paper
+leaves open is the same for every model, batch size, bandwidth and number of workers;
+`workbench.dynacomm.paper.calibration` fits it.
 """
 
 from __future__ import annotations
@@ -40,29 +39,15 @@ SPLIT_BYTES = 4_000_000
 
 @dataclass(frozen=True)
 class Constants:
-    """What the paper does not state about its testbed.
+    """What the paper does not state about its testbed."""
 
-    Attributes
-    ----------
-    link_efficiency
-        Bandwidth of a transfer over its fair part of the interfaces' rate.
-    overhead_ms
-        Δt, of each transmission.
-    backward_over_forward
-        Computation time.
-    whole_share
-        Share of the bandwidth for a tensor that lies on one server; larger ones are split over all
-        (see `Link`). An effective number for the key-value store's granularity: one server's stream
-        instead of four would give a quarter, if tensors of several servers did not overlap.
-    aggregation_mbps
-        Rate at which a server sums the workers' gradients.
-    """
-
-    link_efficiency: float
-    overhead_ms: float
-    backward_over_forward: float
+    link_efficiency: float  # bandwidth of a transfer over its fair part of the interfaces' rate
+    overhead_ms: float  # Δt, of each transmission
+    backward_over_forward: float  # computation time
+    # Of the bandwidth, for a tensor that lies on one server; larger ones are split over all. One
+    # server's stream instead of four would give a quarter, if tensors did not overlap.
     whole_share: float
-    aggregation_mbps: float = math.inf
+    aggregation_mbps: float = math.inf  # at which a server sums the workers' gradients
 
     @classmethod
     def load(cls) -> Constants:
