@@ -221,7 +221,7 @@ _UNITS = {"s": 1.0, "h": 3600.0, "days": 86_400.0, "years": 365.25 * 86_400.0}
 
 
 def _seconds(seconds: float) -> str:
-    """As text, to three digits.
+    """Text of a time, to three digits.
 
     >>> _seconds(2_046_000.0)
     '23.7 days'

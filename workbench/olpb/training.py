@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["Setup", "Trained", "TrainingError", "train"]
 
 MODULES = 4
-"""Of DPB, as in the original setting (Sec. VII-A)."""
+"""Modules of DPB, as in the original setting (Sec. VII-A)."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Setup(training.WholeBatches):
 
     @property
     def samples_per_batch(self) -> int:
-        """As given."""
+        """Samples of a batch, which the server takes whole."""
         return self.batch_size
 
     @property
@@ -173,7 +173,7 @@ class PoolPrograms(training.OneModel[Trained]):
             self.losses.append(value)
 
     def trained(self, run: Run) -> Trained:
-        """What has been evaluated."""
+        """Result of a run that has ended."""
         epochs, server = self.epochs, len(self.programs) - 1
         passes = run.results.get(server, []) if self.method in SCANNING else []
         own = self.method, self.losses, epochs.table, passes
@@ -321,7 +321,7 @@ async def _nothing(context: Any) -> None:
 def _tape(
     setup: Setup, flat: training.FlatModel, batches: Batches, *, unfrozen: bool = False
 ) -> Tape:
-    """What a gradient passes through; with `unfrozen`, as if no parameter were frozen."""
+    """Trace of the first batch; with `unfrozen`, as if no parameter were frozen."""
     from workbench.olpb.programs.learning import traced_batch
     from workbench.profiles.copies import unfreeze
 
@@ -333,7 +333,7 @@ def _tape(
 
 
 def _set_up_flops(setup: Setup, tape: Tape, layers: int) -> list[float]:
-    """Of each layer's operators; where the pass shows other layers, the same for all."""
+    """FLOPs for each layer's operators; where the pass shows other layers, the same for all."""
     counts = [float(len(group.operators)) for group in groups(tape.flow, "matrix_layer")]
     if len(counts) != layers:
         counts = [len(tape.calls) / layers] * layers

@@ -8,7 +8,7 @@ import pytest
 from workbench.clusters import load_calibration
 from workbench.olpb.algorithms.schedules import batched
 from workbench.olpb.costs.library import library_graph
-from workbench.olpb.paper import calibration, paying
+from workbench.olpb.paper import calibration
 from workbench.olpb.paper.networks import TABLE1
 from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12
 from workbench.olpb.paper.testbed import (
@@ -150,11 +150,6 @@ def test_a_layer_of_normalisation_is_counted_where_there_is_one() -> None:
     assert counted(frame[:1]) is None
 
 
-def test_by_the_papers_counting_nothing_is_computed_twice() -> None:
-    frame = paying.PAYS.frame("smoke").filter(counting="paper", network="lenet5")
-    assert frame["work_ratio"].to_list() == pytest.approx([1.0] * len(frame))
-
-
 def test_other_settings_answer_nothing() -> None:
     assert FIG9.at_paper(FIG9.frame("smoke", nodes=8)).is_empty()
     assert FIG12.at_paper(FIG12.frame("smoke", batch_sizes=(10,))).is_empty()
@@ -171,18 +166,6 @@ def test_fig_9_is_of_the_slowest(frames: dict[str, pl.DataFrame]) -> None:
 def test_dpb_waits_for_a_message_of_as_many_milliseconds_as_the_delay_factor() -> None:
     at_once_s, later_s = (variant(delay_factor=p).backward_s("vgg16", "dpb") for p in (0.0, 30.0))
     assert later_s == pytest.approx(at_once_s + 0.030)
-
-
-def test_the_scan_pays_by_arithmetic_for_chains_alone() -> None:
-    frame = paying.PAYS.frame("smoke")
-    found = paying.first_paying(frame).filter(counting="arithmetic")
-    pays = found.filter(pl.col("bare_nodes").is_not_null())
-    assert set(pays["network"]) == {"rnn"}
-    # A run costs H + 1 products with a gradient for each step: of the nodes asked for, 32.
-    assert pays["bare_nodes"].to_list() == [32]
-    assert pays["nodes"].item() < 32  # one node has to dispatch every step, too
-    cnn = frame.filter(network="lenet5", counting="arithmetic")
-    assert cnn["work_ratio"].min() > 10  # type: ignore[operator]
 
 
 def test_wrong_settings_are_refused() -> None:

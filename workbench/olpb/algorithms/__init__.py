@@ -13,7 +13,7 @@ from workbench.olpb.algorithms.scans import SCANS
 SCANNING = ("olpb", "bppsa")
 """Methods that scan Jacobians of groups."""
 METHODS = (*SCANNING, "dpb", "sequential")
-"""How a backward pass is carried out (Sec. VII); DPB's gradients are late, the others' exact."""
+"""Ways of back-propagation (Sec. VII); DPB's gradients are late, the others' exact."""
 
 ALGORITHMS: dict[str, Mapping[str, object]] = {
     "methods": {"olpb": olpb, "bppsa": bppsa, "dpb": cut},

@@ -90,7 +90,7 @@ def _check_each(subtasks: Sequence[Subtask], largest: float) -> None:
 
 
 def _shares(count: int, speeds: Sequence[float]) -> list[int]:
-    """How many each gets, by Webster's method, which minimises the sum of share^2 / speed."""
+    """Lengths of runs by Webster's method, which minimises the sum of length^2 / speed."""
     shares = [0] * len(speeds)
     waiting = [(1 / speed, at) for at, speed in enumerate(speeds)]
     heapq.heapify(waiting)

@@ -29,7 +29,7 @@ from workbench.utils.checks import UserError
 
 Weights = TypeVar("Weights")
 Pass = TypeVar("Pass")
-"""What a module keeps of a batch: inputs, outputs, and a copy of the weights between them."""
+"""A batch in a module: inputs, outputs, and a copy of the weights between them."""
 Gradient = TypeVar("Gradient")
 
 

@@ -27,7 +27,7 @@ from workbench.profiles.recording import learning
 from workbench.utils.checks import UserError
 
 Element: TypeAlias = csr_array | NDArray[np.float64]
-"""Of the scan: a transposed Jacobian, or a gradient."""
+"""An element of the scan: a transposed Jacobian, or a gradient."""
 
 AT_ONCE = 2**22
 """Entries of a group's Jacobian that are computed in one call."""
@@ -128,11 +128,11 @@ class GroupPass:
 def _places(shapes: Sequence[torch.Size], samples: int) -> NDArray[np.int32]:
     """Places of numbers where values stand one after the other; axes: sample, number."""
     starts = accumulate((shape.numel() for shape in shapes), initial=0)
-    each = [
+    values = [
         np.arange(start, start + shape.numel(), dtype=np.int32).reshape(samples, -1)
         for start, shape in zip(starts, shapes, strict=False)
     ]
-    return np.concatenate(each, axis=1)
+    return np.concatenate(values, axis=1)
 
 
 def combine(earlier: Element, later: Element) -> Element:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from workbench.profiles.graph import OperatorGraph
 
 UNITS = ("operator", "matrix_layer")
-"""What starts a level."""
+"""Units: a level for every operator, or only for one that multiplies with a matrix."""
 LEVELS = 2
 """l: levels in a group of OLPB, by default."""
 
@@ -32,7 +32,7 @@ class Flow:
 
 
 def flow(graph: OperatorGraph) -> Flow:
-    """What gradients pass through in a graph of `workbench.memory.trace`, without its numbers.
+    """Flow of gradients in a graph of `workbench.memory.trace`, without its numbers.
 
     Every operator of the forward pass between a trained parameter and what it returns, or its loss,
     counts; a graph does not tell what is detached, which a tape does.
@@ -72,11 +72,11 @@ class Group:
 
 def level_of_each(flow: Flow, unit: str = "operator") -> tuple[int, ...]:
     """Level of each operator, from 1: the longest path to it."""
-    found: list[int] = []
+    heights: list[int] = []
     for weighted, sources in zip(flow.weighted, flow.sources, strict=True):
-        below = max((found[flow.makers[value]] for value in sources), default=0)
-        found.append(below + (unit == "operator" or weighted))
-    return tuple(max(level, 1) for level in found)
+        below = max((heights[flow.makers[value]] for value in sources), default=0)
+        heights.append(below + (unit == "operator" or weighted))
+    return tuple(max(level, 1) for level in heights)
 
 
 def groups(flow: Flow, unit: str = "operator", levels: int = 1) -> tuple[Group, ...]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 Combine = Callable[[int, T, T], T]
-"""What a place makes of two values, the earlier one first."""
+"""The operator: from a place and two values, the earlier one first, to their combination."""
 Begin = Callable[[], object]
 """Called before each step, whose combinations are done at the same time."""
 

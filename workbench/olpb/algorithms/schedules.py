@@ -63,7 +63,7 @@ class Message(NamedTuple):
 
 
 Stage = tuple[Move, ...]
-"""What is done at the same time, at most one move a node."""
+"""Moves at the same time, at most one a node."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Schedule:
 
     @cached_property
     def spans(self) -> Mapping[int, range]:
-        """By value, elements first, which elements are combined in it."""
+        """Elements that are combined in each value, elements first."""
         spans = {element: range(element, element + 1) for element in range(self.elements)}
         for move in self.moves:
             spans[move.result] = range(spans[move.left].start, spans[move.right].stop)
@@ -102,7 +102,7 @@ class Schedule:
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
-        """What nodes send, each value once to a node; results end where their element is."""
+        """Messages of nodes, each value once to a node; results end where their element is."""
         needed: dict[tuple[int, int], int] = {}  # value, node -> the first stage that needs it
         for number, stage in enumerate(self.stages):
             for move in stage:
@@ -252,7 +252,7 @@ def _inclusive(
 
 @dataclass(frozen=True)
 class Scan(Generic[T]):
-    """What a scan on one machine gave, and what it took.
+    """Results of a scan on one machine, and its amounts.
 
     Elements are where they are needed first, and results end there.
     """
@@ -278,12 +278,12 @@ def run(
     known = dict(enumerate(elements))
     critical_flops = all_flops = 0
     for stage in planned.stages:
-        each: list[int] = []
+        of_moves: list[int] = []
         for move in stage:
             left, right = known[move.left], known[move.right]
-            each.append(flops(left, right))
+            of_moves.append(flops(left, right))
             known[move.result] = combine(left, right)
-        critical_flops, all_flops = critical_flops + max(each), all_flops + sum(each)
+        critical_flops, all_flops = critical_flops + max(of_moves), all_flops + sum(of_moves)
     sent = sum(size_bytes(known[message.value]) for message in planned.messages)
     results = [identity if value is None else known[value] for value in planned.prefixes]
     return Scan(results, planned.steps, planned.work, critical_flops, all_flops, sent)

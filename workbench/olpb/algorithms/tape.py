@@ -1,4 +1,4 @@
-"""What a gradient passes through: the operators of one pass, with the numbers they had.
+"""A tape: the operators of one pass that a gradient passes through, with their numbers.
 
 `record` runs a module with its loss, in double precision, in the mode that it is in, and on real
 numbers, so control flow that depends on them is followed. `torch.fx` traces it as operators that
@@ -36,7 +36,7 @@ from workbench.profiles.recording import learning
 from workbench.utils.checks import UserError, check_kind
 
 Loss = Callable[[Any, Tensor], Tensor]
-"""From what a module returns, and what is to be found, to a number."""
+"""A function of what a module returns, and the targets, that gives a number."""
 
 Samples = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 """A batch: one input of the module, several in their order, or by name."""
@@ -276,7 +276,7 @@ class _Reader(Interpreter):
 
     @property
     def loss(self) -> Tensor:
-        """What the graph returns."""
+        """Result of the graph."""
         (last,) = next(iter(reversed(self.module.graph.nodes))).all_input_nodes
         loss: Tensor = self.numbers[last]
         return loss

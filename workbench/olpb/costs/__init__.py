@@ -1,1 +1,1 @@
-"""What back-propagation by scan is given and what it takes (OLPB, Sec. IV)."""
+"""Costs of back-propagation by scan (OLPB, Sec. IV)."""

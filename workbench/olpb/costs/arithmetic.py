@@ -1,4 +1,4 @@
-"""What a scan costs by arithmetic: products of Jacobians, sparse as they are, and their bytes.
+"""Costs of a scan by arithmetic: products of Jacobians, sparse as they are, and their bytes.
 
 The first element is a gradient, so what is combined with it is a matrix-vector product, which is
 what plain back-propagation does; any other move multiplies two matrices. After the scan every node
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 GRADIENT_BYTES, INDEX_BYTES = 8, 4
-"""Of a double, and of its place in a matrix in CSR."""
+"""Bytes of a double, and of its place in a matrix in CSR."""
 
 Span = tuple[int, int]
 """First and last of elements that are combined, or a single one twice."""
@@ -105,7 +105,7 @@ def elements_of(graph: OperatorGraph, unit: str, levels: int) -> Elements:
 
 
 def as_arithmetic_costs(planned: Schedule, elements: Elements) -> Work:
-    """What a schedule's moves and messages cost by arithmetic."""
+    """Costs of a schedule's moves and messages by arithmetic."""
     spans = planned.spans
     flops: list[float] = [
         elements.combine_flops(

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 
 UNITS = ("operator", "layer")
-"""What groups are made of: levels of operators, or the library's layers, in the order in which they
-run, each a group of its own (Table I)."""
+"""Units of groups: levels of operators, or the library's layers (Table I), one after the other."""
 
 
 NUMBER_BYTES = 4
@@ -166,7 +165,7 @@ def plan_batches(elements: int, nodes: int, scan: str) -> Schedule:
 def as_paper_counts(
     planned: Schedule, elements: Sequence[Subtask], *, local_first: bool = False
 ) -> Work:
-    """What a schedule costs as the paper counts: gradients of groups, and dispatches alone.
+    """Costs of a schedule as the paper counts: gradients of groups, and dispatches alone.
 
     `local_first`: each node computes the derivatives of its groups, which depend on nothing else
     (Sec. III), before the scan combines them; else when the scan has reached them.

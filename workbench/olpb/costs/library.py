@@ -56,7 +56,7 @@ NORMALISATION = ("sub", "div", "mul", "add")
 SOFTMAX = ("sub", "exp", "sum", "div")
 CROSS_ENTROPY = ("log", "mul", "sum", "neg")
 MIB = 2**20
-"""What Table I calls MB: 528 of them are VGG16's 138,357,544 parameters of four bytes."""
+"""Table I's MB: 528 of them are VGG16's 138,357,544 parameters of four bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ class _Counted:
 
     @property
     def _dimensions(self) -> int:
-        """Of scores: samples x classes, of a text samples x positions x classes."""
+        """Dimensions of scores: samples x classes, of a text samples x positions x classes."""
         taken = self.graph.inputs[0]
         is_text = taken.dtype.startswith("int") and len(taken.shape) == 2
         return 3 if is_text and len(self.graph.outputs[0].shape) == 3 else 2
@@ -244,7 +244,7 @@ class _Counted:
         return self._chain((name,), made.shape, [*sources, *parameters], on_input)
 
     def _normalisation(self, made: View, sources: list[int], learnt: list[View]) -> int:
-        """Of four operators, the third reads gamma and the last beta, if it has them."""
+        """Four operators, of which the third reads gamma and the last beta, if there are any."""
         numbers, first = prod(made.shape), len(NORMALISATION) - len(learnt)
         own = dict(enumerate((self._parameter(view, 2 * numbers) for view in learnt), first))
         carries = any(self.rows[node]["kind"] == "operator" for node in sources)

@@ -1,4 +1,4 @@
-"""Where Jacobians have entries, by arithmetic: none is built.
+"""Patterns of Jacobians' entries, by arithmetic: no Jacobian is built.
 
 Numbers of a value are channels at positions; axes of positions are samples and pixels. A Jacobian's
 block, from a number made to the numbers read, has an interval of positions along each axis, and
@@ -42,7 +42,7 @@ class Form(NamedTuple):
 
     @property
     def numbers(self) -> int:
-        """How many."""
+        """Their count."""
         return sum(self.parts) * prod(self.axes)
 
 
@@ -187,7 +187,7 @@ def group_pattern(passes: Passes, group: Group, before: Sequence[int]) -> Patter
 
 
 def _form(operator: Operator, made: View, reads: Sequence[View], forms: Mapping[int, Form]) -> Form:
-    """Of what an operator makes; as what it reads where it computes number by number."""
+    """Form of an operator's result; as what it reads where it computes number by number."""
     name = operator.name.rstrip("_")
     same = [view for view in reads if view.shape == made.shape and _whole(view, forms)]
     if same and (name in ELEMENTWISE or "batch_norm" in name or "pool" in name):
@@ -240,25 +240,25 @@ def _local(
     operator: Operator, made: View, reads: Sequence[View], view: View, forms: Mapping[int, Form]
 ) -> Iterable[tuple[int, int, Block]]:
     """Blocks of an operator between the parts of what it makes and of one value that it reads."""
-    out, given = forms[made.value], forms[view.value]
+    out, read = forms[made.value], forms[view.value]
     if _joins_channels(operator, reads, forms):
         first = 0
         for other in operator.reads:
-            for part, channels in enumerate(given.parts if other == view else ()):
+            for part, channels in enumerate(read.parts if other == view else ()):
                 yield first + part, part, _same(channels, out.axes)
             first += len(_parts(other, reads, forms))
         return
     reach, dense = _reach(operator, made, view, forms)
-    own = not dense and len(out.parts) == len(given.parts)
+    own = not dense and len(out.parts) == len(read.parts)
     for (to, made_channels), (at, read_channels) in product(
-        enumerate(out.parts), enumerate(given.parts)
+        enumerate(out.parts), enumerate(read.parts)
     ):
         if not own or to == at:
             yield to, at, Block(made_channels, read_channels, dense, tuple(reach))
 
 
 Reach = tuple[list[Interval], bool]
-"""By axis, positions that each position reads; and whether it reads all channels."""
+"""Positions that each position reads, by axis; and whether it reads all channels."""
 
 
 def _reach(operator: Operator, made: View, view: View, forms: Mapping[int, Form]) -> Reach:
@@ -276,21 +276,21 @@ Axes = tuple[Sequence[int], Sequence[int]]
 
 
 def _by_place(operator: Operator, made: View, view: View, axes: Axes) -> Reach | None:
-    """Of what reads the same place alone."""
-    out, given = axes
+    """Reach of an operator that reads the same place alone, None for others."""
+    out, read = axes
     name, args = operator.name.rstrip("_"), operator.arguments[0]
     each = [_each(size) for size in out]
     if "batch_norm" in name:
         return ([_all(size, size) for size in out] if args[5] else each), False
-    if out == given and name in ELEMENTWISE and prod(view.shape) == prod(made.shape):
+    if out == read and name in ELEMENTWISE and prod(view.shape) == prod(made.shape):
         return each, False
     along_channels = len(args) > 1 and args[1] in (1, 1 - len(view.shape))
-    return (each, True) if "softmax" in name and out == given and along_channels else None
+    return (each, True) if "softmax" in name and out == read and along_channels else None
 
 
 def _by_window(operator: Operator, made: View, view: View, axes: Axes) -> Reach | None:
-    """Of what reads windows of pixels."""
-    out, given = axes
+    """Reach of an operator that reads windows of pixels, None for others."""
+    out, read = axes
     name, args, spatial = operator.name, operator.arguments[0], len(view.shape) - 2
     if name == "convolution" and not args[6]:
         sizes = (operator.reads[1].shape[2:], *args[3:6])
@@ -303,32 +303,32 @@ def _by_window(operator: Operator, made: View, view: View, axes: Axes) -> Reach 
     if "adaptive_avg_pool" in name:
         shares = [
             (np.arange(o) * g // o, -(-(np.arange(o) + 1) * g // o) - 1)
-            for o, g in zip(out[1:], given[1:], strict=True)
+            for o, g in zip(out[1:], read[1:], strict=True)
         ]
         return [_each(out[0]), *shares], False
     return None
 
 
 def _by_sample(operator: Operator, made: View, view: View, axes: Axes) -> Reach | None:
-    """Of what reads all of its own sample."""
-    out, given = axes
-    pixels = list(map(_all, out[1:], given[1:]))
+    """Reach of an operator that reads all of its own sample, None for others."""
+    out, read = axes
+    pixels = list(map(_all, out[1:], read[1:]))
     if operator.name in ("mean", "sum") and made.shape[:2] == view.shape[:2]:
         return [_each(out[0]), *pixels], False
-    of_rows = operator.name in ("addmm", "mm") and made.shape[0] == out[0] == given[0]
+    of_rows = operator.name in ("addmm", "mm") and made.shape[0] == out[0] == read[0]
     normalised = "layer_norm" in operator.name or "group_norm" in operator.name
-    if of_rows or (normalised and out[0] == given[0]):
+    if of_rows or (normalised and out[0] == read[0]):
         return [_each(out[0]), *pixels], True
     return None
 
 
 def _windows(axes: Axes, spatial: int, sizes: Sequence[Sequence[int]]) -> list[Interval]:
-    """By axis of pixels, for a kernel, stride, padding and dilation."""
-    out, given = axes
+    """Windows along each axis of pixels, for a kernel, stride, padding and dilation."""
+    out, read = axes
     by_axis = zip(*(np.broadcast_to(size, spatial) for size in sizes), strict=True)
     windows = []
     for axis, (kernel, stride, padding, dilation) in enumerate(by_axis, 1):
-        start, last = np.arange(out[axis]) * stride - padding, given[axis] - 1
+        start, last = np.arange(out[axis]) * stride - padding, read[axis] - 1
         end = start + (kernel - 1) * dilation
         windows.append((np.clip(start, 0, last), np.clip(end, 0, last)))
     return [*windows, *(_each(size) for size in out[1 + spatial :])]

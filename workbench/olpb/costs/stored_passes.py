@@ -1,4 +1,4 @@
-"""What backward passes of the zoo cost, stored: known at once, without importing PyTorch.
+"""Stored costs of the zoo's backward passes: known at once, without importing PyTorch.
 
 Groups as the paper counts them, at each number of levels that a slider reaches; and by arithmetic
 the FLOPs of every product of Jacobians that a scan on a slider's nodes makes, with the entries of
@@ -117,8 +117,8 @@ def _arrays(elements: Elements) -> dict[str, NDArray[Any]]:
 
 def _sorted(numbers: Mapping[Any, int]) -> NDArray[Any]:
     """Whole numbers by key; some products of Jacobians need more of them than 64 bits hold."""
-    found = [numbers[key] for key in sorted(numbers)]
-    return np.array(found, np.int64 if max(found, default=0) < 2**63 else float)
+    by_key = [numbers[key] for key in sorted(numbers)]
+    return np.array(by_key, np.int64 if max(by_key, default=0) < 2**63 else float)
 
 
 def _as_bytes(arrays: Arrays) -> bytes:

@@ -28,7 +28,7 @@ class Subtask:
 
 @dataclass(frozen=True)
 class Node:
-    """What a node answers when the scheduler asks for its conditions."""
+    """A node's conditions, for which the scheduler asks."""
 
     flops_per_s: float = field(metadata=ABOVE_ZERO)
     memory_bytes: int | None = field(default=None, metadata=optional(at_least(0)))  # None: enough

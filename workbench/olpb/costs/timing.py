@@ -1,4 +1,4 @@
-"""How long a scan on several nodes takes: the longest path through its moves and messages.
+"""Time of a scan on several nodes: the longest path through its moves and messages.
 
 A node makes its moves in the order of stages; one starts when the node is free and has both
 operands. A value leaves for another node when it is there, and arrives a delay later. A node makes
@@ -23,12 +23,12 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 DRAWS = 50
-"""Of all delays, in the mean that stands for a time."""
+"""Draws of all delays, in the mean that stands for a time."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What a backward pass takes."""
+    """Time and amounts of a backward pass."""
 
     seconds: float  # until the last node is done; mean over draws
     each_s: tuple[float, ...]  # by draw of the delays; one where they are constant
@@ -38,7 +38,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Work:
-    """What the parts of a schedule cost."""
+    """Costs of a schedule's parts."""
 
     move_flops: Sequence[float]  # in the order of stages
     # Of each value, elements first, as a message; None: messages take their delay alone.
@@ -108,8 +108,8 @@ def scan_timing(
     after = np.asarray(work.after_flops, float)
     for nodes, elements, values_at, by in path.ends:
         took = after[elements] / speeds[nodes]
-        there = at[values_at] + on_way[by]
-        free[nodes] = np.maximum(free[nodes], there) + took[:, None]
+        arrived = at[values_at] + on_way[by]
+        free[nodes] = np.maximum(free[nodes], arrived) + took[:, None]
     each_s = free.max(axis=0, initial=0.0)
     return Timing(
         float(each_s.mean()),

@@ -49,7 +49,7 @@ SEARCH = Search(
     step=1.25 ** (1 / 4),
     steps=16,
 )
-"""How constants are sought: then to a factor of 2.4 about the middle."""
+"""Search for the constants, to a factor of 2.4 about the middle of an interval."""
 
 
 def answers(constants: Constants) -> dict[str, Answer]:
@@ -91,7 +91,7 @@ def violated(frame: pl.DataFrame) -> int:
 
 
 def misfit(constants: Constants) -> tuple[float, float]:
-    """What `fit` makes least: claims missed, in sixteenths; the error of the milliseconds."""
+    """Claims missed, in sixteenths, and the error of the milliseconds: what `fit` makes least."""
     testbed, stated = Testbed(constants), claims_of("olpb")
     frame = pl.DataFrame([row for model in MODELS.values() for row in times(testbed, model)], TIMES)
     least, most = (
@@ -127,7 +127,7 @@ def fit() -> Constants:
 
 
 def to_toml(constants: Constants) -> str:
-    """Constants, between what they may lie, and how each claim fares."""
+    """Text of the file: constants, the intervals that they may lie in, and how claims fare."""
     ours, stated = answers(constants), claims_of("olpb")
     judged = verdicts("olpb", ours)
     intervals = {name: SEARCH.plateau(vars(constants), name, _missed) for name in vars(constants)}

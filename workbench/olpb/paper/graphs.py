@@ -19,11 +19,11 @@ from workbench.reproduction.sweep import grid, sweep
 
 COUNTS = ("nodes", "edges")
 BATCH_SIZE = 100
-"""Of the LeNet-like network; counts do not depend on it."""
+"""Batch of the LeNet-like network; counts do not depend on it."""
 
 
 def optimiser() -> pl.DataFrame:
-    """What each pattern removes from a training step of the LeNet-like network (Sec. V-A).
+    """Nodes and edges that each pattern leaves of a training step of a LeNet (Sec. V-A).
 
     A row for the graph as traced, and one for each time that a pattern found something: ``round,
     pattern``, ``nodes`` and ``edges`` that are left, parameters and constants among them, and how
@@ -88,7 +88,7 @@ PATTERN_TITLES = {
 
 
 def draw_optimiser(frame: pl.DataFrame) -> alt.FacetChart:
-    """What is left of the graph after each pattern, in percent; the paper's is the grey line."""
+    """Percent of the graph that is left after each pattern; the paper's is the grey line."""
     drawn = pl.concat(
         frame.select(
             pattern=_numbered(),

@@ -1,4 +1,4 @@
-"""What late gradients cost: DPB's accuracy against exact gradients, by iteration and by time."""
+"""DPB's accuracy with late gradients against exact ones, by iteration and by time."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _trained(
 
 
 def _at_other_times(learnt: pl.DataFrame, setup: Setup, method: str) -> pl.DataFrame:
-    """What is learnt with the same gradients, when this method has found them."""
+    """The same evaluations, at the times at which another method has the same gradients."""
     from workbench import training
 
     passes = training.run(setup.programs(method, learning=False)).passes

@@ -115,7 +115,7 @@ def arena(
     batch_size: int = 4,
     planners: Sequence[str] = ("none", "pebble", "workbench"),
 ) -> pl.DataFrame:
-    """Where each result lies in the block, and when, under several planners.
+    """Places of all results in the block, and their times, under several planners.
 
     A row per planner and result: ``node, name, kind, offset, bytes, first, last`` as in
     `workbench.memory.MemoryPlan.table`; and of the plan ``steps, total_bytes, bound_bytes``. What
@@ -159,13 +159,13 @@ KIND_COLOURS = {
 }
 """In the picture of an arena; other are inputs and constants."""
 SMALLEST = 1 / 1000
-"""Of the highest block in a picture: what is lower is not drawn."""
+"""Lowest rectangle that is drawn, over the highest block of a picture."""
 _APART_PX = 12
-"""Between panels that share an axis."""
+"""Distance between panels that share an axis."""
 
 
 def draw_arena(frame: pl.DataFrame) -> alt.FacetChart | alt.LayerChart:
-    """Where each result lies (address) and when (steps), a panel per planner.
+    """Results by address and step, a panel per planner.
 
     What is held outside of the block is below zero, and its kinds are drawn as one. The dashed line
     is the bound, the most bytes alive at once in the planner's order. Results lower than a

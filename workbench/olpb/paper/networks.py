@@ -56,7 +56,7 @@ COUNTED = {
     "nodes": ("nodes", "nodes", "input, parameters, operators, loss"),
     "params": ("param_mib", "parameters, MiB", "of 2^20 bytes"),
 }
-"""What Table I counts: column, title and what is meant."""
+"""Columns of Table I: our column, its title, and what is counted."""
 
 
 def draw_networks(frame: pl.DataFrame) -> alt.HConcatChart:

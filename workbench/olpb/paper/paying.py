@@ -1,4 +1,10 @@
-"""How much faster than one node a backward pass by scan is, by both countings."""
+"""Speed-up of a backward pass by scan over one node, by both countings.
+
+As the paper counts, every move costs a group's product with a gradient, or nothing beside its
+dispatch. By arithmetic it costs a product of two Jacobians; only what the loss's gradient is part
+of is a product with a gradient. In a recurrent network a step's transposed Jacobian is a dense
+matrix of H x H for each sample, so a product of two costs H times one with a gradient.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +18,9 @@ import polars as pl
 from workbench import figures
 from workbench.figures import parts
 from workbench.olpb.algorithms.schedules import Schedule
-from workbench.olpb.costs.arithmetic import as_arithmetic_costs, network_elements
+from workbench.olpb.costs.arithmetic import GRADIENT_BYTES, as_arithmetic_costs, network_elements
 from workbench.olpb.costs.backward import plan
 from workbench.olpb.costs.library import MIB
-from workbench.olpb.costs.recurrent import COUNTINGS, Chain, chain_work
 from workbench.olpb.costs.timing import Work, scan_timing
 from workbench.olpb.paper.testbed import (
     BATCH_SIZE,
@@ -38,6 +43,7 @@ PAID: dict[str, Any] = {
     "elements": pl.Int64,
     **dict.fromkeys(("work_ratio", "sent_mib", "bare_speedup", "speedup"), pl.Float64),
 }
+COUNTINGS = {"paper": "as the paper counts", "arithmetic": "by arithmetic"}
 CHAIN_NODES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 HIDDEN = 20
 """Units of the recurrent networks, as in BPPSA's own experiment (Wang et al. 2020)."""
@@ -52,7 +58,7 @@ def pays(
     delay_factor: float = DELAY_FACTOR,
     nodes: Sequence[int] = SWEPT_NODES,
 ) -> pl.DataFrame:
-    """How much faster than one node a backward pass by scan is, by both countings.
+    """Speed-up of a backward pass by scan over one node, by both countings.
 
     For networks, with groups of two levels of operators (``olpb_l2``) and with layers (``bppsa``),
     and for chains of a vanilla recurrent network, each with scans by Hillis and Steele. One node
@@ -101,26 +107,48 @@ def _paying(
     bare = replace(real, dispatch_s=0.0, delay_s=0.0)
     for counting in COUNTINGS:
         if network == "rnn":
-            chain = Chain(length, hidden, batch_size)
-            elements, alone_flops = chain.steps + 1, chain.steps * chain.vector_flops
-            planned = plan(elements, nodes, "hillis_steele")
-            work = chain_work(planned, chain, counting)
+            planned = plan(length + 1, nodes, "hillis_steele")
+            work = chain_work(planned, hidden, batch_size, by_arithmetic=counting == "arithmetic")
+            alone_flops = length * step_flops(hidden, batch_size)
         else:
-            priced = _network_work(network, method, batch_size, nodes, counting)
-            planned, work, alone_flops = priced
-            elements = planned.elements
+            planned, work, alone_flops = _network_work(network, method, batch_size, nodes, counting)
         bare_timing, timing = (scan_timing(planned, work, pool) for pool in (bare, real))
         alone_s = alone_flops / real.nodes[0].flops_per_s
         yield {
             "hidden": hidden if network == "rnn" else None,
             "method": method,
             "counting": counting,
-            "elements": elements,
+            "elements": planned.elements,
             "work_ratio": timing.flops / alone_flops,
             "sent_mib": timing.bytes_sent / MIB,
             "bare_speedup": alone_s / bare_timing.seconds,
-            "speedup": (alone_s + elements * real.dispatch_s) / timing.seconds,
+            "speedup": (alone_s + planned.elements * real.dispatch_s) / timing.seconds,
         }
+
+
+def step_flops(hidden: int, batch_size: int) -> float:
+    """FLOPs of a recurrent step's Jacobian times a gradient."""
+    return 2.0 * batch_size * hidden**2
+
+
+def chain_work(
+    planned: Schedule, hidden: int, batch_size: int = 1, *, by_arithmetic: bool = True
+) -> Work:
+    """Costs of a scan of a recurrent network's steps, after the loss's gradient.
+
+    Gradients of weights are left out on both sides: they are sums over all steps, which any order
+    of nodes makes.
+    """
+    spans, vector_flops = planned.spans, step_flops(hidden, batch_size)
+    gradient_bytes, after = float(GRADIENT_BYTES * batch_size * hidden), [0.0] * planned.elements
+    if not by_arithmetic:
+        return Work([vector_flops] * planned.work, [0.0] * len(planned.homes), after)
+    flops = [vector_flops * (hidden if spans[move.left].start else 1) for move in planned.moves]
+    sent = [gradient_bytes * hidden] * len(planned.homes)
+    for value, span in spans.items():
+        if not span.start:  # the loss's gradient is part of it
+            sent[value] = gradient_bytes
+    return Work(flops, sent, after)
 
 
 def _network_work(
@@ -139,9 +167,6 @@ def _network_work(
     return planned, as_arithmetic_costs(planned, elements), alone
 
 
-COUNTING_TITLES = {"paper": "as the paper counts", "arithmetic": "by arithmetic"}
-
-
 def draw_pays(frame: pl.DataFrame) -> alt.VConcatChart:
     """Speed-up of a scan over one node against the number of nodes, by both countings.
 
@@ -155,7 +180,7 @@ def draw_pays(frame: pl.DataFrame) -> alt.VConcatChart:
         "bare_speedup",
         chain=is_chain,
         name=pl.coalesce(pl.format("RNN, {} steps", "length"), network),
-        panel=pl.col("counting").replace_strict(COUNTING_TITLES),
+        panel=pl.col("counting").replace_strict(COUNTINGS),
     )
     held = f"batch {frame['batch_size'][0]}, arithmetic alone takes time"
     title = ["What back-propagation by scan pays", held]
@@ -178,7 +203,7 @@ def _speedups(drawn: pl.DataFrame) -> alt.FacetChart:
     )
     even = alt.Chart().mark_rule(color=parts.GREY).encode(y=alt.datum(1))
     layered = alt.layer(even, lines, data=drawn).properties(height=150)
-    panels = parts.facets(layered, "panel", list(COUNTING_TITLES.values()), "")
+    panels = parts.facets(layered, "panel", list(COUNTINGS.values()), "")
     return panels.resolve_scale(y="independent")  # one axis for both would be a thousandfold
 
 

@@ -106,7 +106,7 @@ def _traced(model: str) -> OperatorGraph:
 
 
 def stated(model: str, name: str) -> float:
-    """What Table II states of a network, by the zoo's name: a number of seconds or MB."""
+    """Seconds or MB that Table II states of a network of the zoo."""
     return paper_value(f"olpb.table2.{model}.{name}")
 
 

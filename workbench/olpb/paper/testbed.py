@@ -58,7 +58,7 @@ CURVES = {
 
 @dataclass(frozen=True)
 class Constants:
-    """What the paper does not state about its nodes."""
+    """Constants of the nodes that the paper does not state."""
 
     node_gflops: float
     operator_ms: float  # of each operator, whatever its size

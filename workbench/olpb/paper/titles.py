@@ -37,11 +37,11 @@ SCAN_TITLES = {"hillis_steele": "Hillis-Steele", "blelloch": "Blelloch"}
 
 MB = 1e6
 TENS = [10.0**power for power in range(-9, 10)]
-"""Where a logarithmic axis has its labels, so that none stand in each other's way."""
+"""Labels of a logarithmic axis, far enough apart to be read."""
 
 
 def megabytes(size_bytes: int) -> str:
-    """As text, to three digits or to a megabyte."""
+    """Text of a size, to three digits or to a megabyte."""
     mb = size_bytes / MB
     return f"{mb:,.0f} MB" if mb >= 100 else f"{mb:.3g} MB"
 

@@ -41,7 +41,7 @@ def trade(
     batch_size: int = 8,
     training: bool = True,
 ) -> pl.DataFrame:
-    """What less memory costs: work that is done again, for budgets down to the least reachable.
+    """Work that is done again for less memory, for budgets down to the least reachable.
 
     A row per network and budget: ``model, training, batch_size, budget_bytes``; the plan's
     ``total_bytes``, and ``bytes_percent`` of the plan that computes nothing again;

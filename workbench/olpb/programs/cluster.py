@@ -46,7 +46,7 @@ def send_by_link(context: Context, target: int, topic: str, value: Any, size_byt
 
 @dataclass(frozen=True)
 class Delays:
-    """How long a message takes from one node of a pool to another.
+    """Delays of messages from one node of a pool to another.
 
     `delay_s` of the pool, times a draw of Exp(1) where they are `random` (Sec. VII), and its bytes
     over the sender's bandwidth. Messages do not wait for each other. Those from and to the server
@@ -69,7 +69,7 @@ class Delays:
 
 
 async def arrived(context: Context, delayed: Delayed) -> Any:
-    """Wait until a value is there."""
+    """Wait for a value to arrive."""
     left_s = delayed.arrives_s - context.now_s()
     if left_s > 0:
         await context.sleep(left_s)
@@ -77,5 +77,5 @@ async def arrived(context: Context, delayed: Delayed) -> Any:
 
 
 def seconds(pool: Pool, node: int, flops: float, dispatches: int = 1) -> float:
-    """What a node takes for some arithmetic, each dispatch of it included."""
+    """Seconds of a node for some arithmetic, each dispatch of it included."""
     return dispatches * pool.dispatch_s + flops / pool.nodes[node].flops_per_s

@@ -187,12 +187,12 @@ def traced_batch(
     """Trace a module at a batch, in the generator's state; see `record`."""
     tensors, labels = batches(iteration)
     x: Any = batches.as_given(tensors)
-    given = x.arrays if isinstance(x, NamedArrays) else x
-    return record(module, given, labels, objective.loss, like=like)
+    samples = x.arrays if isinstance(x, NamedArrays) else x
+    return record(module, samples, labels, objective.loss, like=like)
 
 
 class Kept(NamedTuple):
-    """What a module keeps of a batch until its gradient comes."""
+    """A batch that waits in a module for its gradient."""
 
     passed: Pass
     copy: FlatModel  # with the weights of the pass
@@ -246,7 +246,7 @@ class ModuleModel:
         return Kept(passed, copy)
 
     def features(self, kept: Kept) -> Features:
-        """What the next module is given."""
+        """Features for the next module."""
         return kept.passed.features
 
     def loss(self, iteration: int, kept: Kept) -> tuple[float, Gradient]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModuleWork:
-    """What a module takes for a batch.
+    """Costs of a module for a batch.
 
     `boundary_bytes` are those of what it passes on, and of the gradient that comes back;
     `dispatches` and `backward_dispatches` those of a pass. A module with none backward needs no

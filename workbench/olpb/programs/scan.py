@@ -111,7 +111,7 @@ class BackwardPasses:
 
     @cached_property
     def timeout_s(self) -> float:
-        """How long the server waits for the next node before it asks who is still alive.
+        """Seconds that the server waits for the next node before it asks which are still alive.
 
         In a pass twice as long each time.
         """
@@ -136,7 +136,7 @@ class BackwardPasses:
 
 
 class Order(NamedTuple):
-    """What the server tells nodes to do in an attempt at a backward pass."""
+    """An attempt at a backward pass, as the server sends it to nodes."""
 
     attempt: int
     plan: Schedule
@@ -234,7 +234,7 @@ async def _collect(
 
 
 class _Answer(NamedTuple):
-    """What a node says of itself."""
+    """A node's answer to the server."""
 
     conditions: Node
     attempt: int | None  # that it works on
@@ -295,7 +295,7 @@ async def _report(context: Context, passes: BackwardPasses, order: Order) -> Non
 
 
 async def carry_out(context: Context, order: Order, pool: Pool, send: Send) -> Mapping[str, Tensor]:
-    """Do what a scan asks of the node of this number in the pool (OLPB, Alg. 2).
+    """Carry out the part of a scan that the node of this number in the pool has (OLPB, Alg. 2).
 
     Returns the gradients of the parameters in its groups; none where nodes do not compute.
     """
@@ -326,13 +326,13 @@ async def carry_out(context: Context, order: Order, pool: Pool, send: Send) -> M
             ends = (before.first, before.last)
             assert ends in ((0, element - 1), (0, element)), "it is not what precedes the element"
             flops = order.work.after_flops[element]
-            found = await context.compute(
+            computed = await context.compute(
                 partial(_parameter_gradients, order, element, before.element),
                 cost_s=seconds(pool, node, flops, dispatches=0),
                 lane="parameters" if flops else "",
                 label=f"group {element}",
             )
-            gradients.append(found)
+            gradients.append(computed)
     return added(gradients)
 
 
@@ -395,7 +395,7 @@ class _Values:
         return size_bytes(value.element)
 
     async def value(self, number: int) -> Combined:
-        """Wait for a value until it is there."""
+        """Wait for a value, and return it."""
         if number not in self._held:
             while number not in self._coming:
                 delayed: Delayed = (await self._context.receive(self._topic)).payload
