@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from workbench.olpb.algorithms.schedules import schedule
 from workbench.olpb.costs.subtasks import Node, Pool
@@ -16,7 +17,7 @@ def test_products_of_a_scan_cost_what_matrix_products_do() -> None:
     planned = schedule("hillis_steele", 6, exclusive=True)
     work = chain_work(planned, hidden=4, batch_size=3)
     for operand, is_gradient in ((matrices, False), (vectors, True)):
-        with torch.utils.flop_counter.FlopCounterMode(display=False) as counter:
+        with FlopCounterMode(display=False) as counter:
             matrices @ operand
         flops, sent = counter.get_total_flops(), operand.double().nbytes
         for move, found in zip(planned.moves, work.move_flops, strict=True):
