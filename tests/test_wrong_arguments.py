@@ -16,7 +16,7 @@ from tests.dynacomm.trainings import LENET
 from tests.edgegossip.strategies import platforms
 from tests.hiertrain.costs.test_problem import good
 from tests.hiertrain.strategies import any_problem
-from tests.olpb.training.test_train import POOL, made_samples, small
+from tests.olpb.test_training import POOL, made_samples, small
 from workbench import decentralised, dynacomm, edgegossip, hiertrain, olpb
 from workbench.decentralised import ChocoSgd, DiLoCo, MoshpitSgd, NoLoCo
 from workbench.dlion import (

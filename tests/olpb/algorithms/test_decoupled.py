@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles import olpb_nodes as oracle
-from workbench.olpb.algorithms.decoupled import Module, cut, forward
+from workbench.olpb.algorithms.decoupled import cut
 
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=9), st.integers(1, 9))
@@ -26,9 +26,3 @@ def test_cuts_are_the_best(costs: list[float], modules: int) -> None:
         assert span.stop == len(costs) - left or sum(costs[span.start :][: len(span) + 1]) > (
             most - 1e-9
         )
-
-
-def test_no_batch_is_passed_on_while_a_gradient_is_due() -> None:
-    state = forward(Module[int, int](1, 2, 7), lambda weights: weights)
-    with pytest.raises(AssertionError, match="goes backward before it passes another batch on"):
-        forward(state, lambda weights: weights)

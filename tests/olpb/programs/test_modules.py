@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,12 +16,18 @@ from workbench.runtime import Run, simulate
 class Idle:
     """Learns nothing: only time passes."""
 
-    def __getattr__(self, name: str) -> Any:
-        return lambda *arguments: (None, None) if name in ("learn", "loss") else None
+    def samples(self, batch: int) -> None: ...
+    def forward(self, batch: int, features: None) -> None: ...
+    def features(self, passed: None) -> None: ...
+    def backward(self, gradient: None, passed: None) -> None: ...
+    def end(self, iteration: int) -> None: ...
+
+    def loss(self, batch: int, passed: None) -> tuple[float, None]:
+        return 0.0, None
 
 
 def run(modules: list[ModuleWork], pool: Pool, iterations: int = 1) -> Run:
-    learners: list[Any] = [Idle() for _ in modules]
+    learners = [Idle() for _ in modules]
     return simulate(cluster_of(pool), programs_of(modules, pool, iterations, learners))
 
 

@@ -18,58 +18,12 @@ module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Generic, TypeVar
 
 import numpy as np
 
 from workbench.utils.checks import UserError
-
-Weights = TypeVar("Weights")
-Pass = TypeVar("Pass")
-"""A batch in a module: inputs, outputs, and a copy of the weights between them."""
-Gradient = TypeVar("Gradient")
-
-
-@dataclass(frozen=True)
-class Module(Generic[Weights, Pass]):
-    """A module's state between two steps."""
-
-    place: int  # k, from 0 at the input
-    modules: int  # K
-    weights: Weights
-    passes: tuple[Pass, ...] = ()  # batches that have not gone backward, the oldest first
-
-    @property
-    def late(self) -> int:
-        """Iterations between a batch's pass forward and its gradient: K - 1 - k."""
-        return self.modules - 1 - self.place
-
-    @property
-    def due(self) -> bool:
-        """Whether the oldest pass goes backward next; in the first iterations none does."""
-        return len(self.passes) > self.late
-
-
-def forward(state: Module[Weights, Pass], run: Callable[[Weights], Pass]) -> Module[Weights, Pass]:
-    """Pass a batch forward, and keep what `run` makes of it with the current weights."""
-    assert not state.due, "it goes backward before it passes another batch on"
-    return replace(state, passes=(*state.passes, run(state.weights)))
-
-
-def backward(
-    state: Module[Weights, Pass], learn: Callable[[Weights, Pass], tuple[Weights, Gradient]]
-) -> tuple[Module[Weights, Pass], Gradient | None]:
-    """Learn from the oldest pass, and forget it; in the first iterations, nothing.
-
-    `learn` gives the next weights, and the gradient for the module before.
-    """
-    if not state.due:
-        return state, None
-    weights, gradient = learn(state.weights, state.passes[0])
-    return replace(state, weights=weights, passes=state.passes[1:]), gradient
 
 
 def cut(costs: Sequence[float], modules: int) -> tuple[range, ...]:

@@ -200,7 +200,7 @@ class Kept(NamedTuple):
 
 @dataclass(eq=False)
 class ModuleModel:
-    """A module of decoupled back-propagation: layers `first` to `last`, as `Pieces` count them.
+    """A module of decoupled back-propagation: a span of layers, from 1, as `Pieces` count them.
 
     A pass runs on a copy of the model that keeps its weights until the gradient is there; there are
     as many copies as passes are kept, used in turn.
@@ -223,20 +223,16 @@ class ModuleModel:
         names = self.pieces.buffers[self.span[0] - 1 : self.span[1]]
         self._buffers = frozenset[str]().union(*names)
 
-    def start(self) -> Tensor:
-        """The module's part of the vector, as a view."""
-        return self.flat.parameters[self.where]
+    def samples(self, batch: int) -> Features:
+        """Features before the first layer."""
+        return self.batches(batch)
 
-    def samples(self, iteration: int) -> Features:
-        """A batch as features before the first layer."""
-        return self.batches(iteration)
-
-    def run(self, iteration: int, features: Features, weights: Tensor) -> Kept:
+    def forward(self, batch: int, features: Features) -> Kept:
         """Pass features forward with a copy of the weights; autograd keeps the graph."""
-        copy = self.copies[iteration % len(self.copies)]
-        copy.parameters[self.where] = weights
+        copy = self.copies[batch % len(self.copies)]
+        copy.parameters[self.where] = self.flat.parameters[self.where]
         set_buffers(copy.module, get_buffers(self.flat.module))
-        with seeded(self.seed, STEP, self.place, iteration):
+        with seeded(self.seed, STEP, self.place, batch):
             passed = forward(
                 partial(self.pieces.on(copy.module).run, *self.span),
                 features,
@@ -249,19 +245,20 @@ class ModuleModel:
         """Features for the next module."""
         return kept.passed.features
 
-    def loss(self, iteration: int, kept: Kept) -> tuple[float, Gradient]:
+    def loss(self, batch: int, kept: Kept) -> tuple[float, Gradient]:
         """The mean loss, and its gradient by the scores."""
-        where = f"in iteration {iteration + 1}"
+        where = f"in iteration {batch + 1}"
         return loss_gradient(kept.passed.features, where, self.objective)
 
-    def learn(self, gradient: Gradient, weights: Tensor, kept: Kept) -> tuple[Tensor, Gradient]:
+    def backward(self, gradient: Gradient, kept: Kept) -> Gradient:
         """Go backward through the copy, and step on the weights."""
         copy = kept.copy
         copy.check_attached()
         copy.gradients.zero_()
         passed_back = backward(kept.passed, gradient)
+        weights = self.flat.parameters[self.where]
         self.sgd.step(weights, copy.gradients[self.where], self.velocity[self.where])
-        return weights, passed_back
+        return passed_back
 
     def end(self, iteration: int) -> Part | None:
         """Return the weights after an iteration, if they are to be evaluated."""
@@ -269,4 +266,4 @@ class ModuleModel:
             return None
         buffers = get_buffers(self.flat.module)
         own = {name: held for name, held in buffers.items() if name in self._buffers}
-        return Part(iteration + 1, self.where, self.start().clone(), own)
+        return Part(iteration + 1, self.where, self.flat.parameters[self.where].clone(), own)

@@ -1,25 +1,25 @@
 """Modules of decoupled back-propagation, each on a node (DPB, Huo et al. 2018, Alg. 1).
 
-Activations go forward and gradients back, message by message; nobody waits for the slowest but who
-needs something of it, so that the modules' iterations overlap. With one module it is plain
+Activations go forward and gradients back, message by message; a node waits only for what it needs
+of its neighbours, so that the modules' iterations overlap. With one module it is plain
 back-propagation on one node.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from workbench.olpb.algorithms.decoupled import Module, backward, forward
 from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.programs.cluster import Delays, arrived, seconds
+from workbench.olpb.programs.scan import Part
 from workbench.utils.checks import UserError
 from workbench.utils.numbers import bytes_as_text
 
 if TYPE_CHECKING:
-    from workbench.olpb.programs.learning import ModuleModel
     from workbench.runtime import Context, Program
 
 
@@ -38,6 +38,28 @@ class ModuleWork:
     memory_bytes: int = 0
     dispatches: int = 1
     backward_dispatches: int = 1
+
+
+class ModuleLearner(Protocol):
+    """The learning of a module; batches count from 0."""
+
+    def samples(self, batch: int) -> Any:
+        """Features before the first layer."""
+
+    def forward(self, batch: int, features: Any) -> Any:
+        """Pass a batch forward with the current weights; return what `backward` needs."""
+
+    def features(self, passed: Any) -> Any:
+        """Features for the next module."""
+
+    def loss(self, batch: int, passed: Any) -> tuple[float, Any]:
+        """The mean loss, and its gradient by the scores."""
+
+    def backward(self, gradient: Any, passed: Any) -> Any:
+        """Step on the weights; return the gradient for the module before."""
+
+    def end(self, iteration: int) -> Part | None:
+        """The module after an iteration, if it is to be evaluated."""
 
 
 def nodes_of(modules: Sequence[ModuleWork], pool: Pool) -> tuple[int, ...]:
@@ -67,7 +89,7 @@ def programs_of(
     modules: Sequence[ModuleWork],
     pool: Pool,
     iterations: int,
-    learners: Sequence[ModuleModel],
+    learners: Sequence[ModuleLearner],
     *,
     random_delays: bool = False,
 ) -> dict[int, Program]:
@@ -77,73 +99,71 @@ def programs_of(
     """
     nodes, delays = nodes_of(modules, pool), Delays(pool, random_delays)
     return {
-        nodes[number]: partial(_Place(number, nodes, modules, delays, learner).run, iterations)
-        for number, learner in enumerate(learners)
+        nodes[place]: partial(_Program(place, nodes, modules, delays, learner).run, iterations)
+        for place, learner in enumerate(learners)
     }
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
-    """A module among the others: what it does in an iteration."""
+class _Program:
+    """A module among the others."""
 
-    number: int
+    place: int
     nodes: Sequence[int]  # by module
     modules: Sequence[ModuleWork]
     delays: Delays
-    learner: ModuleModel
+    learner: ModuleLearner
 
     async def run(self, iterations: int, context: Context) -> list[float]:
-        """Program of the module."""
-        state: Module[Any, Any] = Module(self.number, len(self.modules), self.learner.start())
-        ended_s = []
+        """Pass every batch forward, and the one that is due backward (see `decoupled`)."""
+        own, ended_s = self.modules[self.place], list[float]()
+        late = len(self.modules) - 1 - self.place
+        passes = deque[Any]()  # batches that have not gone backward
         for iteration in range(iterations):
-            state = await self.forward(context, state, iteration)
-            if state.due:
-                state = await self.backward(context, state, iteration - state.late)
+            passes.append(await self._forward(context, iteration))
+            if iteration >= late:
+                passed = passes.popleft()
+                if own.backward_dispatches:
+                    await self._backward(context, iteration - late, passed)
             ended_s.append(context.now_s())
             if (part := self.learner.end(iteration)) is not None:
                 context.record(part)
         return ended_s
 
-    async def forward(self, context: Context, state: Module[Any, Any], batch: int) -> Any:
-        """Pass a batch forward and on; the next state."""
-        topic, own = f"features {batch}", self.modules[self.number]
-        if self.number:
+    async def _forward(self, context: Context, batch: int) -> Any:
+        topic, own = f"features {batch}", self.modules[self.place]
+        if self.place:
             features = await arrived(context, (await context.receive(topic)).payload)
         else:
             features = self.learner.samples(batch)
-        state = await context.compute(
-            partial(forward, state, partial(self.learner.run, batch, features)),
+        passed = await context.compute(
+            partial(self.learner.forward, batch, features),
             cost_s=seconds(self.delays.pool, context.node, own.forward_flops, own.dispatches),
             lane="forward",
             label=f"batch {batch}",
         )
-        if state.late:
-            going_on = self.learner.features(state.passes[-1])
-            target = self.nodes[self.number + 1]
-            self.delays.send(context, target, topic, going_on, own.boundary_bytes)
-        return state
+        if self.place < len(self.modules) - 1:
+            target, features = self.nodes[self.place + 1], self.learner.features(passed)
+            self.delays.send(context, target, topic, features, own.boundary_bytes)
+        return passed
 
-    async def backward(self, context: Context, state: Module[Any, Any], batch: int) -> Any:
-        """Learn from an earlier batch, and pass its gradient back; the next state."""
-        topic, own = f"gradient {batch}", self.modules[self.number]
-        if not own.backward_dispatches:
-            return backward(state, lambda weights, _: (weights, None))[0]
-        if state.late:
+    async def _backward(self, context: Context, batch: int, passed: Any) -> None:
+        topic, own = f"gradient {batch}", self.modules[self.place]
+        if self.place < len(self.modules) - 1:
             gradient = await arrived(context, (await context.receive(topic)).payload)
         else:
-            loss, gradient = self.learner.loss(batch, state.passes[0])
+            loss, gradient = self.learner.loss(batch, passed)
             context.record(loss)
-        state, going_back = await context.compute(
-            partial(backward, state, partial(self.learner.learn, gradient)),
-            cost_s=seconds(
-                self.delays.pool, context.node, own.backward_flops, own.backward_dispatches
-            ),
+        cost_s = seconds(
+            self.delays.pool, context.node, own.backward_flops, own.backward_dispatches
+        )
+        gradient = await context.compute(
+            partial(self.learner.backward, gradient, passed),
+            cost_s=cost_s,
             lane="backward",
             label=f"batch {batch}",
         )
-        before = self.modules[self.number - 1] if self.number else None
+        before = self.modules[self.place - 1] if self.place else None
         if before is not None and before.backward_dispatches:
-            target = self.nodes[self.number - 1]
-            self.delays.send(context, target, topic, going_back, before.boundary_bytes)
-        return state
+            target = self.nodes[self.place - 1]
+            self.delays.send(context, target, topic, gradient, before.boundary_bytes)
