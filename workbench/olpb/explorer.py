@@ -88,21 +88,21 @@ SHARED = Shared(
 )
 
 
-_Asked = tuple[str, int, bool]
+_Network = tuple[str, int, bool]
 """A network, a batch size and whether it is trained."""
 
 _flow = lru_cache(maxsize=8)(stored_dataflow)
 
 
 @lru_cache(maxsize=8)
-def _order(asked: _Asked) -> Sequence[int]:
-    return least_bound(_flow(*asked))
+def _order(network: _Network) -> Sequence[int]:
+    return least_bound(_flow(*network))
 
 
 @lru_cache(maxsize=16)
-def _plan(asked: _Asked, planner: str, budget_bytes: int | None = None) -> MemoryPlan:
-    flow, searches = _flow(*asked), PLANNERS[planner].order == "least_bound"
-    order = _order(asked) if searches else None
+def _plan(network: _Network, planner: str, budget_bytes: int | None = None) -> MemoryPlan:
+    flow, searches = _flow(*network), PLANNERS[planner].order == "least_bound"
+    order = _order(network) if searches else None
     rounds = int(len(flow.steps) <= _SMALL)
     return plan_memory(flow, planner, budget_bytes, order=order, rounds=rounds)
 
@@ -164,23 +164,23 @@ _work = lru_cache(maxsize=64)(stored_work)
 
 def draw(setting: Setting) -> dict[str, Any]:
     """The arena over the steps of a plan, and seconds of a backward pass by every method."""
-    asked = (setting.model, setting.batch_size, setting.phase == "training")
-    memory = _memory(asked, setting.planner, setting.budget_percent)
+    network = (setting.model, setting.batch_size, setting.phase == "training")
+    memory = _memory(network, setting.planner, setting.budget_percent)
     return figures.stacked(memory, _backward(table(setting), setting))
 
 
 @lru_cache(maxsize=16)
 def _memory(
-    asked: _Asked, planner: str, budget_percent: float
+    network: _Network, planner: str, budget_percent: float
 ) -> alt.LayerChart | alt.FacetChart | alt.Chart:
-    chosen = _plan(asked, planner)
+    chosen = _plan(network, planner)
     if budget_percent < 100:
         try:
-            chosen = _plan(asked, planner, int(chosen.total_bytes * budget_percent / 100))
+            chosen = _plan(network, planner, int(chosen.total_bytes * budget_percent / 100))
         except BudgetError as error:
             text = alt.Chart(pl.DataFrame({"text": [str(error)]})).mark_text(limit=360)
             return text.encode(text=alt.Text("text:N")).properties(title="No plan")
-    flow, (model, batch_size, training) = _flow(*asked), asked
+    flow, (model, batch_size, training) = _flow(*network), network
     again = 100 * extra_work(flow, chosen)
     facts = [
         f"block {megabytes(chosen.total_bytes)}, {PLANNER_TITLES.get(planner, planner)}",

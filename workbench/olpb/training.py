@@ -58,20 +58,23 @@ class Setup(training.WholeBatches):
         The nodes. The server computes as fast as the fastest of them.
     evaluate_every
         Iterations from one evaluation to the next; by default one at the end of each epoch.
-    level, scan
-        Of OLPB and BPPSA: levels in a group (OLPB alone), and a name in `schedules.SCANS`.
+    levels, scan
+        Of OLPB and BPPSA: levels in a group (OLPB alone), and a name in `SCANS`.
+    in_batches
+        Of OLPB and BPPSA: whether nodes take one group each at a time, as in the paper's figures,
+        or each has a run of groups, which takes fewer steps.
     modules
-        Of DPB.
+        Modules of DPB.
     random_delays
         Whether a message takes ``Exp(1) * delay_s``, or `delay_s`.
     operator_flops
         FLOPs in the time that an operator takes whatever its size, forward and backward.
     jacobians
         Of OLPB and BPPSA: whether nodes send each other true products of Jacobians, in double
-        precision, and the server steps from what they find. By default nodes take the same seconds,
-        and the server finds the same gradients by autograd. A Jacobian has as many entries as the
-        outputs of two groups multiplied, so this is for small networks: an iteration of LeNet-5
-        takes seconds.
+        precision, and the server steps from their gradients. By default nodes take the same
+        seconds, and the server has the same gradients by autograd. A Jacobian has as many entries
+        as the outputs of two groups multiplied, so this is for small networks: an iteration of
+        LeNet-5 on 16 samples takes seconds.
     """
 
     pool: Pool

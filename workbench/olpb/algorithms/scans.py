@@ -19,24 +19,11 @@ Begin = Callable[[], object]
 """Called before each step, whose combinations are done at the same time."""
 
 
-def _unnoticed() -> None:
-    """Begin a step that nobody counts."""
+def _uncounted() -> None:
+    """Do nothing: nobody counts steps."""
 
 
-def sequential(elements: Sequence[T], combine: Combine[T], begin: Begin = _unnoticed) -> list[T]:
-    """Combine each element with what all before it come to, as back-propagation does.
-
-    >>> sequential("abcd", lambda place, earlier, later: earlier + later)
-    ['a', 'ab', 'abc', 'abcd']
-    """
-    prefixes = list(elements[:1])
-    for place, element in enumerate(elements[1:], 1):
-        begin()
-        prefixes.append(combine(place, prefixes[-1], element))
-    return prefixes
-
-
-def hillis_steele(elements: Sequence[T], combine: Combine[T], begin: Begin = _unnoticed) -> list[T]:
+def hillis_steele(elements: Sequence[T], combine: Combine[T], begin: Begin = _uncounted) -> list[T]:
     """At distances 1, 2, 4, …, combine each value with what is that far before it (OLPB, Alg. 2).
 
     Deviation: Alg. 2 combines where k >= 2^h; with that, s[3] never gets s[1]. Hillis and Steele,
@@ -54,7 +41,7 @@ def hillis_steele(elements: Sequence[T], combine: Combine[T], begin: Begin = _un
 
 
 def blelloch(
-    elements: Sequence[T | None], combine: Combine[T | None], begin: Begin = _unnoticed
+    elements: Sequence[T | None], combine: Combine[T | None], begin: Begin = _uncounted
 ) -> list[T | None]:
     """Sum up a tree, and send what precedes each part down it (BPPSA, Alg. 1).
 
