@@ -5,8 +5,7 @@ Learning in B5G IoT Networks*.
 
 `scan_gradients` computes gradients by a parallel scan of Jacobians, exactly; `train` trains a
 `Setup` on a simulated `Pool` of nodes, by one of `METHODS`. The paper's other half, graphs of fewer
-operators whose results share one block of memory, is `workbench.memory.optimiser` and
-`workbench.memory`.
+operators whose results share one block of memory, is `workbench.memory`.
 """
 
 from __future__ import annotations
