@@ -280,6 +280,8 @@ FIG9A = Figure(
         "dynacomm.fig9a.ibatch_below_lbl": _ibatch_below,
     },
     at_paper=at(bandwidth_mbps=BANDWIDTH_MBPS, workers=WORKERS, model="resnet152"),
+    recorded=True,
+    live=True,
 )
 
 FIG9B = Figure(
