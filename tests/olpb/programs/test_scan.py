@@ -30,14 +30,8 @@ from workbench.olpb.costs.subtasks import Node, Pool, Subtask
 from workbench.olpb.costs.timing import Work
 from workbench.olpb.costs.traced import subtasks_of
 from workbench.olpb.programs.cluster import Delays, cluster_of
-from workbench.olpb.programs.scan import (
-    BackwardPasses,
-    Counts,
-    Forward,
-    Learner,
-    Order,
-    carry_out,
-)
+from workbench.olpb.programs.node import Order, carry_out
+from workbench.olpb.programs.scan import BackwardPasses, Counts, Forward, Learner
 from workbench.runtime import Crash, Fault, ProgramError, Restart, Run, simulate
 
 algorithms = st.sampled_from(sorted(SCANS))

@@ -20,7 +20,7 @@ from workbench.olpb.costs.stored_passes import NODES, stored_work
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.costs.timing import Timing, Work, scan_timing
 from workbench.olpb.programs.cluster import send_by_link
-from workbench.olpb.programs.scan import Order, carry_out
+from workbench.olpb.programs.node import Order, carry_out
 from workbench.profiles import profile_model
 from workbench.runtime import Message
 from workbench.utils.numbers import bytes_as_text

@@ -5,21 +5,16 @@ shows by its silence alone, all subtasks are dealt again to those that are alive
 begins again, with what it was given: no gradient is lost. A node that comes back is given subtasks
 from the next pass on; where the server has ended by then, nobody answers it, and it ends as well.
 
-A node makes its moves in the order of their stages, each as soon as it is free and has both values,
-and sends a value to whom it is for in the moment in which it has it.
-
-With learning, values are products of Jacobians, which nodes compute from their groups, and reports
-take gradients to the server, which steps from them. Without, values are numbers of elements.
+With learning, nodes multiply Jacobians of their groups, and report gradients to the server, which
+steps from them; without, only time passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 from workbench.olpb.algorithms.assignment import assign, assign_batches
 from workbench.olpb.algorithms.gradients import added
@@ -27,13 +22,14 @@ from workbench.olpb.algorithms.schedules import Schedule, batched, schedule
 from workbench.olpb.costs.backward import as_paper_counts
 from workbench.olpb.costs.subtasks import Node, Pool, Subtask
 from workbench.olpb.costs.timing import Work
-from workbench.olpb.programs.cluster import Delayed, Delays, Send, arrived, seconds
+from workbench.olpb.programs.cluster import Delays
+from workbench.olpb.programs.node import Order, carry_out
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from workbench.olpb.algorithms.jacobians import Element, GroupPass
+    from workbench.olpb.algorithms.jacobians import GroupPass
     from workbench.runtime import Context, Program, Task
 
 
@@ -135,23 +131,6 @@ class BackwardPasses:
         return dealt, planned, as_paper_counts(planned, self.subtasks, local_first=self.in_batches)
 
 
-class Order(NamedTuple):
-    """An attempt at a backward pass, as the server sends it to nodes."""
-
-    attempt: int
-    plan: Schedule
-    work: Work
-    groups: Sequence[GroupPass] = ()  # as in `Forward`
-
-
-class Combined(NamedTuple):
-    """A value of the scan: elements `first` to `last`, both included, combined."""
-
-    first: int
-    last: int
-    element: Element | None = None  # None where nodes do not compute
-
-
 class Counts(NamedTuple):
     """A backward pass as it ran; S and W are of its plan."""
 
@@ -163,76 +142,6 @@ class Counts(NamedTuple):
     attempts: int  # above 1 where a node left
 
 
-async def _serve(passes: BackwardPasses, context: Context) -> list[Counts]:
-    """Program of the server."""
-    done: list[Counts] = []
-    context.spawn(_welcome(context))
-    asking = _Asking(context, len(passes.pool.nodes), passes.answer_s)
-    for iteration in range(passes.iterations):
-        begin = partial(passes.learner.begin, iteration)
-        forward = await context.compute(begin, cost_s=passes.forward_s, lane="forward")
-        if forward.loss is not None:
-            context.record(forward.loss)
-        counts, gradients = await _backward(context, passes, asking, iteration, forward.groups)
-        done.append(counts)
-        if (model := passes.learner.end(iteration, gradients)) is not None:
-            context.record(model)
-    for node in range(len(passes.pool.nodes)):
-        context.send(node, Message(context.node, "end", control=True))
-    return done
-
-
-async def _welcome(context: Context) -> None:
-    """Answer nodes that come back, as long as the server runs."""
-    while True:
-        node = (await context.receive("back")).sender
-        context.send(node, Message(context.node, "welcome", control=True))
-
-
-async def _backward(
-    context: Context,
-    passes: BackwardPasses,
-    asking: _Asking,
-    iteration: int,
-    groups: Sequence[GroupPass],
-) -> tuple[Counts, dict[str, Tensor]]:
-    """A backward pass, tried until all nodes that have subtasks are done, and its gradients."""
-    begin_s, first = context.now_s(), asking.attempt
-    reports = None
-    while reports is None:
-        asking.attempt += 1
-        alive = await asking.conditions()
-        nodes = {node: answer.conditions for node, answer in alive.items()}
-        dealt, plan, work = passes.planned(nodes)
-        busy = [node for node, own in enumerate(dealt) if own]
-        order = Order(asking.attempt, plan, work, groups)
-        for node in busy:
-            context.send(node, Message(context.node, "order", order, control=True))
-        reports = await _collect(context, passes, asking, busy)
-    took_s = context.now_s() - begin_s
-    return Counts(iteration, begin_s, took_s, dealt, plan, asking.attempt - first), added(reports)
-
-
-async def _collect(
-    context: Context, passes: BackwardPasses, asking: _Asking, busy: Sequence[int]
-) -> list[Mapping[str, Tensor]] | None:
-    """Gradients by node; None where one of them has left, or begun again, before it was done."""
-    reports: dict[int, Mapping[str, Tensor]] = {}
-    timeout_s = passes.timeout_s
-    while len(reports) < len(busy):
-        try:
-            done = await context.receive(f"done {asking.attempt}", timeout_s=timeout_s)
-            reports[done.sender] = done.payload
-        except TimeoutError:
-            alive = await asking.conditions()
-            for node in busy:
-                at_work = node in alive and alive[node].attempt == asking.attempt
-                if node not in reports and not at_work:
-                    return None
-            timeout_s *= 2
-    return [reports[node] for node in busy]
-
-
 class _Answer(NamedTuple):
     """A node's answer to the server."""
 
@@ -240,28 +149,92 @@ class _Answer(NamedTuple):
     attempt: int | None  # that it works on
 
 
-class _Asking:
-    """Asks nodes for their conditions; `attempt` numbers the backward passes that are tried."""
+@dataclass(eq=False)
+class _Server:
+    """The server of some backward passes; `attempt` numbers those that are tried."""
 
-    def __init__(self, context: Context, nodes: int, answer_s: float) -> None:
-        self._context, self._nodes, self._asked = context, nodes, 0
-        self._answer_s = answer_s
-        self.attempt = 0
+    passes: BackwardPasses
+    context: Context
+    attempt: int = 0
+    asked: int = 0
 
-    async def conditions(self) -> dict[int, _Answer]:
-        """Answers of nodes that are alive."""
-        self._asked += 1
-        topic = f"conditions {self._asked}"
-        for node in range(self._nodes):
-            self._context.send(node, Message(self._context.node, "ask", topic, control=True))
-        answers: dict[int, _Answer] = {}
-        while len(answers) < self._nodes:
+    async def serve(self) -> list[Counts]:
+        """Program of the server."""
+        passes, context = self.passes, self.context
+        done: list[Counts] = []
+        context.spawn(self._welcome())
+        for iteration in range(passes.iterations):
+            begin = partial(passes.learner.begin, iteration)
+            forward = await context.compute(begin, cost_s=passes.forward_s, lane="forward")
+            if forward.loss is not None:
+                context.record(forward.loss)
+            counts, gradients = await self._backward(iteration, forward.groups)
+            done.append(counts)
+            if (model := passes.learner.end(iteration, gradients)) is not None:
+                context.record(model)
+        self._tell(range(len(passes.pool.nodes)), "end")
+        return done
+
+    def _tell(self, nodes: Iterable[int], topic: str, payload: object = None) -> None:
+        for node in nodes:
+            self.context.send(node, Message(self.context.node, topic, payload, control=True))
+
+    async def _welcome(self) -> None:
+        """Answer nodes that come back, as long as the server runs."""
+        while True:
+            self._tell([(await self.context.receive("back")).sender], "welcome")
+
+    async def _backward(
+        self, iteration: int, groups: Sequence[GroupPass]
+    ) -> tuple[Counts, dict[str, Tensor]]:
+        """A backward pass, tried until all nodes that have subtasks are done, and its gradients."""
+        begin_s, first = self.context.now_s(), self.attempt
+        reports = None
+        while reports is None:
+            self.attempt += 1
+            alive = await self._alive()
+            nodes = {node: answer.conditions for node, answer in alive.items()}
+            dealt, plan, work = self.passes.planned(nodes)
+            busy = [node for node, own in enumerate(dealt) if own]
+            self._tell(busy, "order", Order(self.attempt, plan, work, groups))
+            reports = await self._collected(busy)
+        took_s = self.context.now_s() - begin_s
+        return Counts(iteration, begin_s, took_s, dealt, plan, self.attempt - first), added(reports)
+
+    async def _collected(self, busy: Sequence[int]) -> list[Mapping[str, Tensor]] | None:
+        """Gradients by node; None where one of them has left, or begun again, before its own."""
+        reports: dict[int, Mapping[str, Tensor]] = {}
+        timeout_s = self.passes.timeout_s
+        while len(reports) < len(busy):
             try:
-                answer = await self._context.receive(topic, timeout_s=self._answer_s)
+                done = await self.context.receive(f"done {self.attempt}", timeout_s=timeout_s)
+                reports[done.sender] = done.payload
+            except TimeoutError:
+                alive = await self._alive()
+                for node in busy:
+                    at_work = node in alive and alive[node].attempt == self.attempt
+                    if node not in reports and not at_work:
+                        return None
+                timeout_s *= 2
+        return [reports[node] for node in busy]
+
+    async def _alive(self) -> dict[int, _Answer]:
+        """Answers of the nodes that are alive."""
+        self.asked += 1
+        topic, count = f"conditions {self.asked}", len(self.passes.pool.nodes)
+        self._tell(range(count), "ask", topic)
+        answers: dict[int, _Answer] = {}
+        while len(answers) < count:
+            try:
+                answer = await self.context.receive(topic, timeout_s=self.passes.answer_s)
             except TimeoutError:
                 break
             answers[answer.sender] = answer.payload
         return answers
+
+
+async def _serve(passes: BackwardPasses, context: Context) -> list[Counts]:
+    return await _Server(passes, context).serve()
 
 
 async def _work(passes: BackwardPasses, context: Context) -> None:
@@ -292,113 +265,3 @@ async def _report(context: Context, passes: BackwardPasses, order: Order) -> Non
     gradients = await carry_out(context, order, passes.pool, send)
     done = Message(context.node, f"done {order.attempt}", gradients, control=True)
     context.send(len(passes.pool.nodes), done)
-
-
-async def carry_out(context: Context, order: Order, pool: Pool, send: Send) -> Mapping[str, Tensor]:
-    """Carry out the part of a scan that the node of this number in the pool has (OLPB, Alg. 2).
-
-    Returns the gradients of the parameters in its groups; none where nodes do not compute.
-    """
-    values, node, plan = _Values(context, order, send), context.node, order.plan
-    own = [element for element in range(plan.elements) if plan.homes[element] == node]
-    move_flops = iter(order.work.move_flops)
-    for number, stage in enumerate([*plan.stages, ()]):
-        for element in own:
-            if plan.made_after[element] == number:
-                values.keep(element, await _made(context, order, pool, element))
-        for move, flops in zip(stage, move_flops, strict=False):
-            if move.node != node:
-                continue
-            left, right = await values.value(move.left), await values.value(move.right)
-            assert left.last + 1 == right.first, "it combines what is not side by side"
-            product = await context.compute(
-                partial(_product, left.element, right.element),
-                cost_s=seconds(pool, node, flops),
-                lane="scan",
-                label=f"{left.first}-{left.last} with {right.first}-{right.last}",
-            )
-            values.keep(move.result, Combined(left.first, right.last, product))
-    gradients: list[Mapping[str, Tensor]] = []
-    for element in own:
-        prefix = plan.prefixes[element]
-        if prefix is not None:
-            before = await values.value(prefix)
-            ends = (before.first, before.last)
-            assert ends in ((0, element - 1), (0, element)), "it is not what precedes the element"
-            flops = order.work.after_flops[element]
-            computed = await context.compute(
-                partial(_parameter_gradients, order, element, before.element),
-                cost_s=seconds(pool, node, flops, dispatches=0),
-                lane="parameters" if flops else "",
-                label=f"group {element}",
-            )
-            gradients.append(computed)
-    return added(gradients)
-
-
-async def _made(context: Context, order: Order, pool: Pool, number: int) -> Combined:
-    """The gradient of the loss by itself, or a group's Jacobian.
-
-    Its time is that of the group's derivatives where they are paid before the scan, else none.
-    """
-    element: Element | None = None
-    if order.groups:
-        element = order.groups[number - 1].jacobian() if number else np.ones(1)
-    flops = order.work.element_flops[number] if order.work.element_flops else 0.0
-    if flops:
-        cost_s = seconds(pool, context.node, flops, dispatches=0)
-        label = f"group {number}"
-        await context.compute(lambda: None, cost_s=cost_s, lane="derivatives", label=label)
-    return Combined(number, number, element)
-
-
-def _product(earlier: Element | None, later: Element | None) -> Element | None:
-    """Apply the operator ι, if nodes compute."""
-    return None if earlier is None or later is None else later @ earlier
-
-
-def _parameter_gradients(order: Order, number: int, at_end: Element | None) -> dict[str, Tensor]:
-    """Gradients of a group's parameters, from that at its end."""
-    if at_end is None:
-        return {}
-    return order.groups[number - 1].parameter_gradients(np.asarray(at_end))
-
-
-class _Values:
-    """Values that a node has, and those that are on their way to it."""
-
-    def __init__(self, context: Context, order: Order, send: Send) -> None:
-        self._context, self._value_bytes, self._send = context, order.work.value_bytes, send
-        self._topic = f"value {order.attempt}"
-        self._held: dict[int, Combined] = {}
-        self._coming: dict[int, Delayed] = {}
-        self._targets: dict[int, list[int]] = {}
-        for message in order.plan.messages:
-            if message.source == context.node:
-                self._targets.setdefault(message.value, []).append(message.target)
-
-    def keep(self, number: int, value: Combined) -> None:
-        """Have a value, and send it to whom it is for."""
-        self._held[number] = value
-        for target in self._targets.get(number, ()):
-            size_bytes = self._size_bytes(number, value)
-            self._send(self._context, target, self._topic, (number, value), size_bytes)
-
-    def _size_bytes(self, number: int, value: Combined) -> float:
-        """Bytes of a value: of its arrays where it has any, unless bytes do not count."""
-        if self._value_bytes is None:
-            return 0.0
-        if value.element is None:
-            return self._value_bytes[number]
-        from workbench.olpb.algorithms.jacobians import size_bytes
-
-        return size_bytes(value.element)
-
-    async def value(self, number: int) -> Combined:
-        """Wait for a value, and return it."""
-        if number not in self._held:
-            while number not in self._coming:
-                delayed: Delayed = (await self._context.receive(self._topic)).payload
-                self._coming[delayed.value[0]] = delayed
-            _, self._held[number] = await arrived(self._context, self._coming[number])
-        return self._held[number]
