@@ -180,7 +180,7 @@ def test_scans_are_measured_alone(ray_session: Session) -> None:
     simulated, measured = case.simulated, case.measure()
     counts = [done.run.results[done.cluster.index("server")] for done in (simulated, measured)]
     for one, other in zip(*counts, strict=True):
-        assert (one.steps, one.work, one.runs) == (other.steps, other.work, other.runs)
+        assert (one.plan, one.dealt) == (other.plan, other.dealt)
         assert other.backward_s >= one.backward_s - 1e-6
     assert isinstance(measured.run, MeasuredRun)
 
