@@ -24,11 +24,6 @@ KEPT: dict[str, Tensor] = {}
 X = torch.randn(4, 8)
 
 
-class Drawing(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x * random.random()
-
-
 def calling(function: Callable[[Any, Tensor], Any]) -> Any:
     """Calls a function with itself and what its layers return; its attributes hold many things."""
     module: Any = Calling(function, layers=nn.Sequential(nn.Linear(8, 8), nn.Tanh()))
@@ -107,12 +102,6 @@ DRAWS: dict[str, Callable[[Any, Tensor], Tensor]] = {
 def test_random_numbers_of_python_and_numpy_are_refused(draw: str) -> None:
     with pytest.raises(UserError, match=r"^M draws random numbers .* in its forward"):
         traced(lambda m, x: DRAWS[draw](m, m.layers(x)))
-
-
-def test_the_part_that_draws_is_named() -> None:
-    module = nn.Sequential(nn.Linear(8, 8), nn.Sequential(nn.Tanh(), Drawing()), nn.Linear(8, 8))
-    with pytest.raises(UserError, match=r"in '1\.1'"):
-        trace_passes("M", module, (X,), {}, lambda _, outputs: {0: outputs[0].stride()})
 
 
 def remembering(m: Any, x: Tensor) -> Any:

@@ -26,7 +26,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from workbench.memory.tracing.functional import DrawingInPlace, faked, functional
 from workbench.memory.tracing.kernels import KernelRecorder
-from workbench.memory.tracing.side_effects import check_unchanged, parts_that_draw, refuse_draws
+from workbench.memory.tracing.side_effects import check_unchanged, refuse_draws, run_watched
 from workbench.profiles.copies import copied_with, held_tensors, run_once
 from workbench.profiles.explained import Advice, explained
 from workbench.profiles.graph import Operand, Operator, OperatorGraph, Value, View
@@ -111,8 +111,8 @@ def trace_passes(
     with explained(name, copied, CALLING, untraced), learning(), mode:
         args, kwargs = tree_unflatten(fakes, tree)
         with DrawingInPlace():
-            plain, drawing = parts_that_draw(copied, partial(copied, *args, **kwargs))
-    refuse_draws(name, drawing)
+            plain, is_drawing = run_watched(copied, partial(copied, *args, **kwargs))
+    refuse_draws(name, is_drawing=is_drawing)
     attributes = check_unchanged(name, copied, others)
     returned, outputs = returned_by(name, plain), tensors_in(plain)
     if not (forms := gradients(returned, outputs) if returned.differentiable else {}):

@@ -2,8 +2,7 @@
 
 A module may not change its attributes, nor draw random numbers of Python or NumPy. Generators that
 its code can name are looked at before and after a pass, and so are seeds from the operating system,
-of generators that it makes itself. Other threads may draw meanwhile, so it takes several passes to
-name a part that does.
+of generators that it makes itself.
 """
 
 from __future__ import annotations
@@ -31,26 +30,30 @@ _KINDS = (random.Random, np.random.Generator, np.random.RandomState)
 _PASSES = 3
 
 
-def parts_that_draw(module: nn.Module, run: Callable[[], T]) -> tuple[T, list[str]]:
-    """Run a forward pass of a module; return its result and the names of parts that draw in it."""
+def run_watched(module: nn.Module, run: Callable[[], T]) -> tuple[T, bool]:
+    """Run a forward pass; return its result, and whether it draws numbers of Python or NumPy.
+
+    Other threads may draw meanwhile: it draws where it does in each of several passes.
+    """
     with _seeds() as seeds:
         generators = [*_generators(module), seeds]
         before = _states(generators)
         result = run()
-        pairs = zip(generators, before, _states(generators), strict=True)
-        drawn = [generator for generator, first, last in pairs if first != last]
-        passes = [_drawing(module, drawn, run) for _ in range(_PASSES if drawn else 0)]
-    first = passes[0] if passes else {}
-    return result, [part for part in first if all(part in drawing for drawing in passes)]
+        is_drawing = _states(generators) != before
+        for _ in range(_PASSES if is_drawing else 0):
+            before = _states(generators)
+            run()
+            is_drawing = is_drawing and _states(generators) != before
+    return result, is_drawing
 
 
-def refuse_draws(name: str, parts: Sequence[str]) -> None:
-    """Refuse a module with parts that draw numbers of Python or NumPy."""
-    if parts:
-        where = f"in {parts[0]!r}" if parts[0] else "in its forward"
+def refuse_draws(name: str, *, is_drawing: bool) -> None:
+    """Refuse a module that draws numbers of Python or NumPy."""
+    if is_drawing:
         raise UserError(
-            f"{name} draws random numbers of Python or NumPy {where}, and a plan would repeat what "
-            "is drawn once: draw them by PyTorch, as in torch.rand(()), or train without a budget"
+            f"{name} draws random numbers of Python or NumPy in its forward pass, and a plan would "
+            "repeat what is drawn once: draw them by PyTorch, as in torch.rand(()), or train "
+            "without a budget"
         )
 
 
@@ -112,40 +115,6 @@ def _seeds() -> Iterator[list[Any]]:
         patch.object(random.Random, "seed", noting_seed),
     ):
         yield seeds
-
-
-def _drawing(
-    module: nn.Module, generators: Sequence[Any], run: Callable[[], object]
-) -> dict[str, None]:
-    """Names of parts in whose own code, not in that of their parts, a generator changes."""
-    names = {part: name for name, part in module.named_modules()}
-    running: list[nn.Module] = []
-    state = _states(generators)
-    drawing: dict[str, None] = {}
-
-    def look() -> None:
-        nonlocal state
-        now = _states(generators)
-        if running and now != state:
-            drawing[names[running[-1]]] = None
-        state = now
-
-    def enter(part: nn.Module, *_: object) -> None:
-        look()
-        running.append(part)
-
-    def leave(*_: object) -> None:
-        look()
-        running.pop()
-
-    handles = [part.register_forward_pre_hook(enter) for part in names]
-    handles += [part.register_forward_hook(leave) for part in names]
-    try:
-        run()
-    finally:
-        for handle in handles:
-            handle.remove()
-    return drawing
 
 
 def _states(generators: Sequence[Any]) -> list[Hashable]:
