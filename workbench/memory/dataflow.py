@@ -219,25 +219,25 @@ def _held(
         ]
         for view in operator.makes if any(names) else ():
             made_of_weights[view.value] = next(filter(None, names))
-    found: dict[int, Held] = {}
+    held: dict[int, Held] = {}
     for value in (view.value for operator in graph.operators for view in operator.reads):
         about = graph.values[value]
-        if value in buffers or value in updated or about.storage in found:
+        if value in buffers or value in updated or about.storage in held:
             continue
         weight = made_of_weights.get(value) or _weight(graph, value)
         kind = "weight" if weight else "input" if about.origin == "input" else "constant"
         is_written = about.storage in written
-        found[about.storage] = Held(weight or about.name, kind, about.storage_bytes, is_written)
+        held[about.storage] = Held(weight or about.name, kind, about.storage_bytes, is_written)
     for view in (
         view for operator in graph.preparation for view in (*operator.reads, *operator.makes)
     ):
         about = graph.values[view.value]
-        if about.storage not in found:
-            found[about.storage] = Held(about.name, "folded", about.storage_bytes)
+        if about.storage not in held:
+            held[about.storage] = Held(about.name, "folded", about.storage_bytes)
     for about in graph.values:
-        if about.name and about.origin != "input" and about.storage not in found:
-            found[about.storage] = Held(about.name, "unused", about.storage_bytes)
-    return tuple(found.values())
+        if about.name and about.origin != "input" and about.storage not in held:
+            held[about.storage] = Held(about.name, "unused", about.storage_bytes)
+    return tuple(held.values())
 
 
 def _weight(graph: OperatorGraph, value: int) -> str:

@@ -58,9 +58,9 @@ def _last_reads(graph: OperatorGraph) -> list[list[int]]:
 
 def input_registers(graph: OperatorGraph, inputs: Sequence[Tensor] | Tensor) -> Registers:
     """Registers of a graph's inputs; copies of those that operators write into."""
-    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    check_inputs(graph, given)
-    laid = {v.value: laid_out(tensor, v) for v, tensor in zip(graph.inputs, given, strict=True)}
+    tensors = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    check_inputs(graph, tensors)
+    laid = {v.value: laid_out(tensor, v) for v, tensor in zip(graph.inputs, tensors, strict=True)}
     return {value: _own(graph, value, tensor) for value, tensor in laid.items()}
 
 
@@ -90,10 +90,10 @@ def _own(graph: OperatorGraph, value: int, tensor: Tensor) -> Tensor:
     return tensor.clone() if graph.values[value].storage in graph.written else tensor
 
 
-def check_inputs(graph: OperatorGraph, given: Sequence[Tensor]) -> None:
+def check_inputs(graph: OperatorGraph, tensors: Sequence[Tensor]) -> None:
     """Refuse inputs that the graph was not traced for."""
     wanted = [(view.shape, view.dtype) for view in graph.inputs]
-    forms = [(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")) for tensor in given]
+    forms = [(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")) for tensor in tensors]
     if wanted != forms:
         raise UserError(
             f"{graph.name} was traced for inputs {_forms(wanted)}; it is given {_forms(forms)}"

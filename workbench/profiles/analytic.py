@@ -153,7 +153,7 @@ def _traced(model: str | torch.nn.Module, inputs: Inputs, by: By) -> Costs:
         schema=SCHEMA,
     )
     name = model if isinstance(model, str) else type(model).__name__
-    shapes = tuple(one.shape for one in inputs)
+    shapes = tuple(item.shape for item in inputs)
     sample_bytes = sum(view.size_bytes for view in graph.inputs) // BATCH
     moved = np.array(_sums(layers, _moved_bytes(graph, layers)))
     moved.setflags(write=False)

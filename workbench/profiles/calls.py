@@ -233,11 +233,11 @@ class _CallRecorder(TorchFunctionMode):
 def _recorded(
     name: str, module: nn.Module, inputs: Inputs, batch_size: int, held: Mapping[str, Tensor]
 ) -> CallGraph:
-    tensors, names = make_inputs(inputs, batch_size, "meta"), [one.name for one in inputs]
+    tensors, names = make_inputs(inputs, batch_size, "meta"), [wanted.name for wanted in inputs]
     recorder = Recorder(dict(module.named_parameters()), tensors, names=names)
     calls = _CallRecorder(recorder, held, tensors)
     outputs = run(name, module, tensors, recorder, calls, names=names)
-    taken, given = calls.numbers(tensors), calls.numbers(outputs)
+    taken, returned = calls.numbers(tensors), calls.numbers(outputs)
     layers = find_layers(recorder.graph(outputs))
     for node in nodes_behind(outputs):
         if issubclass(type(node), BackwardCFunction):
@@ -251,7 +251,7 @@ def _recorded(
             raise UntraceableError(
                 f"{name} cannot be cut: it computes with other means than the calls of PyTorch"
             )
-    return CallGraph(tuple(calls.calls), tuple(calls.tensors), taken, given, layers)
+    return CallGraph(tuple(calls.calls), tuple(calls.tensors), taken, returned, layers)
 
 
 def _joined(name: str, two: Call, three: Call, many: Call) -> Call:
@@ -272,8 +272,8 @@ def _joined(name: str, two: Call, three: Call, many: Call) -> Call:
         )
 
     arguments = (_leaves((call.name, call.arguments)) for call in (two, three, many))
-    _, *found = (common(*same) for same in zip_longest(*arguments))
-    leaves = iter(found)
+    _, *joined = (common(*same) for same in zip_longest(*arguments))
+    leaves = iter(joined)
     return replace(two, arguments=map_aggregate(two.arguments, lambda _: next(leaves)))
 
 

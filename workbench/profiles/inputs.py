@@ -92,45 +92,45 @@ def inputs_of(
     return read_inputs("input_shape", input_shape, input_dtype or "float32")
 
 
-def read_inputs(name: str, given: InputShape, dtype: str = "float32") -> Inputs:
+def read_inputs(name: str, value: InputShape, dtype: str = "float32") -> Inputs:
     """Read inputs, or targets, as `inputs_of` does; errors call them `name`."""
-    found = _read(name, given, dtype)
-    named = [one.name for one in found if one.name]
-    if len(named) not in (0, len(found)) or len(set(named)) < len(named):
-        raise UserError(f"{name} {given}: give every input a name of its own, or none")
-    return found
+    inputs = _read(name, value, dtype)
+    named = [item.name for item in inputs if item.name]
+    if len(named) not in (0, len(inputs)) or len(set(named)) < len(named):
+        raise UserError(f"{name} {value}: give every input a name of its own, or none")
+    return inputs
 
 
-def _read(name: str, given: InputShape, dtype: str) -> Inputs:
-    if isinstance(given, str):
-        return _read_text(name, given, dtype)
-    if not isinstance(given, Sequence | Mapping) or given in ([], {}):
-        raise UserError(f"{name} is {given!r}; give {_EXAMPLE}")
-    if isinstance(given, Mapping):
-        found = {key: _read(name, value, dtype) for key, value in given.items()}
-        if any(len(several) != 1 or several[0].name for several in found.values()):
-            raise UserError(f"{name} {given}: give one shape for each name")
-        return tuple(replace(one, name=str(key)) for key, (one,) in found.items())
-    if any(isinstance(part, Sequence | Input) for part in given):
+def _read(name: str, value: InputShape, dtype: str) -> Inputs:
+    if isinstance(value, str):
+        return _read_text(name, value, dtype)
+    if not isinstance(value, Sequence | Mapping) or value in ([], {}):
+        raise UserError(f"{name} is {value!r}; give {_EXAMPLE}")
+    if isinstance(value, Mapping):
+        inputs = {key: _read(name, shape, dtype) for key, shape in value.items()}
+        if any(len(several) != 1 or several[0].name for several in inputs.values()):
+            raise UserError(f"{name} {value}: give one shape for each name")
+        return tuple(replace(item, name=str(key)) for key, (item,) in inputs.items())
+    if any(isinstance(part, Sequence | Input) for part in value):
         several: list[Input] = []
-        for part in given:
+        for part in value:
             several += (part,) if isinstance(part, Input) else _read(name, part, dtype)  # type: ignore[arg-type]
         return tuple(several)
-    return (Input(tuple(given), dtype),)  # type: ignore[arg-type]
+    return (Input(tuple(value), dtype),)  # type: ignore[arg-type]
 
 
 def _read_text(name: str, text: str, dtype: str) -> Inputs:
     if "[" not in text and text.strip():
         return (Input(_sizes(name, text, text), dtype),)
-    found: list[Input] = []
+    inputs: list[Input] = []
     at = 0
-    while at < len(text) or not found:
+    while at < len(text) or not inputs:
         match = _TYPED.match(text, at)
         if match is None:
             raise UserError(f"{name} {text}: give a type and a shape, as in {_EXAMPLE}")
-        found.append(Input(_sizes(name, text, match[3]), match[2] or dtype, match[1] or ""))
+        inputs.append(Input(_sizes(name, text, match[3]), match[2] or dtype, match[1] or ""))
         at = match.end()
-    return tuple(found)
+    return tuple(inputs)
 
 
 def _sizes(name: str, text: str, sizes: str) -> tuple[int, ...]:
@@ -144,17 +144,19 @@ def make_inputs(inputs: Inputs, batch_size: int, device: str) -> tuple[torch.Ten
     """Input tensors of a batch: normal noise, zeros for integers."""
     import torch
 
-    def made(one: Input) -> torch.Tensor:
-        kind = getattr(torch, one.dtype, None)
+    def made(wanted: Input) -> torch.Tensor:
+        kind = getattr(torch, wanted.dtype, None)
         if not isinstance(kind, torch.dtype):
             raise UserError(
-                f"unknown input_dtype {one.dtype!r}; PyTorch's names are right: 'float32'"
+                f"unknown input_dtype {wanted.dtype!r}; PyTorch's names are right: 'float32'"
             )
         make = torch.randn if kind.is_floating_point or kind.is_complex else torch.zeros
         try:
-            return make((batch_size, *one.shape), dtype=kind, device=device)
+            return make((batch_size, *wanted.shape), dtype=kind, device=device)
         except (RuntimeError, TypeError) as error:
-            raise UserError(f"PyTorch has no tensor {one}; give another type or shape") from error
+            raise UserError(
+                f"PyTorch has no tensor {wanted}; give another type or shape"
+            ) from error
 
     return tuple(map(made, inputs))
 
@@ -164,4 +166,5 @@ def arguments(
 ) -> tuple[tuple[torch.Tensor, ...], dict[str, Any]]:
     """Arguments of a call, in their order and by name."""
     pairs = list(zip(names, tensors, strict=True))
-    return tuple(one for name, one in pairs if not name), {name: one for name, one in pairs if name}
+    named = {name: tensor for name, tensor in pairs if name}
+    return tuple(tensor for name, tensor in pairs if not name), named

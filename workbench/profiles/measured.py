@@ -71,15 +71,15 @@ def measure_layer_times(
     check_device(device)
     title = name or (model if isinstance(model, str) else type(model).__name__)
     module = build(model, device) if isinstance(model, str) else real_copy(title, model, device)
-    given, names = make_inputs(inputs, batch_size, device), [one.name for one in inputs]
+    tensors, names = make_inputs(inputs, batch_size, device), [item.name for item in inputs]
 
-    args, kwargs = arguments(names, given)
+    args, kwargs = arguments(names, tensors)
     run = partial(module, *args, **kwargs)
     with learning():
         by_graph = by == "graph"
         expected = find_layers(follow(model, inputs)) if by_graph else None
         graph = record(
-            title, module, given, names=names, by_modules=not by_graph, backward=not by_graph
+            title, module, tensors, names=names, by_modules=not by_graph, backward=not by_graph
         )
         layers = find_layers(graph)
         if expected is not None and expected.names != layers.names:

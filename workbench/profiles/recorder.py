@@ -233,15 +233,15 @@ def view_of(tensor: Tensor, value: int, offset: int) -> View:
 
 def tensors_in(tree: object) -> list[Tensor]:
     """Tensors in nested tuples, lists and dicts, and in objects that have `logits`."""
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for leaf in tree_leaves(tree):
         if isinstance(leaf, Tensor):
-            found.append(leaf)
+            tensors.append(leaf)
         elif isinstance(getattr(leaf, "logits", None), Tensor):
             names: Any = getattr(leaf, "__dict__", None) or getattr(leaf, "__slots__", ())
             held = (getattr(leaf, name) for name in names)
-            found += (one for one in held if isinstance(one, Tensor))
-    return found
+            tensors += (value for value in held if isinstance(value, Tensor))
+    return tensors
 
 
 def writes(func: Any) -> bool:
@@ -252,7 +252,7 @@ def writes(func: Any) -> bool:
 def takes_pivots(function: Any) -> bool:
     """Whether an operator reads rows of a matrix by number, counted from one."""
     schema = getattr(function, "_schema", None)
-    return schema is not None and any("pivots" in one.name for one in schema.arguments)
+    return schema is not None and any("pivots" in argument.name for argument in schema.arguments)
 
 
 def returned(func: Any, arguments: Any, out: Any) -> Any:

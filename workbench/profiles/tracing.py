@@ -61,11 +61,11 @@ def follow(
     if unfrozen:
         unfreeze(copied)
     with seeded(0):  # a real run takes the same way each time
-        given, names = make_inputs(inputs, BATCH, device), [one.name for one in inputs]
+        tensors, names = make_inputs(inputs, BATCH, device), [item.name for item in inputs]
         by_modules = by == "modules"
         return as_compiled(
             lambda: record(
-                name, copied, given, names=names, by_modules=by_modules, backward=backward
+                name, copied, tensors, names=names, by_modules=by_modules, backward=backward
             )
         )
 

@@ -43,7 +43,7 @@ class Run(NamedTuple):
 def check_differentiable(name: str, tensors: Iterable[Tensor]) -> None:
     """Refuse derivatives other than a backward pass's, and hooks on what autograd saves."""
     tangents = (unpack_dual(tensor).tangent for tensor in tensors)  # type: ignore[no-untyped-call]
-    if transforms_are_active() or any(one is not None for one in tangents):
+    if transforms_are_active() or any(tangent is not None for tangent in tangents):
         raise UserError(
             f"{name} is within a budget and has no derivatives of torch.func or in forward mode: "
             f"{_PLAIN}"
@@ -75,8 +75,8 @@ def _check_first_derivative(name: str, tangents: Sequence[Tensor | None]) -> Non
 
 def run_passes(run: Run, learnt: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Run the forward pass; `learnt` are the tensors whose gradients the graph gives."""
-    found: tuple[Tensor, ...] = _Passes.apply(run, *learnt)  # type: ignore[no-untyped-call]
-    return found
+    outputs: tuple[Tensor, ...] = _Passes.apply(run, *learnt)  # type: ignore[no-untyped-call]
+    return outputs
 
 
 class _Passes(torch.autograd.Function):
@@ -156,11 +156,14 @@ class _Passes(torch.autograd.Function):
         programme.spent.step_s += time.perf_counter() - began_s
         programme.spent.steps += 1
         gradients = passes.graph.outputs[len(passes.outputs) :]
-        found = [known[view.value] for view in gradients]
+        values = [known[view.value] for view in gradients]
         looks = [lens(view, programme.bases[view.value]) for view in gradients]
         return (
             None,
-            *(one if look is None else look(one) for one, look in zip(found, looks, strict=True)),
+            *(
+                value if look is None else look(value)
+                for value, look in zip(values, looks, strict=True)
+            ),
         )
 
 

@@ -77,17 +77,17 @@ def trace(
 
     name = model if isinstance(model, str) else type(model).__name__
     module = build(model, "meta") if isinstance(model, str) else model
-    given, names = make_inputs(inputs, batch_size, "meta"), [one.name for one in inputs]
+    tensors, names = make_inputs(inputs, batch_size, "meta"), [item.name for item in inputs]
 
     def traced() -> OperatorGraph:
         wanted: Inputs = ()
         if target_shape is not None:
             wanted = read_inputs("target_shape", target_shape, target_dtype)
         elif training and loss is None:
-            wanted = (Input(default_target(name, module, given, names), "int64"),)
+            wanted = (Input(default_target(name, module, tensors, names), "int64"),)
         targets = make_inputs(wanted, batch_size, "meta")
         return trace_functional(
-            name, module, given, names=names, training=training, targets=targets, loss=loss
+            name, module, tensors, names=names, training=training, targets=targets, loss=loss
         )
 
     graph = as_compiled(traced)

@@ -60,13 +60,13 @@ def trace_functional(
     mode = FakeTensorMode()
     with mode:
         copied = copied_with(name, module, faked).train(training)
-        given, wanted = tuple(map(faked, inputs)), tuple(map(faked, targets))
+        fakes, fake_targets = tuple(map(faked, inputs)), tuple(map(faked, targets))
         unused = torch.empty(())
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
-    trained = {key: one.detach() for key, one in parameters.items() if one.requires_grad}
-    held = {key: one for key, one in parameters.items() if key not in trained} | others
-    of_all = [*names, *("" for _ in wanted)]
-    recorder = Recorder(parameters, (*given, *wanted), names=of_all, others=others)
+    trained = {key: p.detach() for key, p in parameters.items() if p.requires_grad}
+    held = {key: p for key, p in parameters.items() if key not in trained} | others
+    of_all = [*names, *("" for _ in fake_targets)]
+    recorder = Recorder(parameters, (*fakes, *fake_targets), names=of_all, others=others)
     # What a CPU's own backward pass of these keeps is of a size that shapes do not tell; one that
     # could be differentiated in turn is made of known operators.
     recurrent = any(isinstance(part, nn.RNNBase) for part in copied.modules())
@@ -74,13 +74,13 @@ def trace_functional(
     def run(
         trained: dict[str, Tensor],
         held: dict[str, Tensor],
-        given: tuple[Tensor, ...],
-        wanted: tuple[Tensor, ...],
+        fakes: tuple[Tensor, ...],
+        fake_targets: tuple[Tensor, ...],
     ) -> list[Tensor]:
         if not training:
             with torch.no_grad():
-                return tensors_in(_called(copied, trained | held, names, given))
-        value = (loss or default_loss)(_called(copied, trained | held, names, given), *wanted)
+                return tensors_in(_called(copied, trained | held, names, fakes))
+        value = (loss or default_loss)(_called(copied, trained | held, names, fakes), *fake_targets)
         gradients = torch.autograd.grad(
             value, list(trained.values()), create_graph=recurrent, materialize_grads=True
         )
@@ -89,10 +89,10 @@ def trace_functional(
             pairs = zip(trained.values(), gradients, strict=True)
             return [value, *(torch.add(old, by, alpha=-LEARNING_RATE) for old, by in pairs)]
 
-    untraced = partial(_called_once, copied, names, given, mode)
+    untraced = partial(_called_once, copied, names, fakes, mode)
     recording = learning() if training else torch.no_grad()
     with explained(name, copied, untraced=untraced), recording, mode, recorder:
-        outputs = functional(run, recorder)(unused, trained, held, given, wanted)
+        outputs = functional(run, recorder)(unused, trained, held, fakes, fake_targets)
     check_returned(name, outputs)
     # The recorder tells whose gradients an operator computes by autograd's nodes, which are not
     # those of functional gradients: here operators of the backward pass have FLOPs of their own.
@@ -100,10 +100,10 @@ def trace_functional(
 
 
 def _called_once(
-    module: nn.Module, names: Sequence[str], given: Sequence[Tensor], mode: FakeTensorMode
+    module: nn.Module, names: Sequence[str], tensors: Sequence[Tensor], mode: FakeTensorMode
 ) -> None:
     with torch.no_grad(), mode:
-        _called(module, {}, names, given)
+        _called(module, {}, names, tensors)
 
 
 def functional(
@@ -117,24 +117,24 @@ def functional(
     such as `slice_scatter`, have none for complex numbers.
     """
 
-    def passed_on(unused: Tensor, *given: Any) -> tuple[Tensor, list[Tensor]]:
-        found = function(*given)
+    def passed_on(unused: Tensor, *args: Any) -> tuple[Tensor, list[Tensor]]:
+        outputs = function(*args)
         recorder.in_backward = True
-        return unused, found
+        return unused, outputs
 
-    def run(*given: Any) -> list[Tensor]:
-        _, found = grad(passed_on, argnums=(0, 1), has_aux=True)(*given)
+    def run(*args: Any) -> list[Tensor]:
+        _, outputs = grad(passed_on, argnums=(0, 1), has_aux=True)(*args)
         recorder.in_backward = False
-        return list(found)
+        return list(outputs)
 
     return functionalize(run)
 
 
 def _called(
-    module: nn.Module, held: dict[str, Tensor], names: Sequence[str], given: Sequence[Tensor]
+    module: nn.Module, held: dict[str, Tensor], names: Sequence[str], tensors: Sequence[Tensor]
 ) -> Any:
     with DrawingInPlace():
-        return functional_call(module, held, *arguments(names, given))
+        return functional_call(module, held, *arguments(names, tensors))
 
 
 class DrawingInPlace(TorchFunctionMode):
@@ -152,7 +152,7 @@ class DrawingInPlace(TorchFunctionMode):
             _, index, value = (*args, *kwargs.values())[:3]
             is_learnt = isinstance(value, Tensor) and value.requires_grad
             if is_learnt and any(
-                one.dtype in (torch.bool, torch.uint8) for one in tensors_in(index)
+                part.dtype in (torch.bool, torch.uint8) for part in tensors_in(index)
             ):
                 raise UserError(
                     "it writes what is learnt through a mask, and how many numbers that takes "
@@ -169,13 +169,13 @@ class DrawingInPlace(TorchFunctionMode):
                 ) from error
         if func not in _DROPOUTS:
             return func(*args, **kwargs)
-        given, *others = args or (kwargs.pop("input"),)
-        strides = compute_elementwise_output_strides(given)
-        order = sorted(range(given.dim()), key=lambda axis: -strides[axis])
-        if order == list(range(given.dim())):
-            return func(given, *others, **kwargs)
-        back = [order.index(axis) for axis in range(given.dim())]
-        return func(given.permute(order), *others, **kwargs).permute(back)
+        tensor, *others = args or (kwargs.pop("input"),)
+        strides = compute_elementwise_output_strides(tensor)
+        order = sorted(range(tensor.dim()), key=lambda axis: -strides[axis])
+        if order == list(range(tensor.dim())):
+            return func(tensor, *others, **kwargs)
+        back = [order.index(axis) for axis in range(tensor.dim())]
+        return func(tensor.permute(order), *others, **kwargs).permute(back)
 
 
 _DROPOUTS = frozenset([dropout, alpha_dropout, torch.dropout, torch.alpha_dropout])
@@ -213,9 +213,9 @@ def default_target(
         return ()
     with FakeTensorMode() as mode:
         copied = copied_with(name, module, faked).eval()
-        given = tuple(map(faked, inputs))
+        fakes = tuple(map(faked, inputs))
     with explained(name, copied), torch.no_grad(), mode:
-        (first, *others) = _scored(_called(copied, {}, names, given))
+        (first, *others) = _scored(_called(copied, {}, names, fakes))
     return tuple(first.shape[1:2]) if not others and first.dim() == 3 else ()
 
 

@@ -123,19 +123,19 @@ def trace_passes(
     used, tangents = tuple(reached.tangents), tuple(reached.tangents.values())
     aliases = _aliases(copied, parameters | others)
     trained = {key: parameters[key].detach() for key in reached.parameters}
-    frozen = {key: one.detach() for key, one in parameters.items() if key not in trained}
+    frozen = {key: p.detach() for key, p in parameters.items() if key not in trained}
     held = frozen | others
-    given = tuple(tensor.detach() for tensor in tensors_in(fakes))
-    recorder = KernelRecorder(parameters, (*given, *tangents), others)
+    inputs = tuple(tensor.detach() for tensor in tensors_in(fakes))
+    recorder = KernelRecorder(parameters, (*inputs, *tangents), others)
 
     def passes(
         learnt: tuple[dict[str, Tensor], dict[int, Tensor]],
         held: dict[str, Tensor],
-        given: tuple[Tensor, ...],
+        inputs: tuple[Tensor, ...],
         tangents: tuple[Tensor, ...],
     ) -> list[Tensor]:
         trained, learnt_inputs = learnt
-        tensors = iter([learnt_inputs.get(at, tensor) for at, tensor in enumerate(given)])
+        tensors = iter([learnt_inputs.get(at, tensor) for at, tensor in enumerate(inputs)])
         filled = [next(tensors) if isinstance(leaf, Tensor) else leaf for leaf in fakes]
         args, kwargs = tree_unflatten(filled, tree)
         with DrawingInPlace():
@@ -154,8 +154,8 @@ def trace_passes(
         return [*outputs, *gradients]
 
     with explained(name, copied, CALLING, untraced), learning(), mode, recorder:
-        learnt = (trained, {at: given[at] for at in reached.inputs})
-        results = functional(passes, recorder)(torch.empty(()), learnt, held, given, tangents)
+        learnt = (trained, {at: inputs[at] for at in reached.inputs})
+        results = functional(passes, recorder)(torch.empty(()), learnt, held, inputs, tangents)
     check_unchanged(name, copied, others, attributes)
     strides = [tensor.stride() for part in learnt for tensor in part.values()]
     first = len(results) - len(strides)
@@ -194,14 +194,14 @@ def _reached(
     strides: Mapping[int, Strides],
     parameters: Mapping[str, Tensor],
     others: Mapping[str, Tensor],
-    given: Sequence[Tensor],
+    arguments: Sequence[Tensor],
 ) -> _Reached:
     tangents = {
         at: torch.empty_strided(outputs[at].shape, stride, dtype=outputs[at].dtype)
         for at, stride in strides.items()
     }
     trained = {key: tensor for key, tensor in parameters.items() if tensor.requires_grad}
-    inputs = {at: tensor for at, tensor in enumerate(given) if tensor.requires_grad}
+    inputs = {at: tensor for at, tensor in enumerate(arguments) if tensor.requires_grad}
     gradients = torch.autograd.grad(
         [outputs[at] for at in strides],
         [*trained.values(), *inputs.values()],
@@ -213,7 +213,7 @@ def _reached(
         tangents,
         tuple(key for key in trained if next(is_reached)),
         tuple(at for at in inputs if next(is_reached)),
-        _shared(outputs, (*given, *parameters.values(), *others.values())),
+        _shared(outputs, (*arguments, *parameters.values(), *others.values())),
     )
 
 
