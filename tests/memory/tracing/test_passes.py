@@ -84,6 +84,13 @@ def test_what_a_forward_pass_leaves_behind_is_refused(change: str) -> None:
     ramp.cache_clear()
 
 
+def closing() -> Callable[[Any, Tensor], Tensor]:
+    generator = np.random.default_rng(0)
+    return lambda m, x: x * float(generator.random())
+
+
+HOLDING = SimpleNamespace(generators=[np.random.default_rng(0)])
+
 DRAWS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "Python": lambda m, x: x * (random.random() < 0.5),
     "NumPy": lambda m, x: x * torch.from_numpy(np.random.rand(8)).float(),  # noqa: NPY002
@@ -94,6 +101,8 @@ DRAWS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "new of Python's": lambda m, x: x * random.Random().random(),
     "operating system's": lambda m, x: x * random.SystemRandom().random(),
     "secret": lambda m, x: x * secrets.randbelow(2),
+    "closure": closing(),
+    "object of the file": lambda m, x: x * float(HOLDING.generators[0].random()),
     "generator of the file": lambda m, x: x * float(GENERATOR.normal()),
 }
 

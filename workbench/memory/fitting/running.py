@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.forward_ad import unpack_dual
 from torch.autograd.graph import disable_saved_tensors_hooks
 
-from workbench.memory.executor import Registers, laid_out, lens
+from workbench.memory.executor import Registers, laid_out, lens, shown
 from workbench.memory.fitting.programme import Programme
 from workbench.memory.measured import ONE_AT_A_TIME
 from workbench.profiles.graph import View
@@ -156,15 +156,7 @@ class _Passes(torch.autograd.Function):
         programme.spent.step_s += time.perf_counter() - began_s
         programme.spent.steps += 1
         gradients = passes.graph.outputs[len(passes.outputs) :]
-        values = [known[view.value] for view in gradients]
-        looks = [lens(view, programme.bases[view.value]) for view in gradients]
-        return (
-            None,
-            *(
-                value if look is None else look(value)
-                for value, look in zip(values, looks, strict=True)
-            ),
-        )
+        return None, *(shown(known[view.value], view, programme.bases) for view in gradients)
 
 
 def _digest(tensor: Tensor) -> int:
@@ -187,10 +179,9 @@ _COLUMNS = 1021
 
 def _without_base(held: Tensor, view: View, programme: Programme) -> Tensor:
     """An output as a tensor that is no view, so that it may be written in place."""
-    look = lens(view, programme.bases[view.value])
-    shown = held if look is None else look(held)
-    own = torch.empty(0, dtype=shown.dtype)
-    return own.set_(shown.untyped_storage(), shown.storage_offset(), shown.shape, shown.stride())
+    seen = shown(held, view, programme.bases)
+    own = torch.empty(0, dtype=seen.dtype)
+    return own.set_(seen.untyped_storage(), seen.storage_offset(), seen.shape, seen.stride())
 
 
 def _base(output: Tensor, view: View, programme: Programme) -> Tensor:

@@ -58,7 +58,7 @@ def refuse_draws(name: str, *, is_drawing: bool) -> None:
 
 
 def _generators(module: nn.Module) -> list[Any]:
-    """Generators among the globals of all files, and within a module's parts and their classes."""
+    """Generators among the globals of all files, and all that a module's code reaches."""
     waiting = [value for file in list(sys.modules.values()) for value in _inside(file)]
     waiting = [value for value in waiting if issubclass(type(value), _KINDS)]
     for part in module.modules():
@@ -78,15 +78,17 @@ def _generators(module: nn.Module) -> list[Any]:
 
 
 def _inside(value: Any) -> list[Any]:
-    """Objects in a container, in attributes, or in defaults and the closure of a function."""
-    if isinstance(value, Mapping):
-        return list(value.values())
-    if isinstance(value, list | tuple | deque | Set):
+    """Objects in a container, in attributes, or that a function reaches, but for PyTorch's own."""
+    if isinstance(value, dict):
+        return list(dict.values(value))  # those of transformers import on demand
+    if isinstance(value, list | tuple | deque | set | frozenset):
         return list(value)
     if isinstance(value, FunctionType):
+        if (value.__module__ or "").startswith("torch."):
+            return []
         defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
         cells = [cell for cell in value.__closure__ or () if cell != CellType()]  # not empty
-        return [*defaults, *(cell.cell_contents for cell in cells)]
+        return [value.__globals__, *defaults, *(cell.cell_contents for cell in cells)]
     return list(getattr(value, "__dict__", {}).values())
 
 
