@@ -16,7 +16,7 @@ from workbench.reproduction.claims import load_claims
         ("02_hiertrain", 6),
         ("03_edgegossip", 11),
         ("04_dlion", 24),
-        ("05_olpb", 17),
+        ("05_olpb", 16),
     ],
 )
 def test_an_executed_copy_shows_all_without_being_run(
