@@ -52,7 +52,7 @@ def recurrent(m: Any, x: Tensor) -> Any:
 
 def scaled(m: Any, x: Tensor) -> Any:
     """A constant that is no buffer, an empty part, and a lone number that is learnt."""
-    x = torch.cat([x @ m.constant.to(x.dtype), (x * m.scale)[:, :0]], 1)
+    x = torch.cat([x @ m.constant.to(x.dtype), (x * m.scale)[:, :0].exp()], 1)
     return m.linear(x * m.scale)
 
 

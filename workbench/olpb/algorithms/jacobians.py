@@ -100,16 +100,19 @@ class GroupPass:
     def _products(self, seeds: torch.Tensor, samples: int) -> NDArray[np.float64]:
         """Gradients at the boundary before from those at the end; axes: seed, sample, number."""
         gradients = torch.func.vmap(self._backward)(seeds)[: len(self._reads)]
-        by_sample = [one.double().reshape(len(seeds), samples, -1) for one in gradients]
+        by_sample = [
+            gradient.double().reshape(len(seeds), samples, shape.numel() // samples)
+            for gradient, shape in zip(gradients, self._reads, strict=True)
+        ]
         return torch.cat(by_sample, 2).numpy()
 
     def _independent_samples(self) -> int:
-        """Samples of which none depends on another; 1 where any does, or values are not by sample.
+        """Count of samples of which none depends on another; 1 where any does.
 
         A drawn gradient of one sample that reaches no other shows that a block of zeros is there.
         """
         sizes = {shape[0] if shape else 1 for shape in (*self._ends, *self._reads)}
-        if not self._reads or len(sizes) > 1:
+        if not self._reads or len(sizes) > 1 or 0 in sizes:
             return 1
         (samples,), random = sizes, torch.Generator().manual_seed(0)
         for sample, places in enumerate(_places(self._ends, samples)):
@@ -129,7 +132,9 @@ def _places(shapes: Sequence[torch.Size], samples: int) -> NDArray[np.int32]:
     """Places of numbers where values stand one after the other; axes: sample, number."""
     starts = accumulate((shape.numel() for shape in shapes), initial=0)
     values = [
-        np.arange(start, start + shape.numel(), dtype=np.int32).reshape(samples, -1)
+        np.arange(start, start + shape.numel(), dtype=np.int32).reshape(
+            samples, shape.numel() // samples
+        )
         for start, shape in zip(starts, shapes, strict=False)
     ]
     return np.concatenate(values, axis=1)
