@@ -82,11 +82,13 @@ class GroupPass:
     def jacobian(self) -> csr_array:
         """J^T, from the gradient at the group's end to that at the boundary before."""
         shape = self._height, self._width
-        if not self._reads:
+        if not (self._height and self._width):
             return csr_array(shape)
         at_end, at_start = (_places(shapes, self._samples) for shapes in (self._ends, self._reads))
+        at_once = max(1, AT_ONCE // max(self._height, self._width))
         entries, rows, columns = [], [], []
-        for own in np.array_split(at_end, -(-at_end.size * self._height // AT_ONCE), axis=1):
+        for first in range(0, at_end.shape[1], at_once):
+            own = at_end[:, first : first + at_once]
             seeds = torch.zeros(own.shape[1], self._width).double()
             seeds.scatter_(1, torch.from_numpy(own.T).long(), 1.0)
             products = self._products(seeds, self._samples)
