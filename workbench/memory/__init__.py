@@ -1,4 +1,4 @@
-"""The memory of any model's step: an order, a place for each result, and what a budget costs.
+"""The memory of any model's step: an order, a place for each result, and the price of a budget.
 
 >>> from workbench import memory
 >>> plan = memory.plan_memory(memory.trace("lenet5", batch_size=8, training=True))
@@ -76,7 +76,7 @@ _WITH_TORCH = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs PyTorch when it is asked for."""
+    """Import names that need PyTorch on first access."""
     if name not in _WITH_TORCH:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

@@ -1,4 +1,4 @@
-"""Less memory for more work: what each budget costs."""
+"""Less memory for more work: the price of each budget."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SCHEMA: dict[str, type[pl.DataType]] = {
 def trade(
     graph: OperatorGraph | Dataflow, budgets: Iterable[str | int] | None = None
 ) -> pl.DataFrame:
-    """What each budget costs, a row each, in descending order; the same at every call.
+    """Price of each budget, a row each, in descending order; the same at every call.
 
     ``extra_work`` is what runs again as a share of all work, in FLOPs plus bytes read and made,
     and so about a share of seconds; ``extra_flops`` its FLOPs; ``recomputed`` counts operators.
@@ -78,6 +78,6 @@ def trade(
 
 
 def extra_work(flow: Dataflow, plan: MemoryPlan) -> float:
-    """What a plan computes again, as a share of the work of a dataflow."""
+    """Work of a plan beyond that of its dataflow, as a share."""
     once = float(cost(flow).sum())
     return (float(cost(plan.flow).sum()) - once) / once if once else 0.0

@@ -1,4 +1,4 @@
-"""Chen's segments: what crosses their ends stays, all else is computed again, once.
+"""Chen's segments: results that cross their ends stay, all others are computed again, once.
 
 Chen, Xu, Zhang and Guestrin 2016, *Training Deep Nets with Sublinear Memory Cost*: n layers lie in
 √n segments of equal length; before its backward pass the forward pass of each but the last runs a

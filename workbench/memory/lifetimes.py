@@ -1,4 +1,4 @@
-"""When each buffer is alive in an order, and who takes whose place."""
+"""Lifetimes of buffers in an order, and buffers that overwrite others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Lifetimes:
 
     @cached_property
     def items(self) -> pl.DataFrame:
-        """What is to be packed, a row for each place: ``lower``, ``upper`` and ``size``."""
+        """Buffers to pack, a row for each place: ``lower``, ``upper`` and ``size``."""
         frame = pl.DataFrame(
             {"place": self.places, "lower": self.first, "upper": self.last, "size": self.sizes}
         )

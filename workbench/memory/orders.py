@@ -11,7 +11,7 @@ Order = Callable[[Dataflow], Sequence[int]]
 
 
 def traced(flow: Dataflow) -> Sequence[int]:
-    """As the module ran them."""
+    """The order in which the module ran."""
     return range(len(flow.steps))
 
 
@@ -35,9 +35,9 @@ def depth_first(flow: Dataflow) -> Sequence[int]:
 
 
 def best_first(flow: Dataflow) -> Sequence[int]:
-    """Of the steps that can run, always the one that leaves the fewest bytes alive.
+    """Greedy order: of the steps that can run, that which leaves the fewest bytes alive.
 
-    One that leaves no more and needs no more runs at once: it can only help.
+    A step that neither leaves more bytes nor needs more runs at once: it can only help.
     """
     sizes = flow.sizes.tolist()
     unread = [len(readers) + (buffer in flow.kept) for buffer, readers in enumerate(flow.readers)]
@@ -81,7 +81,7 @@ def best_first(flow: Dataflow) -> Sequence[int]:
 
 
 def least_bound(flow: Dataflow) -> Sequence[int]:
-    """The best of the three others: fewest bytes alive at once."""
+    """The other order with the fewest bytes alive at once."""
     quick = [traced(flow), depth_first(flow), best_first(flow)]
     return min(quick, key=lambda order: lifetimes(flow, order).bound_bytes)
 

@@ -1,4 +1,4 @@
-"""A memory plan: which bytes of one block hold which buffer, and when, with its certificate."""
+"""A memory plan: an order of steps and a place for each buffer, with its certificate."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MemoryPlan:
         return self.lifetimes.order
 
     def __repr__(self) -> str:
-        """In a line: orders and offsets would fill pages."""
+        """Return a line: orders and offsets would fill pages."""
         return (
             f"MemoryPlan({self.planner}: {bytes_as_text(self.total_bytes)}, of which "
             f"{bytes_as_text(self.bound_bytes)} alive at once)"
@@ -67,7 +67,7 @@ class MemoryPlan:
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """A row for each buffer; what lies outside of the plan is in `Dataflow.held`.
+        """A row for each buffer; tensors outside of the plan are in `Dataflow.held`.
 
         ``node`` is the number of the operator that makes it, ``name`` its name, ``kind`` what it
         is (see `Dataflow.kinds`); ``offset`` and ``bytes``; ``first`` and ``last``:
@@ -119,7 +119,7 @@ def certify(plan: MemoryPlan) -> MemoryPlan:
 
 
 def _check_again(plan: MemoryPlan, place: NDArray[np.int64]) -> None:
-    """Refuse what gives something else when it runs again, or after what it reads has changed."""
+    """Refuse steps that give other results when they run again."""
     steps = plan.flow.steps
     last = {steps[step].operator: at for at, step in enumerate(plan.order)}
     for number, step in enumerate(steps):
@@ -131,7 +131,7 @@ def _check_again(plan: MemoryPlan, place: NDArray[np.int64]) -> None:
 
 
 def _taken(plan: MemoryPlan, place: NDArray[np.int64]) -> set[int]:
-    """Operands whose place a result takes, as they may."""
+    """Operands that are rightly overwritten by a result."""
     flow, life = plan.flow, plan.lifetimes
     taken = set[int]()
     for number, step in enumerate(flow.steps):

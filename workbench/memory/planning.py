@@ -24,7 +24,7 @@ Place = Callable[[Lifetimes, int], NDArray[np.int64]]
 
 
 class Planner(NamedTuple):
-    """How buffers get offsets, given lifetimes and rounds; and the order that it is used with."""
+    """A function of lifetimes and rounds to offsets, and the order that it is used with."""
 
     place: Place
     order: str = "depth_first"
@@ -60,7 +60,7 @@ def plan_memory(
     rounds: int = ROUNDS,
     alignment: int = ALIGNMENT,
 ) -> MemoryPlan:
-    """Plan the memory of a graph's results; what it holds of its own is outside of the plan.
+    """Plan the memory of a graph's results; weights and inputs are outside of the plan.
 
     Parameters
     ----------

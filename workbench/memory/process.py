@@ -1,4 +1,4 @@
-"""What a process needs that trains or infers by a plan: the block, and all that lies beside it.
+"""Needs of a process that runs a plan: the block, and all that lies beside it.
 
 What an operator allocates while it runs is let go of when it ends, so that of one operator counts,
 the one that takes most (`workbench.memory.workspace_bytes`).
@@ -16,13 +16,13 @@ from workbench.utils.checks import choose
 
 
 class Optimizer(NamedTuple):
-    """Copies of the trained parameters that it keeps, and of one that its step takes beside."""
+    """Copies of all trained parameters as its state, and of one parameter as scratch."""
 
     state: int
     scratch: int
 
     def scratch_bytes(self, trained: Sequence[int]) -> int:
-        """Most that an update of parameters of these sizes takes, whatever their order.
+        """Most bytes that an update of parameters of these sizes allocates, whatever their order.
 
         PyTorch updates one after the other, and keeps one array of the one before.
         """
@@ -42,7 +42,7 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
 
 @dataclass(frozen=True)
 class Needs:
-    """Bytes of a process that runs a plan, by what they are for.
+    """Bytes of a process that runs a plan, by purpose.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Needs:
 
 
 def needs(plan: MemoryPlan, optimizer: str = "sgd", workspace_bytes: int = 0) -> Needs:
-    """Return what a process needs that runs a plan.
+    """Return the needs of a process that runs a plan.
 
     The optimizer is a name in `OPTIMIZERS`; in inference it changes nothing. The workspace is of
     `workbench.memory.workspace_bytes`.
@@ -86,7 +86,7 @@ def needs(plan: MemoryPlan, optimizer: str = "sgd", workspace_bytes: int = 0) ->
 
 
 def beside_bytes(flow: Dataflow, optimizer: str = "sgd", workspace_bytes: int = 0) -> int:
-    """Return what a process needs beside the block of results, whatever the plan of it."""
+    """Return the bytes that a process needs beside the block of results, whatever the plan."""
     return _needs(flow, 0, optimizer, workspace_bytes).total
 
 

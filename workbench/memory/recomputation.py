@@ -54,7 +54,7 @@ def within(
     plan_of: Callable[[Dataflow], tuple[int, T] | None],
     rounds: int = 1,
 ) -> T:
-    """The plan of least work found within a budget, by computing again what does not fit.
+    """The plan of least work found within a budget, by recomputation.
 
     `plan_of` gives the bytes and the plan of a dataflow whose steps run as they stand, or None if
     they must not. In each order, `ROOMS` are tried until a plan fits, and `rounds` of them at
@@ -172,7 +172,7 @@ def least_bytes(flow: Dataflow) -> int:
 
 
 def cost(flow: Dataflow) -> NDArray[np.float64]:
-    """What each step costs to run again: its seconds, if measured, else FLOPs plus bytes."""
+    """Cost of each step when it runs again: its seconds, if measured, else FLOPs plus bytes."""
     if flow.seconds:
         return np.array([flow.seconds[step.operator] for step in flow.steps])
     moved = [flow.sizes[[*step.reads, *step.makes]].sum() for step in flow.steps]
@@ -223,7 +223,7 @@ class _Run:
                     self._drop(buffer)
 
     def _run(self, step: int, pinned: frozenset[int], depth: int) -> None:
-        """Make what a step reads, room for what it makes, and run it."""
+        """Make a step's operands, and room for its results, and run it."""
         current = self._flow.steps[step]
         too_many = len(self.ran) > MOST_RUNS * len(self._order) or depth > len(self._order)
         if too_many or step in self._closed or self.again >= self._most:

@@ -111,7 +111,7 @@ def survey(
 
 
 def _said(beside: int, room: int) -> int:
-    """A room for results, such that it and all beside it are what a message says."""
+    """A room for results such that the whole process is as large as a message says."""
     return parse_bytes(_up(room + beside)) - beside
 
 

@@ -22,7 +22,7 @@ WIDTH = 256
 SCALES = (4, 8, 16, 32, 64)
 """Pixels of the image to one of each level of the pyramid."""
 SIDES = (32, 64, 128, 256, 512)
-"""Of anchors, in pixels."""
+"""Sides of anchors, in pixels."""
 RATIOS = (0.5, 1.0, 2.0)
 """Height over width."""
 REGIONS = 100

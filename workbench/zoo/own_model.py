@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def named_model(name: str, inputs: str | None) -> tuple[Any, Any]:
-    """Return the name of a model of the zoo, or the user's own module, and what it takes.
+    """Return the name of a model of the zoo, or the user's own module, and its inputs.
 
     `inputs` is written as in ``--inputs``; None where the zoo knows what its model takes.
     """
@@ -91,7 +91,7 @@ def _imported(where: str) -> ModuleType:
 
 @contextmanager
 def _explained(what: str) -> Iterator[None]:
-    """Report what failed in the user's code, and in which line."""
+    """Report an error of the user's code, with its line."""
     try:
         yield
     except UserError:

@@ -17,7 +17,7 @@ class Attention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """From and to samples x positions x width."""
+        """Map samples x positions x width to the same shape."""
         split = self.read(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         query, key, value = split.unbind(0)
         drop = self.drop if self.training else 0.0
@@ -56,7 +56,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """From and to samples x positions x width."""
+        """Map samples x positions x width to the same shape."""
         if self.norm_first:
             x = x + self.attention(self.norm1(x))
             return x + self.layers(self.norm2(x))  # type: ignore[no-any-return]

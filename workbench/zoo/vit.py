@@ -9,7 +9,7 @@ from workbench.zoo.transformer import Block, draw
 
 
 class ViT(nn.Module):
-    """Square patches of an image as positions, and one more, from which the classes are read."""
+    """Square patches of an image as positions, and one more for the classes."""
 
     def __init__(
         self, classes: int, image: int, patch: int, *, width: int, depth: int, heads: int

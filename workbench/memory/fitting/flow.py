@@ -1,15 +1,15 @@
 """Both passes of a module as a dataflow, with the user's loss and optimiser as steps of their own.
 
 The loss reads what the module returns and makes the gradients of it, which stay while the backward
-pass runs; the optimiser comes last. What a kernel takes beside its results is one more buffer, so
-the bytes alive in a plan are all that is allocated.
+pass runs; the optimiser comes last. A kernel's workspace is one more buffer, so the bytes alive in
+a plan are all that is allocated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from workbench.memory.fitting.profile import Profile
 from workbench.memory.optimiser.simplification import is_pure
 from workbench.memory.orders import best_first
 from workbench.memory.tracing.passes import Passes
-from workbench.profiles.graph import OperatorGraph
+from workbench.profiles.graph import Operator, OperatorGraph
 
 LOSS, END, UPDATE = "loss", "end", "optimiser"
 
@@ -41,13 +41,8 @@ def passes_flow(
     """
     graph = passes.graph
     plain = dataflow(graph, 1)
-    buffers = {
-        view.value: at
-        for at, view in enumerate(
-            view for operator in graph.operators for view in operator.makes
-            if view.value not in graph.outside
-        )
-    }  # fmt: skip
+    values = (view.value for operator in graph.operators for view in operator.makes)
+    buffers = {value: at for at, value in enumerate(v for v in values if v not in graph.outside)}
     sizes = plain.sizes.tolist()
 
     def extra(size: int) -> int:
@@ -56,7 +51,7 @@ def passes_flow(
 
     tangents = {view.value: graph.values[view.value].storage_bytes for view in passes.tangents}
     tangent_buffers = {value: extra(size) for value, size in tangents.items()}
-    steps = [_with_all(step, graph, profile, tangent_buffers, extra) for step in plain.steps]
+    steps = [_completed(step, graph, profile, tangent_buffers, extra) for step in plain.steps]
     number = len(graph.operators)
     read = dict.fromkeys(buffers[view.value] for view in passes.outputs if view.value in buffers)
     made = (*tangent_buffers.values(), extra(max(0, loss_bytes - sum(tangents.values()))))
@@ -78,26 +73,35 @@ def passes_flow(
     return PassesFlow(_repeatable(flow), tuple(sorted(orders)))
 
 
-def _with_all(step: Step, graph: OperatorGraph, profile: Profile, tangents: dict[int, int],
-              extra: Callable[[int], int]) -> Step:  # fmt: skip
-    """A step with the tangents that it reads, and a buffer of what it takes beside its results."""
-    operator = graph.operators[step.operator]
-    reads = (*step.reads, *dict.fromkeys(
-        tangents[view.value] for view in operator.reads if view.value in tangents
-    ))  # fmt: skip
-    may_overwrite = step.overwrites and not operator.is_random  # drawn twice: see `_drawing`
-    form = writing_form(operator.function) if may_overwrite else None
-    scratch = profile.scratch_bytes[step.operator]
-    if form is not None and not scratch:
-        return replace(step, reads=reads)
-    makes = (*step.makes, extra(scratch)) if scratch else step.makes
-    return replace(step, reads=reads, makes=makes, overwrites=())
+def _completed(
+    step: Step,
+    graph: OperatorGraph,
+    profile: Profile,
+    tangents: dict[int, int],
+    extra: Callable[[int], int],
+) -> Step:
+    """A step with the tangents that it reads, and a buffer for its workspace."""
+    operator, workspace = graph.operators[step.operator], profile.scratch_bytes[step.operator]
+    read = dict.fromkeys(tangents[v.value] for v in operator.reads if v.value in tangents)
+    may_overwrite = (
+        bool(step.overwrites)
+        and not workspace
+        and not operator.is_random  # drawn twice: see `_drawing`
+        and writing_form(operator.function) is not None
+    )
+    return replace(
+        step,
+        reads=(*step.reads, *read),
+        makes=(*step.makes, extra(workspace)) if workspace else step.makes,
+        overwrites=step.overwrites if may_overwrite else (),
+    )
 
 
 def _passes(flow: Dataflow, returned: Iterable[int]) -> tuple[list[int], list[int]]:
-    """Steps before the loss, and behind it: what the module writes down itself is before it.
+    """Steps before the loss, and behind it.
 
-    So is what is `returned`, a gradient that the module takes itself, too.
+    Before it are the module's forward pass, and all that buffers that are `returned` need: among
+    them may be gradients that the module takes itself.
     """
     needed = {int(flow.maker[buffer]) for buffer in returned}
     for at in reversed(range(len(flow.steps))):
@@ -116,29 +120,25 @@ def _passes(flow: Dataflow, returned: Iterable[int]) -> tuple[list[int], list[in
 def _repeatable(flow: Dataflow) -> Dataflow:
     """The dataflow in which steps that draw random numbers from a generator may run again."""
     assert flow.graph is not None
+    operators, steps = flow.graph.operators, list(flow.steps)
     random = {
         at
-        for at, step in enumerate(flow.steps)
-        if step.is_random
-        and step.name != LOSS
-        and takes_generator(flow.graph.operators[step.operator].function)
+        for at, step in enumerate(steps)
+        if step.is_random and step.name != LOSS and takes_generator(operators[step.operator])
     }
-    steps = [
-        replace(step, is_random=False, after=tuple(at for at in step.after if at not in random))
-        if at in random
-        else step
-        for at, step in enumerate(flow.steps)
-    ]
+    for at in random:
+        after = tuple(earlier for earlier in steps[at].after if earlier not in random)
+        steps[at] = replace(steps[at], is_random=False, after=after)
     return replace(flow, steps=tuple(steps))
 
 
-def takes_generator(function: Any) -> bool:
+def takes_generator(operator: Operator) -> bool:
     """Whether a random operator draws from a generator that it is called with."""
-    return any(argument.name == "generator" for argument in function._schema.arguments)
+    return any(argument.name == "generator" for argument in operator.function._schema.arguments)
 
 
 def _pinned(flow: Dataflow, loss: int) -> Dataflow:
-    """The dataflow whose loss waits for what must run in the forward pass, and its end for all."""
+    """The dataflow whose loss waits for steps that must run before it, and whose end for all."""
     graph = flow.graph
     assert graph is not None
     once = [

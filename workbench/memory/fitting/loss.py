@@ -20,7 +20,7 @@ Loss = Callable[[Any], Tensor]
 
 @dataclass(frozen=True)
 class LossProfile:
-    """Layouts of gradients, and bytes allocated, of a loss of what a module returns.
+    """Layouts of the gradients that a loss gives, and bytes that it allocates.
 
     A gradient is laid out ``like`` its tensor, ``contiguous`` or ``expanded`` from one number.
     """
@@ -40,7 +40,7 @@ class LossProfile:
 
 
 def profile_loss(loss: Loss, returned: Returned, outputs: Sequence[Tensor]) -> LossProfile:
-    """Run a loss on zeros of the form of what a module returns."""
+    """Run a loss on zeros of the form of a module's outputs."""
     layouts: dict[int, str] = {}
 
     def run() -> None:
@@ -64,7 +64,7 @@ def profile_loss(loss: Loss, returned: Returned, outputs: Sequence[Tensor]) -> L
 
 
 def value_of(loss: Loss, returned: Any) -> Tensor:
-    """The loss of what a module returns; refuse what is not a number to learn from."""
+    """Loss of a module's outputs; refuse anything but a number with a gradient."""
     try:
         value = loss(returned)
     except Exception as error:

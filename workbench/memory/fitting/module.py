@@ -1,4 +1,4 @@
-"""A module that trains as the one it is made of, within a budget."""
+"""A module that trains as a plain one does, within a budget."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Fitted(nn.Module):
 
     @property
     def fit(self) -> Fit:
-        """The plan of the latest step; it says what that costs."""
+        """The plan of the latest step, with its price."""
         if self._plans.latest is None:
             raise UserError("a copy of a module within a budget is planned in its first step")
         return self._plans.latest
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the plain module does."""
+        """Return the outputs of the plain module."""
         tensors, held = tensors_in((args, kwargs)), held_by(self.plain)
         learns = any(tensor.requires_grad for tensor in (*tensors, *held.values()))
         if not (learns and torch.is_grad_enabled()):
@@ -113,7 +113,7 @@ class Plans:
     def plan(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], profile: Profile | None = None
     ) -> Fit:
-        """The plan for a step on such inputs, beside what earlier steps have left.
+        """The plan for a step on such inputs, beside gradients and passes of earlier steps.
 
         A `profile` is of a saved plan; by default operators are measured.
         Raises `BudgetError`: nothing is within the budget.
@@ -139,7 +139,7 @@ class Plans:
 
 
 def plain_of(module: nn.Module) -> nn.Module:
-    """The module that one within a budget is made of; any other as it is."""
+    """The plain module of one within a budget; any other as it is."""
     return module.plain if isinstance(module, Fitted) else module
 
 
@@ -160,7 +160,7 @@ def held_by(module: nn.Module) -> dict[str, Tensor]:
 
 
 def check_module(module: nn.Module, inputs: object) -> None:
-    """Refuse what a plan would leave out, and other devices than the CPU."""
+    """Refuse hooks and other parts that a plan would leave out, and other devices than the CPU."""
     check_not_compiled(type(module).__name__, module)
     for name, part in module.named_modules():
         if name and isinstance(part, Fitted):
@@ -190,7 +190,7 @@ def check_module(module: nn.Module, inputs: object) -> None:
 
 
 def _form_of(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
-    """What a trace depends on: forms of tensors, other arguments, and what the parts hold."""
+    """Key of a trace: forms of tensors, other arguments, and attributes of the module's parts."""
     leaves, tree = tree_flatten((args, dict(kwargs)))
     for at, leaf in enumerate(leaves):
         if not isinstance(leaf, Tensor | _PLAIN):
@@ -224,7 +224,7 @@ def _attributes(part: nn.Module, met: dict[int, int]) -> Hashable:
 
 
 def _known(value: Any, met: dict[int, int]) -> Hashable:
-    """What a forward pass may read of a value; `met` numbers what was seen before."""
+    """Key of a value that a forward pass may read; `met` numbers objects seen before."""
     if isinstance(value, _PLAIN):
         return type(value), repr(value)  # 1, 1.0 and True are equal; nan is not nan
     if isinstance(value, Tensor):
@@ -239,7 +239,7 @@ def _known(value: Any, met: dict[int, int]) -> Hashable:
 
 
 def _inside(value: Any, met: dict[int, int]) -> Hashable:
-    """What is in a collection; of another object, which it is, and the numbers and texts in it.
+    """Key of a collection's items; or of another object, with the numbers and texts in it.
 
     Not all below: a trainer, which a module may hold, counts its steps there.
     """

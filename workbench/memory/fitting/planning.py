@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from workbench.memory.dataflow import dataflow
+from workbench.memory.executor import bases_of
 from workbench.memory.fitting.flow import PassesFlow, passes_flow
 from workbench.memory.fitting.loss import Loss, LossProfile, profile_loss
 from workbench.memory.fitting.profile import Profile, digest_of, profiled
@@ -23,16 +24,16 @@ from workbench.memory.tracing.passes import Passes, Returned, Strides, trace_pas
 from workbench.profiles.copies import held_tensors
 from workbench.profiles.graph import View
 from workbench.profiles.private import storage_key
-from workbench.profiles.recorder import tensors_in, view_of
+from workbench.profiles.recorder import tensors_in
 from workbench.profiles.recording import as_compiled
 from workbench.utils.checks import UserError, choose
 from workbench.utils.files import expanded, read_text, write_text
 from workbench.utils.numbers import bytes_as_text
 
 MARGIN_BYTES = 1024
-"""For single numbers: the loss, and what PyTorch makes of it."""
+"""Bytes for single numbers, such as the loss."""
 COUNT_BYTES = 4
-"""Of the number of updates that Adam keeps for each parameter."""
+"""Bytes of Adam's count of updates of a parameter."""
 FORMAT = "workbench plan within a budget, 2"
 
 
@@ -118,7 +119,7 @@ class Fit:
 
     @property
     def step_s(self) -> float:
-        """Seconds of both passes, of operators as they were measured one by one."""
+        """Seconds of both passes: the sum over operators, which were measured one by one."""
         return self.programme.seconds
 
     @property
@@ -201,7 +202,7 @@ def step_of(
     profile: Profile | None = None,
     most_bytes: float = float("inf"),
 ) -> Step:
-    """Trace a step of training, measure its operators, and count what it holds.
+    """Trace a step of training, measure its operators, and count the bytes that it holds.
 
     With a `profile` from before, nothing is run. Raises `UserError` where it is of another graph;
     `BudgetError` before any operator runs, where what one reads and makes is above `most_bytes`.
@@ -223,13 +224,8 @@ def step_of(
         for at, value in enumerate(graph.values)
         if value.name and value.origin != "input"
     )
-    bases: dict[int, View] = {}
-    for operator in graph.operators:
-        made = {view.value for view in operator.makes}
-        bases |= {view.value: view for view in operator.results if view.value in made}
-    bases |= {view.value: view for view in graph.inputs}
     sources = {at: named[key] for at, key in held} | dict(graph.written_down)
-    bases |= {at: view_of(tensor, at, 0) for at, tensor in sources.items()}
+    bases = bases_of(graph, sources)
 
     chosen = choose("optimizer", optimizer, OPTIMIZERS)
     trained = [named[key].nbytes for key in passes.parameters]

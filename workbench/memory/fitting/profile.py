@@ -1,4 +1,4 @@
-"""What each operator takes here: seconds, and bytes that it allocates beside its results.
+"""Seconds of each operator on this machine, and bytes that it allocates beside its results.
 
 Each is run alone, on numbers made for it: that needs no more memory than one operator does.
 """
@@ -22,22 +22,22 @@ from workbench.profiles.graph import Operator, OperatorGraph, View
 from workbench.profiles.recorder import takes_pivots
 
 ENOUGH_S, LEAST_RUNS, MOST_RUNS = 2e-3, 2, 5
-"""That an operator is timed for, at least, and how often it runs."""
+"""Seconds that an operator is timed for, at least, and its fewest and most runs."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Of each operator: seconds, and most bytes beside its results."""
+    """Measurements of a graph's operators."""
 
     seconds: tuple[float, ...]
-    scratch_bytes: tuple[int, ...]
+    scratch_bytes: tuple[int, ...]  # most bytes beside the results
     digest: str  # of the graph
 
 
 def profiled(graph: OperatorGraph, bases: Mapping[int, View], *, timed: bool = True) -> Profile:
-    """Run each operator that makes something alone, those that are alike once.
+    """Run each operator that makes something alone, and one of those that are alike.
 
-    `bases` are views as which values are held. The random generator is left as it was. Without
+    `bases` are the forms in which values are held. The random generator is left as it was. Without
     `timed` only bytes are counted, and seconds are 0.
     """
     kinds: dict[Any, int] = {}
@@ -87,7 +87,7 @@ def workspace_bytes(graph: OperatorGraph) -> int:
 
 
 def digest_of(graph: OperatorGraph) -> str:
-    """SHA-256 of what operators a graph has, and of the forms of what they read and make."""
+    """SHA-256 of a graph's operators, and of the forms of their operands and results."""
     seen = hashlib.sha256(repr((graph.parameters, graph.inputs, graph.outputs)).encode())
     for one in graph.operators:
         seen.update(repr((one.name, one.phase, one.reads, one.makes)).encode())
@@ -97,12 +97,12 @@ def digest_of(graph: OperatorGraph) -> str:
 def _alone(
     graph: OperatorGraph, operators: Sequence[Operator], bases: Mapping[int, View]
 ) -> Iterator[Callable[[], object]]:
-    """A call of each, on numbers that are let go of before the next."""
+    """A call of each, on numbers that are freed before the next."""
     for operator in operators:
-        yield partial(_called, call_of(operator, bases), _operands(graph, operator, bases))
+        yield partial(_run, call_of(operator, bases), _operands(graph, operator, bases))
 
 
-def _called(call: Call, operands: Registers) -> None:
+def _run(call: Call, operands: Registers) -> None:
     call(dict(operands))
 
 

@@ -21,7 +21,7 @@ from workbench.memory.tracing.passes import Passes
 from workbench.profiles.graph import View
 
 STATE_BYTES = torch.get_rng_state().nbytes
-"""Of the random generator, which is kept for each operator that draws again."""
+"""Bytes of the random generator's state, kept for each operator that draws again."""
 
 
 def fastest(passes: PassesFlow, room_bytes: int) -> Dataflow:
@@ -68,7 +68,7 @@ def is_met(passes: PassesFlow, room_bytes: int) -> bool:
 
 
 def _is_repeatable(flow: Dataflow) -> bool:
-    """Whether random numbers are first drawn in their order, and all that is written is, in time.
+    """Whether random numbers are first drawn in order, and the module is written before the loss.
 
     The forward pass leaves the module and the generator as PyTorch's does.
     """
@@ -84,7 +84,7 @@ def _is_repeatable(flow: Dataflow) -> bool:
 
 
 def peak_bytes(flow: Dataflow) -> int:
-    """Most bytes alive at once, steps in their order; what it takes to draw again is counted."""
+    """Most bytes alive at once, and states of the generator to draw again."""
     states_bytes = STATE_BYTES * len(_drawn_again(flow))
     return lifetimes(flow, range(len(flow.steps))).bound_bytes + states_bytes
 
@@ -98,7 +98,7 @@ def _drawn_again(flow: Dataflow) -> set[int]:
 
 @dataclass
 class Spent:
-    """Seconds of all steps so far, and of these in operators that ran again."""
+    """Seconds of all steps so far, and those of operators that ran again."""
 
     steps: int = 0
     step_s: float = 0.0
@@ -126,12 +126,12 @@ class Programme:
 
     @cached_property
     def seconds(self) -> float:
-        """That its operators take, as they were measured."""
+        """Seconds of its operators, as they were measured."""
         return float(cost(self.flow).sum())
 
     @cached_property
     def seconds_again(self) -> float:
-        """Of these, of operators that run again."""
+        """Seconds of operators that run again."""
         seen, again = set[int](), 0.0
         for step in self.flow.steps:
             if step.operator in seen:
@@ -141,7 +141,7 @@ class Programme:
 
 
 def compiled(passes: Passes, flow: Dataflow, bases: Mapping[int, View]) -> Programme:
-    """Calls for the steps of a flow in their order, each letting go of what is read no more."""
+    """Calls for the steps of a flow in their order; each frees values that are read no more."""
     graph = passes.graph
     life = lifetimes(flow, range(len(flow.steps)))
     ending = _ending(flow)
@@ -197,7 +197,7 @@ def compiled(passes: Passes, flow: Dataflow, bases: Mapping[int, View]) -> Progr
 
 
 def _ending(flow: Dataflow) -> dict[int, list[int]]:
-    """Buffers that are let go of, by their last step."""
+    """Buffers to free, by their last step."""
     ending: dict[int, list[int]] = {}
     for buffer, readers in enumerate(flow.readers):
         if buffer not in flow.kept:

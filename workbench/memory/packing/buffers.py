@@ -1,4 +1,4 @@
-"""Buffers to pack, and what a packing is judged by: its peak, the least possible, no overlaps."""
+"""Buffers to pack, and the certificates of a packing: its peak, the bound, no overlaps."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def bound(table: Table) -> int:
 
 
 def peak(table: Table, offsets: ArrayLike) -> int:
-    """Bytes of memory that a packing takes: its highest address in use."""
+    """Peak of a packing in bytes: its highest address in use."""
     buffers = read(table)
     ends = _checked(offsets, buffers) + buffers.size
     return int(ends[buffers.takes_memory].max(initial=0))

@@ -1,4 +1,4 @@
-"""Greedy packings: each buffer is placed once, by what is already placed."""
+"""Greedy packings: each buffer is placed once, beside those already placed."""
 
 from __future__ import annotations
 
