@@ -200,30 +200,18 @@ def _form_of(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
                 f"{type(leaf).__name__}, and a plan would not see it change: give it as a tensor"
             )
     met: dict[int, int] = {}
-    held = tuple((name, _known(tensor, met)) for name, tensor in held_by(module).items())
-    return tuple(_known(leaf, met) for leaf in leaves), repr(tree), held, _parts(module, met)
+    held = tuple((name, _key(tensor, met)) for name, tensor in held_by(module).items())
+    return tuple(_key(leaf, met) for leaf in leaves), repr(tree), held, _key(module, met)
 
 
 _PLAIN = (
     bool | int | float | complex | str | bytes | None | np.generic
     | torch.dtype | torch.device | torch.layout | torch.memory_format
 )  # fmt: skip
-_OF_ANY = frozenset(vars(nn.Module()))
+_OF_ANY = vars(nn.Module()).keys() - {"training"}
 
 
-def _parts(module: nn.Module, met: dict[int, int]) -> Hashable:
-    """Parts by name, with their modes and attributes."""
-    return tuple(
-        (name, type(part), part.training, _attributes(part, met))
-        for name, part in module.named_modules(remove_duplicate=False)
-    )
-
-
-def _attributes(part: nn.Module, met: dict[int, int]) -> Hashable:
-    return tuple((key, _known(one, met)) for key, one in vars(part).items() if key not in _OF_ANY)
-
-
-def _known(value: Any, met: dict[int, int]) -> Hashable:
+def _key(value: Any, met: dict[int, int]) -> Hashable:
     """Key of a value that a forward pass may read; `met` numbers objects seen before."""
     if isinstance(value, _PLAIN):
         return type(value), repr(value)  # 1, 1.0 and True are equal; nan is not nan
@@ -235,21 +223,29 @@ def _known(value: Any, met: dict[int, int]) -> Hashable:
     if id(value) in met:
         return met[id(value)]
     met[id(value)] = len(met)
-    return _parts(value, met) if isinstance(value, nn.Module) else _inside(value, met)
+    return _inside(value, met)
 
 
 def _inside(value: Any, met: dict[int, int]) -> Hashable:
-    """Key of a collection's items; or of another object, with the numbers and texts in it.
+    """Key of a module's attributes, or of a collection's items.
 
-    Not all below: a trainer, which a module may hold, counts its steps there.
+    Of any other object, only numbers and texts count: a trainer, which a module may hold, counts
+    its steps further below.
     """
+    if isinstance(value, nn.Module):
+        return tuple(
+            (name, type(part), key, _key(attribute, met))
+            for name, part in value.named_modules(remove_duplicate=False)
+            for key, attribute in vars(part).items()
+            if key not in _OF_ANY
+        )
     if isinstance(value, Mapping):
-        return type(value), *((_known(key, met), _known(one, met)) for key, one in value.items())
+        return type(value), *((_key(key, met), _key(one, met)) for key, one in value.items())
     if isinstance(value, list | tuple | set | frozenset):
-        return type(value), *(_known(one, met) for one in value)
-    numbers = getattr(value, "__dict__", {}).items()
+        return type(value), *(_key(one, met) for one in value)
+    attributes = getattr(value, "__dict__", {}).items()
     return _Itself(value), *(
-        (key, type(one), repr(one)) for key, one in numbers if isinstance(one, _PLAIN)
+        (key, type(one), repr(one)) for key, one in attributes if isinstance(one, _PLAIN)
     )
 
 
