@@ -777,11 +777,6 @@ WRONG: dict[str, dict[str, list[Any]]] = {
 LAYERS = nn.Sequential(nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 4))
 GOOD: dict[str, Any] = {"model": LAYERS, "inputs": BATCH, "loss": squares}
 test_fit_refuses = refusals(memory.fit, GOOD | {"budget": "100%"}, WRONG)
-test_fit_within_bytes_refuses = refusals(
-    memory.fit,
-    GOOD | {"budget": "1MB"},
-    {"inputs": {MISFIT: WRONG["inputs"][MISFIT]}, "loss": WRONG["loss"]},
-)
 test_largest_batch_refuses = refusals(
     memory.largest_batch,
     GOOD | {"budget": 100_000},

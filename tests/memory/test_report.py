@@ -1,9 +1,8 @@
-"""Sizes as users write them, and the survey that the command prints."""
+"""The survey that the command prints."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,40 +16,9 @@ from workbench.memory.process import needs
 from workbench.memory.recomputation import BudgetError, least_bytes
 from workbench.memory.report import ROOFLINE_ERROR, price, survey
 from workbench.memory.stored_dataflows import stored_dataflow
-from workbench.utils.checks import UserError, parse_budget, parse_bytes
+from workbench.utils.checks import parse_bytes
 from workbench.utils.files import ROOT
 from workbench.utils.numbers import bytes_as_text
-
-
-@pytest.mark.parametrize(
-    ("text", "size_bytes"),
-    [
-        ("64MB", 64_000_000),
-        ("64 MiB", 64 * 2**20),
-        ("0.5GB", 500_000_000),
-        (" 1000 ", 1000),
-        ("12 b", 12),
-        (".5kib", 512),
-        ("2TB", 2 * 10**12),
-    ],
-)
-def test_sizes_are_read_as_users_write_them(text: str, size_bytes: int) -> None:
-    assert parse_bytes(text) == size_bytes
-
-
-@pytest.mark.parametrize("text", ["1,5 GB", "16,25GB", ",5 GB", "1.500,5 MB", "1,500 MB"])
-@pytest.mark.parametrize("read", [parse_bytes, lambda text: parse_budget(text, lambda: 100)])
-def test_comma_in_a_size_is_refused_with_the_way_to_write_it(
-    read: Callable[[str], int], text: str
-) -> None:
-    with pytest.raises(UserError, match=r"has a comma; write decimals with a point, as in 1\.5"):
-        read(text)
-
-
-@pytest.mark.parametrize("text", ["", "MB", "64XB", "-3MB", "1e3", "0", "0.1", "64 M B", "nan"])
-def test_texts_that_are_not_sizes_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a size; give bytes, as in 64MB, 64 MiB"):
-        parse_bytes(text)
 
 
 def test_a_survey_has_the_plans_of_all_planners() -> None:

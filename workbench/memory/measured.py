@@ -26,7 +26,7 @@ from workbench.utils.checks import UserError, check_whole
 
 
 @dataclass(frozen=True)
-class Measured:
+class MemoryMeasurement:
     """Bytes and seconds of a graph in an arena, and of the module as PyTorch runs it.
 
     Neither counts weights and inputs. A step of training counts the gradients of both.
@@ -49,7 +49,7 @@ def measure_memory(
     budget: str | int | None = None,
     repeats: int = 5,
     loss: Loss | None = None,
-) -> Measured:
+) -> MemoryMeasurement:
     """Run a graph in an arena and its module without one, in this process, by turns.
 
     Parameters
@@ -77,7 +77,9 @@ def measure_memory(
         run()
     beside_bytes, plain_bytes = allocations(runs)
     arena_s, plain_s = zip(*(map(_seconds, runs) for _ in range(repeats)), strict=True)
-    return Measured(plan, arena.block.nbytes, beside_bytes, plain_bytes, build_s, arena_s, plain_s)
+    return MemoryMeasurement(
+        plan, arena.block.nbytes, beside_bytes, plain_bytes, build_s, arena_s, plain_s
+    )
 
 
 _MARK = "workbench: a call"

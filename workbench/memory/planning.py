@@ -99,15 +99,15 @@ def plan_memory(
         ordered = [check_whole("a step of the order", step, 0) for step in steps]
         check_order(flow, ordered)
 
-    def placed(flow: Dataflow, order: Sequence[int]) -> MemoryPlan:
+    def plan_of(flow: Dataflow, order: Sequence[int]) -> MemoryPlan:
         life = lifetimes(flow, order, overwriting=chosen.overwriting)
         return certify(MemoryPlan(planner, life, chosen.place(life, rounds)))
 
     def again(flow: Dataflow) -> tuple[int, MemoryPlan]:
-        plan = placed(flow, range(len(flow.steps)))
+        plan = plan_of(flow, range(len(flow.steps)))
         return plan.total_bytes, plan
 
-    plan = placed(flow, ordered)
+    plan = plan_of(flow, ordered)
     if budget_bytes is None or plan.total_bytes <= budget_bytes:
         return plan
     return within(flow, [ordered], budget_bytes, again, rounds)
