@@ -166,7 +166,7 @@ def test_an_update_takes_no_more_than_is_counted(name: str) -> None:
             parameter.grad = torch.randn_like(parameter)
         optimizer.step()
         (taken,) = allocations([optimizer.step])
-        counted = OPTIMIZERS[name].scratch_bytes([one.nbytes for one in parameters])
+        counted = OPTIMIZERS[name].workspace_bytes([one.nbytes for one in parameters])
         assert taken <= counted + 64
 
 

@@ -16,19 +16,19 @@ from workbench.utils.checks import choose
 
 
 class Optimizer(NamedTuple):
-    """Copies of all trained parameters as its state, and of one parameter as scratch."""
+    """Copies of all trained parameters as its state, and of one parameter as workspace."""
 
     state: int
-    scratch: int
+    workspace: int
 
-    def scratch_bytes(self, trained: Sequence[int]) -> int:
+    def workspace_bytes(self, trained: Sequence[int]) -> int:
         """Most bytes that an update of parameters of these sizes allocates, whatever their order.
 
         PyTorch updates one after the other, and keeps one array of the one before.
         """
-        if not self.scratch:
+        if not self.workspace:
             return 0
-        return self.scratch * max(trained, default=0) + sum(sorted(trained)[-2:-1])
+        return self.workspace * max(trained, default=0) + sum(sorted(trained)[-2:-1])
 
 
 OPTIMIZERS: Mapping[str, Optimizer] = {
@@ -96,7 +96,7 @@ def _needs(flow: Dataflow, block: int, optimizer: str, workspace_bytes: int) -> 
     copied = sum(held.size_bytes for held in flow.held if held.is_written)
     return Needs(
         block=block + ALIGNMENT,
-        workspace=max(workspace_bytes, chosen.scratch_bytes(trained)),
+        workspace=max(workspace_bytes, chosen.workspace_bytes(trained)),
         parameters=flow.held_bytes("weight") + sum(trained),
         optimizer_state=chosen.state * sum(trained),
         constants=flow.held_bytes("constant") + flow.held_bytes("unused") + copied - sum(trained),

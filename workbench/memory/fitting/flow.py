@@ -81,7 +81,7 @@ def _completed(
     extra: Callable[[int], int],
 ) -> Step:
     """A step with the tangents that it reads, and a buffer for its workspace."""
-    operator, workspace = graph.operators[step.operator], profile.scratch_bytes[step.operator]
+    operator, workspace = graph.operators[step.operator], profile.workspace_bytes[step.operator]
     read = dict.fromkeys(tangents[v.value] for v in operator.reads if v.value in tangents)
     may_overwrite = (
         bool(step.overwrites)

@@ -167,7 +167,7 @@ class Fit:
             "loss_ratio": self.step.loss.bytes_ratio,
             "graph": self.step.profile.digest,
             "seconds": self.step.profile.seconds,
-            "scratch_bytes": self.step.profile.scratch_bytes,
+            "workspace_bytes": self.step.profile.workspace_bytes,
         }
         write_text(expanded(path), json.dumps(saved))
 
@@ -180,8 +180,7 @@ def read_fit(path: str | os.PathLike[str]) -> tuple[int, str, LossProfile, Profi
         if saved["format"] != FORMAT:
             raise ValueError
         layouts = {int(at): layout for at, layout in saved["layouts"].items()}
-        seconds, scratch_bytes = tuple(saved["seconds"]), tuple(saved["scratch_bytes"])
-        profile = Profile(seconds, scratch_bytes, saved["graph"])
+        profile = Profile(tuple(saved["seconds"]), tuple(saved["workspace_bytes"]), saved["graph"])
         loss = LossProfile(layouts, saved["loss_ratio"])
         return saved["budget_bytes"], saved["optimizer"], loss, profile
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -248,7 +247,7 @@ def step_of(
         )
     output_bytes = sum(view.size_bytes for view in passes.outputs)
     loss_bytes = round(losses[-1].bytes_ratio * output_bytes)
-    flow = passes_flow(passes, profile, loss_bytes, chosen.scratch_bytes(trained))
+    flow = passes_flow(passes, profile, loss_bytes, chosen.workspace_bytes(trained))
     return Step(name, passes, flow, bases, held, beside, profile, losses[-1], optimizer)
 
 

@@ -30,7 +30,7 @@ class Profile:
     """Measurements of a graph's operators."""
 
     seconds: tuple[float, ...]
-    scratch_bytes: tuple[int, ...]  # most bytes beside the results
+    workspace_bytes: tuple[int, ...]  # most bytes beside the results
     digest: str  # of the graph
 
 
@@ -58,12 +58,12 @@ def profiled(graph: OperatorGraph, bases: Mapping[int, View], *, timed: bool = T
         runs = _alone(graph, alike, bases) if timed else ()
         seconds = list(map(_seconds, runs)) or [0.0] * len(alike)
     made = [sum(graph.values[v.value].storage_bytes for v in one.makes) for one in graph.operators]
-    scratch = [
+    workspace = [
         0 if kind < 0 else max(0, peaks[kind] - size)
         for kind, size in zip(which, made, strict=True)
     ]
     took = tuple(0.0 if kind < 0 else seconds[kind] for kind in which)
-    return Profile(took, tuple(scratch), digest_of(graph))
+    return Profile(took, tuple(workspace), digest_of(graph))
 
 
 def workspace_bytes(graph: OperatorGraph) -> int:
@@ -81,7 +81,7 @@ def workspace_bytes(graph: OperatorGraph) -> int:
     machine_bytes = psutil.virtual_memory().total
     fitting = [at for at in range(len(made)) if made[at] + read[at] <= machine_bytes]
     some = replace(graph, operators=tuple(graph.operators[at] for at in fitting))
-    beside = profiled(some, bases, timed=False).scratch_bytes
+    beside = profiled(some, bases, timed=False).workspace_bytes
     taken = (made[at] + size for at, size in zip(fitting, beside, strict=True))
     return max((*taken, *made), default=0)
 

@@ -142,58 +142,63 @@ class Programme:
 
 def compiled(passes: Passes, flow: Dataflow, bases: Mapping[int, View]) -> Programme:
     """Calls for the steps of a flow in their order; each frees values that are read no more."""
-    graph = passes.graph
-    life = lifetimes(flow, range(len(flow.steps)))
-    ending = _ending(flow)
-    value_of: dict[int, int] = {}
-    drawn_again = _drawn_again(flow)
-    calls: list[Call] = []
-    spent = Spent()
+    graph, spent = passes.graph, Spent()
+    loss = next(at for at, step in enumerate(flow.steps) if step.name == LOSS)
+    places = lifetimes(flow, range(len(flow.steps))).places
+    ending, drawn_again = _ending(flow), _drawn_again(flow)
+    value_of: dict[int, int] = {}  # by buffer
     seen = set[int]()
-    loss_at = 0
-    late, kept, made_late = dict[int, None](), set[int](), set[int]()
-    read_again = dict[int, None]()
-    passed_loss = False
-    tangents = {view.value for view in passes.tangents}
+    forward, backward = list[Call](), list[Call]()
     for at, step in enumerate(flow.steps):
         if step.operator == len(graph.operators):
-            if step.name == LOSS:
-                loss_at, passed_loss = len(calls), True
-            continue
-        operator = graph.operators[step.operator]
-        buffers = iter(step.makes)
-        for view in operator.makes:
-            if view.value not in graph.outside:
-                value_of[next(buffers)] = view.value
-        again = step.operator in seen
+            continue  # the user's own: the loss, the optimiser
+        operator, again = graph.operators[step.operator], step.operator in seen
         seen.add(step.operator)
-        if passed_loss:
-            operands = operands_in(arguments_of(operator, again=again))
-            needed = [operator.reads[at].value for at in operands]
-            found = [value for value in needed if value not in made_late]
-            outside = dict.fromkeys(v for v in found if v in graph.outside and v not in tangents)
-            late |= outside
-            read_again |= outside if again else {}
-            kept |= {value for value in found if value not in graph.outside}
-            made_late |= {view.value for view in operator.makes}
+        inside = [view.value for view in operator.makes if view.value not in graph.outside]
+        value_of |= dict(zip(step.makes, inside, strict=False))  # a workspace is no value
         over = None
         if len(step.makes) == 1:
-            made = step.makes[0]
-            taken = [b for b in step.overwrites if life.places[b] == life.places[made]]
+            taken = [b for b in step.overwrites if places[b] == places[step.makes[0]]]
             over = value_of[taken[0]] if taken else None
         call = call_of(operator, bases, over, again=again)
         if step.operator in drawn_again:
             state = -1 - step.operator
             own = call_of(operator, bases, state=state)
-            made_now = [view.value for view in operator.makes]
-            call = own if again else _drawing(call, own, state, made_now)
+            made = [view.value for view in operator.makes]
+            call = own if again else _drawing(call, own, state, made)
         if again:
             call = _timed(call, spent)
-        freed = tuple(value_of[buffer] for buffer in ending.get(at, ()) if buffer in value_of)
-        calls.append(_freeing(call, freed) if freed else call)
-    forward, backward = tuple(calls[:loss_at]), tuple(calls[loss_at:])
-    values = (frozenset(kept), tuple(late), tuple(read_again))
-    return Programme(passes, flow, forward, backward, *values, bases, spent)
+        freed = [value_of[buffer] for buffer in ending.get(at, ()) if buffer in value_of]
+        (forward if at < loss else backward).append(_freeing(call, freed) if freed else call)
+    reads = _backward_reads(passes, flow, loss)
+    return Programme(passes, flow, tuple(forward), tuple(backward), *reads, bases, spent)
+
+
+def _backward_reads(
+    passes: Passes, flow: Dataflow, loss: int
+) -> tuple[frozenset[int], tuple[int, ...], tuple[int, ...]]:
+    """Values made before the loss that steps behind it read; values from outside; read again."""
+    graph = passes.graph
+    tangents = {view.value for view in passes.tangents}
+    seen = {step.operator for step in flow.steps[:loss]}
+    made, kept = set[int](), set[int]()
+    late, read_again = dict[int, None](), dict[int, None]()
+    for step in flow.steps[loss:]:
+        if step.operator == len(graph.operators):
+            continue
+        operator, again = graph.operators[step.operator], step.operator in seen
+        seen.add(step.operator)
+        operands = operands_in(arguments_of(operator, again=again))
+        read = dict.fromkeys(operator.reads[at].value for at in operands)
+        for value in [one for one in read if one not in made and one not in tangents]:
+            if value not in graph.outside:
+                kept.add(value)
+                continue
+            late[value] = None
+            if again:
+                read_again[value] = None
+        made |= {view.value for view in operator.makes}
+    return frozenset(kept), tuple(late), tuple(read_again)
 
 
 def _ending(flow: Dataflow) -> dict[int, list[int]]:
