@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -81,25 +82,32 @@ def peak(table: Table, offsets: ArrayLike) -> int:
 
 
 def check(table: Table, offsets: ArrayLike) -> None:
-    """Raise ValueError if an offset is negative or two buffers share an address while both live."""
+    """Raise ValueError if an offset is negative or two buffers share an address while both live.
+
+    A sweep over time keeps the live buffers by address. As long as they do not overlap, a new one
+    can only run into its two neighbours.
+    """
     buffers = read(table)
-    first = _checked(offsets, buffers)
-    last = first + buffers.size
-    negative = np.flatnonzero(first < 0)
-    if len(negative):
-        raise UserError(f"the buffer in row {negative[0]} lies at {first[negative[0]]}, below 0")
-    rows = np.flatnonzero(buffers.takes_memory)
-    begin, end, low, high = (part[rows] for part in (buffers.lower, buffers.upper, first, last))
-    overlap = (begin[:, None] < end) & (low[:, None] < high)
-    overlap &= overlap.T
-    np.fill_diagonal(overlap, val=False)
-    if overlap.any():
-        one, other = rows[np.argwhere(overlap)[0]]
-        raise UserError(
-            f"the buffers in rows {one} and {other} overlap at step "
-            f"{max(buffers.lower[one], buffers.lower[other])}: bytes {first[one]} to {last[one]} "
-            f"and {first[other]} to {last[other]}"
-        )
+    array = _checked(offsets, buffers)
+    if (array < 0).any():
+        raise UserError(f"the buffer in row {array.argmin()} lies at {array.min()}, below 0")
+    first, last = array.tolist(), (array + buffers.size).tolist()
+    rows = np.flatnonzero(buffers.takes_memory).tolist()
+    events = [(int(buffers.upper[row]), False, row) for row in rows]  # before what begins then
+    events += [(int(buffers.lower[row]), True, row) for row in rows]
+    alive: list[tuple[int, int]] = []  # offset and row
+    for step, begins, row in sorted(events):
+        place = bisect_left(alive, (first[row], row))
+        if not begins:
+            del alive[place]
+            continue
+        for begin, other in alive[max(place - 1, 0) : place + 1]:
+            if first[row] < last[other] and begin < last[row]:
+                raise UserError(
+                    f"at step {step} the buffers in rows {other} and {row} overlap: bytes "
+                    f"{begin} to {last[other]} and {first[row]} to {last[row]}"
+                )
+        alive.insert(place, (first[row], row))
 
 
 def _checked(offsets: ArrayLike, buffers: Buffers) -> Ints:
