@@ -2,8 +2,8 @@
 
 >>> import torch
 >>> from workbench import memory
->>> model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.Tanh(), torch.nn.Linear(64, 2))
->>> x = torch.randn(512, 8)
+>>> layers = [part for _ in range(4) for part in (torch.nn.Linear(64, 64), torch.nn.Tanh())]
+>>> model, x = torch.nn.Sequential(*layers), torch.randn(512, 64)
 >>> model = memory.fit(model, x, budget="75%")
 >>> model.fit.peak_bytes <= model.fit.budget_bytes
 True
