@@ -2,8 +2,9 @@
 
 >>> import torch
 >>> from workbench import memory
->>> layers = [part for _ in range(4) for part in (torch.nn.Linear(64, 64), torch.nn.Tanh())]
->>> model, x = torch.nn.Sequential(*layers), torch.randn(512, 64)
+>>> layers = [part for _ in range(6) for part in (torch.nn.Linear(64, 64), torch.nn.Tanh())]
+>>> model = torch.nn.Sequential(*layers, torch.nn.Linear(64, 2))
+>>> x = torch.randn(512, 64)
 >>> model = memory.fit(model, x, budget="75%")
 >>> model.fit.peak_bytes <= model.fit.budget_bytes
 True
