@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 from dataclasses import replace
 from itertools import combinations
 
@@ -143,3 +145,8 @@ def test_anything_but_a_graph_is_refused() -> None:
 
 def test_an_order_may_be_any_iterable() -> None:
     assert plan_memory(chain(4, 4), order=iter((0, 1))).order == (0, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("module", ["memory", "memory.fitting", "memory.packing", "zoo"])
+def test_examples_give_what_they_say(module: str) -> None:
+    assert doctest.testmod(importlib.import_module(f"workbench.{module}")).failed == 0
