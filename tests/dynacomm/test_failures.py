@@ -12,7 +12,7 @@ import torch
 
 from tests.dynacomm.trainings import LENET, replicas
 from workbench import training
-from workbench.dynacomm.learning import ServerModel, WorkerStep
+from workbench.dynacomm.learning import ServerModel
 from workbench.dynacomm.training import Setup, Trained, TrainingError, train
 from workbench.runtime import Crash, DeadlockError, Run, simulate
 from workbench.training import shell
@@ -101,29 +101,3 @@ def test_epochs_are_evaluated_as_they_end() -> None:
     assert all(one[0] <= two[0] for one, two in pairwise(seen))
     assert epochs.frame["at_s"].to_list() == [at_s for at_s, _ in seen[1::2]]
     assert run.end_s == train(replace(LENET, epochs=3, servers=2)).run.end_s
-
-
-def test_progress_is_the_slowest_workers() -> None:
-    setup = replace(LENET, epochs=2, workers=2)
-    built = setup.programs()
-    assert built.standing().at(0.0) == "0 of 2 epochs, 0 %, 0.0 virtual seconds"
-    lines: list[str] = []
-    latest: dict[int, float] = {}  # by worker
-
-    def observe(at_s: float, node: int, value: Any) -> None:
-        built.observe(at_s, node, value)
-        if isinstance(value, WorkerStep):
-            latest[node] = value.loss
-
-    simulate(
-        setup.cluster,
-        built.programs,
-        progress=lambda now_s, _: lines.append(built.standing().at(now_s)),
-        observer=observe,
-    )
-    epochs = built.epochs.frame
-    loss, end_s, after = sum(latest.values()) / 2, epochs["at_s"][-1], epochs["loss"][-1]
-    assert lines[-1] == (
-        f"2 of 2 epochs, 100 %, {end_s:,.1f} virtual seconds, loss {loss:.3f} in iteration 6, "
-        f"{after:.3f} over all samples after epoch 2"
-    )

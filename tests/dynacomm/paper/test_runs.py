@@ -62,7 +62,7 @@ def test_training_of_equal_workers_ends_when_the_cost_model_says() -> None:
     assert frame["difference_percent"].to_list() == pytest.approx([0.0] * 4, abs=1e-7)
     drawn = figures.svg(runs.draw_accuracies(frame), "double")
     assert "simulation and cost model agree within 0.01 %" in drawn
-    assert "2 workers, 2 servers, links of 50 Mbit/s (simulated)" in drawn
+    assert "2 workers, 2 servers, 50 Mbit/s (simulated)" in drawn
 
 
 def test_ctrl_c_leaves_the_epochs_that_were_trained(

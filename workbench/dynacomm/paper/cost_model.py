@@ -103,7 +103,7 @@ def draw_by_bandwidth(frame: pl.DataFrame) -> alt.Chart:
 
 def _reduction(frame: pl.DataFrame, x: alt.X, by: str, setting: str) -> alt.Chart:
     drawn = frame.filter(pl.col("planner") != "sequential")
-    y = alt.Y("reduced_percent:Q", title="iteration time saved, %")
+    y = alt.Y("reduced_percent:Q", title="saved, %, mean of both directions")
     title = [f"{model_title(frame)}: iteration time saved by {by}", setting]
     return parts.lines(titled(drawn), x, y, "planner", line_order(drawn), height=200, title=title)
 
@@ -232,8 +232,8 @@ FIG5 = _direction(
         "dynacomm.order.googlenet_fwd32": Cause(
             "data",
             "how long GoogLeNet computes forward and backward, apart, is not printed; at the ratio "
-            "fitted for all models its forward computation is shorter than the overheads of its "
-            "pulls. Were backward hardly longer than forward, all planners would save alike there",
+            "fitted for all models, pulling layer by layer takes longer than its forward "
+            "computation. Were backward hardly longer than forward, all would save alike",
         ),
         "dynacomm.fwd32.inception_v4.ibatch": Cause(
             "data",

@@ -179,7 +179,7 @@ def draw_accuracies(frame: pl.DataFrame) -> alt.FacetChart:
     title = [
         f"{model_title(ended)} on {datasets.title(ended['dataset'][0])}",
         parts.samples(ended),
-        f"{ended['workers'][0]} workers, {TRAINED_SERVERS} servers, links of "
+        f"{ended['workers'][0]} workers, {TRAINED_SERVERS} servers, "
         f"{link_rate(rate_mbps)} (simulated)",
         agreement(last),
         *left_out,
@@ -386,7 +386,7 @@ ITERATIONS = {
 
 @dataclass(frozen=True)
 class KnownBandwidth:
-    """DynaComm, told the mean bandwidth of the coming iteration; planning takes no time."""
+    """DynaComm, told the mean bandwidth of the next forward and backward pass, at no cost."""
 
     job: Job
     overhead_s: float
@@ -402,15 +402,20 @@ class KnownBandwidth:
         return None, self._from(now_s)
 
     def _from(self, start_s: float) -> Plan:
-        """Plan for the bandwidth at the start, then for its mean while that plan takes."""
-        duration_s = float(self.job.forward_s.sum() + self.job.backward_s.sum())
+        """Plan for the mean while computation alone takes, then while that plan takes."""
+        forward_s, backward_s = self.job.forward_s.sum(), self.job.backward_s.sum()
         for _ in range(3):
-            served_bits = self.bandwidth_bps.served(start_s, start_s + duration_s)
-            line = Line(self.overhead_s, served_bits / duration_s)
-            costs = Profile.before(self.job, line).costs(self.job)
+            pull = self._mean(start_s, float(forward_s))
+            push = self._mean(start_s + float(forward_s), float(backward_s))
+            costs = replace(Profile.before(self.job, pull), push=push).costs(self.job)
             plan = dynacomm(costs)
-            duration_s = iteration(costs, plan).total_s
+            done = iteration(costs, plan)
+            forward_s, backward_s = done.forward_s, done.backward_s
         return plan
+
+    def _mean(self, start_s: float, seconds: float) -> Line:
+        served_bits = self.bandwidth_bps.served(start_s, start_s + seconds)
+        return Line(self.overhead_s, served_bits / seconds)
 
 
 def replanning(
@@ -429,7 +434,7 @@ def replanning(
     the time that computation alone takes; in `sawtooth` it falls to a quarter and jumps back every
     two epochs; `mobile` is the synthetic trace of ``data/traces``, started where the seed says.
     Every policy starts with DynaComm's plan for the first iteration's mean bandwidth; `static`
-    keeps it, `known_bandwidth` is told the mean bandwidth of each iteration, the others plan from
+    keeps it, `known_bandwidth` is told the mean bandwidth of each pass, the others plan from
     observations since their last plan, which takes what it took the paper for the model.
 
     A row per scenario, policy and iteration: ``period`` is null where there is one plan,
