@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.comparison.problem import Problem
-from workbench.hiertrain.costs.policy import Hybrid, Policy
-from workbench.hiertrain.costs.problem import TIERS
+from workbench.hiertrain.costs import TIERS, Hybrid, Policy
 
 ASSUMES = "a tier's memory is estimated as its layers' share of the whole model's"
 

@@ -11,24 +11,25 @@ A problem is made by `problem_of` from a profile and the speed of each tier, or 
 from __future__ import annotations
 
 from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.costs.iteration import (
-    ChainIteration,
-    HybridIteration,
+from workbench.hiertrain.costs import (
+    TIERS,
+    Chain,
+    Hybrid,
     Iteration,
+    Policy,
+    Problem,
     iteration,
+    links_through_edge,
+    problem_of,
+    problem_of_times,
 )
-from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
-from workbench.hiertrain.costs.problem import TIERS, Problem
-from workbench.hiertrain.costs.profiled import problem_of, problem_of_times, through_edge
 from workbench.hiertrain.training import Setup, Trained, TrainingError, train
 
 __all__ = [
     "PLANNERS",
     "TIERS",
     "Chain",
-    "ChainIteration",
     "Hybrid",
-    "HybridIteration",
     "Iteration",
     "Policy",
     "Problem",
@@ -36,8 +37,8 @@ __all__ = [
     "Trained",
     "TrainingError",
     "iteration",
+    "links_through_edge",
     "problem_of",
     "problem_of_times",
-    "through_edge",
     "train",
 ]

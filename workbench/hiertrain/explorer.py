@@ -11,11 +11,10 @@ import polars as pl
 
 from workbench import figures
 from workbench.figures import parts
-from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.costs.policy import Policy
-from workbench.hiertrain.costs.problem import TIERS, Problem
-from workbench.hiertrain.paper.iteration_time import by_bandwidth
-from workbench.hiertrain.paper.simulated import one_iteration
+from workbench.hiertrain.algorithms import FAST
+from workbench.hiertrain.costs import TIERS, Policy, Problem
+from workbench.hiertrain.paper.cost_model import MODEL_TITLES, PLANNER_TITLES, by_bandwidth
+from workbench.hiertrain.paper.runs import one_iteration
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
     CORES,
@@ -26,8 +25,7 @@ from workbench.hiertrain.paper.testbed import (
     Testbed,
     variant,
 )
-from workbench.hiertrain.paper.titles import MODEL_TITLES, PLANNER_TITLES
-from workbench.hiertrain.programs.network import SOURCE
+from workbench.hiertrain.programs import SOURCE
 from workbench.reproduction.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
 from workbench.runtime.gantt import PHASES
@@ -48,7 +46,7 @@ class Setting(Parameters):
     """Parameters with their sliders."""
 
     model: Annotated[str, PARAMETERS["model"].among(MODELS.values)] = MODELS["alexnet"]
-    planner: Annotated[str, PARAMETERS["planner"].among(PLANNERS.keys)] = "hiertrain"
+    planner: Annotated[str, PARAMETERS["planner"].among(FAST.keys)] = "hiertrain"
     batch_size: Annotated[int, Slider(1, 512)] = BATCH_SIZE
     device_edge_mbps: Annotated[
         float,
@@ -79,7 +77,7 @@ SHARED = Shared(
     "link to the cloud evenly.",
     {
         "model": tuple(MODELS.values()),
-        "planner": tuple(PLANNERS),
+        "planner": tuple(FAST),
         "batch_size": (32, BATCH_SIZE, 512),
         "device_edge_mbps": (1.0, DEVICE_EDGE_MBPS, 20.0, 100.0),
         "edge_cloud_mbps": (0.5, 1.0, 2.0, FIG11_MBPS, 5.0, 10.0, 20.0, 50.0),
@@ -126,7 +124,7 @@ def _testbed(setting: Setting) -> Testbed:
 
 def _planned(setting: Setting) -> tuple[Problem, Policy]:
     problem = _testbed(setting).problem(setting.model, setting.batch_size)
-    return problem, PLANNERS[setting.planner](problem)
+    return problem, FAST[setting.planner](problem)
 
 
 @lru_cache(maxsize=32)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import training
 from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.costs.policy import Chain, Policy
-from workbench.hiertrain.costs.problem import TIERS, Problem, check_problem
-from workbench.hiertrain.programs.learning import TierEpochs, TierLearner, TierModel
-from workbench.hiertrain.programs.network import SHARING, cluster_of, programs_of
+from workbench.hiertrain.costs import TIERS, Chain, Policy, Problem
+from workbench.hiertrain.learning import TierEpochs, TierLearner, TierModel
+from workbench.hiertrain.programs import SHARING, cluster_of, programs_of
 from workbench.runtime import Fault, Run
 from workbench.training import RunOptions, TrainingError
 from workbench.training.passes import Batches, shared_by_places
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor  # noqa: F401, in a string
 
     from workbench.clusters import Cluster
-    from workbench.hiertrain.costs.policy import Row
+    from workbench.hiertrain.costs import Row
     from workbench.runtime import Context, Program
     from workbench.runtime.progress import Progress
 
@@ -49,7 +48,7 @@ class Setup(training.WholeBatches):
     in_own_type = True
 
     def __post_init__(self) -> None:
-        check_problem(self.problem)
+        check_kind("the problem", self.problem, Problem, "a Problem, such as problem_of(...) makes")
         super().__post_init__()
         check_name("sharing", self.sharing, SHARING)
 
@@ -87,26 +86,25 @@ class Setup(training.WholeBatches):
         for index, tier in enumerate(TIERS):
             replica, seed = flat.replica(), (self.seed, index)
             held = policy.held(tier, len(pieces))
-            own = [flat.layout.layers_slice(first, last) for first, last in held]
-            on = pieces.on(replica.module)
-            learner = TierLearner(
-                tier=tier,
-                pieces=on,
-                flat=replica,
-                own=own,
-                sgd=self.sgd,
-                seed=seed,
-                epoch_ends=ends,
-                objective=self.objective,
+            learners.append(
+                TierLearner(
+                    tier=tier,
+                    pieces=pieces.on(replica.module),
+                    flat=replica,
+                    own=[flat.layout.layers_slice(first, last) for first, last in held],
+                    sgd=self.sgd,
+                    seed=seed,
+                    epoch_ends=ends,
+                    objective=self.objective,
+                )
             )
-            learners.append(learner)
         programs = programs_of(
             problem,
             policy,
             ends[-1],
             sharing=self.sharing,
             learners=learners,
-            samples=lambda asked: batches(asked.iteration, slice(asked.first, asked.last)),
+            samples=lambda request: batches(request.iteration, slice(request.first, request.last)),
         )
         rows = policy.rows(len(pieces))
         for index, learner in enumerate(learners):
@@ -150,7 +148,7 @@ class TierProgram:
 
     def warm_up(self) -> None:
         """Pass samples through the tier's layers and back."""
-        self.learner.try_out(self.rows, partial(self.batches, 0))
+        self.learner.warm_up(self.rows, partial(self.batches, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,5 +196,4 @@ def train(
         The loss is not finite any more, or a program failed; the error's `trained` has the finished
         epochs.
     """
-    check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, problem)")
     return training.train(setup, policy, RunOptions(faults, trace, progress, threads))

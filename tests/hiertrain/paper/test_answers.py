@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import polars as pl
 import pytest
+from workbench.hiertrain.paper.cores import FIG11, NONE_PERCENT
+from workbench.hiertrain.paper.iteration_time import FIG7, FIG8, FIG9
 
 from tests.conftest import Smoke
 from tests.expectations import Stored
 from workbench.hiertrain.paper import calibration, constants
-from workbench.hiertrain.paper.cores import FIG11, NONE_PERCENT
 from workbench.hiertrain.paper.figures import FIGURES
-from workbench.hiertrain.paper.iteration_time import FIG7, FIG8, FIG9
 from workbench.hiertrain.paper.testbed import MODELS, Constants
 from workbench.reproduction.claims import verdicts
 

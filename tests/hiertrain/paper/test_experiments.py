@@ -5,12 +5,6 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-
-from tests.conftest import Smoke
-from tests.expectations import stored_frames
-from workbench import figures
-from workbench.hiertrain import PLANNERS, iteration
-from workbench.hiertrain.paper import calibration, constants, learning, planning_time
 from workbench.hiertrain.paper.iteration_time import (
     FIG7,
     RIVALS,
@@ -19,6 +13,12 @@ from workbench.hiertrain.paper.iteration_time import (
     iterations,
 )
 from workbench.hiertrain.paper.simulated import overtaken
+
+from tests.conftest import Smoke
+from tests.expectations import stored_frames
+from workbench import figures
+from workbench.hiertrain import PLANNERS, iteration
+from workbench.hiertrain.paper import calibration, constants, learning, planning_time
 from workbench.hiertrain.paper.testbed import (
     EDGE_CLOUD_MBPS,
     EXPLANATION,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-
 from workbench.hiertrain.paper.measured import FIG6_MEASURED, MEASURED, draw_measured, farthest
+
 from workbench.hiertrain.paper.testbed import BATCH_SIZE, MODELS, PAPER
 from workbench.reproduction.claims import Answer
 from workbench.reproduction.figure import answers_of

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from workbench.clusters import Link
 from workbench.clusters.cluster import some
 from workbench.comparison.cost import Cost, Phase, within_links
 from workbench.comparison.memory import NodeMemory
@@ -21,13 +22,10 @@ from workbench.comparison.methods.method import EQUAL, Method, Plan
 from workbench.comparison.parts import ASSUMES, part_bytes, parts
 from workbench.comparison.problem import Problem, UnusableError
 from workbench.comparison.routes import Pair, at_beginning
-from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.costs.iteration import iteration
-from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
-from workbench.hiertrain.costs.problem import PAIRS, TIERS
-from workbench.hiertrain.costs.problem import Problem as TierProblem
-from workbench.hiertrain.costs.tier import as_one
-from workbench.hiertrain.programs.network import tier_programs
+from workbench.hiertrain.algorithms import FAST as PLANNERS
+from workbench.hiertrain.costs import PAIRS, TIERS, Chain, Hybrid, Policy, as_one, iteration
+from workbench.hiertrain.costs import Problem as TierProblem
+from workbench.hiertrain.programs import tier_programs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -263,19 +261,19 @@ def _tier_problem(
         )
     _, edge, cloud = nodes
     far_bps = min(problem.routes.path_bps(edge, cloud), problem.routes.path_bps(cloud, edge))
+    links_bps = {
+        ("device", "edge"): bps["edge"],
+        ("device", "cloud"): bps["cloud"],
+        ("edge", "cloud"): min(UNLIMITED_BPS, far_bps),
+    }
     return TierProblem(
         layer_s,
         update_s,
         table["param_bytes"].to_numpy(),
         table["output_bytes"].to_numpy(),
-        problem.sample_bytes,
-        {
-            ("device", "edge"): bps["edge"],
-            ("device", "cloud"): bps["cloud"],
-            ("edge", "cloud"): min(UNLIMITED_BPS, far_bps),
-        },
-        problem.batch_size,
-        overhead_s=overhead_s,
+        sample_bytes=problem.sample_bytes,
+        links={pair: Link(pair_bps, overhead_s[pair]) for pair, pair_bps in links_bps.items()},
+        batch=problem.batch_size,
     )
 
 

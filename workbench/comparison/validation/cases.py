@@ -149,7 +149,7 @@ class Case:
 @cache
 def cases() -> dict[str, Case]:
     """Every case by its name; a case keeps what it has predicted and simulated."""
-    planners, tiers = dynacomm.PLANNERS, hiertrain.PLANNERS
+    planners, tiers = dynacomm.PLANNERS, hiertrain.algorithms.FAST
     made = [
         *(of_dynacomm(planner, mbps) for mbps in (50.0, 20.0, 10.0) for planner in planners),
         *(of_dynacomm(planner, 50.0, 0.05) for planner in ("layer_by_layer", "dynacomm")),

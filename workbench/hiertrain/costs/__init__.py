@@ -1,1 +1,41 @@
-"""What an iteration takes under a policy: problems, policies, the cost model."""
+"""What is given, who trains what, and what an iteration then takes (Liu et al. 2020, Sec. IV).
+
+A `Problem` is the input of every planner, a `Hybrid` or a `Chain` its answer, and `iteration` the
+seconds by which answers are judged.
+"""
+
+from workbench.hiertrain.costs.iteration import Iteration, iteration
+from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy, Row
+from workbench.hiertrain.costs.problem import (
+    PAIRS,
+    TIERS,
+    Averaging,
+    Devices,
+    FloatArray,
+    Pair,
+    Problem,
+    as_one,
+    links_through_edge,
+    problem_of,
+    problem_of_times,
+)
+
+__all__ = [
+    "PAIRS",
+    "TIERS",
+    "Averaging",
+    "Chain",
+    "Devices",
+    "FloatArray",
+    "Hybrid",
+    "Iteration",
+    "Pair",
+    "Policy",
+    "Problem",
+    "Row",
+    "as_one",
+    "iteration",
+    "links_through_edge",
+    "problem_of",
+    "problem_of_times",
+]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import groupby
 
 import polars as pl
 
-from workbench.hiertrain.costs.problem import TIERS, Problem
+from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem
 from workbench.utils.checks import UserError, check_whole, listed, whole
 
 SCHEMA = {"tier": pl.String, "first_layer": pl.Int64, "last_layer": pl.Int64, "samples": pl.Int64}
@@ -118,15 +117,13 @@ class Hybrid(Policy):
         """Samples per iteration, B (Eq. 13)."""
         return self.b_o + self.b_s + self.b_l
 
-    @property
-    def taking_part(self) -> tuple[str, ...]:
-        """Tiers that hold layers: of worker o, and of s and l if their task is not empty."""
-        tasks = zip(self.order, (True, self.m_s, self.m_l), strict=True)
-        return tuple(tier for tier, layers in tasks if layers)
+    def lasts(self, layers: int) -> dict[str, int]:
+        """Last layer of each tier's task; 0 takes no part."""
+        return dict(zip(self.order, (layers, self.m_s, self.m_l), strict=True))
 
     def held(self, tier: str, layers: int) -> list[tuple[int, int]]:
         """Of worker o all layers, of s and l those of their tasks."""
-        last = dict(zip(self.order, (layers, self.m_s, self.m_l), strict=True))[tier]
+        last = self.lasts(layers)[tier]
         return [(1, last)] if last else []
 
     def holders(self, layers: int) -> tuple[str, ...]:
@@ -214,20 +211,15 @@ class Chain(Policy):
         """Rows of `table`: the runs of layers on one tier, in the order of the layers."""
         del layers
         rows: list[Row] = []
-        for tier, run in groupby(enumerate(self.tiers, start=1), key=operator.itemgetter(1)):
-            numbers = [number for number, _ in run]
-            rows.append((tier, numbers[0], numbers[-1], self.batch))
+        for tier, run in groupby(self.tiers):
+            first = rows[-1][2] + 1 if rows else 1  # type: ignore[operator]
+            rows.append((tier, first, first + len(list(run)) - 1, self.batch))
         return rows
 
-    def update_s(self, problem: Problem, tier: str) -> float:
-        """Seconds to update the layers that a tier holds."""
-        updates_s = zip(self.tiers, problem.update_s[tier], strict=True)
-        return sum(float(update_s) for holder, update_s in updates_s if holder == tier)
-
-    def param_bytes(self, problem: Problem, tier: str) -> float:
-        """Bytes of the parameters that a tier holds."""
-        sizes = zip(self.tiers, problem.param_bytes, strict=True)
-        return sum(float(size) for holder, size in sizes if holder == tier)
+    def sum_on(self, tier: str, values: FloatArray) -> float:
+        """Sum of the values, one per layer, of the layers that a tier holds."""
+        pairs = zip(self.tiers, values, strict=True)
+        return sum(float(value) for holder, value in pairs if holder == tier)
 
     def bits_between(self, a: str, b: str, *, back: bool = False) -> int:
         """Bits per value of features, or of gradients coming `back`; 32 for values as they are."""
@@ -241,6 +233,6 @@ class Chain(Policy):
         Or, if `back`, of the gradients that come back to it.
         """
         a, b = self.tiers[layer - 1 : layer + 1]
-        of_layers = problem.gradient_bytes if back else problem.output_bytes
+        by_layer = problem.gradient_bytes if back else problem.output_bytes
         share = self.bits_between(a, b, back=back) / 32
-        return float(self.batch * of_layers[layer - 1] * share) if a != b else 0.0
+        return float(self.batch * by_layer[layer - 1] * share) if a != b else 0.0

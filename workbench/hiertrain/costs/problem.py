@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from functools import cached_property, partial
-from types import MappingProxyType
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.utils.checks import UserError, check_kind, check_layers, check_number, check_whole
+from workbench.clusters import Link, Schedule
+from workbench.utils.checks import NOT_NEGATIVE, UserError, check_layers, check_whole
+
+if TYPE_CHECKING:
+    from workbench.profiles import LayerTimes, ModelProfile
 
 FloatArray = NDArray[np.float64]
 Pair = tuple[str, str]
 
 TIERS = ("device", "edge", "cloud")
+SERVERS = TIERS[1:]
 PAIRS: tuple[Pair, ...] = (("device", "edge"), ("edge", "cloud"), ("device", "cloud"))
 
 
@@ -28,12 +31,12 @@ class Averaging(NamedTuple):
     ----------
     hub
         Tier that averages if the devices are worker o.
-    bandwidth_bps
-        Of a device to edge and cloud, by tier; a problem's own is for a share of the samples.
+    links
+        From a device to edge and cloud, by tier; a problem's own are for a share of the samples.
     """
 
     hub: str
-    bandwidth_bps: Mapping[str, float]
+    links: Mapping[str, Link]
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -57,86 +60,67 @@ class Problem:
         Bytes per sample of what each layer hands to the next, shape (N,).
     sample_bytes
         Bytes of one sample.
-    bandwidth_bps
-        Bits per second between each pair of tiers, the same both ways; a pair may be written in
-        either order.
+    links
+        Link between each pair of tiers, the same both ways; a pair may be written in either order.
+        Bandwidth, overhead and latency count, and are constant. A message of no bytes is not sent.
+        Deviation: Eq. (4) has neither overhead nor latency; 0 is the paper's model.
     batch
         Samples per iteration.
-    overhead_s
-        Seconds that each message costs beside its bytes, between all tiers or by pair as
-        `bandwidth_bps`; kept by pair. A message of no bytes is not sent.
-        Deviation: Eq. (4) has none; 0 is the paper's model.
     averaging
-        Where the device stands for several; see `costs.tier`.
+        How several devices average, where the device stands for several; see `as_one`.
     """
 
     layer_s: Mapping[str, FloatArray]
     update_s: Mapping[str, FloatArray]
     param_bytes: FloatArray
     output_bytes: FloatArray
-    sample_bytes: float
-    bandwidth_bps: Mapping[Pair, float]
+    sample_bytes: float = field(metadata=NOT_NEGATIVE)
+    links: Mapping[Pair, Link]
     batch: int
-    overhead_s: Mapping[Pair, float]
     averaging: Averaging | None
 
-    def __init__(  # noqa: PLR0917 - Table I in its order
+    def __init__(
         self,
         layer_s: Mapping[str, ArrayLike],
         update_s: Mapping[str, ArrayLike],
         param_bytes: ArrayLike,
         output_bytes: ArrayLike,
-        sample_bytes: float,
-        bandwidth_bps: Mapping[Pair, float],
-        batch: int,
         *,
-        overhead_s: float | Mapping[Pair, float] = 0.0,
+        sample_bytes: float,
+        links: Mapping[Pair, Link],
+        batch: int,
         averaging: Averaging | None = None,
     ) -> None:
-        def keep(name: str, value: object) -> None:
+        values = {
+            "layer_s": _by_tier("layer_s", layer_s, columns=2),
+            "update_s": _by_tier("update_s", update_s),
+            "param_bytes": check_layers("param_bytes", param_bytes),
+            "output_bytes": check_layers("output_bytes", output_bytes),
+            "sample_bytes": NOT_NEGATIVE["check"]("sample_bytes", sample_bytes),
+            "links": _by_pair(links),
+            "batch": check_whole("batch", batch, 1),
+            "averaging": averaging,
+        }
+        for name, value in values.items():
             object.__setattr__(self, name, value)
-
-        keep("layer_s", _per_tier("layer_s", layer_s, columns=2))
-        keep("update_s", _per_tier("update_s", update_s))
-        keep("param_bytes", check_layers("param_bytes", param_bytes))
-        keep("output_bytes", check_layers("output_bytes", output_bytes))
-        keep("sample_bytes", _number("sample_bytes", sample_bytes))
-        keep("bandwidth_bps", _per_pair("bandwidth_bps", bandwidth_bps, check_positive))
-        keep("batch", check_whole("batch", batch, 1))
-        if not isinstance(overhead_s, Mapping):
-            overhead_s = dict.fromkeys(PAIRS, _number("overhead_s", overhead_s))
-        keep("overhead_s", _per_pair("overhead_s", overhead_s, _number))
-        if averaging is not None:
-            check_kind("averaging", averaging, Averaging, "that of several devices, or None")
-        keep("averaging", averaging)
         lengths = {f"layer_s of {tier}": len(self.layer_s[tier]) for tier in TIERS}
         lengths |= {f"update_s of {tier}": len(self.update_s[tier]) for tier in TIERS}
         lengths |= {name: len(getattr(self, name)) for name in ("param_bytes", "output_bytes")}
         if len(set(lengths.values())) > 1:
             raise UserError(f"all describe the same layers, but the lengths differ: {lengths}")
-        if not math.isfinite(self._longest_s()):
-            raise UserError("the costs are finite but their sum is not; give seconds and bytes")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle without the read-only views of the mappings, which cannot be pickled."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        views = {name: dict(value) for name, value in values.items() if isinstance(value, Mapping)}
-        return partial(Problem, **(values | views)), ()
 
     @property
     def layers(self) -> int:
         """Number of layers, N."""
         return len(self.param_bytes)
 
+    def link(self, a: str, b: str) -> Link:
+        """Link between two tiers."""
+        return self.links[_pair(a, b)]
+
     def seconds(self, size_bytes: float, a: str, b: str) -> float:
         """Seconds that a message takes between two tiers (Eq. 4); within a tier it takes none."""
-        if a == b and a in TIERS:
-            return 0.0
-        pair = _pair(a, b)
-        return self._sent_s(size_bytes, pair, self.bandwidth_bps[pair])
-
-    def _sent_s(self, size_bytes: float, pair: Pair, bandwidth_bps: float) -> float:
-        return self.overhead_s[pair] + 8 * size_bytes / bandwidth_bps if size_bytes > 0 else 0.0
+        return 0.0 if a == b and a in TIERS else _sent_s(size_bytes, self.link(a, b))
 
     def hub(self, tier: str) -> str:
         """Tier that averages what a tier trains: itself, unless it has several devices."""
@@ -144,11 +128,14 @@ class Problem:
 
     def averaging_s(self, size_bytes: float, a: str, b: str) -> float:
         """Seconds in which gradients go to a tier that averages them, and their mean comes back."""
-        if self.averaging and "device" in (a, b) and a != b:
-            (tier,) = {a, b} - {"device"}
-            bandwidth_bps = self.averaging.bandwidth_bps[tier]
-            return 2 * self._sent_s(size_bytes, ("device", tier), bandwidth_bps)
-        return 2 * self.seconds(size_bytes, a, b)
+        return 0.0 if a == b else 2 * _sent_s(size_bytes, self.averaging_link(a, b))
+
+    def averaging_link(self, a: str, b: str) -> Link:
+        """Link of gradients to be averaged, each device's whole one."""
+        if self.averaging and "device" in (a, b):
+            (server,) = {a, b} - {"device"}
+            return self.averaging.links[server]
+        return self.link(a, b)
 
     @cached_property
     def span_s(self) -> FloatArray:
@@ -181,72 +168,39 @@ class Problem:
         """
         return _read_only(np.where(self.param_sum_bytes[1:] > 0, self.output_bytes, 0.0))
 
-    def _longest_s(self) -> float:
-        """More than any policy takes."""
-        with np.errstate(over="ignore"):
-            compute_s = sum(self.layer_s[tier].sum() * self.batch for tier in TIERS)
-            update_s = sum(self.update_s[tier].sum() for tier in TIERS)
-            features = self.batch * (self.sample_bytes + 2 * self.output_bytes.sum())
-            sent_bytes = features + 4 * self.param_bytes.sum()
-            sent_s = 8 * sent_bytes / min(self.bandwidth_bps.values())
-            overheads_s = (9 + 2 * self.layers) * max(self.overhead_s.values())
-            return float(compute_s + update_s + sent_s + overheads_s)
+
+def _sent_s(size_bytes: float, link: Link) -> float:
+    if size_bytes <= 0:
+        return 0.0
+    return link.overhead_s + link.latency_s + link.transfer_s((size_bytes,))
 
 
-def check_problem(problem: object) -> None:
-    """Refuse anything but a `Problem`."""
-    example = "a Problem, such as problem_of(profile_model(...), ...) makes"
-    check_kind("the problem", problem, Problem, example)
-
-
-def check_positive(name: str, value: object) -> float:
-    """Return a positive, finite number as a float."""
-    if not 0 < (number := check_number(name, value)) < math.inf:
-        raise UserError(f"{name} is {value}; it must be positive and finite")
-    return number
-
-
-def check_tiers(name: str, values: object, each: str) -> None:
-    """Refuse anything but a mapping with an entry for each tier."""
-    if not isinstance(values, Mapping) or set(values) != set(TIERS):
-        got = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
-        raise UserError(f"{name} takes {each} for each of {', '.join(TIERS)}; got {got}")
-
-
-def _number(name: str, value: object) -> float:
-    if not 0 <= (number := check_number(name, value)) < math.inf:
-        raise UserError(f"{name} is {value}; it must be finite and not negative")
-    return number
-
-
-def _per_tier(
+def _by_tier(
     name: str, values: Mapping[str, ArrayLike], columns: int | None = None
 ) -> Mapping[str, FloatArray]:
-    check_tiers(name, values, "numbers")
-    return MappingProxyType(
-        {tier: check_layers(f"{name} of {tier}", values[tier], columns) for tier in TIERS}
-    )
+    if set(values) != set(TIERS):
+        raise UserError(
+            f"{name} is for {', '.join(values)}; give one for each of {', '.join(TIERS)}"
+        )
+    return {tier: check_layers(f"{name} of {tier}", values[tier], columns) for tier in TIERS}
 
 
-def _per_pair(
-    name: str, values: Mapping[Pair, float], check: Callable[[str, object], float]
-) -> Mapping[Pair, float]:
-    example = "{('device', 'edge'): 5e6, ('edge', 'cloud'): 3e6, ('device', 'cloud'): 3e6}"
-    if not isinstance(values, Mapping):
-        raise UserError(f"{name} is {values!r}; give one for each pair, as in {example}")
-    by_pair: dict[Pair, float] = {}
-    for names, value in values.items():
-        if not isinstance(names, tuple) or len(names) != 2:
-            raise UserError(f"{name} names {names!r}, which is no pair of tiers; give {example}")
-        a, b = names
-        pair = _pair(a, b)
-        if pair in by_pair:
-            raise UserError(f"{name} names {a} and {b} twice; it is the same both ways")
-        by_pair[pair] = check(f"{name} between {a} and {b}", value)
+def _by_pair(links: Mapping[Pair, Link]) -> Mapping[Pair, Link]:
+    by_pair = {}
+    for (a, b), link in links.items():
+        if (pair := _pair(a, b)) in by_pair:
+            raise UserError(f"links names {a} and {b} twice; it is the same both ways")
+        plain = Link(link.bandwidth_bps, link.overhead_s, latency_s=link.latency_s)
+        if link != plain or isinstance(link.bandwidth, Schedule):
+            raise UserError(
+                f"the link between {a} and {b} has more than a constant bandwidth, an overhead and "
+                "a latency; plans count these alone"
+            )
+        by_pair[pair] = link
     missing = [f"{a} and {b}" for a, b in PAIRS if (a, b) not in by_pair]
     if missing:
-        raise UserError(f"{name} is missing between {'; '.join(missing)}")
-    return MappingProxyType({pair: by_pair[pair] for pair in PAIRS})
+        raise UserError(f"links lacks the link between {'; '.join(missing)}")
+    return {pair: by_pair[pair] for pair in PAIRS}
 
 
 def _pair(a: str, b: str) -> Pair:
@@ -266,3 +220,162 @@ def _sums(values: FloatArray) -> FloatArray:
 def _read_only(array: FloatArray) -> FloatArray:
     array.setflags(write=False)
     return array
+
+
+def links_through_edge(
+    device_edge_bps: float, edge_cloud_bps: float, overhead_s: float = 0.0
+) -> dict[Pair, Link]:
+    """Links between all tiers, of which device and cloud reach each other through the edge.
+
+    The paper names the links device-edge and edge-cloud only. The edge forwards packets, as any
+    router does, so the slower of the two decides.
+    """
+    bandwidths_bps = {
+        ("device", "edge"): device_edge_bps,
+        ("edge", "cloud"): edge_cloud_bps,
+        ("device", "cloud"): min(device_edge_bps, edge_cloud_bps),
+    }
+    return {pair: Link(bps, overhead_s) for pair, bps in bandwidths_bps.items()}
+
+
+def problem_of(
+    profile: ModelProfile,
+    *,
+    flops_per_s: Mapping[str, float],
+    device_edge_bps: float,
+    edge_cloud_bps: float,
+    batch: int,
+    backward_over_forward: float | None = None,
+    overhead_s: float = 0.0,
+) -> Problem:
+    """Problem of machines that are not at hand: seconds proportional to FLOPs.
+
+    Parameters
+    ----------
+    profile
+        The model; from `workbench.profiles.profile_model`.
+    flops_per_s
+        What each tier sustains.
+    device_edge_bps, edge_cloud_bps
+        The two links; device and cloud reach what the slower one does.
+    batch
+        Samples per iteration.
+    backward_over_forward
+        As in `LayerTimes.from_flops`; None takes the backward FLOPs as they are counted.
+    overhead_s
+        Seconds that each message costs beside its bytes.
+    """
+    from workbench.profiles import LayerTimes
+
+    times = {
+        tier: LayerTimes.from_flops(
+            profile, flops_per_s=speed, batch_size=1, backward_over_forward=backward_over_forward
+        )
+        for tier, speed in flops_per_s.items()
+    }
+    return problem_of_times(
+        profile,
+        times,
+        device_edge_bps=device_edge_bps,
+        edge_cloud_bps=edge_cloud_bps,
+        batch=batch,
+        overhead_s=overhead_s,
+    )
+
+
+def problem_of_times(
+    profile: ModelProfile,
+    times: Mapping[str, LayerTimes],
+    *,
+    device_edge_bps: float,
+    edge_cloud_bps: float,
+    batch: int,
+    overhead_s: float = 0.0,
+) -> Problem:
+    """Problem of machines on which the layers were timed, as in the paper's profiling stage.
+
+    Parameters
+    ----------
+    times
+        For each tier the seconds of every layer, at any batch size; seconds per sample are taken
+        as a batch's seconds over its samples (Eqs. 1-2).
+    profile, device_edge_bps, edge_cloud_bps, batch, overhead_s
+        As in `problem_of`.
+    """
+    for tier, timed in times.items():
+        if timed.layers != profile.layers:
+            raise UserError(
+                f"times of {tier} are of {timed.name} ({len(timed)} layers), the profile is of "
+                f"{profile.name} ({len(profile)} layers); make both from one model"
+            )
+    return Problem(
+        layer_s={
+            tier: timed.table.select("forward_s", "backward_s").to_numpy() / timed.batch_size
+            for tier, timed in times.items()
+        },
+        update_s={tier: timed.table["update_s"].to_numpy() for tier, timed in times.items()},
+        param_bytes=profile.table["param_bytes"].to_numpy(),
+        output_bytes=profile.table["output_bytes"].to_numpy(),
+        sample_bytes=profile.sample_bytes,
+        links=links_through_edge(device_edge_bps, edge_cloud_bps, overhead_s),
+        batch=batch,
+    )
+
+
+Devices = Sequence[tuple[Problem, float]]
+"""Devices as pairs of a problem and a share of the samples.
+
+Each problem describes a device that holds all samples. Problems have the same model, batch, edge
+and cloud; shares sum to 1.
+"""
+
+
+def as_one(devices: Devices) -> Problem:
+    """Return the problem of several devices, each with its own samples and over its own links.
+
+    What HierTrain names as future work (Liu et al. 2020, VIII). All devices have the same layers.
+    One that holds a share q of all samples computes q b of any b samples of its tier, sends q b of
+    any b that another tier takes, and, if devices are worker o, takes further the features of its
+    own. So to a planner they are one device, which takes as long as the slowest of them in every
+    term of Eqs. (5)-(11), and whose gradients are averaged, whole whatever the share: by worker o
+    or, if that is the devices, by the edge or the cloud.
+
+    Raises UserError: their shares do not sum to 1.
+    """
+    problems = [problem for problem, _ in devices]
+    shares = [share for _, share in devices]
+    if abs(sum(shares) - 1) > 1e-9:
+        raise UserError(f"devices hold {sum(shares):g} of the samples; their shares sum to 1")
+    first, *others = problems
+    if not others:
+        return first
+
+    def slowest(pair: Pair, shares: Sequence[float]) -> Link:
+        links = [problem.links[pair] for problem in problems]
+        byte_s = [
+            share * link.transfer_s((1.0,)) for link, share in zip(links, shares, strict=True)
+        ]
+        return Link(
+            8 / max(byte_s),
+            max(link.overhead_s for link in links),
+            latency_s=max(link.latency_s for link in links),
+        )
+
+    whole_share = [1.0] * len(devices)
+    own = {tier: slowest(("device", tier), whole_share) for tier in SERVERS}
+    return replace(
+        first,
+        layer_s={
+            **first.layer_s,
+            "device": np.max([share * problem.layer_s["device"] for problem, share in devices], 0),
+        },
+        update_s={
+            **first.update_s,
+            "device": np.max([problem.update_s["device"] for problem in problems], axis=0),
+        },
+        links={
+            **{("device", tier): slowest(("device", tier), shares) for tier in SERVERS},
+            ("edge", "cloud"): slowest(("edge", "cloud"), whole_share),
+        },
+        averaging=Averaging(min(SERVERS, key=lambda tier: own[tier].transfer_s((1.0,))), own),
+    )

@@ -1,27 +1,13 @@
 """All figures of the paper, in the notebook's order, and what they answer together."""
 
-from workbench.hiertrain.paper import (
-    constants,
-    cores,
-    fleets,
-    iteration_time,
-    learning,
-    measured,
-    planning_time,
-    simulated,
-)
+from workbench.hiertrain.paper import cost_model, runs
 
 FIGURES = (
-    simulated.FIG6,
-    measured.FIG6_MEASURED,
-    simulated.SHARING,
-    *iteration_time.FIGURES,
-    cores.FIG11,
-    planning_time.TABLE2,
-    learning.ACCURACY,
-    learning.JALAD_BITS,
-    fleets.FLEET,
-    constants.CONTRADICTIONS,
-    constants.EXPLANATIONS,
-    constants.SENSITIVITY,
+    runs.FIG6,
+    runs.FIG6_MEASURED,
+    runs.SHARED_INTERFACES,
+    *cost_model.FIGURES,
+    cost_model.TABLE2,
+    runs.ACCURACY,
+    cost_model.CONTRADICTIONS,
 )

@@ -2,14 +2,12 @@
 
 A Raspberry Pi, an Intel NUC and a workstation (Liu et al. 2020, VI-B). The paper states the links
 and that the cloud computes an order of magnitude faster; it states no time of any layer. A layer
-is taken to cost its arithmetic and, on top, the memory that it moves, as a roofline whose two
-sides add up; `calibration` fits the numbers that this takes, and finds that the
-claims are met as well without the memory.
+is taken to cost its arithmetic; `calibration` fits how fast that is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,19 +15,11 @@ import numpy as np
 import polars as pl
 
 from workbench.clusters import load_constants, load_testbed
-from workbench.hiertrain.costs.problem import (
-    TIERS,
-    FloatArray,
-    Problem,
-    check_positive,
-)
-from workbench.hiertrain.costs.profiled import links_bps
-from workbench.profiles import moved_bytes, profile_model
-from workbench.utils.checks import UserError, check_whole
+from workbench.hiertrain.costs import TIERS, Problem, links_through_edge
+from workbench.profiles import profile_model
+from workbench.utils.checks import ABOVE_ZERO, at_least, check_fields
 
 EXPLANATION = "flops_only"
-"""Of those in `workbench.hiertrain.paper.calibration` that meet most claims, the simplest."""
-
 STATED = load_testbed("hiertrain")
 DEVICE_EDGE_MBPS: float = STATED["network"]["device_edge_mbps"]
 EDGE_CLOUD_MBPS: tuple[float, ...] = tuple(STATED["network"]["edge_cloud_mbps"])
@@ -61,23 +51,22 @@ SETTING = {
 LOW_MBPS = 2.0  # "as low as 1.5 Mbps or 2 Mbps"
 FEW_MBPS, ENOUGH_MBPS = 1.5, 3.0  # "very low (<= 1.5 Mbps)", "sufficiently large (>= 3 Mbps)"
 
-UPDATE_FLOPS, UPDATE_MOVES = 2, 3
-"""Updating a weight multiplies and adds; weight and gradient are read, the weight is written."""
+UPDATE_FLOPS = 2
+"""Operations that update a weight: a multiplication and an addition."""
 
 
 @dataclass(frozen=True)
 class Constants:
     """What the paper does not state about its testbed."""
 
-    device_gflops: float  # where memory is no limit
-    edge_core_gflops: float  # of one core of the edge server, where memory is no limit
+    device_gflops: float
+    edge_core_gflops: float  # of one core of the edge server
     cloud_over_edge_core: float  # speed of the cloud over that of an edge core
-    flops_per_byte: float  # arithmetic in the time of moving a byte, the same on all machines
 
     @classmethod
-    def load(cls, explanation: str = EXPLANATION) -> Constants:
-        """Read constants that were fitted for an explanation; see `load_constants`."""
-        return cls(**load_constants("hiertrain", explanation))
+    def load(cls) -> Constants:
+        """Read the constants that `calibration` fitted."""
+        return cls(**load_constants("hiertrain", EXPLANATION))
 
 
 @dataclass(frozen=True)
@@ -87,18 +76,15 @@ class Testbed:
     __test__ = False  # pytest: not a test case, whatever the name
 
     constants: Constants
-    device_edge_mbps: float = DEVICE_EDGE_MBPS
-    edge_cloud_mbps: float = FIG11_MBPS
-    edge_cores: int = CORES_USED  # 1 to 4, as the paper counts them; see `capacity`
-    devices: int = 1  # that share the edge server and its uplink equally; the paper has one
-    route: str = "bottleneck"
+    device_edge_mbps: float = field(default=DEVICE_EDGE_MBPS, metadata=ABOVE_ZERO)
+    edge_cloud_mbps: float = field(default=FIG11_MBPS, metadata=ABOVE_ZERO)
+    # 1 to 4, as the paper counts them; see `capacity`
+    edge_cores: int = field(default=CORES_USED, metadata=at_least(1, CORES))
+    # that share the edge server and its uplink equally; the paper has one
+    devices: int = field(default=1, metadata=at_least(1))
 
     def __post_init__(self) -> None:
-        if self.edge_cores not in range(1, CORES + 1):
-            raise UserError(f"edge_cores is {self.edge_cores}; the edge server has 1 to {CORES}")
-        check_whole("devices", self.devices, 1)
-        for name in ("device_edge_mbps", "edge_cloud_mbps"):
-            check_positive(name, getattr(self, name))
+        check_fields(self)
 
     @property
     def flops_per_s(self) -> dict[str, float]:
@@ -113,21 +99,23 @@ class Testbed:
     def problem(self, model: str, batch_size: int = BATCH_SIZE) -> Problem:
         """What the planners plan with, for a model of the zoo.
 
-        Seconds of a layer are (FLOPs + `flops_per_byte` x bytes moved) over the tier's FLOPs a
-        second. Backward, FLOPs are those of the gradients (the first layer needs none by its input)
-        and twice as many bytes move. Samples and features are float32.
+        Seconds of a layer are its FLOPs over the tier's FLOPs a second; backward, those of the
+        gradients, of which the first layer needs none by its input. Samples and features are
+        float32.
         """
-        profile, work = profile_model(model), _work(model, self.constants.flops_per_byte)
-        near_bps = self.device_edge_mbps * 1e6
-        far_bps = self.edge_cloud_mbps * 1e6 / self.devices
-        speeds = self.flops_per_s
+        profile, speeds = profile_model(model), self.flops_per_s
+        table = profile.table
+        flops = table.select("forward_flops", "backward_flops").to_numpy()
+        update_flops = UPDATE_FLOPS / 4 * table["param_bytes"].to_numpy()
         return Problem(
-            layer_s={tier: work[:, :2] / speeds[tier] for tier in TIERS},
-            update_s={tier: work[:, 2] / speeds[tier] for tier in TIERS},
-            param_bytes=profile.table["param_bytes"].to_numpy(),
-            output_bytes=profile.table["output_bytes"].to_numpy(),
+            layer_s={tier: flops / speeds[tier] for tier in TIERS},
+            update_s={tier: update_flops / speeds[tier] for tier in TIERS},
+            param_bytes=table["param_bytes"].to_numpy(),
+            output_bytes=table["output_bytes"].to_numpy(),
             sample_bytes=SAMPLE_TYPE.itemsize * float(np.prod(profile.input_shape)),
-            bandwidth_bps=links_bps(near_bps, far_bps, self.route),
+            links=links_through_edge(
+                self.device_edge_mbps * 1e6, self.edge_cloud_mbps * 1e6 / self.devices
+            ),
             batch=batch_size,
         )
 
@@ -140,17 +128,6 @@ def capacity(cores: int) -> float:
     """
     whole, second = STATED["edge"]["cores"], STATED["assumed"]["second_thread"]
     return float(min(cores, whole) + second * max(cores - whole, 0))
-
-
-@lru_cache(maxsize=128)
-def _work(model: str, flops_per_byte: float) -> FloatArray:
-    """FLOPs, or what stands for them, of each layer: forward, backward, update. Shape (N, 3)."""
-    table, moved = profile_model(model).table, flops_per_byte * moved_bytes(model)
-    forward = table["forward_flops"].to_numpy() + moved
-    backward = table["backward_flops"].to_numpy() + 2 * moved
-    update = (UPDATE_FLOPS / 4 + UPDATE_MOVES * flops_per_byte) * table["param_bytes"].to_numpy()
-    work: FloatArray = np.stack([forward, backward, update], axis=1)
-    return work
 
 
 @lru_cache

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.hiertrain.costs.policy import Policy, Row
-from workbench.hiertrain.costs.problem import TIERS
+from workbench.hiertrain.costs import TIERS, Policy, Row
 from workbench.training import (
     CLASSES,
     Epochs,
@@ -18,16 +17,55 @@ from workbench.training import (
     Sgd,
     get_buffers,
     quantise,
+    seeded,
     set_buffers,
 )
-from workbench.training.layerwise import LayerwiseModel
-from workbench.training.passes import Features, Gradient, forward
+from workbench.training.passes import Features, Gradient, Pass, backward, forward, loss_gradient
 from workbench.training.repeatable import STEP
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.datasets import Dataset
+
+
+class Learner:
+    """A tier's side of the learning; here it learns nothing, where only bytes move."""
+
+    def begin(self, iteration: int) -> None:
+        """Begin an iteration with gradients of 0."""
+
+    def forward(self, first: int, last: int, features: Any) -> Any:
+        """Features behind layer `last`."""
+
+    def backward(self, first: int, last: int, gradient: Any) -> Any:
+        """Gradient before layer `first`."""
+
+    def loss(self, features: Any) -> tuple[float | None, Any]:
+        """The mean loss, and its gradient by the model's outputs."""
+        return None, None
+
+    def join(self, parts: Sequence[Any]) -> Any:
+        """Features of all samples, in the order of the parts; None has no samples."""
+
+    def split(self, gradient: Any, samples: int) -> tuple[Any, Any]:
+        """Gradient of all but the last samples, and of these."""
+        return None, None
+
+    def quantise(self, tensors: Any, bits: int) -> Any:
+        """Features or a gradient in `bits` a value, each tensor for itself."""
+
+    def gradients(self, last: int) -> Any:
+        """Gradient of the parameters of layers 1 to `last`."""
+
+    def average(self, parts: Sequence[Any]) -> Any:
+        """Gradient of the mean loss: the own part and those of others, in their order."""
+
+    def part(self, mean: Any, last: int) -> Any:
+        """The part of layers 1 to `last` of a mean gradient."""
+
+    def step(self, mean: Any) -> Any:
+        """Update the own layers; None takes the gradient that was computed here."""
 
 
 class TierModel(NamedTuple):
@@ -39,40 +77,67 @@ class TierModel(NamedTuple):
 
 
 @dataclass(eq=False)
-class TierLearner:
+class TierLearner(Learner):
     """One tier's copy of the model, of which it computes some layers.
 
     The gradient of the mean loss over a batch is the sum of its parts' gradients, each computed
     where its samples are: worker o's sum is what one machine would find, but for the order of
     summation, for batch normalisation, which sees only the samples that pass its tier together, and
     for dropout, whose masks are each tier's own.
+
+    Attributes
+    ----------
+    pieces, flat
+        The model in layers, and as one vector.
+    own
+        Parts of the vector that it updates.
+    seed
+        The run's and the tier's: of what the model draws.
+    epoch_ends
+        Iterations up to the end of each epoch.
     """
 
     tier: str
-    pieces: Pieces  # the model in layers
-    flat: FlatModel  # the model as one vector
-    own: Sequence[slice]  # parts of the vector that it updates
+    pieces: Pieces
+    flat: FlatModel
+    own: Sequence[slice]
     sgd: Sgd
-    seed: tuple[int, int]  # the run's and the tier's: of what the model draws
-    epoch_ends: Sequence[int]  # iterations up to the end of each epoch
+    seed: tuple[int, int]
+    epoch_ends: Sequence[int]
     objective: Objective = CLASSES
+    iteration: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.velocity = self.sgd.start(self.flat.parameters)
-        self.iteration = 0
-        self.model = LayerwiseModel(self.flat, self.pieces, self.objective)
+        self._passes: dict[tuple[int, int], Pass] = {}
 
     def begin(self, iteration: int) -> None:
-        """Forget the gradients of the iteration before."""
+        """Begin an iteration with gradients of 0."""
         self.iteration = iteration
-        self.model.begin()
+        self.flat.check_attached()
+        self.flat.gradients.zero_()
 
     def forward(self, first: int, last: int, features: Features) -> Features:
         """Features behind layer `last`; autograd keeps the graph."""
         seed, tier = self.seed
-        return self.model.forward(first, last, features, (seed, STEP, tier, self.iteration, first))
+        with seeded(seed, STEP, tier, self.iteration, first):
+            passed = self._passes[first, last] = forward(
+                partial(self.pieces.run, first, last),
+                features,
+                trains_below=self.flat.layout.starts[first - 1] > 0,
+            )
+        return passed.features
 
-    def try_out(self, rows: Sequence[Row], samples: Callable[[slice], Features]) -> None:
+    def backward(self, first: int, last: int, gradient: Gradient) -> Gradient:
+        """Gradient before layer `first`; those of parameters add up in the flat vector."""
+        return backward(self._passes.pop((first, last)), gradient)
+
+    def loss(self, features: Features) -> tuple[float, Gradient]:
+        """The mean loss, and its gradient by the model's outputs."""
+        where = f"on the {self.tier} in iteration {self.iteration + 1}"
+        return loss_gradient(features, where, self.objective)
+
+    def warm_up(self, rows: Sequence[Row], samples: Callable[[slice], Features]) -> None:
         """Pass samples through the tier's layers and back, and forget that."""
         import torch
 
@@ -85,7 +150,7 @@ class TierLearner:
                 features = forward(before, features, trains_below=False).features
             features = self.forward(first, until, features)
             if until == len(self.pieces):
-                _, gradient = self.model.loss(features, f"on the {self.tier}")
+                _, gradient = self.loss(features)
             else:
                 gradient = tuple(map(torch.ones_like, features.tensors))
             self.backward(first, until, gradient)
@@ -95,18 +160,13 @@ class TierLearner:
         """Features of all samples, in the order of the parts; None has no samples."""
         import torch
 
-        there = [part for part in parts if part is not None]
-        if len(there) == 1:
-            return there[0]
-        crossing = zip(*(part.tensors for part in there), strict=True)
+        full = [part for part in parts if part is not None]
+        if len(full) == 1:
+            return full[0]
+        crossing = zip(*(part.tensors for part in full), strict=True)
         return Features(
-            tuple(torch.cat(same) for same in crossing), torch.cat([part.labels for part in there])
+            tuple(torch.cat(same) for same in crossing), torch.cat([part.labels for part in full])
         )
-
-    def loss(self, features: Features) -> tuple[float, Gradient]:
-        """The mean loss, and its gradient by the model's outputs."""
-        where = f"on the {self.tier} in iteration {self.iteration + 1}"
-        return self.model.loss(features, where)
 
     def split(self, gradient: Gradient, samples: int) -> tuple[Gradient, Gradient]:
         """Gradient of all but the last samples, and of these."""
@@ -115,10 +175,6 @@ class TierLearner:
             for where in (slice(-samples), slice(-samples, None))
         )
         return first, last
-
-    def backward(self, first: int, last: int, gradient: Gradient) -> Gradient:
-        """Gradient before layer `first`; those of parameters add up in the flat vector."""
-        return self.model.backward(first, last, gradient)
 
     def quantise(self, tensors: Features | Gradient, bits: int) -> Features | Gradient:
         """Features or a gradient in `bits` a value, each tensor for itself."""
@@ -135,22 +191,22 @@ class TierLearner:
         return self.part(self.flat.gradients, last)
 
     def average(self, parts: Sequence[Tensor]) -> Tensor:
-        """Gradient of the mean loss: the own part and those of others, added up in their order."""
+        """Gradient of the mean loss: the own part and those of others, in their order."""
         total = self.flat.gradients.clone()
         for part in parts:
             total[: len(part)] += part
         return total
 
-    def part(self, averaged: Tensor, last: int) -> Tensor:
-        """The part of layers 1 to `last` of an averaged gradient."""
-        return averaged[: self.flat.layout.starts[last]]
+    def part(self, mean: Tensor, last: int) -> Tensor:
+        """The part of layers 1 to `last` of a mean gradient."""
+        return mean[: self.flat.layout.starts[last]]
 
-    def step(self, averaged: Tensor | None) -> TierModel | None:
+    def step(self, mean: Tensor | None) -> TierModel | None:
         """Update the own layers; at the end of an epoch, return the model.
 
         With None, the gradient is the one that was computed here.
         """
-        gradients = self.flat.gradients if averaged is None else averaged
+        gradients = self.flat.gradients if mean is None else mean
         for part in self.own:
             self.sgd.step(self.flat.parameters[part], gradients[part], self.velocity[part])
         if self.iteration + 1 not in self.epoch_ends:
@@ -202,8 +258,8 @@ class TierEpochs(Epochs):
                 if first <= layer <= (last or 0)
             }
             for name in sorted(names):
-                of_tiers = [self._models[tier].buffers[name] for tier in samples]
-                merged[name] = _weighted(of_tiers, list(samples.values()))
+                values = [self._models[tier].buffers[name] for tier in samples]
+                merged[name] = _weighted(values, list(samples.values()))
         return merged
 
 

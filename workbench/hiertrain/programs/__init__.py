@@ -1,1 +1,0 @@
-"""Device, edge and cloud carry a policy out, with or without learning."""
