@@ -27,8 +27,8 @@ SAID: Mapping[str, Mapping[str, str]] = {
         "this machine": "fig12",
     },
     "hiertrain": {
-        "(cost model": "fig7 fig8 fig9 fig10 fig11 explanations fleet",
-        "simulated": "fig6 sharing accuracy jalad_bits",
+        "(cost model": "fig7 fig8 fig9 fig10 fig11",
+        "simulated": "fig6 sharing accuracy",
         "this machine": "table2",
         "on one machine": "fig6_measured",
     },

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tests.oracles.hiertrain import Choice, Given
+from workbench.clusters import Link
 from workbench.hiertrain import TIERS, Chain, Hybrid, Problem
-from workbench.hiertrain.costs.problem import PAIRS
+from workbench.hiertrain.costs import PAIRS
 
 # Whole numbers make ties and zeros frequent; floats make sums round; sizes go far apart.
 NUMBERS = st.one_of(
@@ -41,9 +42,8 @@ def problems(
         param_bytes=vector(),
         output_bytes=vector(),
         sample_bytes=draw(numbers),
-        bandwidth_bps={pair: draw(bandwidths) for pair in PAIRS},
+        links={pair: Link(draw(bandwidths), draw(overheads)) for pair in PAIRS},
         batch=draw(st.integers(1, max_batch)),
-        overhead_s={pair: draw(overheads) for pair in PAIRS},
     )
 
 
@@ -70,7 +70,7 @@ def any_problem(layers: int, batch: int, *, layer_s: float = 1e-3) -> Problem:
         param_bytes=1e3 * times,
         output_bytes=1e2 * times,
         sample_bytes=256,
-        bandwidth_bps=dict(zip(PAIRS, (8e6, 4e6, 2e6), strict=True)),
+        links={pair: Link(bps) for pair, bps in zip(PAIRS, (8e6, 4e6, 2e6), strict=True)},
         batch=batch,
     )
 
@@ -100,6 +100,12 @@ def choice_of(policy: Hybrid) -> Choice:
     return policy.order, policy.m_s, policy.m_l, policy.b_o, policy.b_s, policy.b_l
 
 
+def bps_of(link: Link) -> float:
+    """Bandwidth of a link whose bandwidth is constant."""
+    assert isinstance(link.bandwidth, float)
+    return link.bandwidth
+
+
 def given_of(problem: Problem) -> Given:
     """A problem as the oracle takes it."""
     return Given(
@@ -109,7 +115,7 @@ def given_of(problem: Problem) -> Given:
         param_bytes=problem.param_bytes.tolist(),
         output_bytes=problem.output_bytes.tolist(),
         sample_bytes=problem.sample_bytes,
-        bandwidth_bps={frozenset(pair): bps for pair, bps in problem.bandwidth_bps.items()},
+        bandwidth_bps={frozenset(pair): bps_of(link) for pair, link in problem.links.items()},
         batch=problem.batch,
-        overhead_s={frozenset(pair): each_s for pair, each_s in problem.overhead_s.items()},
+        overhead_s={frozenset(pair): link.overhead_s for pair, link in problem.links.items()},
     )

@@ -9,7 +9,7 @@ import pytest
 
 from workbench.dynacomm.paper import runs as dynacomm
 from workbench.edgegossip.paper import accuracy, trainings
-from workbench.hiertrain.paper import learning as hiertrain
+from workbench.hiertrain.paper import runs as hiertrain
 from workbench.reproduction import systems
 from workbench.reproduction.claims import Answer
 from workbench.reproduction.figure import answers_of
@@ -88,20 +88,18 @@ def test_loss_is_over_the_seeds_that_all_settings_have(monkeypatch: pytest.Monke
 
 
 def test_hiertrain(monkeypatch: pytest.MonkeyPatch) -> None:
-    def under(
-        planner: str, seed: int, setting: hiertrain.Setting, steps: object
-    ) -> dict[str, object]:
+    def under(*, planner: str, source: str, **training: object) -> dict[str, object]:
         if planner == "jalad":
             raise NoTrainingError
         about = {
             "model": "lenet5_cifar",
-            "dataset": setting.source,
+            "dataset": source,
             "train_samples": 9,
             "test_samples": 9,
         }
         return about | {"epoch": 1, "at_s": 1.0, "top1": 0.9}
 
-    monkeypatch.setattr(hiertrain, "_under_planner", under)
+    monkeypatch.setattr(hiertrain, "_accuracy", under)
     accuracy = hiertrain.ACCURACY.frame("smoke", seeds=1)
     assert reasons(accuracy) == ["training diverged"]
     assert LEFT_OUT in title(hiertrain.draw_accuracy(accuracy))

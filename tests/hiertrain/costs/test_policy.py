@@ -18,14 +18,12 @@ def test_hybrid_as_a_table() -> None:
     assert policy.table(layers=4).rows() == rows
     assert policy.table().rows() == [*rows[:2], ("cloud", 4, None, 8), *rows[3:]]
     assert policy.table(layers=3).rows() == [*rows[:2], *rows[3:]]
-    assert policy.taking_part == ("cloud", "device", "edge")
     assert str(Hybrid(TIERS, 0, 0, 8, 0, 0)) == "device: layers 1 to the last, 8 samples"
 
 
 def test_worker_without_a_task_is_not_in_the_table() -> None:
     policy = Hybrid(TIERS, 0, 2, b_o=0, b_s=0, b_l=8)
     assert policy.table(2).rows() == [("cloud", 1, 2, 8)]
-    assert policy.taking_part == ("device", "cloud")
 
 
 def test_chain_as_a_table() -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.refusals import refusals
-from workbench.hiertrain.costs.problem import TIERS
+from workbench.clusters import Link
+from workbench.hiertrain import TIERS
 from workbench.hiertrain.paper.testbed import (
     DEVICE_EDGE_MBPS,
     EDGE_CLOUD_MBPS,
@@ -17,11 +18,9 @@ from workbench.hiertrain.paper.testbed import (
     paper_testbed,
     variant,
 )
-from workbench.profiles import moved_bytes, profile_model
+from workbench.profiles import profile_model
 
-CONSTANTS = Constants(
-    device_gflops=2.0, edge_core_gflops=8.0, cloud_over_edge_core=10.0, flops_per_byte=3.0
-)
+CONSTANTS = Constants(device_gflops=2.0, edge_core_gflops=8.0, cloud_over_edge_core=10.0)
 
 
 def test_what_the_paper_states() -> None:
@@ -39,18 +38,16 @@ def test_second_threads_add_less_than_cores() -> None:
 
 def test_seconds_of_a_layer_by_hand() -> None:
     problem = Testbed(CONSTANTS, edge_cores=2).problem("lenet5_cifar", 16)
-    table, moved = profile_model("lenet5_cifar").table, moved_bytes("lenet5_cifar")
+    table = profile_model("lenet5_cifar").table
     speeds = {"device": 2e9, "edge": 16e9, "cloud": 80e9}
     for tier in TIERS:
         for layer in range(problem.layers):
             row = table.row(layer, named=True)
-            forward = row["forward_flops"] + 3.0 * moved[layer]
-            backward = row["backward_flops"] + 2 * 3.0 * moved[layer]
-            update = 2 * row["param_bytes"] / 4 + 3 * 3.0 * row["param_bytes"]
             assert problem.layer_s[tier][layer] == pytest.approx(
-                [forward / speeds[tier], backward / speeds[tier]]
+                [row["forward_flops"] / speeds[tier], row["backward_flops"] / speeds[tier]]
             )
-            assert problem.update_s[tier][layer] == pytest.approx(update / speeds[tier])
+            update_flops = 2 * row["param_bytes"] / 4
+            assert problem.update_s[tier][layer] == pytest.approx(update_flops / speeds[tier])
 
 
 def test_samples_and_features_are_float32() -> None:
@@ -66,18 +63,17 @@ def test_equal_devices_share_the_edge_and_its_uplink() -> None:
     assert four.layer_s["edge"] == pytest.approx(4 * np.asarray(whole.layer_s["edge"]))
     for tier in ("device", "cloud"):
         assert four.layer_s[tier] == pytest.approx(np.asarray(whole.layer_s[tier]))
-    assert four.bandwidth_bps["edge", "cloud"] == whole.bandwidth_bps["edge", "cloud"] / 4
-    assert four.bandwidth_bps["device", "cloud"] == 1e6
-    assert four.bandwidth_bps["device", "edge"] == whole.bandwidth_bps["device", "edge"]
+    assert four.link("edge", "cloud") == four.link("device", "cloud") == Link(1e6)
+    assert four.link("device", "edge") == whole.link("device", "edge")
 
 
 test_testbed_refused = refusals(
     Testbed,
     {"constants": CONSTANTS},
     {
-        "edge_cores": {"1 to 4": [0, 5, 1.5]},
+        "edge_cores": {"edge_cores is .*; it must be": [0, 5, 1.5]},
         "devices": {"devices is .*; it must be a whole number of at": [0, 1.5, True]},
-        "edge_cloud_mbps": {r"edge_cloud_mbps is 0\.0; it must be positive": [0.0]},
+        "edge_cloud_mbps": {r"edge_cloud_mbps is 0\.0; it must be above 0": [0.0]},
         "device_edge_mbps": {"device_edge_mbps is .*; give a number": ["5 Mbps", None, True]},
     },
 )

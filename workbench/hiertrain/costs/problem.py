@@ -22,6 +22,7 @@ Pair = tuple[str, str]
 TIERS = ("device", "edge", "cloud")
 SERVERS = TIERS[1:]
 PAIRS: tuple[Pair, ...] = (("device", "edge"), ("edge", "cloud"), ("device", "cloud"))
+EXAMPLE = "{('device', 'edge'): Link(5e6), ...}"
 
 
 class Averaging(NamedTuple):
@@ -178,14 +179,15 @@ def _sent_s(size_bytes: float, link: Link) -> float:
 def _by_tier(
     name: str, values: Mapping[str, ArrayLike], columns: int | None = None
 ) -> Mapping[str, FloatArray]:
-    if set(values) != set(TIERS):
-        raise UserError(
-            f"{name} is for {', '.join(values)}; give one for each of {', '.join(TIERS)}"
-        )
+    if not isinstance(values, Mapping) or set(values) != set(TIERS):
+        given = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
+        raise UserError(f"{name} is for {given}; map each of {', '.join(TIERS)} to its seconds")
     return {tier: check_layers(f"{name} of {tier}", values[tier], columns) for tier in TIERS}
 
 
 def _by_pair(links: Mapping[Pair, Link]) -> Mapping[Pair, Link]:
+    if not isinstance(links, Mapping) or not all(isinstance(x, Link) for x in links.values()):
+        raise UserError(f"links is {links!r}; map pairs of tiers to links, such as {EXAMPLE}")
     by_pair = {}
     for (a, b), link in links.items():
         if (pair := _pair(a, b)) in by_pair:

@@ -22,6 +22,7 @@ from workbench.hiertrain.paper.testbed import (
     EXPLANATION,
     FEW_MBPS,
     MODELS,
+    ORDER,
     STATED,
     Constants,
     Testbed,
@@ -45,8 +46,6 @@ PREDICTED = (
     "hiertrain.fig9.order_jointdnn",
 )
 """Claims of Figs. 7 to 10 that need LeNet-5."""
-
-CLOUD: float = STATED["cloud"]["over_edge_core"]
 
 # The peaks are those of the machines, so no fit computes faster than they can.
 SEARCH = Search(
@@ -104,11 +103,11 @@ def fit() -> Constants:
     values: Values = SEARCH.least(_by_values(misfit))
     for trend in (0.5, 1.0):
         values = SEARCH.centred(values, _by_values(partial(missed, trend=trend)))
-    return Constants(**values, cloud_over_edge_core=CLOUD)
+    return Constants(**values, cloud_over_edge_core=ORDER)
 
 
 def _by_values(function: Callable[[Constants], float]) -> Callable[[Values], float]:
-    return lambda values: function(Constants(**values, cloud_over_edge_core=CLOUD))
+    return lambda values: function(Constants(**values, cloud_over_edge_core=ORDER))
 
 
 def to_toml(constants: Constants) -> str:

@@ -10,4 +10,5 @@ FIGURES = (
     cost_model.TABLE2,
     runs.ACCURACY,
     cost_model.CONTRADICTIONS,
+    cost_model.SPEEDS,
 )

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.hiertrain.strategies import chains, choice_of, given_of, hybrids, problems
 from tests.oracles import hiertrain as oracle
 from tests.refusals import refusals
+from workbench.clusters import Link
 from workbench.hiertrain import TIERS, Chain, Hybrid, Problem, iteration
-from workbench.hiertrain.costs.problem import PAIRS
 
 RELATIVE = 1e-12  # sums of n doubles in different orders differ by about n units in the last place
 
@@ -27,51 +27,52 @@ PROBLEM = Problem(
     param_bytes=[1, 2, 10],
     output_bytes=[3, 1, 1],
     sample_bytes=2,
-    bandwidth_bps={("device", "edge"): 8, ("cloud", "edge"): 4, ("device", "cloud"): 2},
+    links={
+        ("device", "edge"): Link(8),
+        ("cloud", "edge"): Link(4),
+        ("device", "cloud"): Link(2),
+    },
     batch=6,
 )
+
+REST = ("device", "cloud")
 
 
 def test_hybrid_iteration_by_hand() -> None:
     # Worker o is the cloud, s the device, l the edge.
     ours = iteration(PROBLEM, Hybrid(("cloud", "device", "edge"), 1, 2, b_o=3, b_s=1, b_l=2))
-    assert (ours.o_input_s, ours.s_input_s, ours.l_input_s) == (24, 0, 4)
-    assert (ours.s_output_s, ours.s_grad_s) == (12, 12)  # 1 sample of 3 bytes, 4 s a byte
-    assert (ours.l_output_s, ours.l_grad_s) == (4, 4)  # 2 samples of 1 byte, 2 s a byte
-    assert ours.forward_1_s == max(24 + 3 * 1, 0 + 1 * 4 + 12, 4 + 2 * 2)
-    assert ours.forward_2_s == max((3 + 1) * 1, 2 * 2 + 4)
-    assert ours.forward_3_s == 6 * 1
-    assert ours.backward_1_s == max(3 * 2, 1 * 8 + 12, 2 * 4)
-    assert ours.backward_2_s == max((3 + 1) * 2, 2 * 4 + 4)
-    assert ours.backward_3_s == 6 * 2
-    assert (ours.o_update_s, ours.s_update_s, ours.l_update_s) == (3, 3, 4)
-    assert (ours.s_weightgrad_s, ours.l_weightgrad_s) == (2 * 1 * 4, 2 * 3 * 2)
-    assert ours.update_s == 4 + 12
+    # Samples: 6 bytes to the cloud, 4 to the edge. Features and gradients of the device: 1 sample
+    # of 3 bytes, 4 s a byte; of the edge: 2 samples of 1 byte, 2 s a byte.
+    assert list(ours.forward_phases_s) == [
+        max(24 + 3 * 1, 0 + 1 * 4 + 12, 4 + 2 * 2),
+        max((3 + 1) * 1, 2 * 2 + 4),
+        6 * 1,
+    ]
+    assert list(ours.backward_phases_s) == [
+        max(3 * 2, 1 * 8 + 12, 2 * 4),
+        max((3 + 1) * 2, 2 * 4 + 4),
+        6 * 2,
+    ]
+    assert ours.weights_s == max(3, 3, 4)
+    assert ours.exchange_s == max(2 * 1 * 4, 2 * 3 * 2)
     assert ours.total_s == (27 + 8 + 6) + (20 + 12 + 12) + 16
 
 
 def test_chain_iteration_by_hand() -> None:
     ours = iteration(PROBLEM, Chain(("edge", "edge", "cloud"), 6))
-    assert ours.samples_s == 6 * 2 * 1
-    assert list(ours.forward_layer_s) == [12, 12, 6]
-    assert list(ours.backward_layer_s) == [24, 24, 12]
-    assert list(ours.forward_cut_s) == list(ours.backward_cut_s) == [0, 6 * 1 * 2]
-    assert list(ours.tier_update_s) == [0, 4, 1]
+    assert list(ours.forward_phases_s) == [6 * 2 * 1, 12 + 12 + 6, 6 * 1 * 2]
+    assert list(ours.backward_phases_s) == [24 + 24 + 12, 6 * 1 * 2]
+    assert ours.weights_s == max(0, 4, 1)
     assert (ours.forward_s, ours.backward_s, ours.update_s) == (54, 72, 4)
     assert ours.total_s == 130
 
 
-def test_overhead_is_paid_by_every_message_that_is_sent() -> None:
-    slow = replace(PROBLEM, overhead_s=dict.fromkeys(PAIRS, 100.0))
-    policy = Hybrid(TIERS, 1, 2, b_o=3, b_s=1, b_l=2)
-    plain, ours = iteration(PROBLEM, policy), iteration(slow, policy)
-    assert (ours.o_input_s, plain.o_input_s) == (0, 0)  # the device has its samples
-    for name in ("s_input_s", "l_input_s", "s_output_s", "l_output_s", "s_grad_s", "l_grad_s"):
-        assert getattr(ours, name) == getattr(plain, name) + 100
-    for name in ("s_weightgrad_s", "l_weightgrad_s"):  # gradients there, averages back
-        assert getattr(ours, name) == getattr(plain, name) + 200
-    nobody = iteration(slow, Hybrid(("edge", "device", "cloud"), 0, 0, 6, 0, 0))
-    assert nobody.total_s == 100 + 12 + 6 * 6 + 6 * 12 + 6
+def test_overhead_and_latency_are_paid_by_every_message() -> None:
+    links = {
+        pair: replace(link, overhead_s=70.0, latency_s=30.0) for pair, link in PROBLEM.links.items()
+    }
+    alone = iteration(replace(PROBLEM, links=links), Hybrid(("edge", *REST), 0, 0, 6, 0, 0))
+    assert alone.total_s == 100 + 12 + 6 * 6 + 6 * 12 + 6
 
 
 @given(problem=problems(max_layers=8, max_batch=20), data=st.data())

@@ -319,9 +319,3 @@ def test_dropout_draws_from_the_seed() -> None:
 def test_what_does_not_fit_is_refused(change: dict[str, Any], policy: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         train(replace(LENET, **change), policy)
-
-
-@pytest.mark.parametrize("problem", [5, None, "lenet5"])
-def test_a_setup_takes_a_problem(problem: Any) -> None:
-    with pytest.raises(TypeError, match=f"the problem is {problem!r}; give a Problem"):
-        replace(LENET, problem=problem)

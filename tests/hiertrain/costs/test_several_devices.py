@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.hiertrain.strategies import chains, hybrids, problems
+from tests.hiertrain.strategies import bps_of, chains, hybrids, problems
 from workbench.clusters import Cluster, Link, Node
 from workbench.hiertrain import PLANNERS, TIERS, Chain, Hybrid, Policy, Problem, iteration
-from workbench.hiertrain.costs.tier import Devices, as_one
-from workbench.hiertrain.programs.network import tier_programs
+from workbench.hiertrain.algorithms.baselines import shortest_path
+from workbench.hiertrain.costs import Devices, as_one
+from workbench.hiertrain.programs import tier_programs
 from workbench.runtime import simulate
 from workbench.utils.checks import UserError
 
@@ -36,10 +37,11 @@ def devices(
     for _ in range(count):
         layer_s = {**first.layer_s, "device": first.layer_s["device"] * draw(FACTORS)}
         update_s = {**first.update_s, "device": first.update_s["device"] * draw(FACTORS)}
-        links = dict(first.bandwidth_bps)
+        links = dict(first.links)
         for tier in ("edge", "cloud"):
-            links["device", tier] *= draw(FACTORS)
-        found.append(replace(first, layer_s=layer_s, update_s=update_s, bandwidth_bps=links))
+            link = links["device", tier]
+            links["device", tier] = replace(link, bandwidth_bps=bps_of(link) * draw(FACTORS))
+        found.append(replace(first, layer_s=layer_s, update_s=update_s, links=links))
     weights = [draw(st.sampled_from([1, 2, 10])) for _ in found]
     return [(one, weight / sum(weights)) for one, weight in zip(found, weights, strict=True)]
 
@@ -50,9 +52,9 @@ def simulated_s(team: Devices, policy: Policy, iterations: int = 1) -> float:
     sources = range(cloud + 1, cloud + 1 + len(team))
     links: dict[tuple[int | str, int | str], Link] = {}
     for at, (one, _) in enumerate(team):
-        for pair, bps in one.bandwidth_bps.items():
+        for pair, link in one.links.items():
             a, b = ({"device": at, "edge": edge, "cloud": cloud}[tier] for tier in pair)
-            links[a, b] = links[b, a] = Link(bps, overhead_s=one.overhead_s[pair])
+            links[a, b] = links[b, a] = link
         source = sources[at]
         links[source, at] = links[at, source] = Link(math.inf)
         for server in (edge, cloud):
@@ -83,13 +85,10 @@ def test_chains_of_equal_devices_overlap_in_their_updates_alone(
     policy = data.draw(chains(problem))
     predicted = iteration(problem, policy)
     begins_s = dict.fromkeys(TIERS, 0.0) | {
-        "device": predicted.averaging_s,
-        problem.hub("device"): predicted.averaging_s / 2,
+        "device": predicted.exchange_s,
+        problem.hub("device"): predicted.exchange_s / 2,
     }
-    ends_s = (
-        begins_s[tier] + update_s
-        for tier, update_s in zip(TIERS, predicted.tier_update_s, strict=True)
-    )
+    ends_s = (begins_s[tier] + policy.sum_on(tier, problem.update_s[tier]) for tier in TIERS)
     expected_s = predicted.forward_s + predicted.backward_s + max(ends_s)
     assert simulated_s(team, policy) == pytest.approx(expected_s, rel=1e-9)
     assert expected_s <= predicted.total_s * (1 + 1e-12)
@@ -97,7 +96,7 @@ def test_chains_of_equal_devices_overlap_in_their_updates_alone(
 
 @given(team=devices(batch=3))
 @settings(max_examples=60, deadline=None)
-def test_planners_find_the_fastest_of_all_policies(team: Devices) -> None:
+def test_hiertrain_is_the_fastest_of_all_policies_and_paths_are_the_shortest(team: Devices) -> None:
     problem = as_one(team)
     layers, batch = problem.layers, problem.batch
     all_hybrids = [
@@ -108,22 +107,35 @@ def test_planners_find_the_fastest_of_all_policies(team: Devices) -> None:
         for b_s in range(batch + 1 if m_s else 1)
         for b_l in range(batch - b_s + 1 if m_l else 1)
     ]
-    of_planner: dict[str, list[Policy]] = {"hiertrain": [*all_hybrids]}
-    for name, tiers in (("jointdnn_plus", TIERS), ("jointdnn", ("device", "cloud"))):
-        of_planner[name] = [Chain(one, batch) for one in product(tiers, repeat=layers)]
-    for name, policies in of_planner.items():
-        least_s = min(iteration(problem, policy).total_s for policy in policies)
-        planned_s = iteration(problem, PLANNERS[name](problem)).total_s
-        assert planned_s == pytest.approx(least_s, rel=1e-9), name
+    least_s = min(iteration(problem, policy).total_s for policy in all_hybrids)
+    planned_s = iteration(problem, PLANNERS["hiertrain"](problem)).total_s
+    assert planned_s == pytest.approx(least_s, rel=1e-9)
+    free = {pair: replace(link, overhead_s=0.0) for pair, link in problem.links.items()}
+    assert problem.averaging is not None
+    ways = {tier: replace(link, overhead_s=0.0) for tier, link in problem.averaging.links.items()}
+    problem = replace(problem, links=free, averaging=problem.averaging._replace(links=ways))
+
+    def path_s(policy: Policy) -> float:
+        takes = iteration(problem, policy)
+        return takes.total_s - takes.weights_s
+
+    for tiers in (TIERS, ("device", "cloud")):
+        every = (Chain(each, batch) for each in product(tiers, repeat=layers))
+        shortest = shortest_path(problem, tiers)
+        assert path_s(shortest) == pytest.approx(min(map(path_s, every)), rel=1e-9)
 
 
 EACH = {"device": [[1.0, 1.0]], "edge": [[0.1, 0.1]], "cloud": [[0.1, 0.1]]}
-LINKS = {("device", "edge"): 8e6, ("edge", "cloud"): 8e6, ("device", "cloud"): 4e6}
+LINKS = {
+    ("device", "edge"): Link(8e6, 0.25),
+    ("edge", "cloud"): Link(8e6, 0.25),
+    ("device", "cloud"): Link(4e6, 0.25),
+}
 
 
 def problem_of(param_bytes: float = 0.0) -> Problem:
     updates = {tier: [0.0] for tier in TIERS}
-    return Problem(EACH, updates, [param_bytes], [1e6], 1e6, LINKS, 8, overhead_s=0.25)
+    return Problem(EACH, updates, [param_bytes], [1e6], sample_bytes=1e6, links=LINKS, batch=8)
 
 
 def test_equal_devices_by_hand() -> None:
@@ -140,9 +152,9 @@ def test_equal_devices_by_hand() -> None:
 
 
 def test_slowest_device_decides() -> None:
-    fast, slow = problem_of(), replace(problem_of(), bandwidth_bps=dict.fromkeys(LINKS, 1e6))
+    fast, slow = problem_of(), replace(problem_of(), links=dict.fromkeys(LINKS, Link(1e6, 0.25)))
     problem = as_one([(fast, 0.75), (slow, 0.25)])
-    samples_s = iteration(problem, Chain(("edge",), 8)).samples_s
+    samples_s, *_ = iteration(problem, Chain(("edge",), 8)).forward_phases_s
     assert samples_s == pytest.approx(0.25 + max(6 * 1.0, 2 * 8.0))
     on_devices = iteration(problem, Chain(("device",), 8))
     assert on_devices.forward_s == pytest.approx(6 * 1.0)
