@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from itertools import permutations
 from typing import Any
@@ -15,13 +14,7 @@ from hypothesis import strategies as st
 from tests.hiertrain.strategies import chains, hybrids, problems
 from workbench.clusters import Link
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
-<<<<<<< HEAD:tests/hiertrain/programs/test_programs.py
-from workbench.hiertrain.programs.learning import TierLearner
-from workbench.hiertrain.programs.network import cluster_of, programs_of
-from workbench.hiertrain.programs.worker import Idle
-=======
 from workbench.hiertrain.programs import cluster_of, programs_of
->>>>>>> 63dd0069 (HierTrain's Fig. 6 is run with barriers between phases, its constants are AlexNet's, its own algorithm is a planner, and layers and speeds are claims):tests/hiertrain/test_programs.py
 from workbench.runtime import Run, simulate
 from workbench.utils.checks import UnknownNameError
 
@@ -191,11 +184,3 @@ def test_what_does_not_fit_is_refused() -> None:
         programs_of(SMALL, Hybrid(TIERS, 0, 0, 8, 0, 0), 0)
     with pytest.raises(UnknownNameError, match="Did you mean 'interfaces'"):
         cluster_of(SMALL, "interface")
-
-
-def test_idle_learner_has_no_method_that_a_learner_lacks() -> None:
-    with pytest.raises(AttributeError):
-        Idle().forwards  # type: ignore[attr-defined]  # noqa: B018
-    assert isinstance(copy.deepcopy(Idle()), Idle)
-    own = {name for name in vars(Idle) if not name.startswith("_")} - {"nothing", "two"}
-    assert own <= {name for name in dir(TierLearner) if not name.startswith("_")}

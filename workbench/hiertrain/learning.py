@@ -17,10 +17,10 @@ from workbench.training import (
     Sgd,
     get_buffers,
     quantise,
-    seeded,
     set_buffers,
 )
-from workbench.training.passes import Features, Gradient, Pass, backward, forward, loss_gradient
+from workbench.training.layerwise import LayerwiseModel
+from workbench.training.passes import Features, Gradient, forward
 from workbench.training.repeatable import STEP
 
 if TYPE_CHECKING:
@@ -109,33 +109,26 @@ class TierLearner(Learner):
 
     def __post_init__(self) -> None:
         self.velocity = self.sgd.start(self.flat.parameters)
-        self._passes: dict[tuple[int, int], Pass] = {}
+        self.model = LayerwiseModel(self.flat, self.pieces, self.objective)
 
     def begin(self, iteration: int) -> None:
         """Begin an iteration with gradients of 0."""
         self.iteration = iteration
-        self.flat.check_attached()
-        self.flat.gradients.zero_()
+        self.model.begin()
 
     def forward(self, first: int, last: int, features: Features) -> Features:
         """Features behind layer `last`; autograd keeps the graph."""
         seed, tier = self.seed
-        with seeded(seed, STEP, tier, self.iteration, first):
-            passed = self._passes[first, last] = forward(
-                partial(self.pieces.run, first, last),
-                features,
-                trains_below=self.flat.layout.starts[first - 1] > 0,
-            )
-        return passed.features
+        return self.model.forward(first, last, features, (seed, STEP, tier, self.iteration, first))
 
     def backward(self, first: int, last: int, gradient: Gradient) -> Gradient:
         """Gradient before layer `first`; those of parameters add up in the flat vector."""
-        return backward(self._passes.pop((first, last)), gradient)
+        return self.model.backward(first, last, gradient)
 
     def loss(self, features: Features) -> tuple[float, Gradient]:
         """The mean loss, and its gradient by the model's outputs."""
         where = f"on the {self.tier} in iteration {self.iteration + 1}"
-        return loss_gradient(features, where, self.objective)
+        return self.model.loss(features, where)
 
     def warm_up(self, rows: Sequence[Row], samples: Callable[[slice], Features]) -> None:
         """Pass samples through the tier's layers and back, and forget that."""
