@@ -196,4 +196,5 @@ def train(
         The loss is not finite any more, or a program failed; the error's `trained` has the finished
         epochs.
     """
+    check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, problem)")
     return training.train(setup, policy, RunOptions(faults, trace, progress, threads))

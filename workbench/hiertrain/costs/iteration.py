@@ -67,7 +67,7 @@ def iteration(problem: Problem, policy: Policy) -> Iteration:
     ...     batch=32,
     ... )
     >>> round(iteration(problem, Chain(("edge",) * 5, batch=32)).total_s, 3)
-    0.165
+    0.168
     """
     policy.check(problem)
     if isinstance(policy, Hybrid):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.clusters import Link, Schedule
-from workbench.utils.checks import NOT_NEGATIVE, UserError, check_layers, check_whole
+from workbench.utils.checks import NOT_NEGATIVE, UserError, check_kind, check_layers, check_whole
 
 if TYPE_CHECKING:
     from workbench.profiles import LayerTimes, ModelProfile
@@ -92,6 +92,8 @@ class Problem:
         batch: int,
         averaging: Averaging | None = None,
     ) -> None:
+        if averaging is not None:
+            check_kind("averaging", averaging, Averaging, "that of several devices, or None")
         values = {
             "layer_s": _by_tier("layer_s", layer_s, columns=2),
             "update_s": _by_tier("update_s", update_s),
