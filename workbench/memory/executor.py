@@ -218,6 +218,9 @@ def _filler(argument: Any) -> Callable[[Sequence[Tensor]], Any]:
     if isinstance(argument, Operand):
         number = argument.read
         return lambda read: read[number]
+    if isinstance(argument, list) and all(isinstance(one, Operand) for one in argument):
+        numbers = [one.read for one in argument]
+        return lambda read: [read[number] for number in numbers]
     return lambda read: tree_map_only(Operand, lambda operand: read[operand.read], argument)
 
 
