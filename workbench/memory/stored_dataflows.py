@@ -35,7 +35,8 @@ def stored_dataflow(
     >>> stored_dataflow("lenet5", batch_size=32).held_bytes("weight")
     246824
 
-    `optimised` is after `workbench.memory.optimiser.optimise`. An `Arena` needs a traced graph instead.
+    `optimised` is after `workbench.memory.optimiser.optimise`. An `Arena` needs a traced graph.
+
     Raises ValueError: an unknown model, or a batch size that is not a positive whole number.
     """
     choose("model", model, MODELS)
