@@ -85,12 +85,13 @@ def bare_loop() -> tuple[float, Tensor]:
     before_s = time.process_time()
     for iteration in range(built.epoch_ends[-1]):
         total.zero_()
-        for replica in replicas:
-            batch = replica.batches[iteration]
+        batches = [replica.batches[iteration] for replica in replicas]
+        largest = max(map(len, batches))
+        for replica, batch in zip(replicas, batches, strict=True):
             x, y = data.x_train[batch], data.y_train[batch]
             training.gradient_step(flat, x, y, seed=replica.draws(iteration))
-            total += flat.gradients
-        total /= len(replicas)
+            total.add_(flat.gradients, alpha=len(batch) / largest)
+        total /= sum(map(len, batches)) / largest
         sgd.step(flat.parameters, total, velocity)
     return time.process_time() - before_s, flat.parameters
 

@@ -20,7 +20,7 @@ from workbench.reproduction.figure import Figure
 from workbench.reproduction.sweep import ExperimentInterrupted
 from workbench.runtime import Run, simulate
 
-TIMED = ("at_s", "predicted_s", "difference_percent")
+TIMES = ("at_s", "predicted_s", "difference_percent")
 SIZES = runs.REPLANNING.sizes
 ITERATIONS = SIZES["iterations"].smoke
 COUNTS = runs.FIG11_SIMULATED.sizes["counts"].smoke
@@ -43,7 +43,7 @@ def test_long_experiment_tells_every_step(figure: Figure, monkeypatch: pytest.Mo
 def test_both_plans_learn_the_same_in_less_time(kept: Stored) -> None:
     frame = kept.frames["fig10"]
     ours, theirs = (frame.filter(planner=name) for name in ("dynacomm", "sequential"))
-    measured = [column for column in frame.columns if column not in ("planner", *TIMED)]
+    measured = [column for column in frame.columns if column not in ("planner", *TIMES)]
     assert ours.select(measured).equals(theirs.select(measured))
     assert (ours["at_s"] < theirs["at_s"]).all()
 
