@@ -109,6 +109,11 @@ def test_systems_import_nothing_of_each_other_and_shared_rooms_nothing_of_system
     assert upwards == []
 
 
+def test_profiles_import_nothing_of_memory() -> None:
+    profiles = {name: path for name, path in MODULES.items() if "workbench.profiles" in name}
+    assert not [name for name, path in profiles.items() if "workbench.memory" in str(imports(path))]
+
+
 def test_shared_rooms_name_no_system() -> None:
     naming = [
         (name, text)

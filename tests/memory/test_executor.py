@@ -75,3 +75,9 @@ def test_strides_count_from_the_beginning_of_the_memory() -> None:
     fitted = memory.fit(module, x, "100%", loss=torch.sum)
     gradients = torch.autograd.grad(fitted(x).sum(), parameters)
     assert all(map(torch.equal, gradients, wanted))
+
+
+def test_a_model_by_name_has_the_same_weights_in_each_run() -> None:
+    x = torch.ones(1, 1, 28, 28)
+    (once,), (again,) = (memory.run(memory.trace("lenet5"), x) for _ in range(2))
+    assert torch.equal(once, again)

@@ -1,4 +1,4 @@
-"""The graph of operators: what they read and make, and the layer that each belongs to."""
+"""Operators of a module that was followed: their reads, their results and their layers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from workbench.memory import trace
-from workbench.memory.executor import run
 from workbench.profiles import UntraceableError, find_layers, follow
 from workbench.profiles.graph import Operator, OperatorGraph
 from workbench.profiles.layers import CONSTANT
@@ -100,9 +98,3 @@ def test_the_innermost_module_that_fails_is_named() -> None:
     module = nn.Sequential(nn.Linear(4, 3), nn.Sequential(nn.ReLU(), nn.Linear(4, 3)))
     with pytest.raises(ValueError, match=r"does not fit Sequential: at layer '1\.1' \(Linear"):
         follow(module, (4,))
-
-
-def test_a_model_by_name_has_the_same_weights_in_each_run() -> None:
-    x = torch.ones(1, 1, 28, 28)
-    (once,), (again,) = (run(trace("lenet5"), x) for _ in range(2))
-    assert torch.equal(once, again)

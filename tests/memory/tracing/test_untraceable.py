@@ -143,9 +143,8 @@ def test_what_cannot_be_traced_is_said_with_its_reason_and_line(kind: str) -> No
     with pytest.raises(UntraceableError) as refused:
         memory.fit(module, X, "1GB", loss=lambda returned: returned.sum())
     said = str(refused.value)
-    line = (
-        r"cannot be traced: (in its forward|at layer 'a' \(.*\)) \(test_recording\.py, line \d+\), "
-    )
+    where = r"(in its forward|at layer 'a' \(.*\))"
+    line = rf"cannot be traced: {where} \(test_untraceable\.py, line \d+\), "
     assert re.search(rf"{line}.*{reason}", said)
     assert "does not fit" not in said
     assert torch.equal(state, torch.get_rng_state())
