@@ -206,6 +206,7 @@ class _Run:
         place = np.empty(len(flow.steps), np.int64)
         place[list(order)] = np.arange(len(order))
         self._uses = [sorted(int(place[reader]) for reader in readers) for readers in flow.readers]
+        self._last_use = [max(uses, default=-1) for uses in self._uses]
         self._done = [False] * len(flow.steps)
         self._now = 0
         self._closed: set[int] = set()  # steps that must not run again
@@ -219,7 +220,7 @@ class _Run:
             self._now = now
             self._run(step, frozenset(), 0)
             for buffer in list(self._resident):
-                if buffer not in self._flow.kept and self._next_use(buffer) is None:
+                if self._last_use[buffer] <= now and buffer not in self._flow.kept:
                     self._drop(buffer)
 
     def _run(self, step: int, pinned: frozenset[int], depth: int) -> None:
@@ -255,16 +256,10 @@ class _Run:
         is_taken = any(
             self._sizes[buffer] == size
             and buffer not in self._flow.kept
-            and self._next_use(buffer) is None
+            and self._last_use[buffer] <= self._now
             for buffer in current.overwrites
         )
         return size if is_taken else 0
-
-    def _next_use(self, buffer: int) -> int | None:
-        """Place of the next step after this one that reads a buffer."""
-        uses = self._uses[buffer]
-        at = bisect_right(uses, self._now)
-        return uses[at] if at < len(uses) else None
 
     def _drop(self, buffer: int) -> None:
         self._resident.remove(buffer)
@@ -284,10 +279,11 @@ class _Run:
 
         Where that is more than `most`, any number above it.
         """
-        following = self._next_use(buffer)
-        if following is None or not self._sizes[buffer]:
+        if self._last_use[buffer] <= self._now or not self._sizes[buffer]:
             return (0.0 if self._sizes[buffer] else np.inf, buffer)
-        distance = (following - self._now) ** self._distance_weight
+        uses = self._uses[buffer]
+        next_use = uses[bisect_right(uses, self._now)]
+        distance = (next_use - self._now) ** self._distance_weight
         size = self._sizes[buffer] ** self._bytes_weight
         return (self._cost_again(buffer, most * size * distance) / (size * distance), buffer)
 
