@@ -33,7 +33,7 @@ class Step:
     phase: str
     reads: tuple[int, ...]
     makes: tuple[int, ...]
-    overwrites: tuple[int, ...] = ()  # that it reads last, whose memory its one result may take
+    overwrites: tuple[int, ...] = ()  # reads whose memory its one result may take
     after: tuple[int, ...] = ()
     flops: int = 0
     operator: int = -1  # its number in the graph
@@ -69,10 +69,10 @@ class Dataflow:
     steps: tuple[Step, ...]
     sizes: NDArray[np.int64]
     kept: frozenset[int]  # buffers that stay to the end: what the graph returns
-    held: tuple[Held, ...] = ()  # what stays outside of the plan, each storage once
-    graph: OperatorGraph | None = None  # where it comes from, to run it
+    held: tuple[Held, ...] = ()  # storages outside of the plan, each once
+    graph: OperatorGraph | None = None  # its origin, to run it
     updated: Mapping[int, int] = field(default_factory=dict)  # results over values from outside
-    seconds: tuple[float, ...] = ()  # that each operator was measured to take, if it was
+    seconds: tuple[float, ...] = ()  # measured of each operator, if at all
 
     @cached_property
     def maker(self) -> NDArray[np.int64]:

@@ -73,7 +73,7 @@ def held_registers(graph: OperatorGraph, module: nn.Module | None = None) -> Reg
         raise UserError(f"{graph.name} has no weights to run with: give run(…) a module")
     module = module or graph.module()  # type: ignore[misc]
     held = dict(module.named_parameters()) | held_tensors(module)
-    registers = dict(graph.written_down)
+    registers = dict(graph.literals)
     for value, about in enumerate(graph.values):
         if about.name and about.origin != "input":
             if about.name not in held:

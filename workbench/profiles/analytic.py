@@ -207,7 +207,7 @@ def _output_bytes(graph: OperatorGraph, layers: Layers) -> list[int]:
     """
     count = len(layers.names)
     run_in, made_in = list(layers.of_operators), list(layers.of_values)
-    for part in graph.whole:
+    for part in graph.attention_calls:
         layer = max((run_in[at] for at in part), default=1)
         for at in part:
             run_in[at] = layer

@@ -38,14 +38,14 @@ BATCHES = (2, 3, 1009)
 
 @dataclass(frozen=True)
 class Ref:
-    """Stands for a tensor, by number."""
+    """Placeholder of a tensor among arguments, by number."""
 
     tensor: int
 
 
 @dataclass(frozen=True)
 class PerSample:
-    """Stands for a number that grows with the samples: ``constant + slope * samples``."""
+    """Placeholder of a number that grows with the samples: ``constant + slope * samples``."""
 
     constant: float
     slope: float
@@ -59,9 +59,9 @@ class Call:
     arguments: Any  # positional and by name, with `Ref` and `PerSample` in them
     reads: tuple[int, ...]
     results: tuple[int, ...]
-    writes: tuple[int, ...]  # those of its arguments that it changes
-    values: tuple[int, ...]  # that its results, and what it writes into, hold after it
-    operators: range  # that do it
+    writes: tuple[int, ...]  # arguments that it changes
+    values: tuple[int, ...]  # after it: of its results, then of what it writes into
+    operators: range  # operators that do it
     with_gradient: bool  # whether autograd may record it
 
     @property
@@ -86,7 +86,7 @@ class CallTensor:
 
 @dataclass(frozen=True, eq=False)
 class CallGraph:
-    """Calls of a module in their order; `layers` are those of the operators that do them."""
+    """Calls of a module in their order, and the layers of the operators that do them."""
 
     calls: tuple[Call, ...]
     tensors: tuple[CallTensor, ...]
@@ -117,7 +117,7 @@ class CallGraph:
             known.update(zip(call.results, results, strict=True))
 
     def tensor(self, number: int, module: nn.Module, known: Mapping[int, Tensor]) -> Tensor:
-        """Return a tensor by its number: a known one, else what the module holds."""
+        """Return a tensor by its number: a known one, else one that the module holds."""
         if number in known:
             return known[number]
         source = self.tensors[number].source
@@ -155,7 +155,7 @@ def trace_calls(module: nn.Module, inputs: Inputs) -> CallGraph:
 
 
 def _samples(two: tuple[int, ...], three: tuple[int, ...]) -> int | None:
-    """The only dimension that differs, if it is as long as the batch."""
+    """Find the only dimension that differs, if it is as long as the batch."""
     differing = [at for at, pair in enumerate(zip(two, three, strict=True)) if len(set(pair)) > 1]
     is_batch = [(two[at], three[at]) for at in differing] == [BATCHES[:2]]
     return differing[0] if is_batch else None
@@ -216,7 +216,7 @@ class _CallRecorder(TorchFunctionMode):
         return self.__torch_function__(function, (), args, kwargs)
 
     def numbers(self, tensors: Iterable[Tensor]) -> tuple[int, ...]:
-        """Numbers of tensors; what no call has made is a constant of the module's code."""
+        """Look up tensors; those that no call has made are constants of the module's code."""
         return tuple(self._add(tensor, tensor) for tensor in tensors)
 
     def _add(self, tensor: Tensor, source: str | Tensor | None) -> int:
@@ -255,7 +255,7 @@ def _recorded(
 
 
 def _joined(name: str, two: Call, three: Call, many: Call) -> Call:
-    """One call out of what it was for the batches of `BATCHES`."""
+    """Join the records of one call for the batches of `BATCHES`."""
 
     def common(a: Any, b: Any, c: Any) -> Any:
         if type(a) is type(b) is type(c) and a == b == c:

@@ -1,4 +1,4 @@
-"""Copies of a module to trace, and what can be traced at all."""
+"""Copies of a module for a trace, and refusals of modules that cannot have one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def meta_copy(name: str, module: nn.Module) -> nn.Module:
 
 
 def copied_with(name: str, module: nn.Module, replacing: Callable[[Tensor], Tensor]) -> nn.Module:
-    """Copy of a module with another tensor in the place of each that it or a part of it holds."""
+    """Copy of a module in which each tensor that it or a part holds is replaced."""
     check_not_compiled(name, module)
     if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
         raise UserError(f"{name} spreads a module over devices: give that module, model.module")
@@ -86,7 +86,7 @@ def held_tensors(module: nn.Module) -> dict[str, Tensor]:
 
 
 def unfreeze(module: nn.Module) -> None:
-    """Let every parameter learn that can."""
+    """Let every parameter learn whose type has gradients."""
     for parameter in module.parameters():
         parameter.requires_grad_(parameter.is_floating_point() or parameter.is_complex())
 

@@ -29,7 +29,7 @@ class Parameter:
 
     name: str
     size_bytes: int
-    is_matrix: bool  # of two dimensions or more
+    is_matrix: bool  # whether it has two dimensions or more
     is_trained: bool  # not frozen
 
 
@@ -44,7 +44,7 @@ class Value:
     storage: int
     storage_bytes: int
     parameters: frozenset[int] = frozenset()  # numbers of those in the storage
-    name: str = ""  # of an input, or under which the module holds it
+    name: str = ""  # an input's, or the name by which the module holds it
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,14 @@ class Operator:
     reads: tuple[View, ...]
     makes: tuple[View, ...]  # without results that are views of what it reads
     results: tuple[View, ...]  # all, views of what it reads among them
-    function: Any  # of PyTorch, and what it is called with: `Operand` in the place of tensors
-    arguments: Any
+    function: Any
+    arguments: Any  # positional and by name, with `Operand` in the place of tensors
     phase: Phase = "forward"
     flops: int = 0  # two per multiply-add
-    unfolded_bytes: int = 0  # of a convolution's input, a patch per output pixel
-    module_layer: int = 0  # where layers are modules: how many of these had been called
+    unfolded_bytes: int = 0  # a convolution's input as a patch per output pixel
+    module_layer: int = 0  # modules called before it, where modules are the layers
     weighted: bool = False  # whether it multiplies with, or looks up in, a matrix
-    may_overwrite: frozenset[int] = frozenset()  # of what it reads: those whose place it may take
+    may_overwrite: frozenset[int] = frozenset()  # numbers of reads whose place its result may take
     is_random: bool = False
 
 
@@ -128,10 +128,10 @@ class OperatorGraph:
         How many of the inputs, the last ones, a loss compares with.
     preparation
         Operators on constants alone, which run once, before all runs.
-    written_down
+    literals
         Tensors in the module's code, by value.
-    whole
-        Operators of one call of PyTorch's attention each.
+    attention_calls
+        Operators of each call of PyTorch's attention.
     name, module
         Of the model, and what gives the module with the weights to run with.
     """
@@ -145,8 +145,8 @@ class OperatorGraph:
     modules: tuple[str, ...] | None = None
     targets: int = 0
     preparation: tuple[Operator, ...] = ()
-    written_down: Mapping[int, torch.Tensor] = field(default_factory=dict)
-    whole: tuple[range, ...] = ()
+    literals: Mapping[int, torch.Tensor] = field(default_factory=dict)
+    attention_calls: tuple[range, ...] = ()
     name: str = ""
     module: Callable[[], torch.nn.Module] | None = None
 

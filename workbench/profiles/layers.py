@@ -36,9 +36,9 @@ class Layers:
     """
 
     names: tuple[str, ...]
-    parameters: tuple[tuple[Parameter, ...], ...]  # of each layer; a tied one at its first use
+    parameters: tuple[tuple[Parameter, ...], ...]  # a tied one at its first use
     of_operators: tuple[int, ...]
-    of_values: tuple[int, ...]  # which layer made it; `CONSTANT` if no input has touched it
+    of_values: tuple[int, ...]  # layer that made each; `CONSTANT` if no input has touched it
     first_uses: Mapping[int, int]  # layer of each operator that is the first to use a parameter
 
     @property
@@ -80,7 +80,7 @@ class _Rule:
 
     def __init__(self, graph: OperatorGraph) -> None:
         self.graph = graph
-        self.layers: list[int] = []  # of each operator so far
+        self.layers: list[int] = []  # layer of each operator so far
         self.homes: dict[int, int] = {}  # parameter -> its layer
         self.bearers: dict[int, list[str]] = {}  # layer -> who bears its matrices
         self.first_uses: dict[int, int] = {}

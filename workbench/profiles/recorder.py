@@ -46,7 +46,7 @@ WEIGHTED = frozenset(flop_registry) | {
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Follows one forward pass, and the FLOPs of one backward pass."""
+    """Records one forward pass, and the FLOPs of one backward pass."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         by_modules: bool = False,
         others: Mapping[str, Tensor] = MappingProxyType({}),
     ) -> None:
-        """`names` are of inputs, if they have any; `others` are what else the module holds."""
+        """Begin with parameters, inputs with their names, and other tensors of a module."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.phase: Phase = "forward"
         self.operators: list[Operator] = []
-        self.whole: list[range] = []  # operators of one call of PyTorch's attention each
+        self.attention_calls: list[range] = []  # operators of one call of PyTorch's attention each
         self.modules: list[str] | None = [] if by_modules else None  # called so far
         self.in_backward = False
         self._parameters = tuple(
@@ -71,7 +71,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._values: list[Value] = []
         # The weak reference keeps a storage's address from being used again, not its memory.
         self._held: dict[int, tuple[StorageWeakRef, int]] = {}  # storage -> what it holds now
-        self._written_down: dict[int, Tensor] = {}
+        self._literals: dict[int, Tensor] = {}
         self._backward_flops: Counter[int] = Counter()
         self._first_nodes: list[int] = []
         self._of_nodes: list[int] = []  # operators that these nodes belong to
@@ -89,7 +89,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._inputs = tuple(map(self.view, inputs))
 
     def graph(self, outputs: Sequence[Tensor]) -> OperatorGraph:
-        """All that was recorded of a module that gave `outputs`."""
+        """Return the graph of a module that returned `outputs`."""
         shown = tuple(map(self.view, outputs))
         return OperatorGraph(
             self._parameters,
@@ -99,16 +99,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._inputs,
             self._backward_flops,
             None if self.modules is None else tuple(self.modules),
-            written_down=self._written_down,
-            whole=tuple(self.whole),
+            literals=self._literals,
+            attention_calls=tuple(self.attention_calls),
         )
 
     def view(self, tensor: Tensor) -> View:
-        """Return what a tensor shows now."""
+        """Return the view that a tensor is now."""
         held = self._held.get(storage_key(tensor))
         value = held[1] if held else self._hold(tensor, "constant")
         if held is None and type(tensor) is Tensor and not tensor.is_meta:
-            self._written_down[value] = tensor  # a number in the module's code, as it is
+            self._literals[value] = tensor  # a number in the module's code, as it is
         return view_of(tensor, value, int(tensor.storage_offset()))
 
     def storage(self, view: View) -> int:
@@ -213,7 +213,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         parameters: frozenset[int] = frozenset(),
         name: str = "",
     ) -> int:
-        """Note that a storage holds a new value from now on; its number."""
+        """Note that a storage holds a new value from now on; return its number."""
         storage = tensor.untyped_storage()
         held = self._held.get(storage_key(tensor))
         reference = held[0] if held else StorageWeakRef(storage)  # type: ignore[no-untyped-call]

@@ -48,7 +48,7 @@ def record(
 
 
 class _Attention(TorchFunctionMode):
-    """Notes which operators do one call of attention: they are never on two sides of a cut."""
+    """Notes operators of one call of attention: a cut never goes between them."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class _Attention(TorchFunctionMode):
         first = len(self._recorder.operators)
         result = func(*args, **kwargs)
         if func in (attend, functional.scaled_dot_product_attention):
-            self._recorder.whole.append(range(first, len(self._recorder.operators)))
+            self._recorder.attention_calls.append(range(first, len(self._recorder.operators)))
         return result
 
 
@@ -80,7 +80,7 @@ def run(
     *,
     names: Sequence[str],
 ) -> list[Tensor]:
-    """Run `module` forward under a recorder, and one of its calls if asked; what it returns."""
+    """Run `module` forward under recorders of its operators and calls; return its tensors."""
     modules = recorder.modules
     args, kwargs = arguments(names, inputs)
     hooks = nullcontext() if modules is None else layers_by_module(module, modules.append)

@@ -27,7 +27,7 @@ from workbench.utils.checks import UserError
 
 @dataclass(frozen=True)
 class Clock:
-    """Marks moments; gives the seconds from each to the next, once all work is done."""
+    """A way of marking moments, and of the seconds from each to the next, once all work is done."""
 
     mark: Callable[[], Any]
     gaps_s: Callable[[Sequence[Any]], list[float]]
@@ -114,7 +114,7 @@ Marking = Callable[[Laps], AbstractContextManager[object]]
 
 
 def by_operators(layers: Sequence[int]) -> Marking:
-    """Mark laps by the recorded layers of a module's layers."""
+    """Mark laps by the recorded layers of a module's operators."""
 
     @contextmanager
     def marking(laps: Laps) -> Iterator[None]:

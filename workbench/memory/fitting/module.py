@@ -60,7 +60,7 @@ class Fitted(nn.Module):
         with ONE_AT_A_TIME:
             fit = self._plans.plan(args, kwargs)
         passes, graph = fit.step.passes, fit.step.passes.graph
-        sources = dict(graph.written_down) | {at: held[name].detach() for at, name in fit.step.held}
+        sources = dict(graph.literals) | {at: held[name].detach() for at, name in fit.step.held}
         for view, tensor in zip(graph.inputs, tensors, strict=False):
             sources[view.value] = tensor.detach()
         learnt = [held[name] for name in passes.parameters]

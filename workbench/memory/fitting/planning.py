@@ -223,7 +223,7 @@ def step_of(
         for at, value in enumerate(graph.values)
         if value.name and value.origin != "input"
     )
-    sources = {at: named[key] for at, key in held} | dict(graph.written_down)
+    sources = {at: named[key] for at, key in held} | dict(graph.literals)
     bases = bases_of(graph, sources)
 
     chosen = choose("optimizer", optimizer, OPTIMIZERS)

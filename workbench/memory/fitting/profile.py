@@ -118,7 +118,7 @@ def _operands(
         memory = torch.full((reach,), int(takes_pivots(operator.function)), dtype=dtype)
         if dtype.is_floating_point or dtype.is_complex:
             (torch.view_as_real(memory) if dtype.is_complex else memory).uniform_()
-        written = graph.written_down.get(view.value)
+        written = graph.literals.get(view.value)
         operands[view.value] = placed(memory, base) if written is None else written
     return operands
 

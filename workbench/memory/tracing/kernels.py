@@ -33,7 +33,9 @@ class KernelRecorder(Recorder):  # type: ignore[no-untyped-call]
         others: Mapping[str, Tensor],
     ) -> None:
         super().__init__(parameters, inputs, others=others)
-        self._forms: dict[str, list[Any]] = {}  # of results, by operator and forms of operands
+        self._forms: dict[
+            str, list[Any]
+        ] = {}  # forms of results, by operator and forms of operands
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -71,7 +73,7 @@ class KernelRecorder(Recorder):  # type: ignore[no-untyped-call]
         storages = [storage for storage, at in self._held.values() if at not in graph.outside]
         if _are_held(storages):
             gc.collect()
-        if unnamed - graph.written_down.keys() or _are_held(storages):
+        if unnamed - graph.literals.keys() or _are_held(storages):
             raise UserError(
                 f"{name} keeps a tensor of its forward pass, in a list, a cache or another object, "
                 "which a traced pass does not do: return it, or keep it in a buffer and write it "
