@@ -109,7 +109,7 @@ MORE: dict[Made, list[dict[str, Any]]] = {
     ],
     edgegossip.Setup: [{"uplink_bps": 0}, {"batch_size": 0}],
     Problem: [{"batch": 0}],
-    Chain: [{"batch": 0}, {"bits": 0}, {"gradient_bits": 24}],
+    Chain: [{"batch": 0}, {"bits": 0}, {"bits": 24}],
     Pool: [{"nodes": (Node(1e9), 1e9)}],
     olpb.Setup: [{name: 0} for name in ("levels", "modules", "evaluate_every")],
     System: [

@@ -91,8 +91,7 @@ def chains(
 ) -> Chain:
     """Any legal chain of a problem."""
     tiers = draw(st.lists(st.sampled_from(TIERS), min_size=problem.layers, max_size=problem.layers))
-    of_value = st.sampled_from(bits)
-    return Chain(tuple(tiers), problem.batch, draw(of_value), draw(of_value))
+    return Chain(tuple(tiers), problem.batch, draw(st.sampled_from(bits)))
 
 
 def choice_of(policy: Hybrid) -> Choice:

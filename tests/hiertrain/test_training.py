@@ -193,17 +193,14 @@ class TestQuantised:
     SETUP = setup_of("lenet5", 5, 8, (1, 28, 28))
     CUT = ("edge",) * 2 + ("cloud",) * 3
 
-    def far(self, bits: int | None, gradient_bits: int | None = None) -> float:
-        policy = Chain(self.CUT, 8, bits, gradient_bits)
+    def far(self, bits: int | None) -> float:
+        policy = Chain(self.CUT, 8, bits)
         return float((learnt(self.SETUP, policy) - alone(self.SETUP)).abs().max())
 
     def test_fewer_bits_are_further_off(self) -> None:
         assert self.far(None) == pytest.approx(0, abs=1e-5)
         assert self.far(32) == self.far(None)
         assert self.far(None) < self.far(16) < self.far(8) < self.far(2)
-
-    def test_gradients_too_unless_told_otherwise(self) -> None:
-        assert self.far(4) == self.far(4, 4) != self.far(4, 32)
 
     def test_only_between_edge_and_cloud(self) -> None:
         far = learnt(self.SETUP, Chain(("device",) * 2 + ("cloud",) * 3, 8, 2))

@@ -436,7 +436,7 @@ class ChainWorker(Worker):
     def _pass_on(self, context: Context, topic: str, tensors: Any, to: str, cut: int) -> None:
         """Send features of layer `cut`, or their gradient, to a tier."""
         back = topic == "gradient"
-        if (bits := self.policy.bits_between(self.role.tier, to, back=back)) < 32:
+        if (bits := self.policy.bits_between(self.role.tier, to)) < 32:
             tensors = self.learner.quantise(tensors, bits)
         size_bytes = self.policy.crossing_bytes(self.problem, cut, back=back)
         self.send(context, self.team[to], topic, tensors, size_bytes)

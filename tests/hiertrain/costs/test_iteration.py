@@ -85,8 +85,7 @@ def test_hybrid_iteration_is_what_the_equations_say(problem: Problem, data: st.D
 @given(problem=problems(max_layers=8, max_batch=20), data=st.data())
 def test_chain_iteration_is_the_walk_forth_and_back(problem: Problem, data: st.DataObject) -> None:
     policy = data.draw(chains(problem))
-    bits = policy.bits or 32
-    expected_s = oracle.chain_s(given_of(problem), policy.tiers, bits, policy.gradient_bits or bits)
+    expected_s = oracle.chain_s(given_of(problem), policy.tiers, *[policy.bits or 32] * 2)
     assert iteration(problem, policy).total_s == pytest.approx(expected_s, rel=RELATIVE)
 
 

@@ -72,13 +72,12 @@ def shortest_path(problem: Problem, allowed: Sequence[str]) -> Chain:
     return Chain(tiers, batch)
 
 
-def jalad(problem: Problem, bits: int = BITS, gradient_bits: int | None = None) -> Chain:
+def jalad(problem: Problem, bits: int = BITS) -> Chain:
     """Fastest single cut between edge and cloud, with quantised features (Li et al. 2018).
 
     Of several such, the one that leaves most layers to the cloud. Layers up to the cut are the
-    edge's, the others the cloud's; the samples go to the tier of layer 1. Features take `bits` a
-    value (the paper's c), gradients `gradient_bits`: None for as many, 32 for gradients as they
-    are.
+    edge's, the others the cloud's; the samples go to the tier of layer 1. Features and gradients
+    take `bits` a value (the paper's c).
 
     Deviation: JALAD is made for inference, and the paper does not say how its gradients travel.
     Quantising them as well is our reading: as they are, they would take four times as long as the
@@ -92,7 +91,7 @@ def jalad(problem: Problem, bits: int = BITS, gradient_bits: int | None = None) 
     """
     layers, batch = problem.layers, problem.batch
     chains = [
-        Chain(("edge",) * cut + ("cloud",) * (layers - cut), batch, bits, gradient_bits)
+        Chain(("edge",) * cut + ("cloud",) * (layers - cut), batch, bits)
         for cut in range(layers + 1)
     ]
     return min(chains, key=lambda chain: iteration(problem, chain).total_s)

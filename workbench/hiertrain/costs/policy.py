@@ -160,16 +160,13 @@ class Chain(Policy):
     batch
         Samples per iteration, B.
     bits
-        Bits per value of the features that pass between edge and cloud, 1 to 16; 32 or None for
-        values as they are.
-    gradient_bits
-        The same for the gradients that come back there; None for as many as `bits`.
+        Bits per value of features and gradients that pass between edge and cloud, 1 to 16; 32 or
+        None for values as they are.
     """
 
     tiers: tuple[str, ...]
     batch: int
     bits: int | None = None
-    gradient_bits: int | None = None
 
     def __post_init__(self) -> None:
         tiers = listed("tiers", self.tiers, "name one tier per layer, at least one layer")
@@ -180,10 +177,8 @@ class Chain(Policy):
             if tier not in TIERS:
                 raise UserError(f"layer {layer} is on {tier!r}; the tiers are {', '.join(TIERS)}")
         object.__setattr__(self, "batch", check_whole("batch", self.batch, 1))
-        for name in ("bits", "gradient_bits"):
-            bits = getattr(self, name)
-            if bits is not None and whole(bits) not in (*range(1, 17), 32):
-                raise UserError(f"{name} is {bits}; values take 1 to 16 bits, or 32 as they are")
+        if self.bits is not None and whole(self.bits) not in (*range(1, 17), 32):
+            raise UserError(f"bits is {self.bits}; values take 1 to 16 bits, or 32 as they are")
 
     @property
     def batch_size(self) -> int:
@@ -221,11 +216,9 @@ class Chain(Policy):
         pairs = zip(self.tiers, values, strict=True)
         return sum(float(value) for holder, value in pairs if holder == tier)
 
-    def bits_between(self, a: str, b: str, *, back: bool = False) -> int:
-        """Bits per value of features, or of gradients coming `back`; 32 for values as they are."""
-        if {a, b} != {"edge", "cloud"}:
-            return 32
-        return (self.gradient_bits if back else None) or self.bits or 32
+    def bits_between(self, a: str, b: str) -> int:
+        """Bits per value of features and gradients; 32 for values as they are."""
+        return self.bits or 32 if {a, b} == {"edge", "cloud"} else 32
 
     def crossing_bytes(self, problem: Problem, layer: int, *, back: bool = False) -> float:
         """Bytes of the batch's features that pass from `layer` to the next; 0 within a tier.
@@ -234,5 +227,5 @@ class Chain(Policy):
         """
         a, b = self.tiers[layer - 1 : layer + 1]
         by_layer = problem.gradient_bytes if back else problem.output_bytes
-        share = self.bits_between(a, b, back=back) / 32
+        share = self.bits_between(a, b) / 32
         return float(self.batch * by_layer[layer - 1] * share) if a != b else 0.0

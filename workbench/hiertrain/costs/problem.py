@@ -182,8 +182,8 @@ def _by_tier(
     name: str, values: Mapping[str, ArrayLike], columns: int | None = None
 ) -> Mapping[str, FloatArray]:
     if not isinstance(values, Mapping) or set(values) != set(TIERS):
-        given = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
-        raise UserError(f"{name} is for {given}; map each of {', '.join(TIERS)} to its seconds")
+        names = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
+        raise UserError(f"{name} is for {names}; map each of {', '.join(TIERS)} to its seconds")
     return {tier: check_layers(f"{name} of {tier}", values[tier], columns) for tier in TIERS}
 
 
