@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.clusters import Cluster, Link, Node
 from workbench.hiertrain.costs import (
@@ -38,8 +38,7 @@ from workbench.utils.checks import UserError, check_name
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
-Direction = Literal["forward", "backward"]
-DIRECTIONS: tuple[Direction, ...] = ("forward", "backward")
+PASSES = ("forward", "backward")
 SHARING = ("none", "interfaces")
 SOURCE = "samples"
 
@@ -140,17 +139,17 @@ class Worker:
         self,
         context: Context,
         work: Callable[[], Any],
-        direction: Direction,
+        lane: str,
         layers: tuple[int, int],
         samples: int,
     ) -> Any:
         first, last = layers
         own = self.role.share * samples
-        spans_s = self.problem.span_s[DIRECTIONS.index(direction), TIERS.index(self.role.tier)]
+        spans_s = self.problem.span_s[PASSES.index(lane), TIERS.index(self.role.tier)]
         return await context.compute(
             work,
             cost_s=float(own * spans_s[first - 1, last]),
-            lane=direction,
+            lane=lane,
             label=f"layers {first}-{last}, {own:g} samples",
         )
 
