@@ -62,6 +62,15 @@ def system_of(module: str) -> str | None:
     return parts[1] if len(parts) > 1 and parts[1] in SYSTEMS else None
 
 
+def rooms_of(system: str) -> set[str]:
+    """Modules and packages of a system; a folder that is left of an earlier version is neither."""
+    return {
+        path.stem
+        for path in (PACKAGE / system).iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+
+
 def test_systems_are_found() -> None:
     assert {"dynacomm", "hiertrain", "edgegossip", "dlion", "olpb"} <= set(SYSTEMS)
 
@@ -76,11 +85,7 @@ def test_no_import_circles() -> None:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_system_has_the_same_rooms(system: str) -> None:
-    entries = {
-        path.stem
-        for path in (PACKAGE / system).iterdir()
-        if path.suffix == ".py" or (path / "__init__.py").exists()
-    }
+    entries = rooms_of(system)
     assert entries >= ROOMS | {"__init__"}
     assert len(entries & REGISTRIES.keys()) == 1
     assert len(entries) <= MOST_ENTRIES
@@ -146,7 +151,7 @@ def test_the_order_within_a_paper(system: str) -> None:
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_system_has_the_names_that_the_contributing_guide_lists(system: str) -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    rooms = {path.stem for path in (PACKAGE / system).iterdir()} & REGISTRIES.keys()
+    rooms = rooms_of(system) & REGISTRIES.keys()
     registries = {f".{room}": (REGISTRIES[room],) for room in rooms}
     for module, names in {**registries, **ASKED}.items():
         there = import_module(f"workbench.{system}{module}")
