@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.profiles.modules import DataDependent, Functional, Siamese
 from workbench.profiles import UntraceableError, measure_layer_times, profile_model, stopwatch
-from workbench.zoo import build, googlenet, resnet
+from workbench.zoo import blocks, build, inception, resnet
 
 
 class FlopClock:
@@ -43,9 +43,9 @@ MODULES: dict[str, tuple[str | nn.Module, tuple[int, ...] | tuple[tuple[int, ...
     "lenet5": ("lenet5", (1, 28, 28)),
     "branches": (
         nn.Sequential(
-            googlenet.ConvNorm(3, 8, 3),
-            googlenet.Inception(8, 2, (3, 4), (2, 3), 5),
-            googlenet.Inception(14, 2, (3, 4), (2, 3), 5),
+            blocks.conv_norm(3, 8, 3, relu=nn.ReLU()),
+            inception.Inception(8, 2, (3, 4), (2, 3), 5),
+            inception.Inception(14, 2, (3, 4), (2, 3), 5),
         ),
         (3, 8, 8),
     ),
