@@ -261,6 +261,28 @@ def test_a_pass_that_waits_counts() -> None:
     step(ours, x, y)
 
 
+@pytest.mark.parametrize(
+    ("look", "error", "where"),
+    [
+        (lambda model: model[0], TypeError, r"model\.plain\[…\]"),
+        (lambda model: model[:2], TypeError, r"model\.plain\[…\]"),
+        (list, TypeError, r"model\.plain"),
+        (len, TypeError, r"len\(model\.plain\)"),
+        (lambda model: model.append(nn.Tanh()), AttributeError, r"model\.plain\.append"),
+    ],
+)
+def test_what_only_the_plain_module_has_is_refused_with_its_place(
+    look: Callable[[Any], object], error: type[Exception], where: str
+) -> None:
+    model = memory.fit(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), torch.randn(8, 4), "1MB")
+    with pytest.raises(error, match=where):
+        look(model)
+    assert model
+    assert not hasattr(model, "append")
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        model.nothing  # noqa: B018
+
+
 def test_inputs_that_need_gradients() -> None:
     module, x, y = made("perceptron")
     x.requires_grad_()

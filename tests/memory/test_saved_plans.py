@@ -57,6 +57,19 @@ def test_a_loaded_plan_trains_as_the_module_and_measures_nothing(
     assert "recomputing took" in repr(there.fit)
 
 
+def test_a_plan_of_a_recurrent_module_loads_whatever_was_traced_before(tmp_path: Path) -> None:
+    module, x = nn.LSTM(8, 12, batch_first=True), torch.randn(4, 6, 8)
+    first, later = (memory.fit(module, x, "1MB") for _ in range(2))
+    assert first.fit.step.profile.digest == later.fit.step.profile.digest
+    later.fit.save(tmp_path / "plan.json")
+    code = (
+        "import torch; from workbench import memory\n"
+        "module = torch.nn.LSTM(8, 12, batch_first=True)\n"
+        f"memory.load_fit({str(tmp_path / 'plan.json')!r}, module, torch.randn(4, 6, 8))"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
 @pytest.mark.parametrize(
     ("module", "x"),
     [

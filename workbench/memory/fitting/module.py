@@ -82,6 +82,27 @@ class Fitted(nn.Module):
         """Load into the plain module."""
         return self.plain.load_state_dict(*args, **kwargs)
 
+    def __getattr__(self, name: str) -> Any:
+        """Refuse attributes and methods of the plain module, and say where they are."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if "_plans" in vars(self) and hasattr(self.plain, name):
+                raise AttributeError(self._elsewhere(name, f".{name}")) from None
+            raise
+
+    def __getitem__(self, key: Any) -> Any:
+        """Refuse parts by number or key, and say where they are."""
+        raise TypeError(self._elsewhere("parts by number or name", "[…]"))
+
+    def __len__(self) -> int:
+        """Refuse to count parts, and say where they are."""
+        raise TypeError(self._elsewhere("length", ", as in len(model.plain)"))
+
+    def __bool__(self) -> bool:
+        """Return true, as for a module without a length."""
+        return True
+
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuse attributes of the plain module, which would not see them change here."""
         if name not in vars(self) and "_plans" in vars(self) and name in vars(self.plain):
@@ -90,6 +111,10 @@ class Fitted(nn.Module):
                 f"it there, as in model.plain.{name} = …"
             )
         super().__setattr__(name, value)
+
+    def _elsewhere(self, what: str, where: str) -> str:
+        name = type(self.plain).__name__
+        return f"{name} within a budget has no {what}; the plain one has: use model.plain{where}"
 
 
 class Plans:

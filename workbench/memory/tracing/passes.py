@@ -99,7 +99,7 @@ def trace_passes(
     does, and ValueError where a traced pass is not the module's own.
     """
     leaves, tree = tree_flatten((args, dict(kwargs)))
-    mode = FakeTensorMode()
+    mode = _fake_mode(module)
     with mode:
         copied = copied_with(name, module, faked)
         fakes = [
@@ -164,6 +164,17 @@ def trace_passes(
     recorder.refuse_kept(name, recorded)
     graph = _with_own_memory(recorded, dict(enumerate(strides, first)))
     return Passes(graph, returned, used, reached.parameters, reached.inputs)
+
+
+def _fake_mode(module: nn.Module) -> FakeTensorMode:
+    """A mode in which an LSTM's kernel gives the same results each time.
+
+    Two of them are one tensor, which PyTorch forgets where it caches their forms.
+    """
+    mode = FakeTensorMode()
+    if any(isinstance(part, nn.RNNBase) for part in module.modules()):
+        mode.cache_enabled = False
+    return mode
 
 
 def _aliases(module: nn.Module, held: Mapping[str, Tensor]) -> Mapping[str, str]:
