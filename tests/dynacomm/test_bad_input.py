@@ -13,7 +13,7 @@ import pytest
 from tests.dynacomm.trainings import LENET
 from tests.refusals import refusals
 from workbench.clusters import Link
-from workbench.dynacomm import LayerCosts, Plan, iteration, layer_costs
+from workbench.dynacomm import LayerCosts, Plan, iteration, layer_costs, timeline
 from workbench.dynacomm.paper.testbed import variant
 from workbench.dynacomm.programs import Job
 from workbench.dynacomm.training import PlanOptions, train
@@ -24,7 +24,7 @@ ORDER = "where order counts"
 
 CUTS: dict[str, list[Any]] = {
     ORDER: [{1, 2}],
-    "must be whole": [("a",), (math.nan,), (math.inf,), (1.5,), np.array([[1, 2]])],
+    "must be whole": [("a",), (math.nan,), (math.inf,), (1.5,), (True,), np.array([[1, 2]])],
     "must be increasing layer numbers from 1 on": [(2, 1), (1, 1), (0,), (-1, 1)],
 }
 test_plan = refusals(Plan, {}, {"forward_cuts": CUTS, "backward_cuts": CUTS})
@@ -68,6 +68,31 @@ test_plan_options = refusals(
         "planning_s": {"planning_s is": [-1, math.nan, math.inf, "long"]},
     },
 )
+
+
+@pytest.mark.parametrize("function", [iteration, timeline])
+def test_other_objects_are_refused(function: Any) -> None:
+    with pytest.raises(TypeError, match="plan is 'dynacomm'; give a Plan, such as PLANNERS"):
+        function(COSTS, "dynacomm")
+    with pytest.raises(TypeError, match="costs is None; give LayerCosts, such as layer_costs"):
+        function(None, Plan())
+
+
+test_not_what_costs_are_made_of = refusals(
+    layer_costs,
+    {"profile": LENET.profile, "times": LENET.times, "link": Link(1e6)},
+    {
+        "profile": {"profile is 'lenet5'; give profile_model": ["lenet5"]},
+        "times": {"times is None; give LayerTimes": [None]},
+        "link": {"link is 1000000.0; give a clusters.Link": [1e6]},
+    },
+    TypeError,
+)
+
+
+def test_no_nodes_are_made_of_workers_that_cannot_train() -> None:
+    with pytest.raises(ValueError, match="1000000000 workers cannot share"):
+        replace(LENET, workers=10**9).programs()
 
 
 def test_numpys_cuts_are_legal() -> None:

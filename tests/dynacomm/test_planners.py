@@ -137,6 +137,13 @@ def test_dynacomm_stays_optimal_at_full_size(layers: int, overhead_s: float) -> 
     assert ours.backward_s == pytest.approx(printed.backward_s, rel=RELATIVE)
 
 
+def test_rounding_adds_no_transmission() -> None:
+    """Sums of tenths: with one cut as fast as with two, but for their last bits."""
+    tenths = ([0.2, 0.1, 0.2], [0.1, 0.1, 0.1], [0.3, 0.3, 0.3], [0.1, 0.1, 0.1])
+    costs = LayerCosts(*tenths, overhead_s=0.0)
+    assert PLANNERS["dynacomm"](costs).forward_cuts == (2,)
+
+
 @given(costs=layer_costs(max_layers=9))
 def test_dynacomm_sends_no_more_often_than_any_plan_as_fast(costs: LayerCosts) -> None:
     cuts = PLANNERS["dynacomm"](costs).forward_cuts

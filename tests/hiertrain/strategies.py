@@ -1,5 +1,6 @@
 """Random problems and policies, the awkward ones included."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,7 +32,7 @@ def problems(
 ) -> Problem:
     """Problems of 1 to `max_layers` layers; a byte takes from 1e-4 to 1e3 seconds."""
     layers = draw(st.integers(1, max_layers))
-    bandwidths = st.floats(8e-3, 8e4) if bandwidths is None else bandwidths
+    bandwidths = st.floats(8e-3, 8e4) | st.just(math.inf) if bandwidths is None else bandwidths
 
     def vector() -> list[float]:
         return draw(st.lists(numbers, min_size=layers, max_size=layers))
@@ -53,7 +54,7 @@ def exact_problems(max_layers: int, max_batch: int) -> st.SearchStrategy[Problem
         max_layers,
         max_batch,
         numbers=st.integers(0, 3).map(float),
-        bandwidths=st.sampled_from([4.0, 8.0, 16.0]),
+        bandwidths=st.sampled_from([4.0, 8.0, 16.0, math.inf]),
         overheads=st.sampled_from([0.0, 1.0]),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -165,6 +166,15 @@ def test_features_travel_in_a_few_bits_between_edge_and_cloud_only() -> None:
     }
 
 
+def test_latency_delays_requests_too() -> None:
+    """The cost model has one latency, of the samples; the simulation that of their request, too."""
+    late = replace(
+        SMALL, links={pair: replace(link, latency_s=0.5) for pair, link in LINKS.items()}
+    )
+    policy = Chain(("edge",) * 3, 8)
+    assert run(late, policy, 2).end_s == pytest.approx(2 * (iteration(late, policy).total_s + 0.5))
+
+
 def test_shared_interfaces_are_shared() -> None:
     """The device sends to edge and cloud at once, over 8 Mbit/s; the cloud's path has 2 of them."""
     policy = Hybrid(("cloud", "device", "edge"), m_s=0, m_l=1, b_o=4, b_s=0, b_l=4)
@@ -180,7 +190,11 @@ def test_shared_interfaces_are_shared() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match="iterations is 0"):
-        programs_of(SMALL, Hybrid(TIERS, 0, 0, 8, 0, 0), 0)
+    alone = Hybrid(TIERS, 0, 0, 8, 0, 0)
+    for iterations in (0, 1.5, None):
+        with pytest.raises(ValueError, match=f"iterations is {iterations}"):
+            programs_of(SMALL, alone, iterations)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="policy is 'hiertrain'; give a Hybrid or a Chain"):
+        programs_of(SMALL, "hiertrain", 1)  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="Did you mean 'interfaces'"):
         cluster_of(SMALL, "interface")

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from workbench.clusters import Link
 from workbench.profiles import LayerTimes, ModelProfile
 from workbench.runtime.trace import Span, Trace
-from workbench.utils.checks import UserError, check_layers, check_range, listed
+from workbench.utils.checks import UserError, check_kind, check_layers, check_range, listed
 
 FloatArray = NDArray[np.float64]
 VECTORS = ("pull_s", "forward_s", "backward_s", "push_s")
@@ -49,7 +49,7 @@ class Plan:
                 cuts = tuple(map(int, numbers))
             except (TypeError, ValueError, OverflowError):  # text, not finite
                 cuts = ()
-            if cuts != numbers:
+            if cuts != numbers or any(isinstance(number, bool) for number in numbers):
                 raise UserError(f"{name} {numbers} are layer numbers; they must be whole")
             if any(low >= high for low, high in pairwise((0, *cuts))):
                 raise UserError(
@@ -231,10 +231,16 @@ def iteration(costs: LayerCosts, plan: Plan) -> Iteration:
 
     A plan that cuts behind a layer that the model does not have is a ValueError.
     """
-    plan.check(costs.layers)
+    _check(costs, plan)
     return Iteration(
         _phase(costs.forward, plan.forward_cuts), _phase(costs.backward, plan.backward_cuts)
     )
+
+
+def _check(costs: LayerCosts, plan: Plan) -> None:
+    check_kind("costs", costs, LayerCosts, "LayerCosts, such as layer_costs(...) makes")
+    check_kind("plan", plan, Plan, "a Plan, such as PLANNERS['dynacomm'](costs) makes")
+    plan.check(costs.layers)
 
 
 def _phase(direction: Direction, cuts: Sequence[int]) -> Phase:
@@ -251,7 +257,7 @@ def timeline(costs: LayerCosts, plan: Plan, node: str = "worker") -> Trace:
     Lanes are ``pull``, ``forward``, ``backward``, ``push``; every step starts as soon as Eqs.
     (1)-(7) allow, so the trace ends at ``iteration(costs, plan).total_s``.
     """
-    plan.check(costs.layers)
+    _check(costs, plan)
     spans: list[Span] = []
     pull_end_s, compute_end_s = 0.0, 0.0
     for first, last in runs(plan.forward_cuts, costs.layers):
@@ -283,8 +289,9 @@ def layer_costs(profile: ModelProfile, times: LayerTimes, link: Link) -> LayerCo
 
     `profile` has the bytes of every layer (`workbench.profiles.profile_model`), `times` the seconds
     of the same layers at a batch size, else it is a ValueError; `link` leads to the servers and
-    back.
+    back. Where its bandwidth changes over time, each layer takes what it takes from 0 s on.
     """
+    check_kind("link", link, Link, "a clusters.Link, such as Link(1e9)")
     check_same_layers(profile, times)
     transfer_s = [link.transfer_s(sizes) for sizes in profile.tensor_bytes]
     return LayerCosts(
@@ -298,6 +305,8 @@ def layer_costs(profile: ModelProfile, times: LayerTimes, link: Link) -> LayerCo
 
 def check_same_layers(profile: ModelProfile, times: LayerTimes) -> None:
     """Refuse a profile and times of different models."""
+    check_kind("profile", profile, ModelProfile, "profile_model(name or module)")
+    check_kind("times", times, LayerTimes, "LayerTimes, as by measure_layer_times")
     if profile.layers != times.layers:
         raise UserError(
             f"profile of {profile.name} ({len(profile)} layers) and times of {times.name} "

@@ -191,7 +191,9 @@ def optimal_cuts(direction: Direction) -> tuple[int, ...]:
             cuts = segmented
             high_s = min(deadline_s, direction.duration_s(cuts))
         deadline_s = low_s + (high_s - low_s) / 2
-    return tuple(cuts)
+    # Of plans that differ by the rounding of sums, the one of the fewest transmissions.
+    fewest, _ = longest_segments(direction, high_s * (1 + TOLERANCE))
+    return tuple(cuts if fewest is None else fewest)
 
 
 def longest_segments(direction: Direction, deadline_s: float) -> tuple[list[int] | None, float]:

@@ -128,7 +128,9 @@ class Setup(training.Setup):
             raise UserError(f"link is {self.link!r}; give a clusters.Link")
         instead = "give one number for each worker, such as (1.0, 0.5)"
         object.__setattr__(self, "speeds", listed("speeds", self.speeds, instead))
-        if self.speeds and len(self.speeds) != self.workers:
+        if not self.speeds:
+            return
+        if len(self.speeds) != self.workers:
             raise UserError(
                 f"speeds has {len(self.speeds)} numbers for {self.workers} workers; give one "
                 "each, or none"

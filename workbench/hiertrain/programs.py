@@ -33,7 +33,7 @@ from workbench.hiertrain.costs import (
 )
 from workbench.hiertrain.learning import Learner
 from workbench.runtime import Message
-from workbench.utils.checks import UserError, check_name
+from workbench.utils.checks import check_kind, check_name, check_truth, check_whole
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
@@ -488,17 +488,19 @@ def programs_of(
         Whether workers of a `Hybrid` wait for each other after each phase of Eqs. (5)-(11), as the
         paper's procedure has it (IV-B): an iteration then takes what the cost model says. Without,
         whoever is done goes on, which is never slower. Under a `Chain` nothing overlaps anyway.
+        Requests of samples and barriers have no bytes; the latency of a link delays them, too,
+        which the cost model leaves out.
     learners
         Of device, edge and cloud; without these and `samples` only bytes move.
     """
     check_name("sharing", sharing, SHARING)
+    check_truth("barriers", barriers)
+    check_kind("policy", policy, Policy, "a Hybrid or a Chain")  # type: ignore[type-abstract]
     policy.check(problem)
-    if iterations < 1:
-        raise UserError(f"iterations is {iterations}; there is at least one")
     return tier_programs(
         [(problem, 1.0)],
         policy,
-        iterations,
+        check_whole("iterations", iterations, 1),
         range(len(TIERS)),
         sources=[0 if sharing == "interfaces" else len(TIERS)],
         barriers=barriers,

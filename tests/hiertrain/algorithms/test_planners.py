@@ -1,5 +1,6 @@
 """Every planner through the same suite; HierTrain against brute force and the paper's loop."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -74,6 +75,21 @@ def test_hiertrain_is_as_fast_as_brute_force(problem: Problem) -> None:
         for choice in oracle.all_hybrids(problem.layers, problem.batch)
     )
     assert total_s(problem, hiertrain(problem)) == pytest.approx(best_s, rel=RELATIVE)
+
+
+@pytest.mark.parametrize("output_bytes", [0.0, 1.0])
+def test_hiertrain_counts_overheads_of_infinitely_fast_links(output_bytes: float) -> None:
+    """The device is slowest, but nothing that saves its computation is worth a message."""
+    problem = Problem(
+        layer_s={"device": [(1, 1)] * 2, "edge": [(0, 0)] * 2, "cloud": [(0, 0)] * 2},
+        update_s={tier: [0, 0] for tier in TIERS},
+        param_bytes=[1, 1],
+        output_bytes=[output_bytes] * 2,
+        sample_bytes=1,
+        links={pair: Link(math.inf, 100.0) for pair in PAIRS},
+        batch=4,
+    )
+    assert hiertrain(problem) == Hybrid(("device", "edge", "cloud"), 0, 0, 4, 0, 0)
 
 
 def preference(choice: oracle.Choice) -> tuple[int, ...]:

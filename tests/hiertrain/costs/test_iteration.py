@@ -101,3 +101,9 @@ test_policy_that_does_not_fit = refusals(
         }
     },
 )
+test_not_a_policy = refusals(
+    partial(iteration, PROBLEM),
+    {"policy": Chain(("edge",) * 3, 6)},
+    {"policy": {"policy is .*; give a Hybrid or a Chain": ["hiertrain", None]}},
+    TypeError,
+)

@@ -76,13 +76,19 @@ test_problem_refused = refusals(
         },
         "output_bytes": {"output_bytes of layer 2 is inf": [[1, INFINITE]]},
         "sample_bytes": {"sample_bytes is": [-1, INFINITE]},
+        "batch": {"batch is 1000000; it must be at most 100000": [10**6]},
         "links": {
             "between edge and cloud has more than a constant bandwidth": linked(
                 Link([(0, 1e6), (5, 2e6)]), Link(1e6, tensor_s=0.1)
             ),
             "lacks the link between edge and cloud; device and": [{("device", "edge"): Link(1)}],
             "twice; it is the same both": [LINKS | {("cloud", "edge"): Link(1)}],
-            "links is .*; map pairs of tiers to links": [5e6, dict.fromkeys(LINKS, 5e6)],
+            "links is .*; map pairs of tiers to links": [
+                5e6,
+                dict.fromkeys(LINKS, 5e6),
+                {"edge": Link(1)},
+                {("device", "edge", "cloud"): Link(1)},
+            ],
             "no link between 'fog' and 'edge'": [LINKS | {("fog", "edge"): Link(1)}],
         },
     },
@@ -148,10 +154,30 @@ test_problem_of_flops_refused = refusals(
     {"profile": profile_model("lenet5"), "flops_per_s": SPEEDS} | WAYS,
     {
         "flops_per_s": {
-            "layer_s is for edge; map each of device": [{"edge": 1e9}],
+            "flops_per_s is for .*; map each of device, edge, cloud to its FLOP/s": [
+                {"edge": 1e9},
+                1e9,
+                None,
+            ],
             "flops_per_s is": [SPEEDS | {"edge": "fast"}, SPEEDS | {"edge": 0}],
         },
-        "device_edge_bps": {"bandwidth_bps is": [0]},
+        "device_edge_bps": {"bandwidth_bps is": [0], "device_edge_bps is .*a number": [None, "5"]},
+        "edge_cloud_bps": {"edge_cloud_bps is .*; give a number": [None]},
         "batch": {"batch is 0": [0]},
     },
 )
+test_problem_of_no_profile_refused = refusals(
+    problem_of,
+    {"profile": profile_model("lenet5"), "flops_per_s": SPEEDS} | WAYS,
+    {"profile": {"profile is .*; give profile_model": ["lenet5", None]}},
+    TypeError,
+)
+
+
+def test_times_that_are_not_of_the_tiers_are_refused() -> None:
+    profile = profile_model("lenet5")
+    times = LayerTimes.from_flops(profile, flops_per_s=1e9, batch_size=1)
+    with pytest.raises(ValueError, match="map each of device, edge, cloud to its LayerTimes"):
+        problem_of_times(profile, times, **WAYS)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"times of device is 1\.0; give LayerTimes"):
+        problem_of_times(profile, dict.fromkeys(TIERS, 1.0), **WAYS)  # type: ignore[arg-type]

@@ -165,6 +165,18 @@ def test_one_device_is_as_it_is() -> None:
     assert as_one([(problem, 1.0)]) is problem
 
 
-def test_shares_that_do_not_sum_to_all_samples_are_refused() -> None:
+def test_infinitely_fast_links_of_several_devices_take_no_time() -> None:
+    problem = as_one(
+        [(replace(problem_of(2e6), links=dict.fromkeys(LINKS, Link(math.inf))), 0.5)] * 2
+    )
+    on_devices = iteration(problem, Chain(("device",), 8))
+    assert on_devices.total_s == pytest.approx(8 / 2 * 1.0)
+
+
+def test_devices_that_are_not_one_team_are_refused() -> None:
     with pytest.raises(UserError, match="devices hold 2 of the samples"):
         as_one([(problem_of(), 0.5)] * 4)
+    with pytest.raises(UserError, match="share is 2; it must be from 0 to 1 of all samples"):
+        as_one([(problem_of(), 2), (problem_of(), -1)])
+    with pytest.raises(UserError, match="devices are of other layers or batches"):
+        as_one([(problem_of(), 0.5), (replace(problem_of(), batch=9), 0.5)])

@@ -204,8 +204,7 @@ def all_tasks(problem: Problem) -> Tasks:
         sizes: FloatArray | float, a: IntArray | int, b: IntArray
     ) -> tuple[FloatArray, FloatArray]:
         """Seconds per sample and once; a message without bytes is not sent."""
-        slope_s = sizes * byte_s[a, b]
-        return slope_s, np.where(slope_s > 0, once_s[a, b], 0.0)
+        return sizes * byte_s[a, b], np.where(np.greater(sizes, 0), once_s[a, b], 0.0)
 
     features, gradients = (  # a task of no layers hands on nothing
         np.concatenate([[0.0], sizes]) for sizes in (problem.output_bytes, problem.gradient_bytes)
@@ -234,9 +233,10 @@ def all_tasks(problem: Problem) -> Tasks:
     ]
     workers, lasts = np.stack([o, s, l]), np.stack([np.full_like(m_s, layers), m_s, m_l])
     hubs = np.array([TIERS.index(problem.hub(names[0])) for names in ORDERS])[order]
-    averaged_s = problem.param_sum_bytes[lasts] * _between(problem.averaging_link)[workers, hubs]
+    averaged_bytes = problem.param_sum_bytes[lasts]
+    averaged_s = averaged_bytes * _between(problem.averaging_link)[workers, hubs]
     once = _between(problem.averaging_link, once=True)[workers, hubs]
-    exchange_s = 2 * (averaged_s + np.where(averaged_s > 0, once, 0.0)).max(axis=0)
+    exchange_s = 2 * (averaged_s + np.where(averaged_bytes > 0, once, 0.0)).max(axis=0)
     fixed_s = problem.batch * (f_3 + g_3) + problem.update_sum_s[workers, lasts].max(axis=0)
     return Tasks(order, m_s, m_l, np.stack(slope_s, 1), np.stack(setup_s, 1), fixed_s + exchange_s)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem
+from workbench.utils.checks import check_kind
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ def iteration(problem: Problem, policy: Policy) -> Iteration:
     >>> round(iteration(problem, Chain(("edge",) * 5, batch=32)).total_s, 3)
     0.168
     """
+    check_kind("problem", problem, Problem, "a Problem, such as problem_of(...) makes")
+    check_kind("policy", policy, Policy, "a Hybrid or a Chain, such as PLANNERS['hiertrain'] makes")  # type: ignore[type-abstract]
     policy.check(problem)
     if isinstance(policy, Hybrid):
         return _hybrid(problem, policy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.clusters import Link, Schedule
-from workbench.utils.checks import NOT_NEGATIVE, UserError, check_kind, check_layers, check_whole
+from workbench.utils.checks import (
+    NOT_NEGATIVE,
+    UserError,
+    at_least,
+    check_kind,
+    check_layers,
+    check_number,
+    check_range,
+)
 
 if TYPE_CHECKING:
     from workbench.profiles import LayerTimes, ModelProfile
@@ -23,6 +32,8 @@ TIERS = ("device", "edge", "cloud")
 SERVERS = TIERS[1:]
 PAIRS: tuple[Pair, ...] = (("device", "edge"), ("edge", "cloud"), ("device", "cloud"))
 EXAMPLE = "{('device', 'edge'): Link(5e6), ...}"
+MOST_SAMPLES = 100_000
+"""Samples of a batch at most: planners try every way to share them out."""
 
 
 class Averaging(NamedTuple):
@@ -66,7 +77,7 @@ class Problem:
         Bandwidth, overhead and latency count, and are constant. A message of no bytes is not sent.
         Deviation: Eq. (4) has neither overhead nor latency; 0 is the paper's model.
     batch
-        Samples per iteration.
+        Samples per iteration, up to `MOST_SAMPLES`.
     averaging
         How several devices average, where the device stands for several; see `as_one`.
     """
@@ -101,7 +112,7 @@ class Problem:
             "output_bytes": check_layers("output_bytes", output_bytes),
             "sample_bytes": NOT_NEGATIVE["check"]("sample_bytes", sample_bytes),
             "links": _by_pair(links),
-            "batch": check_whole("batch", batch, 1),
+            "batch": at_least(1, MOST_SAMPLES)["check"]("batch", batch),
             "averaging": averaging,
         }
         for name, value in values.items():
@@ -181,14 +192,22 @@ def _sent_s(size_bytes: float, link: Link) -> float:
 def _by_tier(
     name: str, values: Mapping[str, ArrayLike], columns: int | None = None
 ) -> Mapping[str, FloatArray]:
-    if not isinstance(values, Mapping) or set(values) != set(TIERS):
-        names = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
-        raise UserError(f"{name} is for {names}; map each of {', '.join(TIERS)} to its seconds")
+    _check_tiers(name, values, "its seconds")
     return {tier: check_layers(f"{name} of {tier}", values[tier], columns) for tier in TIERS}
 
 
+def _check_tiers(name: str, values: Mapping[str, object], what: str) -> None:
+    """Refuse values that do not map every tier to `what` it has."""
+    if not isinstance(values, Mapping) or set(values) != set(TIERS):
+        names = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
+        raise UserError(f"{name} is for {names}; map each of {', '.join(TIERS)} to {what}")
+
+
 def _by_pair(links: Mapping[Pair, Link]) -> Mapping[Pair, Link]:
-    if not isinstance(links, Mapping) or not all(isinstance(x, Link) for x in links.values()):
+    if not isinstance(links, Mapping) or not all(
+        isinstance(pair, tuple) and len(pair) == 2 and isinstance(link, Link)
+        for pair, link in links.items()
+    ):
         raise UserError(f"links is {links!r}; map pairs of tiers to links, such as {EXAMPLE}")
     by_pair = {}
     for (a, b), link in links.items():
@@ -234,6 +253,8 @@ def links_through_edge(
     The paper names the links device-edge and edge-cloud only. The edge forwards packets, as any
     router does, so the slower of the two decides.
     """
+    device_edge_bps = check_number("device_edge_bps", device_edge_bps)
+    edge_cloud_bps = check_number("edge_cloud_bps", edge_cloud_bps)
     bandwidths_bps = {
         ("device", "edge"): device_edge_bps,
         ("edge", "cloud"): edge_cloud_bps,
@@ -269,8 +290,10 @@ def problem_of(
     overhead_s
         Seconds that each message costs beside its bytes.
     """
-    from workbench.profiles import LayerTimes
+    from workbench.profiles import LayerTimes, ModelProfile
 
+    check_kind("profile", profile, ModelProfile, "profile_model(name or module)")
+    _check_tiers("flops_per_s", flops_per_s, "its FLOP/s")
     times = {
         tier: LayerTimes.from_flops(
             profile, flops_per_s=speed, batch_size=1, backward_over_forward=backward_over_forward
@@ -306,7 +329,12 @@ def problem_of_times(
     profile, device_edge_bps, edge_cloud_bps, batch, overhead_s
         As in `problem_of`.
     """
+    from workbench.profiles import LayerTimes, ModelProfile
+
+    check_kind("profile", profile, ModelProfile, "profile_model(name or module)")
+    _check_tiers("times", times, "its LayerTimes")
     for tier, timed in times.items():
+        check_kind(f"times of {tier}", timed, LayerTimes, "LayerTimes, as by measure_layer_times")
         if timed.layers != profile.layers:
             raise UserError(
                 f"times of {tier} are of {timed.name} ({len(timed)} layers), the profile is of "
@@ -344,23 +372,25 @@ def as_one(devices: Devices) -> Problem:
     term of Eqs. (5)-(11), and whose gradients are averaged, whole whatever the share: by worker o
     or, if that is the devices, by the edge or the cloud.
 
-    Raises UserError: their shares do not sum to 1.
+    Raises UserError: their shares do not sum to 1, or they have other layers or batches.
     """
     problems = [problem for problem, _ in devices]
-    shares = [share for _, share in devices]
+    shares = [check_range("share", share, 0, 1, " of all samples") for _, share in devices]
     if abs(sum(shares) - 1) > 1e-9:
         raise UserError(f"devices hold {sum(shares):g} of the samples; their shares sum to 1")
     first, *others = problems
     if not others:
         return first
+    if len({(problem.layers, problem.batch) for problem in problems}) > 1:
+        raise UserError("devices are of other layers or batches; make them from one model")
 
     def slowest(pair: Pair, shares: Sequence[float]) -> Link:
         links = [problem.links[pair] for problem in problems]
-        byte_s = [
+        byte_s = max(
             share * link.transfer_s((1.0,)) for link, share in zip(links, shares, strict=True)
-        ]
+        )
         return Link(
-            8 / max(byte_s),
+            8 / byte_s if byte_s else math.inf,
             max(link.overhead_s for link in links),
             latency_s=max(link.latency_s for link in links),
         )
