@@ -105,6 +105,11 @@ def test_googlenet_is_alike_only_if_backward_takes_little_longer(ratio: float, a
     assert any(found) is alike
 
 
+def test_batch_of_one_and_its_half_are_one_case() -> None:
+    frame = cost_model.saved_times("iteration", "googlenet", batch_size=[1, max(1, 1 // 2)])
+    assert frame["planner"].to_list() == list(PLANNERS)
+
+
 def test_more_bandwidth_never_slows_an_iteration(kept: Stored) -> None:
     frame = kept.frames["fig9b"].sort("bandwidth_mbps")
     for _, part in frame.group_by("planner"):

@@ -43,7 +43,8 @@ def saved_times(
 ) -> pl.DataFrame:
     """A direction of an iteration, or ``"iteration"``, by planner, as parts of the sequential time.
 
-    Models, batch sizes and bandwidths may be several. A row per case and planner: the setting,
+    Models, batch sizes and bandwidths may be several; repeated ones count once. A row per
+    case and planner: the setting,
     ``computation_alone_s``, ``overlap_s``, ``communication_alone_s``, ``total_s``, ``normalised``
     (over the sequential total) and ``reduced_percent``, as `saved_percent`.
     """
@@ -71,7 +72,7 @@ def saved_times(
 
 
 def _each(values: Any) -> Iterable[Any]:
-    return [values] if isinstance(values, str | float | int) else values
+    return [values] if isinstance(values, str | float | int) else dict.fromkeys(values)
 
 
 def _phase(done: Iteration, direction: str) -> Phase:
