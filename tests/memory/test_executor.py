@@ -81,3 +81,31 @@ def test_a_model_by_name_has_the_same_weights_in_each_run() -> None:
     x = torch.ones(1, 1, 28, 28)
     (once,), (again,) = (memory.run(memory.trace("lenet5"), x) for _ in range(2))
     assert torch.equal(once, again)
+
+
+GRAPH: Any = memory.trace("lenet5")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: memory.run("lenet5", torch.zeros(1)), "graph is 'lenet5'; give one that was"),  # type: ignore[arg-type]
+        (lambda: memory.run(GRAPH, 3), "inputs"),  # type: ignore[arg-type]
+        (lambda: memory.run(GRAPH, [1, 2]), "an input is 1; give a tensor"),  # type: ignore[list-item]
+        (
+            lambda: memory.run(GRAPH, torch.zeros(1, 1, 28, 28), 3),  # type: ignore[arg-type]
+            "module is 3; give a module of PyTorch",
+        ),
+        (lambda: memory.dataflow(3), "graph is 3; give one that was traced"),  # type: ignore[arg-type]
+        (lambda: memory.dataflow(GRAPH, 0), "alignment is 0; it must be a whole number"),
+        (lambda: memory.needs(3), "plan is 3; give one of plan_memory"),  # type: ignore[arg-type]
+        (
+            lambda: memory.needs(memory.plan_memory(GRAPH), "sgd", -1),
+            "workspace_bytes is -1; it must be a whole number of at least 0",
+        ),
+        (lambda: memory.trace("lenet5", training="yes"), "training is 'yes'"),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_arguments_are_refused(call: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()

@@ -129,7 +129,8 @@ test_synthetic_refused = refusals(
     synthetic_profile,
     {"layers": 3, "seed": 0},
     {
-        "layers": {"at least 1 layer, not 0": [0]},
+        "layers": {"layers is .*whole number of at least 1": [0, 2.5, "a"]},
+        "seed": {"seed is .*whole number of at least 0": [-1, "a"]},
         "spread": {"spread is .*, not a number of at least 0": [-1.0, math.nan]},
     },
 )

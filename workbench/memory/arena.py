@@ -36,10 +36,10 @@ class Arena:
     Parameters
     ----------
     plan
-        Of a traced graph, by `workbench.memory.plan_memory`.
+        A plan of a traced graph, by `workbench.memory.plan_memory`.
     module
-        Whose weights are used, not changed: what the graph writes into is copied. By default those
-        of the module that was traced.
+        Module that has the weights, by default the one that was traced. They are not changed: what
+        the graph writes into is copied.
 
     Raises ValueError: a plan of a graph that cannot be run.
     """

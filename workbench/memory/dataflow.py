@@ -134,6 +134,8 @@ _KINDS = {"forward": "activation", "backward": "gradient", "update": "weight"}
 
 def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
     """Steps and buffers of a graph; sizes are rounded up to a multiple of the alignment."""
+    check_kind("graph", graph, OperatorGraph, "one that was traced")
+    check_whole("alignment", alignment, 1)
     updated = _updated(graph)
     outside = graph.outside | updated.keys()
     buffers = {
@@ -185,10 +187,8 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
 
 def flow_of(graph: OperatorGraph | Dataflow, alignment: int = ALIGNMENT) -> Dataflow:
     """Dataflow of what a user gave: a graph, or a dataflow as it is."""
-    unit = check_whole("alignment", alignment, 1)
-    if isinstance(graph, Dataflow):
-        return graph
-    return dataflow(check_kind("graph", graph, OperatorGraph, "one that was traced"), unit)
+    check_whole("alignment", alignment, 1)
+    return graph if isinstance(graph, Dataflow) else dataflow(graph, alignment)
 
 
 def _written(operator: Operator, updated: Mapping[int, int]) -> Iterator[int]:

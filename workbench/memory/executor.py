@@ -18,7 +18,7 @@ from workbench.profiles.copies import held_tensors
 from workbench.profiles.graph import Operand, Operator, OperatorGraph, View
 from workbench.profiles.private import OpOverload, has_kernel, neg_view
 from workbench.profiles.recorder import returned, view_of
-from workbench.utils.checks import UserError
+from workbench.utils.checks import UserError, check_kind, listed
 
 Registers = dict[int, Tensor]
 Call = Callable[[Registers], None]
@@ -34,6 +34,7 @@ def run(
     has the same random weights each time. Neither it nor the inputs are changed. Raises ValueError:
     inputs of other shapes or types.
     """
+    check_kind("graph", graph, OperatorGraph, "one that was traced")
     registers = input_registers(graph, inputs) | held_registers(graph, module)
     bases = bases_of(graph, registers)
     with torch.no_grad():
@@ -58,7 +59,10 @@ def _last_reads(graph: OperatorGraph) -> list[list[int]]:
 
 def input_registers(graph: OperatorGraph, inputs: Sequence[Tensor] | Tensor) -> Registers:
     """Registers of a graph's inputs; copies of those that operators write into."""
-    tensors = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    wanted = "give tensors, as in (x, y)"
+    tensors = [inputs] if isinstance(inputs, Tensor) else listed("inputs", inputs, wanted)
+    for tensor in tensors:
+        check_kind("an input", tensor, Tensor, "a tensor")
     check_inputs(graph, tensors)
     laid = {v.value: laid_out(tensor, v) for v, tensor in zip(graph.inputs, tensors, strict=True)}
     return {value: _own(graph, value, tensor) for value, tensor in laid.items()}
@@ -71,7 +75,9 @@ def held_registers(graph: OperatorGraph, module: nn.Module | None = None) -> Reg
     """
     if module is None and graph.module is None:
         raise UserError(f"{graph.name} has no weights to run with: give run(…) a module")
-    module = module or graph.module()  # type: ignore[misc]
+    if module is None:
+        module = graph.module()  # type: ignore[misc]
+    check_kind("module", module, nn.Module, "a module of PyTorch")
     held = dict(module.named_parameters()) | held_tensors(module)
     registers = dict(graph.literals)
     for value, about in enumerate(graph.values):

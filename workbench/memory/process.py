@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from workbench.memory.dataflow import ALIGNMENT, Dataflow
 from workbench.memory.plan import MemoryPlan
-from workbench.utils.checks import choose
+from workbench.utils.checks import check_kind, check_whole, choose
 
 
 class Optimizer(NamedTuple):
@@ -82,6 +82,8 @@ def needs(plan: MemoryPlan, optimizer: str = "sgd", workspace_bytes: int = 0) ->
     The optimizer is a name in `OPTIMIZERS`; in inference it changes nothing. The workspace is of
     `workbench.memory.workspace_bytes`.
     """
+    check_kind("plan", plan, MemoryPlan, "one of plan_memory")
+    check_whole("workspace_bytes", workspace_bytes, 0)
     return _needs(plan.flow, plan.total_bytes, optimizer, workspace_bytes)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
-from workbench.utils.checks import UserError
+from workbench.utils.checks import UserError, check_whole
 
 MEANS = (1.6e6, 1.2e6, 1.5e8)
 """Parameter bytes, output bytes and FLOPs of a layer, close to those of ResNet-152 at 224x224."""
@@ -22,8 +22,8 @@ def synthetic_profile(layers: int, seed: int, *, spread: float = 1.0) -> ModelPr
 
     `spread` is the standard deviation of the logarithm; 0 makes all layers equal.
     """
-    if layers < 1:
-        raise UserError(f"a chain has at least 1 layer, not {layers}")
+    check_whole("layers", layers, 1)
+    check_whole("seed", seed, 0)
     if not 0 <= spread < np.inf:
         raise UserError(f"spread is {spread}, not a number of at least 0")
     generator = np.random.default_rng(seed)

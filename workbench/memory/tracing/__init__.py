@@ -24,7 +24,7 @@ from workbench.profiles.inputs import (
     make_inputs,
     read_inputs,
 )
-from workbench.utils.checks import UserError, check_whole
+from workbench.utils.checks import UserError, check_truth, check_whole
 from workbench.zoo import build
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def trace(
     """
     inputs = inputs_of(model, input_shape, input_dtype)
     check_whole("batch_size", batch_size, 1)
+    check_truth("training", training)
     if target_shape is not None and (loss is None or not training):
         raise UserError(
             f"target_shape is {target_shape}; it is for training with a loss of one's own"
