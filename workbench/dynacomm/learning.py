@@ -50,8 +50,8 @@ class WorkerReplica:
     """A worker's copy of the model, learning from its own batches.
 
     The whole gradient is computed with the last layers' backward computation; or layer by layer
-    when their turn comes, which is the same gradient, if there is a `layerwise` model. What it
-    draws is another then: a layer draws by itself, so that masks depend on no plan.
+    when their turn comes, which is the same gradient, if there is a `layerwise` model. Every layer
+    then draws from a seed of its own, so that masks of dropout depend on no plan.
     """
 
     flat: FlatModel  # written to by pulls

@@ -54,7 +54,7 @@ class Setup(training.WholeBatches):
 
     @property
     def samples_per_batch(self) -> int:
-        """Of the problem."""
+        """Samples of the problem's batch."""
         return self.problem.batch
 
     @property

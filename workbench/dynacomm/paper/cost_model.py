@@ -43,10 +43,10 @@ def saved_times(
 ) -> pl.DataFrame:
     """A direction of an iteration, or ``"iteration"``, by planner, as parts of the sequential time.
 
-    Models, batch sizes and bandwidths may be several; repeated ones count once. A row per
-    case and planner: the setting,
-    ``computation_alone_s``, ``overlap_s``, ``communication_alone_s``, ``total_s``, ``normalised``
-    (over the sequential total) and ``reduced_percent``, as `saved_percent`.
+    Models, batch sizes and bandwidths may be several; repeated ones count once. A row per case and
+    planner: the setting, ``computation_alone_s``, ``overlap_s``, ``communication_alone_s``,
+    ``total_s``, ``normalised`` (over the sequential total) and ``reduced_percent``, as
+    `saved_percent`.
     """
     rows = []
     for mbps, size, name in product(_each(bandwidth_mbps), _each(batch_size), _each(model)):

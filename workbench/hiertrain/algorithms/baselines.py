@@ -1,4 +1,4 @@
-"""What HierTrain is compared with (Liu et al. 2020, VI-C): one tier alone, JointDNN, JALAD."""
+"""Baselines of HierTrain (Liu et al. 2020, VI-C): one tier alone, JointDNN, JALAD."""
 
 from __future__ import annotations
 

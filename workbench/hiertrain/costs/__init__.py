@@ -1,4 +1,4 @@
-"""What is given, who trains what, and what an iteration then takes (Liu et al. 2020, Sec. IV).
+"""Problems, policies and the time of an iteration (Liu et al. 2020, Sec. IV).
 
 A `Problem` is the input of every planner, a `Hybrid` or a `Chain` its answer, and `iteration` the
 seconds by which answers are judged.

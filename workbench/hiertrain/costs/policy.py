@@ -122,12 +122,12 @@ class Hybrid(Policy):
         return dict(zip(self.order, (layers, self.m_s, self.m_l), strict=True))
 
     def held(self, tier: str, layers: int) -> list[tuple[int, int]]:
-        """Of worker o all layers, of s and l those of their tasks."""
+        """All layers for worker o, those of their tasks for workers s and l."""
         last = self.lasts(layers)[tier]
         return [(1, last)] if last else []
 
     def holders(self, layers: int) -> tuple[str, ...]:
-        """Worker o's tier, of all layers."""
+        """Worker o's tier, for every layer."""
         return self.order[:1] * layers
 
     def check(self, problem: Problem) -> None:
