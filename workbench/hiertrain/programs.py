@@ -14,6 +14,7 @@ at the start of an iteration. Labels travel with samples and features, at no cos
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ class Role(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Worker:
+class Worker(ABC):
     """A role's program: what it computes, sends and waits for.
 
     Attributes
@@ -98,9 +99,9 @@ class Worker:
     sources: Sequence[int]
     learner: Learner
 
+    @abstractmethod
     async def __call__(self, context: Context) -> None:
         """Run the iterations."""
-        raise NotImplementedError
 
     async def take_samples(self, context: Context, iteration: int, samples: range) -> Any:
         """Request samples of an iteration's batch and wait for them; do nothing if it takes none.
@@ -119,35 +120,33 @@ class Worker:
         self, context: Context, layers: tuple[int, int], samples: int, features: Any
     ) -> Any:
         """Run layers forward for its share of the samples; without layers or samples, at once."""
-        first, last = layers
-        if first > last or not samples:
-            return features
-        work = partial(self.learner.forward, first, last, features)
-        return await self._compute(context, work, "forward", layers, samples)
+        run = self.learner.forward
+        return await self._compute(context, run, "forward", layers, features, samples=samples)
 
     async def backward(
         self, context: Context, layers: tuple[int, int], samples: int, gradient: Any
     ) -> Any:
         """Run layers backward, as `forward`."""
-        first, last = layers
-        if first > last or not samples:
-            return gradient
-        work = partial(self.learner.backward, first, last, gradient)
-        return await self._compute(context, work, "backward", layers, samples)
+        run = self.learner.backward
+        return await self._compute(context, run, "backward", layers, gradient, samples=samples)
 
     async def _compute(
         self,
         context: Context,
-        work: Callable[[], Any],
+        run: Callable[[int, int, Any], Any],
         lane: str,
         layers: tuple[int, int],
+        tensor: Any,
+        *,
         samples: int,
     ) -> Any:
         first, last = layers
+        if first > last or not samples:
+            return tensor
         own = self.role.share * samples
         spans_s = self.problem.span_s[PASSES.index(lane), TIERS.index(self.role.tier)]
         return await context.compute(
-            work,
+            partial(run, first, last, tensor),
             cost_s=float(own * spans_s[first - 1, last]),
             lane=lane,
             label=f"layers {first}-{last}, {own:g} samples",
