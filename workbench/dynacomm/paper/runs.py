@@ -690,7 +690,7 @@ TABLE2 = Figure(
             default=dict(zip(_MEASURED, (2, 4, 4, 1, 1), strict=True)),
             paper=dict(zip(_MEASURED, (8, 8, 32, 32, 32), strict=True)),
         ),
-        "repeats": Scaled(smoke=3, default=3, paper=9),
+        "repeats": Scaled(smoke=3, default=3, paper=3),
     },
     answers={
         "dynacomm.table2.loss": _worst_loss,
