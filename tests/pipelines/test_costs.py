@@ -1,0 +1,30 @@
+"""Durations of a pipeline's step that theory states."""
+
+import pytest
+
+from tests.pipelines.problems import chain, uniform
+from workbench.clusters import Link
+from workbench.pipelines import iteration
+from workbench.pipelines.costs import timeline
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+@pytest.mark.parametrize("stages", [1, 2, 4, 7])
+@pytest.mark.parametrize("count", [1, 2, 5, 16])
+def test_equal_stages_have_the_bubble_of_the_papers(
+    stages: int, count: int, schedule: str, blocking: bool
+) -> None:
+    problem = uniform(stages, count)
+    plan = chain(range(1, stages + 1), microbatches=count, schedule=schedule, blocking=blocking)
+    found = iteration(problem, plan)
+    assert found.total_s == pytest.approx(3 * (count + stages - 1), abs=1e-9)
+    assert found.bubble == pytest.approx((stages - 1) / (count + stages - 1), abs=1e-9)
+    assert timeline(problem, plan).end_s == found.total_s
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_a_transfer_between_equal_stages_costs_gpipe_its_way_there_and_back(count: int) -> None:
+    problem = uniform(3, count, link=Link(16.0, overhead_s=0.25, latency_s=0.125))  # 0.75 + 0.125
+    plan = chain((1, 2, 3), microbatches=count, schedule="gpipe")
+    assert iteration(problem, plan).total_s == pytest.approx(3 * (count + 2) + 4 * 0.875, abs=1e-9)

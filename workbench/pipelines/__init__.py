@@ -1,0 +1,12 @@
+"""Pipelines: each node trains some layers, and micro-batches pass from node to node.
+
+Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism", 2019;
+Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training", 2019.
+"""
+
+from __future__ import annotations
+
+from workbench.pipelines.costs import Iteration, Problem, Tied, iteration
+from workbench.pipelines.schedules import Plan, Stage, Step, orders
+
+__all__ = ["Iteration", "Plan", "Problem", "Stage", "Step", "Tied", "iteration", "orders"]

@@ -1,0 +1,453 @@
+"""What one step of a pipeline takes: the longest path through its passes and messages.
+
+The pass of a micro-batch takes the seconds of its samples in the layers of the stage; a message
+takes the overhead of its link, then its bytes, in order of sending; it arrives the latency later.
+After its last pass a node averages gradients with the other replicas of its stages and updates its
+weights. With S equal stages, M micro-batches and free links GPipe and 1F1B both take
+(M + S - 1)(f + b), of which (S - 1)/(M + S - 1) is the bubble (Huang et al. 2019, Sec. 2.3;
+Narayanan et al. 2021, Efficient Large-Scale Language Model Training, Sec. 2.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from workbench.clusters import Link, Schedule
+from workbench.pipelines.schedules import Plan, Stage, Step, Transfer, operations
+from workbench.runtime.trace import Span, Trace
+from workbench.utils.checks import (
+    NOT_NEGATIVE,
+    UserError,
+    at_least,
+    check_fields,
+    check_kind,
+    check_layers,
+    check_whole,
+    listed,
+)
+
+FloatArray = NDArray[np.float64]
+
+Needed = Callable[[int, int, int, int, bool], float]
+"""Bytes that a stage needs at its peak.
+
+Its arguments are the first and the last layer, samples of a micro-batch on the node, micro-batches
+in flight, and whether the stage recomputes.
+"""
+
+
+class Tied(NamedTuple):
+    """One weight that several layers use, such as GPT-2's embedding and head; layers from 1."""
+
+    size_bytes: int
+    layers: tuple[int, ...]
+
+
+# N = node, L = layer
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Problem:
+    """A model and a cluster, as a pipeline sees them.
+
+    Parameters
+    ----------
+    forward_s, backward_s
+        Seconds of one sample in each layer on each node, shape (N, L).
+    update_s
+        Seconds of an update of each layer's weights on each node, shape (N, L).
+    param_bytes
+        Trained parameters of each layer, shape (L,). A tied weight counts at its first layer.
+    output_bytes
+        Bytes of a sample that cross the cut behind each layer, shape (L,); gradients are as large.
+    links
+        Links by source and target, each direction its own; nodes without a link send nothing to
+        each other.
+    batch
+        Samples of a step.
+    sample_bytes
+        Bytes of a sample's inputs. They are sent ahead of time, so no step waits for them.
+    tied
+        Weights that several layers use. Where these are in several stages, all nodes that hold the
+        weight sum its gradients (Narayanan et al. 2021).
+    first_trained
+        First layer, from 1, with a trained weight: layers below it have no backward pass.
+    frozen_bytes
+        Parameters of each layer that are not trained, shape (L,); by default none.
+    memory_bytes
+        Memory of each node, shape (N,); by default without limit.
+    needed
+        Bytes that a stage needs; by default not known, and any plan fits.
+    """
+
+    forward_s: FloatArray
+    backward_s: FloatArray
+    update_s: FloatArray
+    param_bytes: FloatArray
+    output_bytes: FloatArray
+    links: Mapping[tuple[int, int], Link]
+    batch: int = field(metadata=at_least(1))
+    sample_bytes: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    tied: tuple[Tied, ...] = ()
+    first_trained: int = field(default=1, metadata=at_least(1))
+    frozen_bytes: FloatArray | None = None
+    memory_bytes: FloatArray | None = None
+    needed: Needed | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name in ("forward_s", "backward_s", "update_s"):
+            object.__setattr__(self, name, _by_node(name, getattr(self, name)))
+        nodes, layers = self.forward_s.shape
+        for name in ("param_bytes", "output_bytes", "frozen_bytes"):
+            given = getattr(self, name)
+            sizes = check_layers(name, np.zeros(layers) if given is None else given)
+            object.__setattr__(self, name, sizes)
+        limits = np.full(nodes, math.inf) if self.memory_bytes is None else self.memory_bytes
+        limits = np.array(limits, dtype=np.float64)
+        if limits.shape != (nodes,) or not (limits >= 0).all():
+            raise UserError(f"memory_bytes is {limits}; give a size for each of {nodes} nodes")
+        limits.setflags(write=False)
+        object.__setattr__(self, "memory_bytes", limits)
+        shapes = {
+            name: getattr(self, name).shape
+            for name in ("forward_s", "backward_s", "update_s", "param_bytes", "output_bytes")
+        }
+        if any(
+            shape[-1] != layers or shape[:-1] not in ((), (nodes,)) for shape in shapes.values()
+        ):
+            raise UserError(f"seconds are of (nodes, layers), bytes of layers; got {shapes}")
+        for (source, target), link in self.links.items():
+            check_kind(f"link {source}, {target}", link, Link, "a clusters.Link")
+            if not (0 <= source < nodes and 0 <= target < nodes):
+                raise UserError(f"links has {source}, {target}; nodes are 0 to {nodes - 1}")
+        tied = tuple(Tied(*each) for each in listed("tied", self.tied, "give (Tied(...),)"))
+        for weight in tied:
+            check_whole("size of a tied weight", weight.size_bytes, 0)
+            if any(not 1 <= check_whole("tied layer", n, 1) <= layers for n in weight.layers):
+                raise UserError(f"tied has layers {weight.layers}; layers are 1 to {layers}")
+        object.__setattr__(self, "tied", tied)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes, N."""
+        return len(self.forward_s)
+
+    @property
+    def layers(self) -> int:
+        """Number of layers, L."""
+        return len(self.param_bytes)
+
+    @cached_property
+    def sums(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Forward, backward and update seconds (N, L + 1) and trained bytes (L + 1,), summed.
+
+        Entry l is of the layers 1 to l. Layers below the first trained one have no backward pass.
+        """
+        backward_s = self.backward_s.copy()
+        backward_s[:, : self.first_trained - 1] = 0
+        forward_s, backward_s, update_s = (
+            np.pad(seconds.cumsum(axis=1), ((0, 0), (1, 0)))
+            for seconds in (self.forward_s, backward_s, self.update_s)
+        )
+        return forward_s, backward_s, update_s, np.pad(self.param_bytes.cumsum(), (1, 0))
+
+
+def _by_node(name: str, values: ArrayLike) -> FloatArray:
+    array = np.array(values, dtype=np.float64)
+    if array.ndim != 2 or not array.size:
+        raise UserError(f"{name} has shape {array.shape}; give a row a node, a number a layer")
+    for row in array:
+        check_layers(name, row)
+    array.setflags(write=False)
+    return array
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One step of a pipeline.
+
+    Attributes
+    ----------
+    total_s
+        Seconds until the last node has updated its weights.
+    busy_s
+        Seconds of computation by node.
+    sent_bytes
+        Bytes by link, as (source, target).
+    memory_bytes
+        Bytes that each node needs at its peak; empty where that is not known.
+    """
+
+    total_s: float
+    busy_s: Mapping[int, float]
+    sent_bytes: Mapping[tuple[int, int], float]
+    memory_bytes: Mapping[int, float]
+
+    @property
+    def bubble(self) -> float:
+        """Share of the step in which the nodes of the pipeline do not compute."""
+        if not self.total_s:
+            return 0.0
+        return 1 - sum(self.busy_s.values()) / (len(self.busy_s) * self.total_s)
+
+
+def iteration(problem: Problem, plan: Plan) -> Iteration:
+    """Duration of one step under a plan, exactly: the longest path through passes and messages.
+
+    Raises UserError: the plan is not one for this problem, or its nodes wait for each other.
+    """
+    return _Walk(problem, plan, spans=None).iteration()
+
+
+def timeline(problem: Problem, plan: Plan, names: Iterable[str] = ()) -> Trace:
+    """Trace of one step: a row a pass, message and update; `names` are those of the nodes."""
+    spans: list[Span] = []
+    _Walk(problem, plan, spans, list(names)).iteration()
+    return Trace.of(spans)
+
+
+def check(problem: Problem, plan: Plan) -> None:
+    """Refuse a plan with other layers, nodes or samples than the problem's, or without links."""
+    check_kind("problem", problem, Problem, "a pipelines.Problem")
+    check_kind("plan", plan, Plan, "a pipelines.Plan")
+    if plan.stages[-1].last != problem.layers:
+        raise UserError(
+            f"the plan's stages end with layer {plan.stages[-1].last}, the model with layer "
+            f"{problem.layers}"
+        )
+    if plan.nodes[-1] >= problem.nodes:
+        raise UserError(f"the plan has node {plan.nodes[-1]}; nodes are 0 to {problem.nodes - 1}")
+    if plan.samples * plan.microbatches != problem.batch:
+        raise UserError(
+            f"{plan.microbatches} micro-batches of {plan.samples} samples are "
+            f"{plan.samples * plan.microbatches}, not the batch of {problem.batch}"
+        )
+
+
+def step_s(problem: Problem, plan: Plan, node: int, step: Step) -> float:
+    """Seconds of a pass of a micro-batch on a node; a backward pass may repeat the forward pass."""
+    stage = plan.stages[step.stage]
+    samples = dict(stage.samples)[node]
+    forward_s, backward_s, _, _ = problem.sums
+    first, last = stage.first - 1, stage.last
+    seconds = forward_s[node, last] - forward_s[node, first]
+    if step.backward:
+        seconds *= plan.recompute[step.stage]
+        seconds += backward_s[node, last] - backward_s[node, first]
+    return samples * float(seconds)
+
+
+def update_s(problem: Problem, plan: Plan, node: int) -> float:
+    """Seconds in which a node updates the weights of all its stages."""
+    sums_s = problem.sums[2][node]
+    return float(
+        sum(
+            sums_s[stage.last] - sums_s[stage.first - 1]
+            for stage in plan.stages
+            if node in stage.nodes
+        )
+    )
+
+
+class Reduction(NamedTuple):
+    """Gradients that several nodes sum."""
+
+    nodes: tuple[int, ...]
+    size_bytes: float
+
+
+def reductions(problem: Problem, plan: Plan) -> list[Reduction]:
+    """All-reduces at the end of a step, in the order in which each node takes part in them.
+
+    They are those of the stages with replicas, in order, then those of weights tied over several
+    stages.
+    """
+    sizes = [
+        float(problem.sums[3][stage.last] - problem.sums[3][stage.first - 1])
+        for stage in plan.stages
+    ]
+    groups = [Reduction(stage.nodes, 0.0) for stage in plan.stages]
+    tied = []
+    for weight in problem.tied:
+        holders = [n for n, stage in enumerate(plan.stages) if _holds(stage, weight)]
+        if len(holders) > 1:
+            sizes[holders[0]] -= weight.size_bytes
+            nodes = sorted({node for n in holders for node in plan.stages[n].nodes})
+            tied.append(Reduction(tuple(nodes), weight.size_bytes))
+    groups = [Reduction(group.nodes, size) for group, size in zip(groups, sizes, strict=True)]
+    return [each for each in (*groups, *tied) if len(each.nodes) > 1 and each.size_bytes > 0]
+
+
+def _holds(stage: Stage, weight: Tied) -> bool:
+    return any(stage.first <= layer <= stage.last for layer in weight.layers)
+
+
+def memory_bytes(problem: Problem, plan: Plan) -> dict[int, float]:
+    """Bytes that each node needs at its peak for all its stages; empty where that is not known."""
+    if problem.needed is None:
+        return {}
+    found = dict.fromkeys(plan.nodes, 0.0)
+    for number, stage in enumerate(plan.stages):
+        depth = 1 if stage.last < problem.first_trained else plan.depth(number)
+        for node, samples in stage.samples:
+            found[node] += problem.needed(
+                stage.first, stage.last, samples, depth, plan.recompute[number]
+            )
+    return found
+
+
+def fits(problem: Problem, plan: Plan) -> bool:
+    """Whether no node needs more memory than it has; True where the need is not known."""
+    limits = problem.memory_bytes
+    assert limits is not None  # as the constructor sets it
+    return all(size <= limits[node] for node, size in memory_bytes(problem, plan).items())
+
+
+class _Compute(NamedTuple):
+    seconds: float
+    lane: str
+    label: str
+
+
+class _Message(NamedTuple):
+    key: object
+    sender: int
+    receiver: int
+    size_bytes: float
+    label: str
+    blocking: bool
+
+
+class _Walk:
+    """Nodes that carry out their operations in order, each as far as its messages have arrived.
+
+    As each node's order is fixed, so is that of each link's messages, and the times do not depend
+    on which node is looked at first (a Kahn process network).
+    """
+
+    def __init__(
+        self, problem: Problem, plan: Plan, spans: list[Span] | None, names: list[str] | None = None
+    ) -> None:
+        check(problem, plan)
+        self.problem, self.plan, self.spans = problem, plan, spans
+        self.names = names or [f"node {n}" for n in range(problem.nodes)]
+        self.now_s = dict.fromkeys(plan.nodes, 0.0)
+        self.busy_s = dict.fromkeys(plan.nodes, 0.0)
+        self.sent_bytes: dict[tuple[int, int], float] = {}
+        self.free_s: dict[tuple[int, int], float] = {}
+        self.arrived_s: dict[object, float] = {}
+
+    def iteration(self) -> Iteration:
+        self._run()
+        return Iteration(
+            max(self.now_s.values()),
+            self.busy_s,
+            self.sent_bytes,
+            memory_bytes(self.problem, self.plan),
+        )
+
+    def _run(self) -> None:
+        lists = operations(self.plan, self.problem.first_trained)
+        work = {node: list(self._operations(node, lists[node])) for node in self.plan.nodes}
+        place = dict.fromkeys(work, 0)
+        waiting: dict[object, int] = {}  # the node that has come to a message before the other one
+        ready = list(work)
+        while ready:
+            node = ready.pop()
+            while place[node] < len(work[node]):
+                each = work[node][place[node]]
+                if isinstance(each, _Compute):
+                    self._compute(node, each)
+                elif each.blocking:
+                    if each.key not in waiting:
+                        waiting[each.key] = node
+                        break
+                    other = waiting.pop(each.key)
+                    self._carry(each, max(self.now_s[node], self.now_s[other]))
+                    self.now_s[node] = self.now_s[other] = self.arrived_s[each.key]
+                    place[other] += 1
+                    ready.append(other)
+                elif each.sender == node:
+                    self._carry(each, self.now_s[node])
+                    if each.key in waiting:
+                        ready.append(waiting.pop(each.key))
+                elif each.key in self.arrived_s:
+                    self.now_s[node] = max(self.now_s[node], self.arrived_s[each.key])
+                else:
+                    waiting[each.key] = node
+                    break
+                place[node] += 1
+        if stuck := sorted(node for node in work if place[node] < len(work[node])):
+            raise UserError(
+                f"nodes {stuck} of {self.plan} wait for each other's messages for ever; queue "
+                "messages (blocking=False), or keep fewer micro-batches in flight"
+            )
+
+    def _operations(
+        self, node: int, sequence: Iterable[Step | Transfer]
+    ) -> Iterator[_Compute | _Message]:
+        problem, plan = self.problem, self.plan
+        for each in sequence:
+            if isinstance(each, Step):
+                lane = "backward" if each.backward else "forward"
+                yield _Compute(step_s(problem, plan, node, each), lane, str(each))
+            else:
+                stage = each.after.stage - each.after.backward
+                size = (each.stop - each.start) * problem.output_bytes[plan.stages[stage].last - 1]
+                ends = each.sender, each.receiver
+                yield _Message(each, *ends, float(size), str(each.after), plan.blocking)
+        for number, (nodes, size_bytes) in enumerate(reductions(problem, plan)):
+            if node not in nodes:
+                continue
+            others = [other for other in nodes if other != node]
+            for part in ("part", "sum"):  # each node sums one share and returns it
+                key, share = (number, part), size_bytes / len(nodes)
+                for other in others:
+                    yield _Message((key, node, other), node, other, share, part, False)
+                for other in others:
+                    yield _Message((key, other, node), other, node, share, part, False)
+        yield _Compute(update_s(problem, plan, node), "update", "")
+
+    def _compute(self, node: int, work: _Compute) -> None:
+        start_s = self.now_s[node]
+        self.now_s[node] = start_s + work.seconds
+        self.busy_s[node] += work.seconds
+        if self.spans is not None:
+            self.spans.append(
+                Span(self.names[node], work.lane, work.label, start_s, self.now_s[node])
+            )
+
+    def _carry(self, message: _Message, at_s: float) -> None:
+        ends = message.sender, message.receiver
+        link = link_of(self.problem, *ends)
+        start_s = max(at_s, self.free_s.get(ends, 0.0))
+        end_s = start_s + message_s(link, message.size_bytes, start_s)
+        self.free_s[ends] = end_s
+        self.arrived_s[message.key] = end_s + link.latency_s
+        self.sent_bytes[ends] = self.sent_bytes.get(ends, 0.0) + message.size_bytes
+        if self.spans is not None:
+            name, lane = self.names[ends[0]], f"to {self.names[ends[1]]}"
+            size = round(message.size_bytes)
+            self.spans.append(Span(name, lane, message.label, start_s, end_s, size, "transfer"))
+
+
+def link_of(problem: Problem, source: int, target: int) -> Link:
+    """Return the link between two nodes; refuse a pair that has none."""
+    link = problem.links.get((source, target))
+    if link is None:
+        raise UserError(f"the plan sends from node {source} to {target}, which have no link")
+    return link
+
+
+def message_s(link: Link, size_bytes: float, start_s: float = 0.0) -> float:
+    """Seconds for which a message occupies a link; its latency comes on top."""
+    bits, overhead_s, rate = 8 * size_bytes, link.overhead_s, link.bandwidth
+    if isinstance(rate, Schedule):
+        return overhead_s + rate.seconds_for(bits, start_s + overhead_s)
+    return overhead_s + bits / rate

@@ -1,0 +1,297 @@
+"""Plans of a pipeline, and the order in which each node carries one out.
+
+A schedule is data: `orders` lists the forward and backward passes of each node, `operations` also
+the messages between them. Programs and costs both follow these lists.
+
+>>> plan = Plan(stages=(Stage(1, 2, ((0, 4),)), Stage(3, 3, ((1, 4),))), microbatches=3)
+>>> " ".join(map(str, orders(plan)[0]))
+'F0.0 F0.1 B0.0 F0.2 B0.1 B0.2'
+>>> " ".join(map(str, orders(plan)[1]))
+'F1.0 B1.0 F1.1 B1.1 F1.2 B1.2'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from workbench.utils.checks import (
+    UserError,
+    at_least,
+    check_fields,
+    check_name,
+    check_truth,
+    check_whole,
+    listed,
+)
+
+SCHEDULES = ("1f1b", "gpipe")
+
+
+class Stage(NamedTuple):
+    """Consecutive layers, and the nodes that train them.
+
+    Attributes
+    ----------
+    first, last
+        Layers, from 1.
+    samples
+        Replicas of the stage, as pairs of a node and its samples of each micro-batch. The first
+        replica has the first samples.
+    """
+
+    first: int
+    last: int
+    samples: tuple[tuple[int, int], ...]
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Nodes with a replica."""
+        return tuple(node for node, _ in self.samples)
+
+    def rows(self) -> Iterator[tuple[int, int, int]]:
+        """Nodes with the first and the last but one of their samples, counted from 0."""
+        start = 0
+        for node, count in self.samples:
+            yield node, start, start + count
+            start += count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How a pipeline carries out a step of `microbatches` micro-batches.
+
+    Parameters
+    ----------
+    stages
+        First to last; their layers follow each other from layer 1 on. A node may be in several.
+    microbatches
+        Micro-batches of a step, M; all have the same number of samples.
+    schedule
+        ``"gpipe"``: all forward passes, then all backward passes, the last micro-batch first
+        (Huang et al. 2019, Fig. 2c). ``"1f1b"``: one forward and one backward pass in turn, with a
+        flush at the end of a step (Narayanan et al. 2021, PipeDream-2BW, Fig. 3b).
+    in_flight
+        For 1F1B, by stage: micro-batches that a stage has begun and not finished, at most; by
+        default S - s, with s from 0. Deeper ones hide transfers (Ye et al. 2024, Asteroid).
+    recompute
+        By stage: whether it keeps only its inputs and repeats the forward pass before the backward
+        pass; by default none does.
+    blocking
+        Whether sender and receiver wait while a message travels, as in DeepSpeed's pipeline; by
+        default messages are queued and travel during computation.
+    """
+
+    stages: tuple[Stage, ...]
+    microbatches: int = field(metadata=at_least(1))
+    schedule: str = "1f1b"
+    in_flight: tuple[int, ...] = ()
+    recompute: tuple[bool, ...] = ()
+    blocking: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_name("schedule", self.schedule, SCHEDULES)
+        check_truth("blocking", self.blocking)
+        stages = tuple(
+            _stage(each) for each in listed("stages", self.stages, "give Stages, first to last")
+        )
+        starts = [1, *(stage.last + 1 for stage in stages[:-1])]
+        if starts != [stage.first for stage in stages]:
+            given = ", ".join(f"{stage.first}-{stage.last}" for stage in stages)
+            raise UserError(
+                f"the stages have layers {given or 'none'}; they follow from layer 1 on"
+            )
+        sums = [sum(count for _, count in stage.samples) for stage in stages]
+        if len(set(sums)) > 1:
+            raise UserError(f"the stages have {sums} samples of a micro-batch; they must be equal")
+        count = len(stages)
+        in_flight = listed("in_flight", self.in_flight, "give a number a stage, such as (2, 1)")
+        recompute = listed("recompute", self.recompute, "give a truth value a stage")
+        for name, values in (("in_flight", in_flight), ("recompute", recompute)):
+            if len(values) not in (0, count):
+                raise UserError(f"{name} has {len(values)} values for {count} stages")
+        in_flight = tuple(check_whole("in_flight", value, 1) for value in in_flight)
+        if any(depth < behind for depth, behind in pairwise(in_flight)):
+            raise UserError(
+                f"in_flight is {in_flight}; a stage with fewer micro-batches in flight than the "
+                "next would keep it waiting for ever"
+            )
+        for value in recompute:
+            check_truth("recompute", value)
+        object.__setattr__(self, "stages", stages)
+        object.__setattr__(self, "in_flight", in_flight or tuple(range(count, 0, -1)))
+        object.__setattr__(self, "recompute", tuple(map(bool, recompute)) or (False,) * count)
+
+    @property
+    def samples(self) -> int:
+        """Samples of a micro-batch."""
+        return sum(count for _, count in self.stages[0].samples)
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Nodes with a stage, in order."""
+        return tuple(sorted({node for stage in self.stages for node in stage.nodes}))
+
+    def depth(self, stage: int) -> int:
+        """Micro-batches that a stage, from 0, keeps at most."""
+        if self.schedule == "gpipe":
+            return self.microbatches
+        return min(self.in_flight[stage], self.microbatches)
+
+
+def _stage(given: Stage) -> Stage:
+    if not (isinstance(given, tuple) and len(given) == 3):
+        raise UserError(f"stages has {given!r}; give Stage(first, last, samples)")
+    first, last, samples = given
+    first = check_whole("first layer of a stage", first, 1)
+    last = check_whole(f"last layer of the stage from layer {first} on", last, first)
+    replicas = []
+    for pair in listed("samples", samples, "give pairs, such as ((0, 4),)"):
+        node, count = listed("samples", pair, "give pairs of a node and its samples")
+        replicas.append((check_whole("node", node, 0), check_whole("samples", count, 1)))
+    nodes = [node for node, _ in replicas]
+    if not nodes or len(set(nodes)) < len(nodes):
+        raise UserError(f"a stage has nodes {nodes}; give one or more, each once")
+    return Stage(first, last, tuple(replicas))
+
+
+class Step(NamedTuple):
+    """A forward or backward pass of a micro-batch through a stage; both count from 0."""
+
+    stage: int
+    microbatch: int
+    backward: bool
+
+    def __str__(self) -> str:
+        return f"{'FB'[self.backward]}{self.stage}.{self.microbatch}"
+
+
+class Transfer(NamedTuple):
+    """Message with rows `start` to `stop` - 1 of a micro-batch that the step `after` has put out.
+
+    Activations go to the next stage, gradients to the previous one.
+    """
+
+    after: Step
+    sender: int
+    receiver: int
+    start: int
+    stop: int
+
+
+def orders(plan: Plan, first_trained: int = 1) -> dict[int, tuple[Step, ...]]:
+    """Forward and backward passes of each node, in order.
+
+    A stage whose layers are all below `first_trained` has no backward passes. A node with several
+    stages merges their orders by list scheduling: time runs in rounds, and in each round a node
+    takes one step whose input is there, that of its earliest stage first.
+    """
+    waiting = {stage: _stage_order(plan, stage, first_trained) for stage in range(len(plan.stages))}
+    stages_of = {
+        node: [number for number, stage in enumerate(plan.stages) if node in stage.nodes]
+        for node in plan.nodes
+    }
+    if all(len(stages) == 1 for stages in stages_of.values()):
+        return {node: tuple(waiting[stages[0]]) for node, stages in stages_of.items()}
+    order: dict[int, list[Step]] = {node: [] for node in plan.nodes}
+    done: dict[Step, set[int]] = {}
+    place = dict.fromkeys(((node, s) for node, stages in stages_of.items() for s in stages), 0)
+    while any(place[node, s] < len(waiting[s]) for node, s in place):
+        taken: list[tuple[int, Step]] = []
+        for node, stages in stages_of.items():
+            for stage in stages:
+                if place[node, stage] == len(waiting[stage]):
+                    continue
+                step = waiting[stage][place[node, stage]]
+                before = source(plan, step)
+                if before is None or len(done.get(before, ())) == len(
+                    plan.stages[before.stage].nodes
+                ):
+                    taken.append((node, step))
+                    break
+        for node, step in taken:
+            order[node].append(step)
+            place[node, step.stage] += 1
+            done.setdefault(step, set()).add(node)
+    return {node: tuple(steps) for node, steps in order.items()}
+
+
+def _stage_order(plan: Plan, stage: int, first_trained: int) -> list[Step]:
+    count = plan.microbatches
+    forward = [Step(stage, m, False) for m in range(count)]
+    if plan.stages[stage].last < first_trained:
+        return forward
+    backward = [Step(stage, m, True) for m in range(count)]
+    if plan.schedule == "gpipe":
+        return forward + backward[::-1]
+    depth = plan.depth(stage)
+    order = forward[:depth]
+    for m in range(count):
+        order.append(backward[m])
+        order += forward[depth + m : depth + m + 1]
+    return order
+
+
+def source(plan: Plan, step: Step) -> Step | None:
+    """Step of a neighbouring stage whose output this step takes; None if it takes none."""
+    stage = step.stage + (1 if step.backward else -1)
+    return Step(stage, *step[1:]) if 0 <= stage < len(plan.stages) else None
+
+
+def operations(plan: Plan, first_trained: int = 1) -> dict[int, tuple[Step | Transfer, ...]]:
+    """Steps of each node in order, with the messages that it receives before and sends after each.
+
+    A node is the `sender` or the `receiver` of the transfers in its list. Between stages on one
+    node nothing is sent. Where messages block, a stage that is about to receive a gradient
+    from the next one sends its activations after that, if the next one also sends first, as
+    DeepSpeed's TrainSchedule does; otherwise both would send, and wait for ever.
+    """
+    order = orders(plan, first_trained)
+    found: dict[int, tuple[Step | Transfer, ...]] = {}
+    for node, steps in order.items():
+        sequence: list[Step | Transfer] = []
+        held: list[Transfer] = []
+        for step, following in zip(steps, (*steps[1:], None), strict=True):
+            before = source(plan, step)
+            if before is not None:
+                sequence += [
+                    each for each in transfers(plan, before, step) if each.receiver == node
+                ]
+            sequence += held
+            sequence.append(step)
+            held = []
+            after = Step(step.stage + (-1 if step.backward else 1), *step[1:])
+            if 0 <= after.stage < len(plan.stages) and not (
+                step.backward and plan.stages[after.stage].last < first_trained
+            ):
+                sends = [each for each in transfers(plan, step, after) if each.sender == node]
+                if plan.blocking and _returns_first(plan, order, after, following):
+                    held = sends
+                else:
+                    sequence += sends
+        found[node] = tuple(
+            each for each in sequence if isinstance(each, Step) or each.sender != each.receiver
+        )
+    return found
+
+
+def _returns_first(
+    plan: Plan, order: dict[int, tuple[Step, ...]], after: Step, following: Step | None
+) -> bool:
+    """Whether the stage that is to do `after` sends what `following` takes before that."""
+    before = None if following is None or after.backward else source(plan, following)
+    if before is None or before.stage != after.stage:
+        return False
+    steps = order[plan.stages[after.stage].nodes[0]]
+    return steps.index(before) < steps.index(after)
+
+
+def transfers(plan: Plan, step: Step, after: Step) -> Iterator[Transfer]:
+    """Messages from the replicas of a step to those of the step after it: rows that both have."""
+    for sender, start, stop in plan.stages[step.stage].rows():
+        for receiver, low, high in plan.stages[after.stage].rows():
+            if max(start, low) < min(stop, high):
+                yield Transfer(step, sender, receiver, max(start, low), min(stop, high))
