@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from workbench.clusters import Cluster
-from workbench.comparison.butterfly import assemble, butterfly
 from workbench.runtime import Context, Program, simulate
+from workbench.sharding.collectives import all_reduce, assemble
 from workbench.utils.checks import UserError, check_number
 
 
@@ -50,10 +50,11 @@ def data_parallel(
     """
 
     async def program(context: Context) -> float:
+        group, byte_s = sorted((context.node, *context.peers)), 8 / averaging.handled_bps
         await context.compute(lambda: None, cost_s=compute_s, label="samples")
-        await assemble(context)
+        await assemble(context, group)
         await context.sleep(averaging.round_s)
-        await butterfly(context, parameters_bytes, byte_s=8 / averaging.handled_bps)
+        await all_reduce(context, group, None, parameters_bytes, byte_s=byte_s)
         return context.now_s()
 
     return program

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from workbench.comparison.butterfly import assemble, butterfly
 from workbench.comparison.cost import Phase, no_work
 from workbench.comparison.methods.batches import BY_SPEED, assumes, by_speed, equal
 from workbench.comparison.methods.method import EQUAL, Method, Plan
 from workbench.comparison.problem import Problem, UnusableError
+from workbench.sharding.collectives import all_reduce, assemble
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
@@ -51,10 +51,11 @@ def plan(problem: Problem, batches: Callable[[Problem], dict[int, int]]) -> Plan
 
 def _worker(iterations: int, batch_s: float, size_bytes: float) -> Program:
     async def program(context: Context) -> None:
+        group = sorted((context.node, *context.peers))
         for number in range(iterations):
             await context.compute(no_work, cost_s=batch_s, lane="learn", label=str(number))
-            await assemble(context)
-            await butterfly(context, size_bytes)
+            await assemble(context, group)
+            await all_reduce(context, group, None, size_bytes)
 
     return program
 
