@@ -31,10 +31,12 @@ from tests.profiles.modules import (
 from workbench.profiles import (
     By,
     ModelProfile,
+    Tied,
     UntraceableError,
     measure_layer_times,
     profile_model,
 )
+from workbench.training.pieces import cut
 from workbench.zoo import MODELS, build
 
 BY_LAYERS = {
@@ -145,6 +147,32 @@ def test_tied_weights_count_once_at_their_first_use() -> None:
     assert_sums_to_whole(profile, Autoencoder(), (torch.zeros(2, 6),))
 
 
+def test_layers_that_use_a_tied_weight() -> None:
+    """One weight is used by three layers, one twice within its layer, which does not count."""
+
+    class Thrice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(10, 4)
+            self.shared, self.twice, self.last = (nn.Linear(4, 4, bias=False) for _ in range(3))
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            x = self.shared(self.embedding(tokens))
+            x = self.shared(self.twice(self.twice(x)))
+            x = self.last(x) * self.shared.weight.sum()
+            return F.linear(x, self.embedding.weight)
+
+    module = Thrice()
+    profile = profile_model(module, (7,), input_dtype="int64")
+    assert profile.layers == ("embedding", "shared", "twice", "last")
+    assert profile.tied == (Tied(160, (1, 4)), Tied(64, (2, 3, 4)))
+    parts = cut(module, (7,), input_dtype="int64").parameters
+    for name, layers in (("embedding.weight", (1, 4)), ("shared.weight", (2, 3, 4))):
+        assert tuple(layer for layer, used in enumerate(parts, 1) if name in used) == layers
+    module.shared.weight.requires_grad_(False)
+    assert profile_model(module, (7,), input_dtype="int64").tied == (Tied(160, (1, 4)),)
+
+
 def test_a_branch_on_shared_weights_waits_for_their_layer() -> None:
     profile = profile_model(Siamese(), ((4,), (4,)))
     assert profile.layers == ("first", "second", "head")
@@ -168,6 +196,7 @@ def test_functional_use_of_parameters() -> None:
 def test_language_model_with_tokens_recurrence_and_tied_embedding() -> None:
     profile = profile_model(Language(), (7,), input_dtype="int64")
     assert profile.layers == ("embedding", "lstm.weight_ih_l0", "lstm.weight_ih_l1")
+    assert profile.tied == (Tied(160, (1, 3)),)
     # On a CPU the recurrence is one fused operation that PyTorch's counter does not know.
     tokens = torch.zeros(2, 7, dtype=torch.long, device="meta")
     with torch.device("meta"):

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tests.refusals import refusals
-from workbench.profiles import ModelProfile, profile_model, synthetic_profile
+from workbench.profiles import ModelProfile, Tied, profile_model, synthetic_profile
 from workbench.profiles.model_profile import SCHEMA
 from workbench.profiles.synthetic import MEANS
 
@@ -45,6 +45,10 @@ test_refused = refusals(
             "param_tensors of layer 'a' is None": [table(param_tensors=[None, 2])],
         },
         "tensor_bytes": {"tensor_bytes do not add up": [((1,), (1, 2))]},
+        "tied": {
+            "tied has layers .*; give two or more of 1 to 2": [((4, (1,)),), ((4, (1, 3)),)],
+            "layer of a tied weight is 0": [((4, (0, 1)),)],
+        },
         "frozen_bytes": {"frozen_bytes has 1 numbers for 2 layers; give one each": [(1,)]},
     },
 )
@@ -62,6 +66,7 @@ def test_sizes_of_tensors() -> None:
         profile_model("lenet5"),
         synthetic_profile(40, seed=3),
         ModelProfile("two inputs", ((3, 4), (5,)), table()),
+        ModelProfile("tied", (3,), table(), tied=(Tied(4, (1, 2)),)),
         ModelProfile(
             "partly frozen", (3,), table(), frozen_bytes=(0, 8), unfrozen_backward_flops=(9, 9)
         ),

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from workbench.clusters import Link, Schedule
 from workbench.pipelines.schedules import Plan, Stage, Step, Transfer, operations
+from workbench.profiles import Tied
 from workbench.runtime.trace import Span, Trace
 from workbench.utils.checks import (
     NOT_NEGATIVE,
@@ -41,13 +42,6 @@ Needed = Callable[[int, int, int, int, bool], float]
 Its arguments are the first and the last layer, samples of a micro-batch on the node, micro-batches
 in flight, and whether the stage recomputes.
 """
-
-
-class Tied(NamedTuple):
-    """One weight that several layers use, such as GPT-2's embedding and head; layers from 1."""
-
-    size_bytes: int
-    layers: tuple[int, ...]
 
 
 # N = node, L = layer

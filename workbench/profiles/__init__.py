@@ -19,7 +19,7 @@ from workbench.profiles.inputs import Input, inputs_of
 from workbench.profiles.layer_times import LayerTimes
 from workbench.profiles.layers import Layers, find_layers
 from workbench.profiles.measured import measure_layer_times
-from workbench.profiles.model_profile import InputShape, ModelProfile
+from workbench.profiles.model_profile import InputShape, ModelProfile, Tied
 from workbench.profiles.synthetic import synthetic_profile
 from workbench.profiles.tracing import By, follow
 
@@ -31,6 +31,7 @@ __all__ = [
     "Layers",
     "ModelProfile",
     "OperatorGraph",
+    "Tied",
     "UntraceableError",
     "find_layers",
     "follow",

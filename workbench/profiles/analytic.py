@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from workbench.profiles.graph import OperatorGraph, View
 from workbench.profiles.inputs import Inputs, InputShape, inputs_of
 from workbench.profiles.layers import CONSTANT, Layers, find_layers
-from workbench.profiles.model_profile import SCHEMA, ModelProfile
+from workbench.profiles.model_profile import SCHEMA, ModelProfile, Tied
 from workbench.profiles.tracing import BATCH, By, follow
 from workbench.utils.files import DATA
 from workbench.zoo import MODELS
@@ -96,6 +96,7 @@ def zoo_as_json(names: Iterable[str] = MODELS) -> bytes:
             "tensor_bytes": profile.tensor_bytes,
             "sample_bytes": profile.sample_bytes,
             "moved_bytes": moved.tolist(),
+            "tied": profile.tied,
         }
         lines.append(f"{json.dumps(name)}: {json.dumps(costs)}")
     return ("{" + ",\n".join(lines) + "}\n").encode()
@@ -109,7 +110,8 @@ def stored_costs(name: str) -> Costs:
     table = pl.DataFrame({column: costs[column] for column in SCHEMA}, schema=SCHEMA)
     of_tensors, of_sample = costs["tensor_bytes"], costs["sample_bytes"]
     shape = MODELS[name].input_shape
-    return Costs(ModelProfile(name, shape, table, of_tensors, of_sample), moved)
+    tied = costs["tied"]
+    return Costs(ModelProfile(name, shape, table, of_tensors, of_sample, tied=tied), moved)
 
 
 @cache
@@ -158,7 +160,16 @@ def _traced(model: str | torch.nn.Module, inputs: Inputs, by: By) -> Costs:
     moved = np.array(_sums(layers, _moved_bytes(graph, layers)))
     moved.setflags(write=False)
     profile = ModelProfile(
-        name, shapes[0] if len(shapes) == 1 else shapes, table, tensor_bytes, sample_bytes
+        name,
+        shapes[0] if len(shapes) == 1 else shapes,
+        table,
+        tensor_bytes,
+        sample_bytes,
+        tied=tuple(
+            Tied(parameter.size_bytes, used_in)
+            for parameter, used_in in layers.tied.items()
+            if parameter.is_trained
+        ),
     )
     if layers.trained != layers.parameters:
         graph = follow(model, inputs, by=by, backward=True, unfrozen=True)

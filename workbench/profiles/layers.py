@@ -40,6 +40,7 @@ class Layers:
     of_operators: tuple[int, ...]
     of_values: tuple[int, ...]  # layer that made each; `CONSTANT` if no input has touched it
     first_uses: Mapping[int, int]  # layer of each operator that is the first to use a parameter
+    tied: Mapping[Parameter, tuple[int, ...]]  # layers of each parameter that several of them use
 
     @property
     def trained(self) -> tuple[tuple[Parameter, ...], ...]:
@@ -72,6 +73,11 @@ def find_layers(graph: OperatorGraph) -> Layers:
         tuple(rule.layers),
         tuple(depth if depth == CONSTANT else max(depth, 1) for depth in rule.depths),
         rule.first_uses,
+        {
+            graph.parameters[index]: tuple(sorted(layers))
+            for index, layers in sorted(rule.uses.items())
+            if len(layers) > 1
+        },
     )
 
 
@@ -84,6 +90,7 @@ class _Rule:
         self.homes: dict[int, int] = {}  # parameter -> its layer
         self.bearers: dict[int, list[str]] = {}  # layer -> who bears its matrices
         self.first_uses: dict[int, int] = {}
+        self.uses: dict[int, set[int]] = {}  # parameter -> all layers that use it
         # Of each value: its depth, the parameters that a constant is made from, and the operators
         # that made it and have no layer of their own yet.
         self.depths = [0 if value.origin == "input" else CONSTANT for value in graph.values]
@@ -129,6 +136,8 @@ class _Rule:
             )
         layer = max(depth, 1)
         self.homes.update(dict.fromkeys(new, layer))
+        for parameter in parameters:
+            self.uses.setdefault(parameter, set()).add(layer)
         if new:
             self.first_uses[len(self.layers) - 1] = layer
         if starts:

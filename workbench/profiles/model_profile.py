@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass, fields
 from itertools import starmap
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from workbench.utils import files
-from workbench.utils.checks import UserError
+from workbench.utils.checks import UserError, check_whole
 
 InputShape = tuple[int, ...] | tuple[tuple[int, ...], ...]
 
@@ -25,6 +25,13 @@ SCHEMA = {
     "forward_flops": pl.Int64,
     "backward_flops": pl.Int64,
 }
+
+
+class Tied(NamedTuple):
+    """One weight that several layers use, such as GPT-2's embedding and head; layers from 1."""
+
+    size_bytes: int
+    layers: tuple[int, ...]
 
 
 class LayerTable:
@@ -128,6 +135,8 @@ class ModelProfile(LayerTable):
         Bytes of each layer's frozen parameters, which are held, but neither updated nor sent.
     unfrozen_backward_flops
         Backward FLOPs of each layer if nothing were frozen. Both are empty where nothing is.
+    tied
+        Trained weights that several layers use. Their bytes are in ``param_bytes`` once.
     """
 
     SCHEMA = SCHEMA
@@ -140,17 +149,26 @@ class ModelProfile(LayerTable):
     sample_bytes: int = 0
     frozen_bytes: tuple[int, ...] = ()
     unfrozen_backward_flops: tuple[int, ...] = ()
+    tied: tuple[Tied, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         of_layers = ("frozen_bytes", "unfrozen_backward_flops")
-        for name in ("input_shape", "tensor_bytes", *of_layers):  # lists, out of a file
+        for name in ("input_shape", "tensor_bytes", "tied", *of_layers):  # lists, out of a file
             object.__setattr__(self, name, _tuples(getattr(self, name)))
         for name in of_layers:
             if len(getattr(self, name)) not in (0, len(self)):
                 raise UserError(
                     f"{name} has {len(getattr(self, name))} numbers for {len(self)} layers; give "
                     "one each, or none"
+                )
+        object.__setattr__(self, "tied", tuple(Tied(*each) for each in self.tied))
+        for weight in self.tied:
+            check_whole("bytes of a tied weight", weight.size_bytes, 0)
+            layers = {check_whole("layer of a tied weight", each, 1) for each in weight.layers}
+            if len(layers) < 2 or max(layers) > len(self):
+                raise UserError(
+                    f"tied has layers {weight.layers}; give two or more of 1 to {len(self)}"
                 )
         sizes = list(self.table.select("param_bytes", "param_tensors").iter_rows())
         if not self.sample_bytes:
