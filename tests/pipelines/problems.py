@@ -30,3 +30,47 @@ def chain(lasts: Sequence[int], samples: int = 1, **changes: Any) -> Plan:
     ends = enumerate(zip(firsts, lasts, strict=True))
     stages = tuple(Stage(first, last, ((node, samples),)) for node, (first, last) in ends)
     return Plan(stages=stages, **changes)
+
+
+def drawn(rng: np.random.Generator, *, layers: int, nodes: int, batch: int, equal: bool) -> Problem:
+    """A problem in whole seconds and bytes, in which sums are exact; half of them with limits."""
+    speeds = np.ones(nodes) if equal else 2.0 ** rng.integers(-1, 2, nodes)
+    forward_s = rng.integers(1, 9, layers) / speeds[:, None]
+    links = {}
+    alike = link(rng)
+    for a in range(nodes):
+        for b in range(nodes):
+            if a != b and (equal or rng.random() < 0.9):
+                links[a, b] = alike if equal else link(rng)
+    kept = rng.integers(1, 9, layers)
+    weights = rng.integers(0, 20, layers).astype(float)
+
+    def needed(first: int, last: int, samples: int, in_flight: int, recompute: bool) -> float:
+        inputs, values = int(kept[first - 1]), int(kept[first - 1 : last].sum())
+        held = in_flight * inputs + values if recompute else in_flight * values
+        return float(2 * weights[first - 1 : last].sum() + samples * held)
+
+    whole = needed(1, layers, batch, 1, False)
+    limits = whole * (np.full(nodes, rng.uniform(0.2, 1)) if equal else rng.uniform(0.2, 1, nodes))
+    limited = rng.random() < 0.5
+    return Problem(
+        forward_s=forward_s,
+        backward_s=forward_s * 2,
+        update_s=np.full((nodes, layers), 0.25) / speeds[:, None],
+        param_bytes=weights,
+        output_bytes=rng.integers(1, 9, layers).astype(float),
+        links=links,
+        batch=batch,
+        first_trained=int(rng.integers(1, layers + 1)) if rng.random() < 0.3 else 1,
+        memory_bytes=limits if limited else None,
+        needed=needed if limited else None,
+    )
+
+
+def link(rng: np.random.Generator) -> Link:
+    """A link that takes whole seconds for a few bytes, or next to none."""
+    return Link(
+        float(8.0 * 2.0 ** rng.integers(-2, 8)),
+        overhead_s=float(rng.integers(0, 3) / 4),
+        latency_s=float(rng.integers(0, 3) / 4),
+    )

@@ -7,7 +7,18 @@ Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training"
 from __future__ import annotations
 
 from workbench.pipelines.costs import Iteration, Problem, iteration
+from workbench.pipelines.planners import PLANNERS
 from workbench.pipelines.schedules import Plan, Stage, Step, orders
 from workbench.profiles import Tied
 
-__all__ = ["Iteration", "Plan", "Problem", "Stage", "Step", "Tied", "iteration", "orders"]
+__all__ = [
+    "PLANNERS",
+    "Iteration",
+    "Plan",
+    "Problem",
+    "Stage",
+    "Step",
+    "Tied",
+    "iteration",
+    "orders",
+]

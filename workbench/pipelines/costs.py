@@ -125,6 +125,12 @@ class Problem:
             check_whole("size of a tied weight", weight.size_bytes, 0)
             if any(not 1 <= check_whole("tied layer", n, 1) <= layers for n in weight.layers):
                 raise UserError(f"tied has layers {weight.layers}; layers are 1 to {layers}")
+            if weight.size_bytes > self.param_bytes[min(weight.layers) - 1]:
+                raise UserError(
+                    f"param_bytes of layer {min(weight.layers)} are "
+                    f"{self.param_bytes[min(weight.layers) - 1]:g}; the tied weight of "
+                    f"{weight.size_bytes} bytes counts there"
+                )
         object.__setattr__(self, "tied", tied)
 
     @property

@@ -1,0 +1,105 @@
+"""Planners of pipelines against all plans, and against what is published."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+from tests.oracles import pipelines as oracle
+from tests.pipelines.problems import drawn
+from workbench.clusters import Link
+from workbench.pipelines import Problem, iteration
+from workbench.pipelines.costs import fits
+from workbench.pipelines.dynamic import pipedream_stages
+from workbench.pipelines.planners import pipedream, pipeline
+from workbench.utils.checks import UserError
+from workbench.utils.files import ROOT
+
+Floats = NDArray[np.float64]
+MEASURED = Path(os.environ.get("WORKBENCH_MEASURED", ROOT.parent / "shared" / "measured"))
+
+SIZES = [(2, 2), (4, 2), (8, 2), (3, 3), (4, 3), (5, 3), (4, 4), (3, 4)]
+"""Layers and nodes; trying all plans takes longer with each."""
+
+
+def no_plan_is_faster(seed: int, layers: int, nodes: int) -> None:
+    """Check that no plan of the oracle's is faster than the planner's, in a problem drawn."""
+    rng = np.random.default_rng(seed)
+    batch = int(rng.choice([4, 6, 8]))
+    problem = drawn(rng, layers=layers, nodes=nodes, batch=batch, equal=bool(seed % 2))
+    least_s = oracle.least_s(problem, lambda *given: iteration(*given).total_s)
+    try:
+        plan = pipeline(problem)
+    except UserError:
+        assert least_s == float("inf")
+        return
+    assert fits(problem, plan)
+    assert iteration(problem, plan).total_s <= least_s * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3 * len(SIZES)))
+def test_no_plan_is_faster(seed: int) -> None:
+    no_plan_is_faster(seed, *SIZES[seed // 3])
+
+
+def test_a_plan_is_no_slower_than_pipedreams_where_not_all_are_tried() -> None:
+    rng = np.random.default_rng(5)
+    for rate in (10.0, 100.0, 1000.0):
+        problem = drawn(rng, layers=12, nodes=7, batch=16, equal=True)
+        problem = replace(problem, needed=None, links=dict.fromkeys(pairs(7), Link(rate)))
+        ours, theirs = pipeline(problem), pipedream(problem)
+        assert iteration(problem, ours).total_s <= iteration(problem, theirs).total_s
+
+
+def pairs(nodes: int) -> list[tuple[int, int]]:
+    return [(a, b) for a in range(nodes) for b in range(nodes) if a != b]
+
+
+def minibatches(
+    forward_s: Floats, backward_s: Floats, weights: Floats, sent: Floats, byte_s: float
+) -> Problem:
+    """Sixteen equal nodes, and a profile of minibatches of 128 samples."""
+    samples, nodes = 128, 16
+    return Problem(
+        forward_s=np.tile(forward_s / samples, (nodes, 1)),
+        backward_s=np.tile(backward_s / samples, (nodes, 1)),
+        update_s=np.zeros((nodes, len(weights))),
+        param_bytes=weights,
+        output_bytes=sent / samples,
+        links=dict.fromkeys(pairs(nodes), Link(8 / byte_s)),
+        batch=samples,
+    )
+
+
+@pytest.mark.parametrize("bytes_per_s", [1e9, 1.25e9])
+def test_pipedreams_planner_has_its_published_plan_of_vgg16(bytes_per_s: float) -> None:
+    path = MEASURED / "pipedream_vgg16.csv"
+    if not path.exists():
+        pytest.skip(
+            f"needs PipeDream's published profile of VGG-16, {path}: see WORKBENCH_MEASURED"
+        )
+    profile = pl.read_csv(path).filter(pl.col("operator") != "Input")
+    forward_s, backward_s = (
+        profile[f"{way}_ms"].to_numpy() / 1e3 for way in ("forward", "backward")
+    )
+    weights, sent = (profile[f"{what}_bytes"].to_numpy() for what in ("parameter", "output"))
+    problem = minibatches(forward_s, backward_s, weights, sent, 1 / bytes_per_s)
+    stages = pipedream_stages(problem)
+    assert [replicas for _, _, replicas in stages] == [15, 1]
+    assert profile["node"][stages[0][1] - 1] == 32  # the last pooling
+    assert profile["operator"][stages[0][1] - 1] == "MaxPool2d"
+
+
+def test_pipedreams_planner_replicates_convolutions_and_not_large_linear_layers() -> None:
+    """Fifteen equal layers of few weights, then one of many: the effect of VGG-16, made up."""
+    seconds = np.array([0.02] * 15 + [0.02])
+    weights = np.array([1e6] * 15 + [4e8])
+    sent = np.array([1e8] * 14 + [1e6, 1e5])
+    problem = minibatches(seconds / 3, seconds * 2 / 3, weights, sent, 1e-9)
+    assert pipedream_stages(problem) == [(1, 15, 15), (16, 16, 1)]
+    plan = pipedream(problem)
+    assert [len(stage.nodes) for stage in plan.stages] == [15, 1]

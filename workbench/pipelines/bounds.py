@@ -1,0 +1,112 @@
+"""Seconds that no step under a plan can be faster than, without following all messages."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from workbench.clusters import Schedule
+from workbench.pipelines.costs import Problem, reductions, step_s, update_s
+from workbench.pipelines.schedules import Plan, Step, transfers
+
+
+def bound_s(problem: Problem, plan: Plan) -> float:
+    """Seconds that no step under the plan can be faster than.
+
+    A stage starts once a first micro-batch has come through those before it, computes M, and what
+    it sends last goes back through them. Its first backward pass waits for the way to the last
+    stage and back, during which it computes as many forward passes as it keeps in flight.
+    """
+    stages, count, trained = plan.stages, plan.microbatches, problem.first_trained
+    forward, backward = (
+        [
+            [step_s(problem, plan, node, Step(s, 0, back)) for node in stage.nodes]
+            for s, stage in enumerate(stages)
+        ]
+        for back in (False, True)
+    )
+    cuts = [_cut(problem, plan, number) for number in range(len(stages) - 1)]
+    around = [0.0] * len(stages)  # from the end of a forward to the start of its backward pass
+    for s in range(len(stages) - 2, -1, -1):
+        way_s = cuts[s].ahead_s + cuts[s].behind_s + min(forward[s + 1])
+        if stages[s + 1].last >= trained:
+            way_s += min(backward[s + 1])
+        around[s] = way_s + around[s + 1]
+    ends_s = _ends_s(problem, plan)
+    busy_s = dict.fromkeys(plan.nodes, 0.0)
+    longest_s, start_s, tail_s = 0.0, 0.0, 0.0
+    for s, stage in enumerate(stages):
+        trains = stage.last >= trained
+        depth = plan.depth(s) if trains else count
+        for node, forward_s, backward_s in zip(stage.nodes, forward[s], backward[s], strict=True):
+            first_s = max(depth * forward_s, forward_s + around[s])  # to the first backward pass
+            work_s = first_s + (count - depth) * forward_s + trains * count * backward_s
+            end_s = max(ends_s[node], tail_s) if trains else 0.0
+            longest_s = max(longest_s, start_s + work_s + end_s)
+            busy_s[node] += count * (forward_s + trains * backward_s)
+        if s < len(cuts):
+            through_s = min(forward[s]) + count * cuts[s].busy_s + around[s + 1]
+            longest_s = max(longest_s, start_s + through_s)
+            start_s += min(forward[s]) + cuts[s].ahead_s
+        if trains and s < len(cuts):
+            last_s = max(tail_s, min(ends_s[node] for node in stage.nodes))
+            tail_s = cuts[s].behind_s + min(backward[s]) + last_s
+    return max(longest_s, *(busy_s[node] + ends_s[node] for node in plan.nodes))
+
+
+class _Cut(NamedTuple):
+    """Seconds of a micro-batch's messages between two stages.
+
+    The first to arrive at the next stage, the first to arrive back, and the longest on its link.
+    """
+
+    ahead_s: float
+    behind_s: float
+    busy_s: float
+
+
+def _cut(problem: Problem, plan: Plan, number: int) -> _Cut:
+    before, after = Step(number, 0, False), Step(number + 1, 0, False)
+    ways = [_seconds(problem, plan, before, after)]
+    if plan.stages[number].last >= problem.first_trained:
+        ways.append(_seconds(problem, plan, after, before))
+    firsts_s = [min(arrives_s for arrives_s, _ in way) for way in ways]
+    return _Cut(firsts_s[0], sum(firsts_s[1:]), max(busy_s for way in ways for _, busy_s in way))
+
+
+def _ends_s(problem: Problem, plan: Plan) -> dict[int, float]:
+    """Seconds of each node from its last pass to the end of its update, at least."""
+    ends_s = {node: update_s(problem, plan, node) for node in plan.nodes}
+    for nodes, size in reductions(problem, plan):
+        share = size / len(nodes)
+        for node in nodes:
+            ends_s[node] += max(
+                arrival_s(problem, node, other, share) + arrival_s(problem, other, node, share)
+                for other in nodes
+                if other != node
+            )
+    return ends_s
+
+
+def _seconds(problem: Problem, plan: Plan, step: Step, after: Step) -> list[tuple[float, float]]:
+    """Of each message of a step, seconds until it arrives and seconds on its link."""
+    size = float(problem.output_bytes[plan.stages[min(step.stage, after.stage)].last - 1])
+    found = []
+    for each in transfers(plan, step, after):
+        ends = each.sender, each.receiver
+        arrives_s = arrival_s(problem, *ends, size * (each.stop - each.start))
+        link = problem.links.get(ends)
+        found.append((arrives_s, arrives_s - (0.0 if link is None else link.latency_s)))
+    return found
+
+
+def arrival_s(problem: Problem, source: int, target: int, size_bytes: float) -> float:
+    """Seconds until a message arrives, at the best where the bandwidth changes."""
+    if source == target:
+        return 0.0
+    link = problem.links.get((source, target))
+    if link is None:
+        return math.inf
+    rate = link.bandwidth
+    fastest = max(rate.values) if isinstance(rate, Schedule) else rate
+    return link.overhead_s + 8 * size_bytes / fastest + link.latency_s

@@ -1,0 +1,220 @@
+"""Dynamic programmes over layers and nodes: ours for a step with its flush, and PipeDream's."""
+
+from __future__ import annotations
+
+import math
+from functools import cache, partial
+from itertools import combinations, permutations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.pipelines.bounds import arrival_s
+from workbench.pipelines.costs import FloatArray, Problem
+from workbench.pipelines.partitions import Partition, Search, Variant
+from workbench.utils.checks import check_kind
+
+WORSE = 3
+"""Numbers of stages that `dynamic` tries after the best one."""
+
+
+class Replicas(NamedTuple):
+    """Seconds of replicas by layers l + 1 to l', (L + 1, L + 1).
+
+    Those of a sample, of a sample where the forward pass is repeated, and of the step's end, when
+    gradients are averaged and weights updated; `shares` are the replicas' shares of the samples.
+    """
+
+    pass_s: FloatArray
+    again_s: FloatArray
+    end_s: FloatArray
+    shares: FloatArray
+
+
+class Times:
+    """What stages and messages take, as the dynamic programme sees them: each computed once."""
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self.sizes = np.pad(search.problem.output_bytes, (1, 0))
+        self.line_s = cache(partial(line_s, search.problem))
+        self.replicas = cache(self._replicas)
+        self.stage_s = cache(self._stage_s)
+        self.cut_s = cache(self._cut_s)
+
+    def _replicas(self, nodes: tuple[int, ...]) -> Replicas:
+        problem, rows = self.search.problem, list(nodes)
+        forward_s, backward_s, update_s, sizes = problem.sums
+        end_s = _between(update_s[rows]).max(axis=0)
+        if len(nodes) > 1:
+            lines = [self.line_s(*pair) for pair in permutations(nodes, 2)]
+            fixed_s, byte_s = (max(values) for values in zip(*lines, strict=True))
+            end_s += 2 * (fixed_s + byte_s * _between(sizes) / len(nodes))
+        speeds = 1 / np.maximum(self.search.pass_s[rows, -1], 1e-300)
+        return Replicas(
+            _together(forward_s[rows] + backward_s[rows]),
+            _together(2 * forward_s[rows] + backward_s[rows]),
+            end_s,
+            speeds / speeds.sum(),
+        )
+
+    def _stage_s(self, nodes: tuple[int, ...], samples: int, depth: int) -> FloatArray:
+        """Seconds of a micro-batch by layers; infinite where it does not fit."""
+        search, replicas, count = self.search, self.replicas(nodes), len(nodes)
+        if samples < count:
+            return np.full_like(replicas.pass_s, math.inf)
+        each = math.ceil(samples / count) * count if search.equal else samples
+        seconds = each * replicas.pass_s
+        if search.needed is None:
+            return seconds
+        for node, share in zip(nodes, np.ceil(samples * replicas.shares - 1e-9), strict=True):
+            fitting = search.frontier(node, int(share), depth, False)
+            again = search.frontier(node, int(share), depth, True)
+            again_s = np.where(again, each * replicas.again_s, math.inf)
+            seconds = np.where(fitting, seconds, np.maximum(seconds, again_s))
+        return seconds
+
+    def _cut_s(self, source: int, target: int, rows: float) -> FloatArray:
+        """Seconds until a message of these samples is there and one is back, by cut."""
+        fixed_s, byte_s = np.add(self.line_s(source, target), self.line_s(target, source))
+        return np.asarray(fixed_s + byte_s * rows * self.sizes)
+
+
+def line_s(problem: Problem, source: int, target: int) -> tuple[float, float]:
+    """Seconds of a message: fixed ones, and those of each byte."""
+    fixed_s = arrival_s(problem, source, target, 0.0)
+    if fixed_s == math.inf:
+        return math.inf, 0.0
+    return fixed_s, (arrival_s(problem, source, target, 1e9) - fixed_s) / 1e9
+
+
+def _between(sums: FloatArray) -> FloatArray:
+    """Sums over layers l + 1 to l' from sums over layers 1 to l; 0 where l' <= l."""
+    return np.maximum(sums[..., None, :] - sums[..., :, None], 0.0)
+
+
+def _together(sums: FloatArray) -> FloatArray:
+    """Seconds of a sample on nodes that share samples so that all end together."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(1 / (1 / _between(sums)).sum(axis=0))
+
+
+def dynamic(
+    times: Times, order: tuple[int, ...], variant: Variant, head: int = 0
+) -> list[Partition]:
+    """Partitions along an order of nodes, the best one of each number of stages.
+
+    A dynamic programme in the form of PipeDream's (Narayanan et al. 2019, Sec. 3.1), from the last
+    stage to the first. A(k, l, p), the layers behind l in k stages on the nodes from place p on, is
+
+        min over l' and q of  max(T(l, l', p, q) + C(l', q) + A(k - 1, l', q),  M T(l, l', p, q))
+
+    with T a stage's seconds a micro-batch, and C those of its messages there and back: the way of
+    a micro-batch to the slowest stage and back, and what that computes. The step's end, gradients
+    and update, is added to the second term. PipeDream, which does not flush, has no first term.
+    With a `head`, the layers up to it are on the nodes of the last stage.
+    """
+    search = times.search
+    problem, count = search.problem, variant.microbatches
+    layers, nodes = problem.layers, len(order)
+    samples = problem.batch // count
+    best = np.full((layers + 1, nodes + 1), math.inf)  # A(k - 1, l, p)
+    best[layers, nodes] = 0.0
+    choices: list[dict[tuple[int, int], tuple[int, int]]] = []
+    found: list[Partition] = []
+    least: list[float] = []  # by number of stages
+    stretches = list(combinations(range(nodes + 1), 2))  # places p and q of an order
+    groups = {(p, q): tuple(sorted(order[p:q])) for p, q in stretches}
+    for stages in range(1, min(nodes, layers) + 1):
+        depth = variant.depth(stages)
+        longer = np.full_like(best, math.inf)
+        choice: dict[tuple[int, int], tuple[int, int]] = {}
+        reached = np.isfinite(best).any(axis=0)
+        for p, q in stretches:
+            if not reached[q]:
+                continue
+            group = groups[p, q]
+            stage_s = times.stage_s(group, samples, depth if search.needed else 0)
+            if stages == 1:
+                stage_s = stage_s + samples * times.replicas(group).pass_s[0, head]
+            ahead_s = best[:, q]
+            if q < nodes:
+                cut_s = times.cut_s(order[q - 1], order[q], samples / (q - p))
+                ahead_s = np.maximum(ahead_s + cut_s, count * cut_s / 2)
+            total_s = np.maximum(stage_s + ahead_s, count * stage_s + times.replicas(group).end_s)
+            total_s = np.where(np.isfinite(ahead_s) & _above(layers), total_s, math.inf)
+            where = total_s.argmin(axis=1)
+            least_s = total_s[np.arange(layers + 1), where]
+            for first in np.flatnonzero(least_s < longer[:, p]).tolist():
+                choice[first, p] = int(where[first]), q
+            longer[:, p] = np.minimum(longer[:, p], least_s)
+        best = longer
+        choices.append(choice)
+        place = int(best[head].argmin())
+        if best[head, place] < math.inf and (stages > 1 or not head):
+            found.append(_partition(groups, choices, head, place))
+            least.append(float(best[head, place]))
+            if least.index(min(least)) < len(least) - WORSE:
+                break
+    return found
+
+
+@cache
+def _above(layers: int) -> NDArray[np.bool_]:
+    return np.triu(np.ones((layers + 1, layers + 1), dtype=bool), 1)
+
+
+def _partition(
+    groups: dict[tuple[int, int], tuple[int, ...]],
+    choices: list[dict[tuple[int, int], tuple[int, int]]],
+    head: int,
+    place: int,
+) -> Partition:
+    lasts, nodes, last = [], [], head
+    for choice in reversed(choices):
+        last, following = choice[last, place]
+        lasts.append(last)
+        nodes.append(groups[place, following])
+        place = following
+    if head:
+        return Partition((head, *lasts), (nodes[-1], *nodes))
+    return Partition(tuple(lasts), tuple(nodes))
+
+
+def pipedream_stages(problem: Problem) -> list[tuple[int, int, int]]:
+    """First and last layer and replicas of each stage of PipeDream's plan."""
+    check_kind("problem", problem, Problem, "a pipelines.Problem")
+    layers, machines = problem.layers, problem.nodes
+    seconds = problem.batch * (problem.sums[0] + problem.sums[1]).max(axis=0)
+    weights, sent = problem.sums[3], problem.batch * problem.output_bytes
+    byte_s = max((line_s(problem, *ends)[1] for ends in problem.links), default=0.0)
+
+    def stage_s(first: int, last: int, replicas: int) -> float:  # layers first + 1 to last
+        compute_s = seconds[last] - seconds[first]
+        all_reduce_s = 4 * (replicas - 1) / replicas * (weights[last] - weights[first]) * byte_s
+        return float(max(compute_s, all_reduce_s)) / replicas
+
+    # A(j, m), and the last layer and the machines of the stages before the last one
+    best = {
+        (j, m): (stage_s(0, j, m), 0, 0)
+        for j in range(1, layers + 1)
+        for m in range(1, machines + 1)
+    }
+    for m in range(2, machines + 1):
+        for j in range(2, layers + 1):
+            for i in range(1, j):
+                for replicas in range(1, m):
+                    slowest_s = max(
+                        best[i, m - replicas][0],
+                        2 * sent[i - 1] * byte_s,
+                        stage_s(i, j, replicas),
+                    )
+                    if slowest_s < best[j, m][0]:
+                        best[j, m] = slowest_s, i, m - replicas
+    stages, j, m = [], layers, machines
+    while j:
+        _, i, before = best[j, m]
+        stages.append((i + 1, j, m - before))
+        j, m = i, before
+    return stages[::-1]

@@ -1,0 +1,216 @@
+"""The space of `planners.pipeline`: partitions and variants, and the plans that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import combinations, permutations, product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.pipelines.costs import Problem, fits
+from workbench.pipelines.schedules import Plan, Stage
+from workbench.utils.checks import check_kind
+
+
+class Partition(NamedTuple):
+    """Layers and nodes of the stages, without samples.
+
+    `lasts` has the last layer of each stage, `groups` the nodes of each stage.
+    """
+
+    lasts: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...]
+
+
+class Variant(NamedTuple):
+    """A micro-batch count, a schedule, and its micro-batches in flight, S - s or 2 (S - s) - 1."""
+
+    microbatches: int
+    schedule: str
+    deep: bool
+
+    def depth(self, left: int) -> int:
+        """Micro-batches in flight of a stage with `left` stages from it to the last."""
+        if self.schedule == "gpipe":
+            return self.microbatches
+        return min(2 * left - 1 if self.deep else left, self.microbatches)
+
+
+def variants(batch: int) -> list[Variant]:
+    """All counts that divide the batch, with each schedule; where M = 1 all are the same."""
+    return [
+        Variant(count, schedule, deep)
+        for count in range(1, batch + 1)
+        if batch % count == 0
+        for schedule, deep in (("1f1b", False), ("1f1b", True), ("gpipe", False))
+        if count > 1 or (schedule, deep) == ("1f1b", False)
+    ]
+
+
+def split(seconds: Sequence[float], samples: int) -> list[int]:
+    """Samples of each replica, given out one by one to the replica that ends first with it.
+
+    >>> split([1.0, 2.0], samples=6)
+    [4, 2]
+    """
+    counts = [0] * len(seconds)
+    for _ in range(samples):
+        ends_s = [(count + 1) * each for count, each in zip(counts, seconds, strict=True)]
+        counts[ends_s.index(min(ends_s))] += 1
+    return counts
+
+
+def partitions(problem: Problem) -> Iterator[Partition]:
+    """All partitions: cuts, and ordered groups of nodes; equal nodes are told apart by count."""
+    equal, layers = equal_nodes(problem), problem.layers
+    for used in range(1, problem.nodes + 1):
+        for count in range(1, min(used, layers) + 1):
+            for ends in combinations(range(1, used), count - 1):
+                for groups in _groups(problem.nodes, (*ends, used), equal):
+                    for cuts in combinations(range(1, layers), count - 1):
+                        yield Partition((*cuts, layers), groups)
+                    for head in heads(problem):
+                        for cuts in combinations(range(head + 1, layers), count - 1):
+                            if count > 1:
+                                wrapped = (groups[-1], *groups)
+                                yield Partition((head, *cuts, layers), wrapped)
+
+
+def _groups(nodes: int, ends: Sequence[int], equal: bool) -> Iterator[tuple[tuple[int, ...], ...]]:
+    starts = (0, *ends[:-1])
+    for order in [tuple(range(ends[-1]))] if equal else permutations(range(nodes), ends[-1]):
+        groups = tuple(order[a:b] for a, b in zip(starts, ends, strict=True))
+        if all(list(group) == sorted(group) for group in groups):
+            yield groups
+
+
+def heads(problem: Problem) -> list[int]:
+    """Last layers of a first stage that the nodes of the last one may take: see `Tied`."""
+    last = problem.layers
+    return sorted({min(w.layers) for w in problem.tied if min(w.layers) < max(w.layers) == last})
+
+
+def equal_nodes(problem: Problem) -> bool:
+    """Whether the nodes are equal, each has a link to each other, and these are alike."""
+    assert problem.memory_bytes is not None
+    tables = (problem.forward_s, problem.backward_s, problem.update_s, problem.memory_bytes)
+    links = set(problem.links.values())
+    pairs = sum(source != target for source, target in problem.links)
+    return (
+        all((table == table[0]).all() for table in tables)
+        and len(links) <= 1
+        and pairs == problem.nodes * (problem.nodes - 1)
+    )
+
+
+class Search:
+    """What is computed once for a problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        check_kind("problem", problem, Problem, "a pipelines.Problem")
+        self.problem = problem
+        self.pass_s = problem.sums[0] + problem.sums[1]
+        self.split = cache(self._split)
+        self.needed = None if problem.needed is None else cache(problem.needed)
+        self.fitting = cache(self._fitting)
+        assert problem.memory_bytes is not None
+        self.limits = problem.memory_bytes
+        self.equal = equal_nodes(problem)
+
+    def _split(self, first: int, last: int, nodes: tuple[int, ...], samples: int) -> list[int]:
+        seconds = self.pass_s[list(nodes), last] - self.pass_s[list(nodes), first - 1]
+        return split(seconds.tolist(), samples)
+
+    def stages(self, partition: Partition, samples: int) -> tuple[Stage, ...] | None:
+        """Stages with samples; None where a node would have none."""
+        stages, first = [], 1
+        for last, nodes in zip(*partition, strict=True):
+            if len(nodes) > samples:
+                return None
+            counts = self.split(first, last, nodes, samples)
+            if not all(counts):
+                return None
+            stages.append(Stage(first, last, tuple(zip(nodes, counts, strict=True))))
+            first = last + 1
+        return tuple(stages)
+
+    def plans(self, partition: Partition, variant: Variant) -> Iterator[Plan]:
+        """Plans of a partition that fit: recomputing, or with less in flight, only where needed."""
+        count = variant.microbatches
+        stages = self.stages(partition, self.problem.batch // count)
+        if stages is None:
+            return
+        depths = [variant.depth(left) for left in range(len(stages), 0, -1)]
+        plan = Plan(
+            stages=stages,
+            microbatches=count,
+            schedule=variant.schedule,
+            in_flight=() if variant.schedule == "gpipe" else tuple(depths),
+        )
+        if self.needed is None:
+            yield plan
+        elif len(plan.nodes) == sum(len(stage.samples) for stage in stages):
+            fitting = self._fitted(plan, depths)
+            if fitting is not None:
+                yield fitting
+        else:  # the first and the last stage share the memory of their nodes
+            for ends in product((False, True), repeat=2):
+                between = [
+                    not self._fits(stage, depth, False)
+                    for stage, depth in zip(stages[1:-1], depths[1:-1], strict=True)
+                ]
+                both = replace(plan, recompute=(ends[0], *between, ends[1]))
+                if fits(self.problem, both):
+                    yield both
+
+    def _fitted(self, plan: Plan, depths: list[int]) -> Plan | None:
+        recompute, in_flight, most = [], [], plan.microbatches
+        for stage, depth in zip(plan.stages, depths, strict=True):
+            options = [(min(depth, most), False)]
+            options += [(fewer, True) for fewer in range(options[0][0], 0, -1)]
+            if plan.schedule == "gpipe" or stage.last < self.problem.first_trained:
+                options = options[:2]
+            chosen = next((each for each in options if self._fits(stage, *each)), None)
+            if chosen is None:
+                return None
+            in_flight.append(chosen[0])
+            recompute.append(chosen[1])
+            if stage.last >= self.problem.first_trained:
+                most = chosen[0]
+        return replace(
+            plan,
+            recompute=tuple(recompute),
+            in_flight=() if plan.schedule == "gpipe" else tuple(in_flight),
+        )
+
+    def _fits(self, stage: Stage, depth: int, recompute: bool) -> bool:
+        assert self.needed is not None
+        if stage.last < self.problem.first_trained:
+            depth = 1
+        return all(
+            self.needed(stage.first, stage.last, samples, depth, recompute) <= self.limits[node]
+            for node, samples in stage.samples
+        )
+
+    def frontier(self, node: int, samples: int, depth: int, recompute: bool) -> NDArray[np.bool_]:
+        """Whether layers l + 1 to l' fit on a node, (L + 1, L + 1)."""
+        return self.fitting(float(self.limits[node]), samples, depth, recompute)
+
+    def _fitting(
+        self, limit: float, samples: int, depth: int, recompute: bool
+    ) -> NDArray[np.bool_]:
+        # Where a stage does not fit, one with more layers is taken not to, either.
+        layers = self.problem.layers
+        fitting = np.ones((layers + 1, layers + 1), dtype=bool)
+        if self.needed is None or self.needed(1, layers, samples, depth, recompute) <= limit:
+            return fitting
+        first = 1
+        for last in range(1, layers + 1):
+            while first <= last and self.needed(first, last, samples, depth, recompute) > limit:
+                first += 1
+            fitting[: first - 1, last] = False
+        return fitting
