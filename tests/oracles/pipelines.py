@@ -71,12 +71,15 @@ class Events:
         return max(ends[self.last_on[n]] for n in self.last_on if isinstance(n, int))
 
 
-def step_s(problem: Problem, plan: Plan) -> float:
-    """Longest path of a step with queued messages, where each node has one stage."""
+def step_s(problem: Problem, plan: Plan, *, flush: bool = True) -> float:
+    """Longest path of a step with queued messages, where each node has one stage.
+
+    Without a flush, a node updates its weights after each backward pass.
+    """
     events, stages = Events(problem), plan.stages
     rows = [rows_of(stage) for stage in stages]
     waiting = [stage_order(plan, s, problem.first_trained) for s in range(len(stages))]
-    inputs: dict[tuple[str, int, int, int], list[object]] = {}  # arrivals, by kind, stage, m, node
+    inputs: dict[Pass, list[object]] = {}  # arrivals
     while any(waiting):
         for s, stage in enumerate(stages):
             if not waiting[s]:
@@ -88,26 +91,49 @@ def step_s(problem: Problem, plan: Plan) -> float:
             del waiting[s][0]
             for node, own in rows[s].items():
                 seconds = len(own) * pass_s(problem, plan, s, node, kind)
-                done = events.vertex(
-                    (kind, s, m, node), seconds, node, inputs.get((kind, s, m, node), [])
-                )
-                to = s + 1 if kind == "F" else s - 1
-                frozen = kind == "B" and (to < 0 or stages[to].last < problem.first_trained)
-                if to == len(stages) or frozen:
-                    continue
-                value = problem.output_bytes[(stage.last if kind == "F" else stage.first - 1) - 1]
-                for other, theirs in rows[to].items():
-                    if both := set(own) & set(theirs):
-                        name = (kind, s, m)
-                        arrived = events.message(name, (node, other), len(both) * value, done)
-                        inputs.setdefault((kind, to, m, other), []).append(arrived)
-    for reduction in reductions(problem, plan):
-        events.reduce(*reduction)
-    for s, stage in enumerate(stages):
-        for node in rows[s]:
-            seconds = sum(problem.update_s[node, stage.first - 1 : stage.last])
-            events.vertex(("update", node), seconds, node, [])
+                arrived = inputs.get((kind, s, m, node), [])
+                done = events.vertex((kind, s, m, node), seconds, node, arrived)
+                send(events, plan, (kind, s, m, node), done, inputs)
+            if kind == "B" and not flush:
+                for reduction, nodes, size in reductions(problem, plan):
+                    if reduction == ("stage", s):
+                        events.reduce((reduction, m), nodes, size)
+                update(events, problem, stage, m)
+    if flush:
+        for reduction in reductions(problem, plan):
+            events.reduce(*reduction)
+        for stage in stages:
+            update(events, problem, stage, 0)
     return events.longest_s()
+
+
+Pass = tuple[str, int, int, int]
+"""Kind, stage, micro-batch and node."""
+
+
+def send(
+    events: Events, plan: Plan, name: Pass, done: object, inputs: dict[Pass, list[object]]
+) -> None:
+    """Send each replica of the next stage, or of the previous one, the rows that it shares."""
+    kind, s, m, node = name
+    stages, trained = plan.stages, events.problem.first_trained
+    to = s + 1 if kind == "F" else s - 1
+    if not 0 <= to < len(stages) or (kind == "B" and stages[to].last < trained):
+        return
+    value = events.problem.output_bytes[min(stages[s].last, stages[to].last) - 1]
+    own = rows_of(stages[s])[node]
+    for other, theirs in rows_of(stages[to]).items():
+        if both := set(own) & set(theirs):
+            ends = (node, other)
+            arrived = events.message((kind, s, m), ends, len(both) * value, done)
+            inputs.setdefault((kind, to, m, other), []).append(arrived)
+
+
+def update(events: Events, problem: Problem, stage: Stage, m: int) -> None:
+    """Let all nodes of a stage update their weights."""
+    for node, _ in stage.samples:
+        seconds = sum(problem.update_s[node, stage.first - 1 : stage.last])
+        events.vertex(("update", m, node), seconds, node, [])
 
 
 def rows_of(stage: Stage) -> dict[int, range]:

@@ -1,6 +1,7 @@
 """Problems and plans for the tests of pipelines."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -73,4 +74,29 @@ def link(rng: np.random.Generator) -> Link:
         float(8.0 * 2.0 ** rng.integers(-2, 8)),
         overhead_s=float(rng.integers(0, 3) / 4),
         latency_s=float(rng.integers(0, 3) / 4),
+    )
+
+
+def some_plan(rng: np.random.Generator, problem: Problem) -> Plan:
+    """Draw a plan, whether it fits or not."""
+    count = int(rng.integers(1, min(problem.nodes, problem.layers) + 1))
+    cuts = sorted(rng.choice(problem.layers - 1, count - 1, replace=False) + 1)
+    lasts = [*map(int, cuts), problem.layers]
+    order = list(map(int, rng.permutation(problem.nodes)))
+    ends = sorted(rng.choice(problem.nodes - 1, count - 1, replace=False) + 1)
+    groups = [order[a:b] for a, b in pairwise([0, *map(int, ends), problem.nodes])]
+    count = int(rng.choice([m for m in (1, 2, 4) if problem.batch // m >= max(map(len, groups))]))
+    samples = problem.batch // count
+    stages = []
+    for first, last, nodes in zip([1, *(n + 1 for n in lasts)], lasts, groups, strict=False):
+        cut = sorted(rng.choice(samples - 1, len(nodes) - 1, replace=False) + 1)
+        shares = [int(b - a) for a, b in pairwise([0, *cut, samples])]
+        stages.append(Stage(first, last, tuple(zip(nodes, shares, strict=True))))
+    depths = sorted(map(int, rng.integers(1, 6, len(stages))), reverse=True)
+    return Plan(
+        stages=tuple(stages),
+        microbatches=count,
+        schedule=str(rng.choice(["gpipe", "1f1b"])),
+        in_flight=tuple(depths),
+        recompute=tuple(map(bool, rng.integers(0, 2, len(stages)))),
     )

@@ -6,6 +6,7 @@ Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training"
 
 from __future__ import annotations
 
+from workbench.pipelines.asynchronous import Steady, steady
 from workbench.pipelines.costs import Iteration, Problem, iteration
 from workbench.pipelines.planners import PLANNERS
 from workbench.pipelines.schedules import Plan, Stage, Step, orders
@@ -17,8 +18,10 @@ __all__ = [
     "Plan",
     "Problem",
     "Stage",
+    "Steady",
     "Step",
     "Tied",
     "iteration",
     "orders",
+    "steady",
 ]
